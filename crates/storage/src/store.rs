@@ -1,0 +1,253 @@
+//! The contract every engine keeps. Data is an ordered map of bytes to bytes in *shards*; a shard
+//! is one physical partition: the unit of LSN, fencing, placement and consistent snapshots.
+//!
+//! What keeps the contract portable: bytes in memcmp order; no snapshot held between client
+//! requests; scans bounded by rows and bytes, and resumed from the last key, never from an engine
+//! cursor; LSNs given inside the commit, so that the order of the feed is the order of commits.
+
+use std::path::Path;
+
+use orrery_types::{Epoch, Lsn, ShardId};
+
+/// Which of a shard's ordered maps a key lies in, by role: engines tune each differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// Items by key, and rows by number. Point reads; every value has a version.
+    Items,
+    /// Unique keys and index terms. Range scans; values small or empty.
+    Index,
+    /// Changes by LSN. Written by the commit itself from [`Part::feed`].
+    Feed,
+    /// Expiry times. Scanned from the front by the sweeper.
+    Ttl,
+    /// The catalog and counters. Every value has a version.
+    Meta,
+}
+
+impl Space {
+    /// All spaces, in the order of their bytes on disk.
+    pub const ALL: [Self; 5] = [Self::Items, Self::Index, Self::Feed, Self::Ttl, Self::Meta];
+
+    /// Whether values carry the LSN of the commit that wrote them.
+    pub fn is_versioned(self) -> bool {
+        matches!(self, Self::Items | Self::Meta)
+    }
+}
+
+/// How fresh a snapshot must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAt {
+    /// Everything acknowledged before the call.
+    Latest,
+    /// At least this LSN; [`StorageError::Behind`] if the shard has not reached it.
+    AtLeast(Lsn),
+    /// Whatever is cheapest; a single node has only the latest.
+    Stale,
+}
+
+/// A stored value with the LSN of the commit that wrote it (zero in spaces without versions).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct Value {
+    pub version: Lsn,
+    pub bytes: Vec<u8>,
+}
+
+/// A key and its value, as scans return them. With `keys_only` the value's bytes are empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct Entry {
+    pub key: Vec<u8>,
+    pub value: Value,
+}
+
+/// A bounded range read: `from` inclusive, `to` exclusive, in either direction. It ends when the
+/// range does, or after the entry with which one of the bounds is reached; the caller goes on
+/// after the last key it got.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct Scan<'k> {
+    pub space: Space,
+    pub from: &'k [u8],
+    pub to: &'k [u8],
+    pub reverse: bool,
+    pub max_rows: usize,
+    pub max_bytes: usize,
+    pub keys_only: bool,
+}
+
+/// A consistent view of one shard.
+pub trait Snapshot: Send {
+    /// The last commit that the view shows.
+    fn lsn(&self) -> Lsn;
+    /// The shard's epoch at that moment.
+    fn epoch(&self) -> Epoch;
+    /// One value.
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, StorageError>;
+    /// Several values, in the order of the keys; one round trip.
+    fn get_many(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, StorageError>;
+    /// A bounded range.
+    fn scan(&self, scan: &Scan<'_>) -> Result<Vec<Entry>, StorageError>;
+}
+
+/// What a commit requires of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// The key is not there.
+    Absent,
+    /// The key is there and was last written by the commit with this LSN (versioned spaces only).
+    Version(Lsn),
+}
+
+/// A condition of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// On one key.
+    Key {
+        /// Where the key lies.
+        space: Space,
+        /// The key.
+        key: Vec<u8>,
+        /// What must hold.
+        expect: Expect,
+    },
+    /// Nothing in the whole shard was written after this LSN.
+    Unchanged(Lsn),
+}
+
+/// A value to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct Put {
+    pub space: Space,
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+/// What a commit does in one shard. Checks are tested first; then deletes are applied, then puts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The shard.
+    pub shard: ShardId,
+    /// The epoch under which the writes were prepared; [`StorageError::Gone`] if it is over.
+    pub epoch: Epoch,
+    /// Conditions, tested against the state just before this commit.
+    pub checks: Vec<Check>,
+    /// Keys to remove; a key that is not there is no error.
+    pub deletes: Vec<(Space, Vec<u8>)>,
+    /// Values to write, each stamped with this part's LSN if its space is versioned.
+    pub puts: Vec<Put>,
+    /// Feed entries in order; the key of the n-th becomes `key::feed(lsn, n)`.
+    pub feed: Vec<Vec<u8>>,
+}
+
+impl Part {
+    /// A part that does nothing yet.
+    pub fn new(shard: ShardId, epoch: Epoch) -> Self {
+        Self { shard, epoch, checks: vec![], deletes: vec![], puts: vec![], feed: vec![] }
+    }
+}
+
+/// One or more parts (each of another shard) that happen together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct Commit {
+    pub parts: Vec<Part>,
+}
+
+/// The LSN that each part got, in the order of the parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct Committed {
+    pub lsns: Vec<Lsn>,
+}
+
+/// What a shard holds, roughly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct ShardStats {
+    pub lsn: Lsn,
+    pub items_bytes: u64,
+    pub index_bytes: u64,
+}
+
+/// Why the store did not do it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StorageError {
+    /// A check failed: the `check`-th of the `part`-th part. Nothing was written.
+    #[error("check {check} of part {part} failed")]
+    #[expect(missing_docs, reason = "the summary says it")]
+    Conflict { part: usize, check: usize },
+    /// The shard is gone, or its epoch is another one. Nothing was written.
+    #[error("the shard's epoch is {epoch:?}")]
+    #[expect(missing_docs, reason = "the summary says it")]
+    Gone { epoch: Option<Epoch> },
+    /// The shard has not reached the LSN that was asked for.
+    #[error("the shard is at {0:?}")]
+    Behind(Lsn),
+    /// The commit is larger than the engine takes at once. Nothing was written.
+    #[error("the commit is too large")]
+    TooLarge,
+    /// Nothing was written, and the store refuses writes until it is opened again: a disk is full
+    /// or a sync failed. Reads go on.
+    #[error("the store takes no writes: {0}")]
+    ReadOnly(Box<str>),
+    /// The engine lost the answer: the commit may or may not be there.
+    #[error("it is not known whether the commit happened: {0}")]
+    Unknown(Box<str>),
+    /// Stored bytes are not what was written.
+    #[error("corrupt data: {0}")]
+    Corrupt(Box<str>),
+    /// A read failed; trying again may help.
+    #[error("storage failed: {0}")]
+    Io(Box<str>),
+}
+
+/// An engine. All calls block; none needs a runtime.
+pub trait Store: Send + Sync {
+    /// A consistent view of one shard.
+    fn snapshot(&self, shard: ShardId, at: ReadAt) -> Result<Box<dyn Snapshot + '_>, StorageError>;
+
+    /// One value as of now, with an LSN of the shard that is not older than it: the point read,
+    /// which needs no snapshot.
+    fn get(
+        &self,
+        shard: ShardId,
+        space: Space,
+        key: &[u8],
+    ) -> Result<(Lsn, Option<Value>), StorageError>;
+
+    /// Writes all parts or none; when it returns `Ok`, the writes are durable. Commits that wait
+    /// at the same time share one sync.
+    fn commit(&self, commit: Commit) -> Result<Committed, StorageError>;
+
+    /// Waits until the shard has an LSN after `after` or the time is over, and returns the LSN it
+    /// has then. A hint: callers also poll.
+    fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError>;
+
+    /// Makes a shard at the given epoch; no error if it exists at that epoch.
+    fn create_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError>;
+
+    /// Raises a shard's epoch: commits prepared under an older one get [`StorageError::Gone`].
+    fn fence_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError>;
+
+    /// Removes a shard with everything in it; no error if it is not there.
+    fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError>;
+
+    /// Every shard with its epoch.
+    fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError>;
+
+    /// Loads sorted entries into a fresh shard without checks and feed, for imports and splits;
+    /// durable when it returns.
+    fn bulk_load(
+        &self,
+        shard: ShardId,
+        entries: &mut dyn Iterator<Item = Put>,
+    ) -> Result<Lsn, StorageError>;
+
+    /// Sizes, estimated.
+    fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError>;
+
+    /// Writes a consistent copy of the whole store into a folder that does not exist yet.
+    fn checkpoint(&self, into: &Path) -> Result<(), StorageError>;
+}

@@ -1,0 +1,204 @@
+//! The effective partition key: the hash that orders a whole container and that clients compute
+//! for themselves to route, so it must agree with theirs byte for byte.
+//!
+//! ```text
+//! ""  ............ every key ............ "FF"      (upper-case hex, compared as text)
+//!      V2: 16 bytes, the first below 0x40
+//!      MultiHash: 16 bytes a level; a prefix of k levels covers [E, E + "FF")
+//!      V1: 05, a 32-bit hash as an ordered number, then the values themselves
+//! ```
+
+use std::fmt;
+use std::io::Cursor;
+
+use crate::{KeyComponent, PartitionKey, PartitionKeyDef, PartitionKeyKind};
+
+/// A place in the order of a container; bytes whose hex text the wire carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EffectiveKey(pub Vec<u8>);
+
+/// Keys from `min` (inclusive) to `max` (exclusive).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct KeyRange {
+    pub min: EffectiveKey,
+    pub max: EffectiveKey,
+}
+
+impl EffectiveKey {
+    /// Below or equal to every key.
+    pub fn min() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Above every key.
+    pub fn max() -> Self {
+        Self(vec![0xff])
+    }
+
+    /// Reads hex text of either case.
+    pub fn parse(hex: &str) -> Option<Self> {
+        if !hex.len().is_multiple_of(2) || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        let byte = |i: usize| u8::from_str_radix(hex.get(i..i + 2)?, 16).ok();
+        (0..hex.len()).step_by(2).map(byte).collect::<Option<Vec<u8>>>().map(Self)
+    }
+
+    /// The first key after all that start with this one.
+    pub fn after_prefix(&self) -> Self {
+        let mut bytes = self.0.clone();
+        bytes.push(0xff);
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for EffectiveKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+    }
+}
+
+impl KeyRange {
+    /// Every key of a container.
+    pub fn full() -> Self {
+        Self { min: EffectiveKey::min(), max: EffectiveKey::max() }
+    }
+
+    /// Whether the key lies in the range.
+    pub fn contains(&self, key: &EffectiveKey) -> bool {
+        self.min <= *key && *key < self.max
+    }
+
+    /// The common part of two ranges, if there is one.
+    pub fn intersect(&self, other: &Self) -> Option<Self> {
+        let min = self.min.clone().max(other.min.clone());
+        let max = self.max.clone().min(other.max.clone());
+        (min < max).then_some(Self { min, max })
+    }
+}
+
+impl PartitionKeyDef {
+    /// The hash of a key. For a hierarchical key of fewer levels than declared it is the prefix
+    /// under which all its keys lie.
+    pub fn effective(&self, key: &PartitionKey) -> EffectiveKey {
+        if key.0.is_empty() {
+            return EffectiveKey::min();
+        }
+        EffectiveKey(match (self.kind, self.version) {
+            (PartitionKeyKind::MultiHash, _) => {
+                key.0.iter().flat_map(|c| hash_v2(std::slice::from_ref(c))).collect()
+            }
+            (PartitionKeyKind::Hash, 1) => hash_v1(&key.0),
+            (PartitionKeyKind::Hash, _) => hash_v2(&key.0).to_vec(),
+        })
+    }
+
+    /// All effective keys that a key, or a prefix of one, stands for.
+    pub fn range_of(&self, key: &PartitionKey) -> KeyRange {
+        let min = self.effective(key);
+        let max = if self.is_complete(key) {
+            // The next byte string: nothing lies between a key and the key with a zero appended.
+            let mut bytes = min.0.clone();
+            bytes.push(0);
+            EffectiveKey(bytes)
+        } else {
+            min.after_prefix()
+        };
+        KeyRange { min, max }
+    }
+}
+
+/// The bytes that are hashed: type byte, then doubles little-endian, strings with a suffix byte.
+fn write_hash_input(component: &KeyComponent, suffix: u8, out: &mut Vec<u8>) {
+    out.push(component.type_byte());
+    match component {
+        KeyComponent::Number(n) => out.extend(n.to_le_bytes()),
+        KeyComponent::String(s) => {
+            out.extend(s.as_bytes());
+            out.push(suffix);
+        }
+        KeyComponent::Undefined | KeyComponent::Null | KeyComponent::Bool(_) => {}
+    }
+}
+
+fn hash_v2(components: &[KeyComponent]) -> [u8; 16] {
+    let mut input = Vec::new();
+    for component in components {
+        write_hash_input(component, 0xff, &mut input);
+    }
+    let hash = murmur3::murmur3_x64_128(&mut Cursor::new(&input), 0)
+        .expect("reading from memory does not fail");
+    // The crate's u128 holds h1 in its low half; big-endian bytes are h1 ‖ h2 little-endian,
+    // reversed.
+    let mut bytes = hash.to_be_bytes();
+    bytes[0] &= 0x3f;
+    bytes
+}
+
+/// Strings take part in a version 1 hash with their first 100 characters only.
+const V1_STRING_LENGTH: usize = 100;
+
+fn hash_v1(components: &[KeyComponent]) -> Vec<u8> {
+    let truncated: Vec<KeyComponent> = components
+        .iter()
+        .map(|c| match c {
+            KeyComponent::String(s) => {
+                KeyComponent::String(s.chars().take(V1_STRING_LENGTH).collect())
+            }
+            other => other.clone(),
+        })
+        .collect();
+    let mut input = Vec::new();
+    for component in &truncated {
+        write_hash_input(component, 0x00, &mut input);
+    }
+    let hash = murmur3::murmur3_32(&mut Cursor::new(&input), 0)
+        .expect("reading from memory does not fail");
+    let mut out = Vec::new();
+    write_v1_number(f64::from(hash), &mut out);
+    for component in &truncated {
+        match component {
+            KeyComponent::Number(n) => write_v1_number(*n, &mut out),
+            KeyComponent::String(s) => write_v1_string(s, &mut out),
+            other => out.push(other.type_byte()),
+        }
+    }
+    out
+}
+
+/// Order-preserving bits, the first byte whole, the rest in groups of seven with a flag for more.
+fn write_v1_number(number: f64, out: &mut Vec<u8>) {
+    const SIGN: u64 = 1 << 63;
+    out.push(5);
+    let bits = number.to_bits();
+    let mut rest = if bits < SIGN { bits ^ SIGN } else { (!bits).wrapping_add(1) };
+    let top = |x: u64| x.to_be_bytes()[0];
+    out.push(top(rest));
+    rest <<= 8;
+    let mut last = 0;
+    let mut first = true;
+    while rest != 0 {
+        if !first {
+            out.push(last);
+        }
+        first = false;
+        last = top(rest) | 1;
+        rest <<= 7;
+    }
+    out.push(last & 0xfe);
+}
+
+fn write_v1_string(text: &str, out: &mut Vec<u8>) {
+    out.push(8);
+    let bytes = text.as_bytes();
+    let short = bytes.len() <= V1_STRING_LENGTH;
+    let kept = bytes.len().min(V1_STRING_LENGTH + 1);
+    out.extend(bytes[..kept].iter().map(|b| b.saturating_add(1)));
+    if short {
+        out.push(0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

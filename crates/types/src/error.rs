@@ -1,0 +1,129 @@
+//! The domain error: what happened, never an HTTP status. Lower crates have narrow errors of
+//! their own, which become this one in `engine`; `server/error.rs` turns it into status,
+//! sub-status and body in one match without wildcard, so that a new variant does not compile
+//! until someone has decided what it looks like on the wire.
+
+/// A result with the domain error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, as the caller needs to know it. Messages are written for the sender of the
+/// request; what only the log should know stays in [`Error::Internal`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The request is wrong in itself; the text says where and what to do.
+    #[error("{0}")]
+    Invalid(Box<str>),
+    /// A query is wrong; the text is the JSON list of errors with their positions.
+    #[error("{0}")]
+    Query(Box<str>),
+    /// The query needs the client to fetch a plan and merge; the text is that plan.
+    #[error("The provided cross partition query can not be directly served by the gateway.")]
+    CrossPartition(Box<str>),
+    /// Header and item disagree on the partition key, or it has the wrong number of values.
+    #[error("{0}")]
+    PartitionKeyMismatch(Box<str>),
+    /// The client means a container that was deleted and made anew under the same name.
+    #[error("The container was recreated; its resource id is no longer the one in the request.")]
+    ContainerRecreated,
+    /// No credentials, or credentials that prove nothing.
+    #[error("{0}")]
+    Unauthenticated(Box<str>),
+    /// The credentials are genuine but their time is over or has not come.
+    #[error("{0}")]
+    OutsideTime(Box<str>),
+    /// The credentials do not allow this.
+    #[error("{0}")]
+    Denied(Box<str>),
+    /// The resource itself is not there.
+    #[error("Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found")]
+    NotFound,
+    /// The database or container that should hold the resource is not there.
+    #[error("Owner resource does not exist")]
+    OwnerNotFound,
+    /// The session token is ahead of what this server has.
+    #[error("The read session is not available for the input session token.")]
+    SessionNotAvailable,
+    /// The path exists, the method is not for it.
+    #[error("The request verb is not supported for this resource.")]
+    MethodNotAllowed,
+    /// The time for a request ran out.
+    #[error("{0}")]
+    Timeout(Box<str>),
+    /// The id is taken.
+    #[error("Entity with the specified id already exists in the system.")]
+    AlreadyExists,
+    /// Another item of the logical partition has the same unique key.
+    #[error("Unique index constraint violation.")]
+    UniqueKeyViolation,
+    /// The physical partition was split, merged or moved.
+    #[error("The requested resource is no longer available at the server.")]
+    PartitionGone,
+    /// An etag condition does not hold.
+    #[error("Operation cannot be performed because one of the specified precondition is not met.")]
+    PreconditionFailed,
+    /// A patch's filter does not hold.
+    #[error("The condition of the patch is not met by the item.")]
+    ConditionNotMet,
+    /// Something is larger than its limit.
+    #[error("Request size is too large: {what} is {size} bytes, the limit is {limit}.")]
+    #[expect(missing_docs, reason = "the message says it")]
+    TooLarge { what: &'static str, size: usize, limit: usize },
+    /// The throughput of the resource is used up.
+    #[error("Request rate is large. Retry after {retry_after_ms} ms.")]
+    #[expect(missing_docs, reason = "the message says it")]
+    RateLimited { retry_after_ms: u64 },
+    /// Other writers were faster too often.
+    #[error("Conflicting request to resource has been attempted. Retry to avoid conflicts.")]
+    RetryWith,
+    /// The store takes no writes now; the text says why and until when.
+    #[error("{0}")]
+    Unavailable(Box<str>),
+    /// The operation is known and not built.
+    #[error("{0}")]
+    NotImplemented(Box<str>),
+    /// A fault of ours. The text is for the log only.
+    #[error("{0}")]
+    Internal(Box<str>),
+}
+
+impl Error {
+    /// A wrong request.
+    pub fn invalid(message: impl Into<Box<str>>) -> Self {
+        Self::Invalid(message.into())
+    }
+
+    /// A fault of ours; the text goes to the log.
+    pub fn internal(message: impl Into<Box<str>>) -> Self {
+        Self::Internal(message.into())
+    }
+
+    /// Whether the same request may succeed when it is sent again unchanged.
+    pub fn retryable(&self) -> bool {
+        match self {
+            Self::SessionNotAvailable
+            | Self::Timeout(_)
+            | Self::PartitionGone
+            | Self::RateLimited { .. }
+            | Self::RetryWith
+            | Self::Unavailable(_) => true,
+            Self::Invalid(_)
+            | Self::Query(_)
+            | Self::CrossPartition(_)
+            | Self::PartitionKeyMismatch(_)
+            | Self::ContainerRecreated
+            | Self::Unauthenticated(_)
+            | Self::OutsideTime(_)
+            | Self::Denied(_)
+            | Self::NotFound
+            | Self::OwnerNotFound
+            | Self::MethodNotAllowed
+            | Self::AlreadyExists
+            | Self::UniqueKeyViolation
+            | Self::PreconditionFailed
+            | Self::ConditionNotMet
+            | Self::TooLarge { .. }
+            | Self::NotImplemented(_)
+            | Self::Internal(_) => false,
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! JSON text to [`Value`] and back. Reading is strict: one value, no duplicate property, nesting
+//! within the limit, finite numbers. Writing is compact and keeps the order of properties.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+use crate::{Number, Object, Value, limits};
+
+/// Why a text is not a value we accept; the message is meant for the sender of the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct JsonError(Box<str>);
+
+impl Value {
+    /// Reads exactly one JSON value.
+    pub fn parse(text: &[u8]) -> Result<Self, JsonError> {
+        let mut reader = sonic_rs::Deserializer::from_slice(text);
+        let value = Seed { depth: 0 }.deserialize(&mut reader).map_err(first_line)?;
+        reader.end().map_err(first_line)?;
+        Ok(value)
+    }
+
+    /// Appends the compact JSON text. Undefined writes nothing; non-finite numbers are written as
+    /// strings, as the SDKs' own writers do.
+    pub fn write_json(&self, out: &mut String) {
+        match self {
+            Self::Undefined => {}
+            Self::Null => out.push_str("null"),
+            Self::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+            Self::Number(n) => write_number(*n, out),
+            Self::String(s) => write_json_string(s, out),
+            Self::Array(elements) => {
+                out.push('[');
+                for (i, element) in elements.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    element.write_json(out);
+                }
+                out.push(']');
+            }
+            Self::Object(object) => {
+                out.push('{');
+                for (i, (name, value)) in object.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    write_json_string(name, out);
+                    out.push(':');
+                    value.write_json(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
+    /// The compact JSON text; empty for undefined.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        self.write_json(&mut out);
+        out
+    }
+}
+
+fn write_number(number: Number, out: &mut String) {
+    match number {
+        Number::Int(i) => out.push_str(itoa::Buffer::new().format(i)),
+        Number::Float(f) if f.is_finite() => out.push_str(ryu_js::Buffer::new().format(f)),
+        Number::Float(_) => write_json_string(&number.to_string(), out),
+    }
+}
+
+/// Appends a JSON string literal: quotes, backslashes and control characters escaped.
+pub fn write_json_string(text: &str, out: &mut String) {
+    out.push('"');
+    let mut written = 0;
+    for (i, byte) in text.bytes().enumerate() {
+        let escape = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0x08 => "\\b",
+            0x0c => "\\f",
+            0x00..=0x1f => "",
+            _ => continue,
+        };
+        out.push_str(&text[written..i]);
+        if escape.is_empty() {
+            const HEX: &[u8; 16] = b"0123456789abcdef";
+            out.push_str("\\u00");
+            out.push(char::from(HEX[usize::from(byte >> 4)]));
+            out.push(char::from(HEX[usize::from(byte & 15)]));
+        } else {
+            out.push_str(escape);
+        }
+        written = i + 1;
+    }
+    out.push_str(&text[written..]);
+    out.push('"');
+}
+
+/// The parser's messages go on with an excerpt of the text over several lines; the first says it.
+#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
+fn first_line(error: sonic_rs::Error) -> JsonError {
+    let text = error.to_string();
+    JsonError(text.lines().next().unwrap_or("malformed JSON").into())
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Seed { depth: 0 }.deserialize(deserializer)
+    }
+}
+
+/// Reads one value at a known depth, so that nesting is refused before the stack feels it.
+#[derive(Clone, Copy)]
+struct Seed {
+    depth: usize,
+}
+
+impl Seed {
+    fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
+        if self.depth >= limits::NESTING_DEPTH_MAX {
+            return Err(E::custom(format_args!(
+                "nesting is deeper than {} levels",
+                limits::NESTING_DEPTH_MAX
+            )));
+        }
+        Ok(Self { depth: self.depth + 1 })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, b: bool) -> Result<Value, E> {
+        Ok(Value::Bool(b))
+    }
+
+    fn visit_i64<E>(self, i: i64) -> Result<Value, E> {
+        Ok(Value::from(i))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "beyond 64 signed bits a number is a double")]
+    fn visit_u64<E>(self, u: u64) -> Result<Value, E> {
+        Ok(i64::try_from(u).map_or_else(|_| Value::from(u as f64), Value::from))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, f: f64) -> Result<Value, E> {
+        if f.is_finite() { Ok(Value::from(f)) } else { Err(E::custom("number out of range")) }
+    }
+
+    fn visit_str<E>(self, s: &str) -> Result<Value, E> {
+        Ok(Value::String(s.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let seed = self.deeper()?;
+        let mut elements = Vec::new();
+        while let Some(element) = seq.next_element_seed(seed)? {
+            elements.push(element);
+        }
+        Ok(Value::Array(Arc::new(elements)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let seed = self.deeper()?;
+        let mut entries: Vec<(Arc<str>, Value)> = Vec::new();
+        let mut seen = Names::default();
+        while let Some(name) = map.next_key_seed(NameSeed)? {
+            if !seen.insert(&name, &entries) {
+                return Err(A::Error::custom(format_args!("the property '{name}' occurs twice")));
+            }
+            entries.push((name, map.next_value_seed(seed)?));
+        }
+        Ok(Value::object(Object::from_distinct(entries)))
+    }
+}
+
+/// Property names met so far. Few are compared one by one; many go through a set, so that an
+/// object of 100,000 properties is not a quadratic trap.
+#[derive(Default)]
+struct Names {
+    set: HashSet<Arc<str>>,
+}
+
+impl Names {
+    const FEW: usize = 16;
+
+    fn insert(&mut self, name: &Arc<str>, entries: &[(Arc<str>, Value)]) -> bool {
+        if entries.len() < Self::FEW {
+            return !entries.iter().any(|(n, _)| n == name);
+        }
+        if self.set.is_empty() {
+            self.set.extend(entries.iter().map(|(n, _)| n.clone()));
+        }
+        self.set.insert(name.clone())
+    }
+}
+
+struct NameSeed;
+
+impl<'de> DeserializeSeed<'de> for NameSeed {
+    type Value = Arc<str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Arc<str>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for NameSeed {
+    type Value = Arc<str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a property name")
+    }
+
+    fn visit_str<E>(self, s: &str) -> Result<Arc<str>, E> {
+        Ok(s.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_refused(text: &str, says: &str) {
+        let error = Value::parse(text.as_bytes()).expect_err(text).to_string();
+        assert!(error.contains(says), "{text}: {error}");
+    }
+
+    #[test]
+    fn text_comes_back_as_it_was_written() {
+        for text in [
+            r#"{"b":1,"a":[true,false,null,"x\n\u0001\"\\"],"n":-1.5e-9,"é":"😀"}"#,
+            "9223372036854775807",
+            "0.1",
+            "[]",
+        ] {
+            assert_eq!(Value::parse(text.as_bytes()).expect(text).to_json(), text);
+        }
+    }
+
+    #[test]
+    fn malformed_text_is_refused() {
+        for text in ["", "{", "{\"a\":}", "[1,]", "nul", "1 2", "{'a':1}", "01", "\"\u{1}\"", "+1"]
+        {
+            assert!(Value::parse(text.as_bytes()).is_err(), "{text}");
+        }
+        assert!(Value::parse(b"\"\xff\"").is_err(), "invalid UTF-8");
+        check_refused("1e999", "");
+    }
+
+    #[test]
+    fn a_property_may_occur_only_once() {
+        check_refused(r#"{"a":1,"a":2}"#, "'a' occurs twice");
+        let many: Vec<_> = (0..40).map(|i| format!("\"p{}\":1", i % 39)).collect();
+        check_refused(&format!("{{{}}}", many.join(",")), "'p0' occurs twice");
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(Value::parse(nested(limits::NESTING_DEPTH_MAX).as_bytes()).is_ok());
+        check_refused(&nested(limits::NESTING_DEPTH_MAX + 1), "nesting is deeper");
+        check_refused(&nested(100_000), "nesting is deeper");
+    }
+}

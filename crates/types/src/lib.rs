@@ -1,0 +1,23 @@
+//! The vocabulary every other crate shares: values, numbers, paths, partition keys, ids, limits,
+//! time and the domain error. Nothing here does I/O and nothing here uses another crate of ours.
+
+pub mod clock;
+pub mod effective_key;
+pub mod error;
+pub mod ids;
+pub mod json;
+pub mod limits;
+pub mod number;
+pub mod partition_key;
+pub mod path;
+pub mod value;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use effective_key::{EffectiveKey, KeyRange};
+pub use error::{Error, Result};
+pub use ids::{Epoch, Etag, Lsn, ShardId};
+pub use json::JsonError;
+pub use number::Number;
+pub use partition_key::{KeyComponent, PartitionKey, PartitionKeyDef, PartitionKeyKind};
+pub use path::PropertyPath;
+pub use value::{Object, Value};

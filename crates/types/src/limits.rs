@@ -1,0 +1,110 @@
+//! Every limit, in one place: what it is, where it comes from, and the error past it. A limit
+//! marked *service* is the original's; one marked *ours* protects this server.
+
+/// Nesting of arrays and objects in an item. Service; 400.
+pub const NESTING_DEPTH_MAX: usize = 128;
+/// An item as UTF-8 JSON. Service; 413.
+pub const ITEM_SIZE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// A request body. Service: 2 MB, and some room so that an item just over the limit gets the
+/// item's own error; ours beyond that; 413.
+pub const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// A page of a feed or query. Service; the page ends with a continuation.
+pub const PAGE_SIZE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Items on a page when the client names no number. Service.
+pub const PAGE_ITEMS_DEFAULT: usize = 100;
+/// Items on a page when the client leaves it to the server (`-1`). Service.
+pub const PAGE_ITEMS_MAX: usize = 1000;
+
+/// Id of a database, container, script, user or permission, in characters. Service; 400.
+pub const RESOURCE_ID_CHARS_MAX: usize = 255;
+/// Id of an item, in bytes. Service; 400.
+pub const ITEM_ID_BYTES_MAX: usize = 1023;
+/// Partition key value under hash version 1. Service; 400.
+pub const PARTITION_KEY_BYTES_MAX_V1: usize = 101;
+/// Partition key value under hash version 2. Service; 400.
+pub const PARTITION_KEY_BYTES_MAX_V2: usize = 2048;
+/// Levels of a hierarchical partition key. Service; 400.
+pub const PARTITION_KEY_LEVELS_MAX: usize = 3;
+
+/// Operations of one patch. Service; 400.
+pub const PATCH_OPERATIONS_MAX: usize = 10;
+/// Operations of one batch. Service; 400.
+pub const BATCH_OPERATIONS_MAX: usize = 100;
+/// Body of one batch. Service; 413.
+pub const BATCH_SIZE_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Unique keys of a container. Service; 400.
+pub const UNIQUE_KEYS_MAX: usize = 10;
+/// Paths of one unique key. Service; 400.
+pub const UNIQUE_KEY_PATHS_MAX: usize = 16;
+/// Composite indexes of a container. Service; 400.
+pub const COMPOSITE_INDEXES_MAX: usize = 100;
+/// Paths of one composite index. Service; 400.
+pub const COMPOSITE_PATHS_MAX: usize = 8;
+/// Included, and likewise excluded, paths of an indexing policy. Service; 400.
+pub const INDEX_PATHS_MAX: usize = 1500;
+/// Computed properties of a container. Service; 400.
+pub const COMPUTED_PROPERTIES_MAX: usize = 20;
+/// Dimensions of a vector under `quantizedFlat` and `diskANN`. Service; 400.
+pub const VECTOR_DIMENSIONS_MAX: i64 = 4096;
+/// Dimensions of a vector under `flat`. Service; 400.
+pub const VECTOR_DIMENSIONS_FLAT_MAX: i64 = 505;
+/// Stored procedures of a container. Service; 400.
+pub const PROCEDURES_MAX: usize = 100;
+/// User-defined functions of a container. Service; 400.
+pub const UDFS_MAX: usize = 50;
+/// Triggers of a container. Service; 400.
+pub const TRIGGERS_MAX: usize = 25;
+
+/// Time to live, in seconds. Service; 400.
+pub const TTL_SECONDS_MAX: i64 = 2_147_483_647;
+/// Least manual throughput. Service; 400.
+pub const THROUGHPUT_MIN: i64 = 400;
+/// Least maximum of autoscale throughput. Service; 400.
+pub const AUTOSCALE_MIN: i64 = 1000;
+/// Greatest throughput of one resource. Service (1,000,000 on request); 400.
+pub const THROUGHPUT_MAX: i64 = 1_000_000;
+/// Throughput that one physical partition serves. Service.
+pub const PARTITION_THROUGHPUT: i64 = 10_000;
+
+/// Text of a query. Service; 400.
+pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
+/// JOINs in a query. Service; 400.
+pub const QUERY_JOINS_MAX: usize = 10;
+/// References to user-defined functions in a query. Service; 400.
+pub const QUERY_UDFS_MAX: usize = 10;
+/// Nesting of expressions and subqueries in a query's text. Ours; 400.
+pub const QUERY_NESTING_MAX: usize = 128;
+/// Characters that REPLICATE may make. Service; undefined.
+pub const REPLICATE_CHARS_MAX: usize = 10_000;
+
+/// Difference between a request's date and the server's. Service; 403.
+pub const CLOCK_SKEW_S_MAX: u64 = 15 * 60;
+/// Life of a resource token unless the client says otherwise. Service.
+pub const TOKEN_LIFE_S_DEFAULT: u64 = 3600;
+/// Shortest and longest life of a resource token. Service; 400.
+pub const TOKEN_LIFE_S: std::ops::RangeInclusive<u64> = 10..=86_400;
+
+/// Bytes of a request's head: its line and headers. Ours; 431, and the connection closes.
+pub const REQUEST_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Headers of one request. Ours; 431, and the connection closes.
+pub const REQUEST_HEADERS_MAX: usize = 128;
+/// Time for a client to send a request's head. Ours; the connection closes.
+pub const REQUEST_HEAD_MS_MAX: u64 = 10_000;
+/// Time for a client to send a request's body. Ours; 408.
+pub const REQUEST_BODY_MS_MAX: u64 = 30_000;
+/// Time for a TLS handshake. Ours; the connection closes.
+pub const TLS_HANDSHAKE_MS_MAX: u64 = 10_000;
+/// Connections served at once; more wait in the system's queue. Ours.
+pub const CONNECTIONS_MAX: usize = 4096;
+/// Streams of one HTTP/2 connection served at once. Ours.
+pub const HTTP2_STREAMS_MAX: u32 = 256;
+/// Operations running on blocking threads at once; more wait. Ours.
+pub const BLOCKING_OPERATIONS_MAX: usize = 256;
+/// Time that requests in flight get to end when the server stops. Ours.
+pub const DRAIN_MS_MAX: u64 = 10_000;
+
+/// Attempts at a commit whose checks fail because another writer was faster. Ours; 449.
+pub const COMMIT_ATTEMPTS_MAX: usize = 50;
+/// Expired items removed in one commit of the sweeper. Ours.
+pub const SWEEP_ITEMS_MAX: usize = 256;
