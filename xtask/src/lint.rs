@@ -1,0 +1,18 @@
+//! `cargo xtask lint`: formatting, clippy and the house rules, in the order of their cost.
+
+use crate::{process, project, tidy};
+use anyhow::Result;
+
+pub(crate) fn run() -> Result<()> {
+    process::run(project::cargo().args(["fmt", "--all", "--check"]))?;
+    tidy::run()?;
+    process::run(project::cargo().args([
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+}
