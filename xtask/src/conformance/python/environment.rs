@@ -52,7 +52,7 @@ impl Environment {
         let download = home.join("download");
         let _ = fs::remove_dir_all(&download);
         let mut pip = self.pip("download");
-        pip.args(["--no-deps", "--no-build-isolation", "--no-binary", ":all:", "--dest"]);
+        pip.args(["--no-deps", "--no-binary", ":all:", "--dest"]);
         process::run(pip.arg(&download).arg(sdk))?;
         let archive = single_entry(&download)?;
         let unpacked = download.join("unpacked");
