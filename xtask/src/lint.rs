@@ -5,6 +5,9 @@ use anyhow::Result;
 
 pub(crate) fn run() -> Result<()> {
     process::run(project::cargo().args(["fmt", "--all", "--check"]))?;
+    // The tests through the Rust SDK are a workspace of their own.
+    let sdk_tests = "conformance/rust/Cargo.toml";
+    process::run(project::cargo().args(["fmt", "--manifest-path", sdk_tests, "--check"]))?;
     tidy::run()?;
     process::run(project::cargo().args([
         "clippy",
