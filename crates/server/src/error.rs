@@ -119,5 +119,16 @@ pub fn response(error: &Error, activity_id: Uuid, uri: &str) -> Response {
     response
 }
 
+/// The answer to a head past its limits. It is no domain error: nobody below the front sees it.
+pub(crate) fn head_too_large(problem: &str, activity_id: Uuid) -> Response {
+    let message = format!("{}\r\nActivityId: {activity_id}", list(problem));
+    let body = json!({ "code": "RequestHeaderFieldsTooLarge", "message": message });
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    response
+}
+
 #[cfg(test)]
 mod tests;

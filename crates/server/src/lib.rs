@@ -3,10 +3,22 @@
 //! `headers`. Nothing here knows SQL or how data is kept.
 
 pub mod auth;
+mod body;
+pub mod config;
+mod connection;
+pub mod cors;
 pub mod error;
+mod front;
 pub mod headers;
 pub mod keys;
 pub mod link;
+pub mod listener;
 mod private_file;
 pub mod service;
+mod side;
+pub mod telemetry;
+pub mod tls;
 pub mod token;
+
+pub use listener::{Drained, Limits, ListenerConfig, Server};
+pub use service::{OperationName, Request, Response, Scheme, Service};

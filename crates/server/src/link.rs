@@ -156,10 +156,8 @@ fn is_by_rid(segments: &[&str]) -> bool {
 /// What a client signs: type and link by the number of segments alone.
 fn signed(segments: &[&str], by_rid: bool) -> (String, String) {
     // Delete by partition key is signed as an operation on its container.
-    let segments = match segments {
-        [path @ .., "operations", "partitionkeydelete"] => path,
-        path => path,
-    };
+    let operation = ["operations", "partitionkeydelete"];
+    let segments = segments.strip_suffix(&operation).unwrap_or(segments);
     let is_feed = segments.len() % 2 == 1;
     let (kind, path) = if is_feed {
         (segments[segments.len() - 1], &segments[..segments.len() - 1])

@@ -4,6 +4,10 @@
 use http::{HeaderMap, HeaderValue};
 use orrery_types::{Error, Result};
 
+#[cfg_attr(
+    not(test),
+    expect(clippy::wildcard_imports, reason = "the parent is the list of names read here")
+)]
 use super::*;
 
 /// Which feed `A-IM` asks for.

@@ -11,6 +11,7 @@ fn container() -> ContainerAddress {
 }
 
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "the cases read better without &")]
 fn check(path: &str, target: Target, signed_type: &str, signed_link: &str) {
     let link = ResourceLink::parse(path).unwrap_or_else(|error| panic!("{path}: {error}"));
     assert_eq!(link.target, target, "{path}");
