@@ -113,7 +113,13 @@ impl<S: Service> Front<S> {
         let Some(service) = self.service.get() else {
             return fail(&Error::Unavailable("The server is starting. Try again soon.".into()));
         };
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        // A service need not know that HTTP/2 moved this one.
+        if let Some(authority) = &context.authority
+            && let Ok(host) = HeaderValue::try_from(authority)
+        {
+            parts.headers.entry(http::header::HOST).or_insert(host);
+        }
         let expectation = match parts.headers.get(http::header::EXPECT) {
             Some(_) => Expectation::Continue,
             None => Expectation::None,
