@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use orrery_server::auth::Authenticator;
 use orrery_server::config::{Choices, Settings};
 use orrery_server::cors::CorsPolicy;
-use orrery_server::keys::{AccountKeys, accepts_well_known_key};
+use orrery_server::keys::{AccountKeys, WellKnownKey};
 use orrery_server::telemetry::{Metrics, start_log};
 use orrery_server::tls::Tls;
 use orrery_server::{Drained, Limits, ListenerConfig, Request, Response, Server, Service, error};
@@ -37,7 +37,7 @@ async fn serve(settings: Settings) -> Result<()> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("Cannot make the data folder {}", folder.display()))?;
     }
-    let well_known = accepts_well_known_key(settings.listen, settings.allow_well_known_key);
+    let well_known = WellKnownKey::decide(settings.listen, settings.allow_well_known_key);
     let keys = AccountKeys::open(settings.data.as_deref(), &settings.keys, well_known)?;
     let tls = settings.tls.as_ref().map(|source| Tls::load(source, &*clock)).transpose()?;
     // Before the socket: a signal must not find the process without a handler.
@@ -131,7 +131,7 @@ fn announce(settings: &Settings, address: SocketAddr, keys: &AccountKeys) -> std
         writeln!(out, "                     http://{reachable}/")?;
     }
     writeln!(out, "  Key                {key}")?;
-    if keys.has_well_known() {
+    if keys.well_known_use() != WellKnownKey::Refused {
         writeln!(out, "                     and the key that the emulator is known by")?;
     }
     writeln!(out, "  Connection string  AccountEndpoint={endpoint};AccountKey={key};")?;

@@ -5,6 +5,7 @@
 //! The signature is checked before the date, so that only the holder of a key learns that a clock
 //! is wrong. Signatures are compared in constant time.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -16,7 +17,7 @@ use percent_encoding::percent_decode_str;
 use subtle::ConstantTimeEq as _;
 
 use crate::headers;
-use crate::keys::{AccountKeys, KeyRole};
+use crate::keys::{AccountKeys, Key, KeyRole, WellKnownKey};
 use crate::link::{ResourceLink, Target};
 use crate::token::{Grant, GrantMode, TokenIssuer};
 
@@ -124,7 +125,7 @@ impl Authenticator {
     ) -> Result<Principal> {
         let dates = Dates::read(headers)?;
         let payload = dates.payload(method, &link.signed_type, &link.signed_link);
-        let role = self
+        let signer = self
             .signer(&payload, signature)
             .or_else(|| {
                 let raw = link.signed_link_raw.as_deref()?;
@@ -135,7 +136,7 @@ impl Authenticator {
                 let payload = dates.payload(method, "partitionkey", &link.signed_link);
                 self.signer(&payload, signature)
             });
-        let Some(role) = role else {
+        let Some(signer) = signer else {
             let shown = payload.replace('\n', "\\n");
             let message = format!(
                 "The input authorization token can't serve the request. The wrong key is being \
@@ -144,19 +145,60 @@ impl Authenticator {
             );
             return Err(Error::Unauthenticated(message.into()));
         };
+        let principal = match signer {
+            Signer::Role(KeyRole::ReadWrite) => Principal::Master,
+            Signer::Role(KeyRole::ReadOnly) => Principal::ReadOnly,
+            Signer::WellKnown => self.well_known(headers)?,
+        };
         dates.check(self.clock.now_s())?;
-        Ok(match role {
-            KeyRole::ReadWrite => Principal::Master,
-            KeyRole::ReadOnly => Principal::ReadOnly,
-        })
+        Ok(principal)
     }
 
-    fn signer(&self, payload: &str, signature: &[u8]) -> Option<KeyRole> {
-        self.keys
-            .roles()
-            .find(|(key, _)| key.sign(payload.as_bytes()).as_slice().ct_eq(signature).into())
-            .map(|(_, role)| role)
+    fn signer(&self, payload: &str, signature: &[u8]) -> Option<Signer> {
+        let signed = |key: &Key| key.sign(payload.as_bytes()).as_slice().ct_eq(signature).into();
+        let own = self.keys.roles().find(|(key, _)| signed(key));
+        own.map(|(_, role)| Signer::Role(role))
+            .or_else(|| signed(self.keys.well_known()).then_some(Signer::WellKnown))
     }
+
+    /// Whoever signs with the key that everybody knows has at least learnt to sign, so the refusal
+    /// says what to do.
+    fn well_known(&self, headers: &HeaderMap) -> Result<Principal> {
+        let message = match self.keys.well_known_use() {
+            WellKnownKey::Accepted => return Ok(Principal::Master),
+            WellKnownKey::Local if names_this_machine(headers) => return Ok(Principal::Master),
+            WellKnownKey::Local => {
+                "The emulator's well-known key is accepted only from clients that connect to \
+                 localhost or to an address. Use the account's own key, or start the server with \
+                 --allow-well-known-key."
+            }
+            WellKnownKey::Refused => {
+                "This server does not accept the emulator's well-known key, because it can be \
+                 reached from other machines or was told not to. Use the account's own key, or \
+                 start the server with --allow-well-known-key."
+            }
+        };
+        Err(Error::Unauthenticated(message.into()))
+    }
+}
+
+/// Whose key a request is signed with.
+#[derive(Clone, Copy)]
+enum Signer {
+    Role(KeyRole),
+    WellKnown,
+}
+
+/// Whether `Host` is an address or `localhost`. Browsers send the name of the page they show, and
+/// the owner of a name can make it point at this machine; an address points where it says.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(http::header::HOST) else { return true };
+    let authority = http::uri::Authority::try_from(host.as_bytes());
+    authority.is_ok_and(|authority| {
+        let host = authority.host().trim_matches(['[', ']']);
+        let name = host.to_ascii_lowercase();
+        name == "localhost" || name.ends_with(".localhost") || host.parse::<IpAddr>().is_ok()
+    })
 }
 
 /// `type=…&ver=…&sig=…`: the signature is all that follows `sig=`, as base64 has `=` in it.

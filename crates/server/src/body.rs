@@ -1,4 +1,8 @@
-//! Reading a request's body within its limits of size and time. `front` calls [`read`].
+//! Reading a request's body within its limits of size and time, and within what all bodies may
+//! take together. `front` calls [`Bodies::read`] and keeps the [`Held`] until it has answered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
@@ -11,9 +15,34 @@ use crate::listener::Limits;
 /// What is set aside at once; a client that only says it will send much gets no more.
 const RESERVE_BYTES: usize = 64 * 1024;
 
-/// Why there is no body.
-pub(crate) struct BodyError {
-    pub(crate) error: Error,
+/// Counts the bytes of all bodies that are held.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bodies {
+    bytes: Arc<AtomicUsize>,
+}
+
+/// A body's share of the count; gives it back when dropped.
+pub(crate) struct Held {
+    bodies: Bodies,
+    bytes: usize,
+}
+
+impl Held {
+    fn add(&mut self, bytes: usize, limits: &Limits) -> Result<(), Error> {
+        self.bytes += bytes;
+        let before = self.bodies.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) <= limits.bodies_bytes_max {
+            return Ok(());
+        }
+        let message = "The server holds as many request bodies as it may. Try again soon.";
+        Err(Error::Unavailable(message.into()))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.bodies.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// Whether the client waits to be told to send its body.
@@ -23,39 +52,43 @@ pub(crate) enum Expectation {
     None,
 }
 
-/// The whole body. After an error the connection cannot be used again.
-pub(crate) async fn read(
-    mut body: Incoming,
-    expectation: Expectation,
-    limits: &Limits,
-) -> Result<Bytes, BodyError> {
-    if body.is_end_stream() {
-        return Ok(Bytes::new());
-    }
-    let declared = body.size_hint().exact().map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-    // Who asked first is refused without having sent anything.
-    if let Some(size) = declared
-        && size > limits.body_bytes_max
-        && expectation == Expectation::Continue
-    {
-        return Err(too_large(size, limits));
-    }
-    let within = async {
-        match collect(&mut body, declared, limits).await? {
-            Collected::Whole(bytes) => Ok(bytes),
-            Collected::TooLarge(size) => {
-                let size = discard(&mut body, size, limits).await;
-                Err(too_large(declared.unwrap_or(size), limits))
-            }
+impl Bodies {
+    /// The whole body. After an error the connection cannot be used again.
+    pub(crate) async fn read(
+        &self,
+        mut body: Incoming,
+        expectation: Expectation,
+        limits: &Limits,
+    ) -> Result<(Bytes, Held), Error> {
+        let mut held = Held { bodies: self.clone(), bytes: 0 };
+        if body.is_end_stream() {
+            return Ok((Bytes::new(), held));
         }
-    };
-    timeout(limits.body_time, within).await.unwrap_or_else(|_| {
-        let message = format!(
-            "The body of the request did not arrive within {} ms.",
-            limits.body_time.as_millis()
-        );
-        Err(BodyError { error: Error::Timeout(message.into()) })
-    })
+        let size = body.size_hint().exact();
+        let declared = size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        // Who asked first is refused without having sent anything.
+        if let Some(size) = declared
+            && size > limits.body_bytes_max
+            && expectation == Expectation::Continue
+        {
+            return Err(too_large(size, limits));
+        }
+        let within = async {
+            match collect(&mut body, declared, &mut held, limits).await? {
+                Collected::Whole(bytes) => Ok(bytes),
+                Collected::TooLarge(size) => {
+                    let size = discard(&mut body, size, limits).await;
+                    Err(too_large(declared.unwrap_or(size), limits))
+                }
+            }
+        };
+        let bytes = timeout(limits.body_time, within).await.unwrap_or_else(|_| {
+            let ms = limits.body_time.as_millis();
+            let message = format!("The body of the request did not arrive within {ms} ms.");
+            Err(Error::Timeout(message.into()))
+        })?;
+        Ok((bytes, held))
+    }
 }
 
 enum Collected {
@@ -67,12 +100,14 @@ enum Collected {
 async fn collect(
     body: &mut Incoming,
     declared: Option<usize>,
+    held: &mut Held,
     limits: &Limits,
-) -> Result<Collected, BodyError> {
+) -> Result<Collected, Error> {
     if declared.is_some_and(|size| size > limits.body_bytes_max) {
         return Ok(Collected::TooLarge(0));
     }
     let Some(first) = next(body).await? else { return Ok(Collected::Whole(Bytes::new())) };
+    held.add(first.len(), limits)?;
     // Most bodies are one piece, which needs no copy.
     if body.is_end_stream() && first.len() <= limits.body_bytes_max {
         return Ok(Collected::Whole(first));
@@ -87,15 +122,16 @@ async fn collect(
         }
         whole.extend_from_slice(&bytes);
         piece = next(body).await?;
+        held.add(piece.as_ref().map_or(0, Bytes::len), limits)?;
     }
     Ok(Collected::Whole(whole.freeze()))
 }
 
-async fn next(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
+async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             let message = format!("The body of the request broke off: {error}.");
-            BodyError { error: Error::invalid(message) }
+            Error::invalid(message)
         })?;
         if let Ok(bytes) = frame.into_data() {
             return Ok(Some(bytes));
@@ -114,7 +150,7 @@ async fn discard(body: &mut Incoming, mut size: usize, limits: &Limits) -> usize
     size
 }
 
-fn too_large(size: usize, limits: &Limits) -> BodyError {
+fn too_large(size: usize, limits: &Limits) -> Error {
     let limit = limits.body_bytes_max;
-    BodyError { error: Error::TooLarge { what: "the body of the request", size, limit } }
+    Error::TooLarge { what: "the body of the request", size, limit }
 }

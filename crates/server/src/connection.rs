@@ -130,9 +130,7 @@ fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams_max)
-        .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
-        .keep_alive_interval(limits.idle_time / 4)
-        .keep_alive_timeout(limits.head_time);
+        .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX));
     builder
 }
 
@@ -153,6 +151,12 @@ struct WatchState {
     /// The first bytes, enough to know the protocol.
     opening: [u8; HTTP2_OPENING.len()],
     bytes_read: usize,
+}
+
+impl WatchState {
+    fn is_http2(&self) -> bool {
+        self.opening == HTTP2_OPENING && self.bytes_read >= HTTP2_PREFACE_BYTES
+    }
 }
 
 /// Shared by the stream, which sees bytes, and the service, which sees requests.
@@ -177,8 +181,7 @@ impl Watch {
             let places = state.opening.iter_mut().skip(state.bytes_read);
             places.zip(bytes).for_each(|(place, byte)| *place = *byte);
             state.bytes_read = state.bytes_read.saturating_add(bytes.len());
-            let is_http2 =
-                state.opening == HTTP2_OPENING && state.bytes_read >= HTTP2_PREFACE_BYTES;
+            let is_http2 = state.is_http2();
             match state.phase {
                 // Frames of HTTP/2 come between requests too; only requests count there.
                 Phase::Head { since } if is_http2 => state.phase = Phase::Idle { since },
@@ -192,8 +195,9 @@ impl Watch {
 
     fn wrote(&self) {
         self.with(|state| {
-            if let Phase::Idle { since } = &mut state.phase {
-                *since = Instant::now();
+            // Under HTTP/2 an answer to a ping is written too, and pings are no requests.
+            if let (Phase::Idle { .. }, false) = (state.phase, state.is_http2()) {
+                state.phase = Phase::Idle { since: Instant::now() };
             }
         });
     }

@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use hyper::body::Incoming;
 use orrery_types::Error;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use crate::body::{self, Expectation};
+use crate::body::{Bodies, Expectation};
 use crate::cors::CorsPolicy;
 use crate::listener::{Limits, ListenerConfig};
 use crate::service::{OperationName, Request, Response, Scheme, Service};
@@ -31,13 +31,15 @@ use crate::{error, headers};
 #[derive(Debug)]
 pub(crate) struct Front<S> {
     config: ListenerConfig,
+    bodies: Bodies,
     service: OnceLock<Arc<S>>,
     is_stopping: AtomicBool,
 }
 
 impl<S: Service> Front<S> {
     pub(crate) fn new(config: ListenerConfig) -> Self {
-        Self { config, service: OnceLock::new(), is_stopping: AtomicBool::new(false) }
+        let is_stopping = AtomicBool::new(false);
+        Self { config, bodies: Bodies::default(), service: OnceLock::new(), is_stopping }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -104,20 +106,28 @@ impl<S: Service> Front<S> {
         }
         let uri = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
         if let Some(problem) = head_problem(&request, &uri, self.limits()) {
-            return closing(error::head_too_large(&problem, context.activity_id));
+            let refusal = error::head_too_large(&problem, context.activity_id);
+            return closing(request.version(), refusal);
         }
         let fail = |error: &Error| error::response(error, context.activity_id, &uri);
         let Some(service) = self.service.get() else {
             return fail(&Error::Unavailable("The server is starting. Try again soon.".into()));
         };
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        // A service need not know that HTTP/2 moved this one.
+        if let Some(authority) = &context.authority
+            && let Ok(host) = HeaderValue::try_from(authority)
+        {
+            parts.headers.entry(http::header::HOST).or_insert(host);
+        }
         let expectation = match parts.headers.get(http::header::EXPECT) {
             Some(_) => Expectation::Continue,
             None => Expectation::None,
         };
-        let body = match body::read(body, expectation, self.limits()).await {
-            Ok(body) => body,
-            Err(refused) => return closing(fail(&refused.error)),
+        let read = self.bodies.read(body, expectation, self.limits()).await;
+        let (body, _held) = match read {
+            Ok(read) => read,
+            Err(error) => return closing(parts.version, fail(&error)),
         };
         let call = service.call(Request {
             activity_id: context.activity_id,
@@ -190,9 +200,12 @@ fn head_problem(request: &http::Request<Incoming>, uri: &str, limits: &Limits) -
     (count > limit).then(|| format!("The request has {count} headers, the limit is {limit}."))
 }
 
-/// Says that the connection ends with this answer; what is left on it cannot be told apart.
-fn closing(mut response: Response) -> Response {
-    response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+/// Says that the connection ends with this answer, because what is left on it cannot be told
+/// apart. HTTP/2 has streams for that, and no such header.
+fn closing(version: Version, mut response: Response) -> Response {
+    if version < Version::HTTP_2 {
+        response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    }
     response
 }
 

@@ -106,7 +106,8 @@ pub struct AccountKeys {
     secondary_readonly: Key,
     /// Signs resource tokens; never leaves the server.
     token: Key,
-    well_known: Option<Key>,
+    well_known: Key,
+    well_known_use: WellKnownKey,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -138,9 +139,27 @@ fn random_key() -> Result<String, KeyError> {
     Ok(BASE64.encode(bytes))
 }
 
-/// Whether the key that everybody knows opens the account: on this machine only, unless asked for.
-pub fn accepts_well_known_key(listen: SocketAddr, asked_for: Option<bool>) -> bool {
-    asked_for.unwrap_or_else(|| listen.ip().is_loopback())
+/// Where the key that everybody knows opens the account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WellKnownKey {
+    /// Nowhere.
+    Refused,
+    /// For clients that name this machine as such, by address or as `localhost`. A page whose
+    /// own name was made to point at this machine is none of them.
+    Local,
+    /// For everybody who can connect.
+    Accepted,
+}
+
+impl WellKnownKey {
+    /// On a loopback address only, unless the settings say otherwise.
+    pub fn decide(listen: SocketAddr, asked_for: Option<bool>) -> Self {
+        match asked_for {
+            Some(true) => Self::Accepted,
+            None if listen.ip().is_loopback() => Self::Local,
+            Some(false) | None => Self::Refused,
+        }
+    }
 }
 
 impl AccountKeys {
@@ -149,7 +168,7 @@ impl AccountKeys {
     pub fn open(
         data: Option<&Path>,
         given: &GivenKeys,
-        well_known: bool,
+        well_known: WellKnownKey,
     ) -> Result<Self, KeyError> {
         let file = match data {
             Some(folder) => Self::kept(&folder.join(KEY_FILE))?,
@@ -172,7 +191,8 @@ impl AccountKeys {
                 "secondary read-only key",
             )?,
             token: key(&None, &file.token, "token key")?,
-            well_known: if well_known { Key::parse(WELL_KNOWN_KEY) } else { None },
+            well_known: key(&None, WELL_KNOWN_KEY, "well-known key")?,
+            well_known_use: well_known,
         })
     }
 
@@ -214,9 +234,14 @@ impl AccountKeys {
         &self.primary_readonly
     }
 
-    /// Whether the key that everybody knows opens the account.
-    pub fn has_well_known(&self) -> bool {
-        self.well_known.is_some()
+    /// Where the key that everybody knows opens the account.
+    pub fn well_known_use(&self) -> WellKnownKey {
+        self.well_known_use
+    }
+
+    /// The key that everybody knows, accepted or not.
+    pub(crate) fn well_known(&self) -> &Key {
+        &self.well_known
     }
 
     /// The key that signs resource tokens.
@@ -224,15 +249,15 @@ impl AccountKeys {
         &self.token
     }
 
-    /// Every key a client may sign with, the likeliest first.
+    /// Every key of the account's own that a client may sign with, the likeliest first.
     pub(crate) fn roles(&self) -> impl Iterator<Item = (&Key, KeyRole)> {
-        let write = [Some(&self.primary), self.well_known.as_ref(), Some(&self.secondary)];
-        let read = [&self.primary_readonly, &self.secondary_readonly];
-        write
-            .into_iter()
-            .flatten()
-            .map(|key| (key, KeyRole::ReadWrite))
-            .chain(read.into_iter().map(|key| (key, KeyRole::ReadOnly)))
+        [
+            (&self.primary, KeyRole::ReadWrite),
+            (&self.secondary, KeyRole::ReadWrite),
+            (&self.primary_readonly, KeyRole::ReadOnly),
+            (&self.secondary_readonly, KeyRole::ReadOnly),
+        ]
+        .into_iter()
     }
 }
 
@@ -243,8 +268,12 @@ mod tests {
     #[test]
     fn keys_are_made_once_and_kept_for_their_owner_only() {
         let folder = tempfile::tempdir().unwrap();
-        let first = AccountKeys::open(Some(folder.path()), &GivenKeys::default(), false).unwrap();
-        let second = AccountKeys::open(Some(folder.path()), &GivenKeys::default(), false).unwrap();
+        let first =
+            AccountKeys::open(Some(folder.path()), &GivenKeys::default(), WellKnownKey::Refused)
+                .unwrap();
+        let second =
+            AccountKeys::open(Some(folder.path()), &GivenKeys::default(), WellKnownKey::Refused)
+                .unwrap();
         let texts = |keys: &AccountKeys| -> Vec<String> {
             keys.roles().map(|(key, _)| key.text().to_owned()).collect()
         };
@@ -262,7 +291,8 @@ mod tests {
 
     #[test]
     fn without_a_folder_every_start_has_keys_of_its_own() {
-        let open = || AccountKeys::open(None, &GivenKeys::default(), false).unwrap();
+        let open =
+            || AccountKeys::open(None, &GivenKeys::default(), WellKnownKey::Refused).unwrap();
         assert_ne!(open().primary().text(), open().primary().text());
     }
 
@@ -270,7 +300,7 @@ mod tests {
     fn a_given_key_stands_in_and_is_not_kept() {
         let folder = tempfile::tempdir().unwrap();
         let given = GivenKeys { primary: Some(WELL_KNOWN_KEY.into()), ..GivenKeys::default() };
-        let keys = AccountKeys::open(Some(folder.path()), &given, false).unwrap();
+        let keys = AccountKeys::open(Some(folder.path()), &given, WellKnownKey::Refused).unwrap();
         assert_eq!(keys.primary().text(), WELL_KNOWN_KEY);
         let kept = std::fs::read_to_string(folder.path().join(KEY_FILE)).unwrap();
         assert!(!kept.contains(WELL_KNOWN_KEY));
@@ -280,7 +310,7 @@ mod tests {
     fn a_key_that_is_no_key_is_refused_by_name() {
         for text in ["", "not base64!", "c2hvcnQ="] {
             let given = GivenKeys { secondary: Some(text.into()), ..GivenKeys::default() };
-            let error = AccountKeys::open(None, &given, false).unwrap_err();
+            let error = AccountKeys::open(None, &given, WellKnownKey::Refused).unwrap_err();
             assert!(error.to_string().starts_with("The secondary key is not a key"), "{error}");
         }
     }
@@ -290,7 +320,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(KEY_FILE);
         std::fs::write(&path, "primary = \"x\"").unwrap();
-        let error = AccountKeys::open(Some(folder.path()), &GivenKeys::default(), false);
+        let error =
+            AccountKeys::open(Some(folder.path()), &GivenKeys::default(), WellKnownKey::Refused);
         assert!(matches!(error, Err(KeyError::File { .. })));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "primary = \"x\"");
     }
@@ -298,22 +329,18 @@ mod tests {
     #[test]
     fn the_well_known_key_opens_loopback_or_what_was_asked_for() {
         let check = |listen: &str, asked, expected| {
-            assert_eq!(
-                accepts_well_known_key(listen.parse().unwrap(), asked),
-                expected,
-                "{listen}"
-            );
+            assert_eq!(WellKnownKey::decide(listen.parse().unwrap(), asked), expected, "{listen}");
         };
-        check("127.0.0.1:1", None, true);
-        check("[::1]:1", None, true);
-        check("0.0.0.0:1", None, false);
-        check("10.0.0.1:1", Some(true), true);
-        check("127.0.0.1:1", Some(false), false);
+        check("127.0.0.1:1", None, WellKnownKey::Local);
+        check("[::1]:1", None, WellKnownKey::Local);
+        check("0.0.0.0:1", None, WellKnownKey::Refused);
+        check("10.0.0.1:1", Some(true), WellKnownKey::Accepted);
+        check("127.0.0.1:1", Some(false), WellKnownKey::Refused);
     }
 
     #[test]
     fn secrets_do_not_show_in_debug_output() {
-        let keys = AccountKeys::open(None, &GivenKeys::default(), true).unwrap();
+        let keys = AccountKeys::open(None, &GivenKeys::default(), WellKnownKey::Accepted).unwrap();
         assert!(!format!("{keys:?}").contains(keys.primary().text()));
     }
 }

@@ -2,6 +2,7 @@
 //! it when it ends. Nothing is ever sent anywhere: logs go to standard error, metrics wait to be
 //! fetched.
 
+use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -39,7 +40,10 @@ pub enum LogError {
 pub fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError> {
     let parsed = EnvFilter::try_new(filter)
         .map_err(|error| LogError::Filter(filter.to_owned(), error.to_string()))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(parsed)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().try_init(),

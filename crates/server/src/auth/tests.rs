@@ -6,13 +6,13 @@ use orrery_types::ids::Rid;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::*;
-use crate::keys::{GivenKeys, Key, WELL_KNOWN_KEY};
+use crate::keys::{GivenKeys, WELL_KNOWN_KEY};
 
 const DATE: &str = "Thu, 27 Apr 2017 00:51:12 GMT";
 const DATE_S: u64 = 1_493_254_272;
 
 fn authenticator_at(now_s: u64) -> Authenticator {
-    let keys = AccountKeys::open(None, &GivenKeys::default(), true).unwrap();
+    let keys = AccountKeys::open(None, &GivenKeys::default(), WellKnownKey::Accepted).unwrap();
     Authenticator::new(keys, Arc::new(ManualClock::at_s(now_s)))
 }
 
@@ -114,17 +114,38 @@ fn every_key_has_its_role() {
         };
         assert_eq!(answer, Ok(expected));
     }
-    assert_eq!(auth.keys.roles().count(), 5);
+    assert_eq!(auth.keys.roles().count(), 4);
 }
 
 #[test]
-fn the_well_known_key_is_refused_where_it_is_not_allowed() {
-    let keys = AccountKeys::open(None, &GivenKeys::default(), false).unwrap();
-    let auth = Authenticator::new(keys, Arc::new(ManualClock::at_s(DATE_S)));
+fn the_well_known_key_opens_what_it_was_allowed_to_open() {
     let payload = format!("get\n\n\n{}\n\n", DATE.to_lowercase());
     let link = ResourceLink::parse("/").unwrap();
-    let answer = auth.authenticate(&Method::GET, &link, &signed(WELL_KNOWN_KEY, &payload));
-    assert!(matches!(answer, Err(Error::Unauthenticated(_))));
+    let check = |allowed: WellKnownKey, host: Option<&str>, expected: bool| {
+        let keys = AccountKeys::open(None, &GivenKeys::default(), allowed).unwrap();
+        let auth = Authenticator::new(keys, Arc::new(ManualClock::at_s(DATE_S)));
+        let mut headers = signed(WELL_KNOWN_KEY, &payload);
+        if let Some(host) = host {
+            headers.insert(http::header::HOST, host.parse().unwrap());
+        }
+        match auth.authenticate(&Method::GET, &link, &headers) {
+            Ok(principal) => assert!(expected && principal == Principal::Master, "{host:?}"),
+            Err(Error::Unauthenticated(text)) => {
+                assert!(!expected && text.contains("--allow-well-known-key"), "{host:?}: {text}");
+            }
+            Err(other) => panic!("{other}"),
+        }
+    };
+    for host in ["localhost:8081", "LOCALHOST", "db.localhost:1", "127.0.0.1:8081", "[::1]:8081"] {
+        check(WellKnownKey::Local, Some(host), true);
+        check(WellKnownKey::Refused, Some(host), false);
+    }
+    for host in ["evil.example:8081", "localhost.evil.example", "127.0.0.1.evil.example", "a b"] {
+        check(WellKnownKey::Local, Some(host), false);
+        check(WellKnownKey::Accepted, Some(host), true);
+    }
+    check(WellKnownKey::Local, None, true);
+    check(WellKnownKey::Refused, None, false);
 }
 
 #[test]

@@ -93,10 +93,10 @@ pub(crate) async fn start(limits: Limits) -> Running {
 /// The default limits with short times.
 pub(crate) fn hurried() -> Limits {
     Limits {
-        head_time: Duration::from_millis(150),
-        body_time: Duration::from_millis(150),
-        tls_time: Duration::from_millis(150),
-        idle_time: Duration::from_millis(300),
+        head_time: Duration::from_millis(300),
+        body_time: Duration::from_millis(300),
+        tls_time: Duration::from_millis(300),
+        idle_time: Duration::from_millis(500),
         drain_time: Duration::from_millis(300),
         ..Limits::default()
     }

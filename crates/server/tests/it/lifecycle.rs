@@ -59,8 +59,8 @@ async fn a_stop_cuts_what_does_not_end() {
 
 #[tokio::test]
 async fn a_request_may_take_longer_than_any_limit_on_the_client() {
-    let limits = Limits { idle_time: Duration::from_millis(20), ..hurried() };
-    let limits = Limits { head_time: Duration::from_millis(20), ..limits };
+    let limits = Limits { idle_time: Duration::from_millis(100), ..hurried() };
+    let limits = Limits { head_time: Duration::from_millis(100), ..limits };
     let running = start(limits).await;
     let mut busy = running.connect().await;
     busy.write_all(b"GET /wait HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();

@@ -109,3 +109,23 @@ async fn more_connections_than_the_limit_wait_for_a_place() {
     drop(first);
     assert_eq!(status(&read_response(&mut third).await), "200");
 }
+
+#[tokio::test]
+async fn all_bodies_together_have_a_limit_that_is_given_back() {
+    let running = start(Limits { bodies_bytes_max: 1000, ..Limits::default() }).await;
+    let request = |path: &str, size: usize| {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\n\r\n");
+        head + &"x".repeat(size)
+    };
+    let mut holding = running.connect().await;
+    holding.write_all(request("/wait", 600).as_bytes()).await.unwrap();
+    running.service.waiting.notified().await;
+    let mut other = running.connect().await;
+    other.write_all(request("/dbs", 600).as_bytes()).await.unwrap();
+    assert_eq!(status(&read_response(&mut other).await), "503");
+    running.service.go.open();
+    assert_eq!(status(&read_response(&mut holding).await), "200");
+    let mut other = running.connect().await;
+    other.write_all(request("/dbs", 600).as_bytes()).await.unwrap();
+    assert_eq!(status(&read_response(&mut other).await), "200");
+}

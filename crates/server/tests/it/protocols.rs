@@ -5,18 +5,30 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::client::{body, get, header, start, status};
-use orrery_server::Limits;
+use crate::client::{PATIENCE, body, get, header, hurried, start, status};
+use orrery_server::{Drained, Limits};
+
+type Sender = hyper::client::conn::http2::SendRequest<Full<Bytes>>;
+type Driver = tokio::task::JoinHandle<hyper::Result<()>>;
+
+async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> (Sender, Driver) {
+    let io = TokioIo::new(stream);
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    (sender, tokio::spawn(connection))
+}
+
+fn post(path: &str, size: usize) -> http::Request<Full<Bytes>> {
+    let uri = format!("http://db.test:1{path}");
+    http::Request::post(uri).body(Full::new(vec![b' '; size].into())).unwrap()
+}
 
 async fn check_http2(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     scheme: &str,
     requests: usize,
 ) {
-    let io = TokioIo::new(stream);
-    let (sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
-    let driver = tokio::spawn(connection);
+    let (sender, driver) = http2(stream).await;
     let mut answers = tokio::task::JoinSet::new();
     for n in 0..requests {
         let mut sender = sender.clone();
@@ -85,4 +97,41 @@ async fn a_panic_in_the_service_is_a_500_and_the_connection_goes_on() {
     assert_eq!(status(&response), "500");
     assert!(body(&response).contains("\"code\":\"InternalServerError\""), "{response}");
     assert_eq!(status(&get(&mut stream, "/dbs").await), "200");
+}
+
+#[tokio::test]
+async fn limits_hold_under_http2_and_cost_one_stream_only() {
+    let running = start(Limits { body_bytes_max: 100_000, ..Limits::default() }).await;
+    let (mut sender, _driver) = http2(running.connect().await).await;
+    for (size, expected) in [(100_000, 200), (100_001, 413), (3_000_000, 413), (10, 200)] {
+        let response = sender.send_request(post("/dbs", size)).await.unwrap();
+        assert_eq!(response.status().as_u16(), expected, "{size}");
+    }
+    let mut large = post("/dbs", 0);
+    large.headers_mut().insert("x", "y".repeat(70 * 1024).parse().unwrap());
+    assert_eq!(sender.send_request(large).await.unwrap().status().as_u16(), 431);
+    assert_eq!(sender.send_request(post("/dbs", 0)).await.unwrap().status().as_u16(), 200);
+}
+
+#[tokio::test]
+async fn an_idle_http2_connection_is_told_to_go_away() {
+    let running = start(hurried()).await;
+    let (mut sender, driver) = http2(running.connect().await).await;
+    assert_eq!(sender.send_request(post("/dbs", 0)).await.unwrap().status().as_u16(), 200);
+    let ended = tokio::time::timeout(PATIENCE, driver).await.expect("the server closes");
+    ended.unwrap().expect("the server says goodbye");
+}
+
+#[tokio::test]
+async fn a_stop_lets_an_http2_stream_in_flight_end() {
+    let running = start(Limits::default()).await;
+    let (mut sender, driver) = http2(running.connect().await).await;
+    let answer = tokio::spawn(async move { sender.send_request(post("/wait", 0)).await });
+    running.service.waiting.notified().await;
+    let service = running.service.clone();
+    let stop = tokio::spawn(running.server.stop());
+    service.go.open();
+    assert_eq!(answer.await.unwrap().unwrap().status().as_u16(), 200);
+    assert_eq!(stop.await.unwrap(), Drained::Completely);
+    driver.await.unwrap().expect("the server says goodbye");
 }
