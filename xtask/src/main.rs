@@ -1,2 +1,50 @@
-//! Project chores.
-fn main() {}
+//! Project chores: `cargo xtask <verb>`. This file maps arguments to verbs; each verb has a module
+//! of its own. `make test` calls `lint` and `conformance`; the rest is for people at work.
+#![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
+
+mod conformance;
+mod golden;
+mod lint;
+mod process;
+mod project;
+mod server;
+mod stopwatch;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Project chores")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Check formatting, lints and house rules.
+    Lint,
+    /// Check the house rules only: crate edges, file sizes, names, forbidden words.
+    Tidy,
+    /// Run official SDKs against a server and compare with the known failures.
+    Conformance(conformance::Options),
+    /// Write the expected text of all golden cases anew, to be read before it is committed.
+    Golden,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().verb {
+        Verb::Lint => lint::run(),
+        Verb::Tidy => tidy::run(),
+        Verb::Conformance(options) => conformance::run(&options),
+        Verb::Golden => golden::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `cargo xtask conformance`: official SDKs, unpatched, against a running server. Python runs the
+//! SDK's own test suite; JavaScript and Rust run our end-to-end tests through the SDK.
+
+mod javascript;
+mod known;
+mod python;
+mod rust;
+
+use crate::server::{self, Profile as Build, Server};
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use regex::Regex;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Which SDK.
+    suite: Suite,
+    /// A server that runs already, such as `https://localhost:8081/`; otherwise one is started.
+    #[arg(long, requires = "key")]
+    endpoint: Option<String>,
+    /// The account key of that server.
+    #[arg(long, requires = "endpoint")]
+    key: Option<String>,
+    /// Which tests of the Python suite.
+    #[arg(long, default_value = "core")]
+    profile: Profile,
+    /// Only test files whose name matches this regular expression.
+    #[arg(long, value_name = "REGEX")]
+    only: Option<Regex>,
+    /// How many test files run at once.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Start a release build of the server.
+    #[arg(long)]
+    release: bool,
+    /// Write all Python results here as JSON; without it they are kept in the user's cache.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Find the Python tests that pass without a server and write conformance/python/unit-tests.txt.
+    #[arg(long, conflicts_with = "endpoint")]
+    classify: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    Python,
+    Js,
+    Rust,
+    All,
+}
+
+/// Selections of the Python suite by the marks its authors gave the tests.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Profile {
+    /// What one region with several partitions can serve.
+    Core,
+    /// The files of core named in conformance/python/short.txt; a few minutes.
+    Short,
+    /// Tests that make a container split and wait for it; slow.
+    Split,
+    /// Core, split, and the tests without a mark.
+    All,
+}
+
+/// Where a suite finds its server.
+struct Target {
+    /// The server speaks both schemes at one port; a given endpoint is used as it is.
+    endpoints: Vec<String>,
+    key: String,
+}
+
+impl Target {
+    /// The address that suites use which run once: the safer scheme where there is a choice.
+    fn endpoint(&self) -> &str {
+        self.endpoints.last().expect("a target has at least one endpoint")
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.classify {
+        return python::classify(options);
+    }
+    let wants = |suite| options.suite == suite || options.suite == Suite::All;
+    let mut red = Vec::new();
+    let (target, _server) = target(options)?;
+    for (suite, name, run) in [
+        (Suite::Js, "js", javascript::run as fn(&Options, &Target) -> Result<()>),
+        (Suite::Rust, "rust", rust::run),
+        (Suite::Python, "python", python::run),
+    ] {
+        if wants(suite) {
+            println!("\n== {name} against {}", target.endpoints.join(" and "));
+            if let Err(error) = run(options, &target) {
+                println!("{name}: {error:#}");
+                red.push(name);
+            }
+        }
+    }
+    if !red.is_empty() {
+        bail!("conformance is red: {}", red.join(", "));
+    }
+    Ok(())
+}
+
+/// The given server, or one of our own that lives as long as the second value.
+fn target(options: &Options) -> Result<(Target, Option<Server>)> {
+    if let (Some(endpoint), Some(key)) = (&options.endpoint, &options.key) {
+        let endpoint = format!("{}/", endpoint.trim_end_matches('/'));
+        return Ok((Target { endpoints: vec![endpoint], key: key.clone() }, None));
+    }
+    let server = Server::start(if options.release { Build::Release } else { Build::Dev })?;
+    let endpoints = ["http", "https"].map(|scheme| server.endpoint(scheme)).to_vec();
+    Ok((Target { endpoints, key: server::key() }, Some(server)))
+}

@@ -1,0 +1,173 @@
+//! A server for the length of one suite: builds `orrery`, starts it in memory on a free port of
+//! this machine, waits until it is ready, and kills it when dropped.
+
+use crate::stopwatch::Stopwatch;
+use crate::{process, project};
+use anyhow::{Context, Result, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Starting takes well under a second; on a machine that is busy compiling it may take longer.
+const START_LIMIT: Duration = Duration::from_secs(30);
+const PROBE_LIMIT: Duration = Duration::from_secs(2);
+const PROBE_PAUSE: Duration = Duration::from_millis(25);
+
+/// 64 bytes, as account keys have; it opens nothing but a server that lives for one test run.
+const KEY_BYTES: &[u8; 64] = b"this key opens one throw-away server that a test run has started";
+
+/// Which build of the server is started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    Dev,
+    Release,
+}
+
+/// A running server; dropping it kills the process.
+pub(crate) struct Server {
+    process: Child,
+    address: SocketAddr,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Builds and starts a server; returns when it answers `/readyz`.
+    pub(crate) fn start(profile: Profile) -> Result<Self> {
+        let binary = build(profile)?;
+        let address = free_address()?;
+        let log = project::cache("conformance")?.join(format!("server-{}.log", address.port()));
+        let output = std::fs::File::create(&log)
+            .with_context(|| format!("cannot write the server's log {}", log.display()))?;
+        let process = Command::new(&binary)
+            .args(["serve", "--memory", "--listen", &address.to_string(), "--key", &key()])
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("cannot start {}", binary.display()))?;
+        let mut server = Self { process, address, log };
+        server.wait_until_ready()?;
+        println!("server: {address}, log in {}", server.log.display());
+        Ok(server)
+    }
+
+    /// The address for a scheme; one port answers both `http` and `https`. The name `localhost`
+    /// matters: SDKs accept a self-made certificate for it.
+    pub(crate) fn endpoint(&self, scheme: &str) -> String {
+        format!("{scheme}://localhost:{}/", self.address.port())
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let watch = Stopwatch::start();
+        while !is_ready(self.address) {
+            if let Some(status) = self.process.try_wait()? {
+                bail!("the server ended at once ({status}); it said:\n{}", self.last_words());
+            }
+            if watch.elapsed() > START_LIMIT {
+                bail!("the server was not ready after {START_LIMIT:?}: {}", self.last_words());
+            }
+            std::thread::sleep(PROBE_PAUSE);
+        }
+        Ok(())
+    }
+
+    fn last_words(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let skip = log.lines().count().saturating_sub(20);
+        log.lines().skip(skip).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nothing it holds is worth an orderly stop, and a failed kill means it is gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The account key of every server started here.
+pub(crate) fn key() -> String {
+    BASE64.encode(KEY_BYTES)
+}
+
+/// Builds the server and asks cargo where the binary is: the target folder is the user's choice.
+fn build(profile: Profile) -> Result<PathBuf> {
+    let mut cargo = project::cargo();
+    cargo.args(["build", "--quiet", "--package", "orrery", "--bin", "orrery"]);
+    cargo.arg("--message-format=json-render-diagnostics");
+    if profile == Profile::Release {
+        cargo.arg("--release");
+    }
+    println!("server: building orrery");
+    executable(&process::output(&mut cargo)?)
+        .context("cargo built the package orrery but named no binary")
+}
+
+/// Finds the binary in the messages of `cargo build`.
+fn executable(messages: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "orrery")
+        .find_map(|message| message["executable"].as_str().map(|path| Path::new(path).to_owned()))
+}
+
+/// A port nobody listens on. Another process could take it before the server does; then the
+/// server says so and ends, which is better than talking to the other process.
+fn free_address() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+    Ok(listener.local_addr()?)
+}
+
+fn is_ready(address: SocketAddr) -> bool {
+    let probe = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&address, PROBE_LIMIT)?;
+        stream.set_read_timeout(Some(PROBE_LIMIT))?;
+        stream
+            .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    probe().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binary_is_found_among_the_messages_of_cargo() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"other"},"executable":"/x"}
+{"reason":"compiler-artifact","target":{"name":"orrery"},"executable":"/t/debug/orrery"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(messages), Some(PathBuf::from("/t/debug/orrery")));
+        assert_eq!(executable(""), None);
+    }
+
+    #[test]
+    fn only_a_server_that_answers_200_is_ready() {
+        for (answer, expected) in [("HTTP/1.1 200 OK", true), ("HTTP/1.1 503 Starting", false)] {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let address = listener.local_addr().unwrap();
+            let responder = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 512];
+                let _ = stream.read(&mut request).unwrap();
+                write!(stream, "{answer}\r\nContent-Length: 0\r\n\r\n").unwrap();
+            });
+            assert_eq!(is_ready(address), expected, "{answer}");
+            responder.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_closed_port_is_not_ready() {
+        assert!(!is_ready(free_address().unwrap()));
+    }
+}

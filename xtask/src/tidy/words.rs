@@ -1,0 +1,114 @@
+//! Words that must not stand in the text of a file: leftovers, header strings outside their one
+//! file, and places that exist on one machine only. Also: every Rust file says what it is.
+
+use super::File;
+use regex::Regex;
+use std::sync::LazyLock;
+
+/// Leftovers. They are put together here so that this file does not find itself.
+const LEFTOVERS: &[&str] = &[
+    concat!("#[", "ignore"),
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+    concat!("dbg", "!("),
+];
+
+const HEADER_PREFIX: &str = concat!("x-ms", "-");
+const HEADER_HOME: &str = "crates/server/src/headers";
+
+/// Home folders and the like. Files that describe a container image may name its folders.
+static MACHINE_PATH: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(^|[\s"'`(=:,])/(home|root|work|Users)/[\w.-]+"#).expect("the pattern is valid")
+});
+const IMAGE_FILES: &[&str] = &["Dockerfile", ".devcontainer/"];
+
+pub(super) fn check(files: &[File]) -> Vec<String> {
+    files.iter().flat_map(check_file).collect()
+}
+
+fn check_file(file: &File) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if file.extension() == "rs" && !file.text.starts_with("//!") {
+        complaints.push(format!("{}:1: must start with //! and say what lives here", file.path));
+    }
+    if file.path.ends_with("package-lock.json") && file.text.contains("\"resolved\"") {
+        complaints.push(format!("{}: must not name the registry it was made with", file.path));
+    }
+    let mut in_tests = is_test(&file.path);
+    for (index, line) in file.text.lines().enumerate() {
+        in_tests |= line.trim() == "#[cfg(test)]";
+        if let Some(complaint) = check_line(file, line, in_tests) {
+            complaints.push(format!("{}:{}: {complaint}", file.path, index + 1));
+        }
+    }
+    complaints
+}
+
+fn check_line(file: &File, line: &str, in_tests: bool) -> Option<String> {
+    let is_comment = line.trim_start().starts_with("//");
+    if file.extension() == "rs" && !is_comment {
+        if let Some(word) = LEFTOVERS.iter().find(|word| line.contains(**word)) {
+            return Some(format!("{word}…: finish it, or assert what holds today"));
+        }
+        let is_ours = file.path.starts_with("crates/") && !file.path.starts_with(HEADER_HOME);
+        if is_ours && !in_tests && line.contains(HEADER_PREFIX) {
+            return Some(format!("header names live in {HEADER_HOME}.rs"));
+        }
+    }
+    let is_image = IMAGE_FILES.iter().any(|name| file.path.contains(name));
+    let machine_path = MACHINE_PATH.find(line).filter(|_| !is_image)?;
+    Some(format!("{} exists on one machine only", machine_path.as_str().trim()))
+}
+
+fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("/tests.rs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::*;
+
+    fn count(path: &str, text: &str) -> usize {
+        check(&[file(path, text)]).len()
+    }
+
+    #[test]
+    fn a_rust_file_says_what_it_is() {
+        assert_eq!(count("crates/a/src/a.rs", "//! A.\n"), 0);
+        assert_eq!(count("crates/a/src/a.rs", "use b;\n"), 1);
+    }
+
+    #[test]
+    fn leftovers_are_errors_in_code_but_not_in_comments() {
+        for word in LEFTOVERS {
+            assert_eq!(count("crates/a/src/a.rs", &format!("//! A.\n{word}")), 1, "{word}");
+            assert_eq!(count("crates/a/src/a.rs", &format!("//! No {word}")), 0, "{word}");
+        }
+    }
+
+    #[test]
+    fn header_names_have_one_home() {
+        let text = format!("//! A.\nconst H: &str = \"{HEADER_PREFIX}version\";\n");
+        assert_eq!(count("crates/server/src/dispatch.rs", &text), 1);
+        assert_eq!(count("crates/server/src/headers.rs", &text), 0);
+        assert_eq!(count("crates/server/tests/it/http.rs", &text), 0);
+        assert_eq!(count("crates/server/src/dispatch/tests.rs", &text), 0);
+        let inline = format!("//! A.\n#[cfg(test)]\nmod tests {{\n{HEADER_PREFIX}\n}}\n");
+        assert_eq!(count("crates/server/src/dispatch.rs", &inline), 0);
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_errors() {
+        let home = concat!("/ho", "me/ada/orrery");
+        assert_eq!(count("docs/a.md", &format!("see {home}")), 1);
+        assert_eq!(count(".devcontainer/Dockerfile", &format!("COPY . {home}")), 0);
+        assert_eq!(count("docs/a.md", "GET /dbs/home/colls"), 0);
+    }
+
+    #[test]
+    fn a_lock_file_names_no_registry() {
+        assert_eq!(count("conformance/js/package-lock.json", "{\"resolved\": \"…\"}"), 1);
+        assert_eq!(count("conformance/js/package-lock.json", "{}"), 0);
+    }
+}
