@@ -1,2 +1,84 @@
-//! The one binary.
-fn main() {}
+//! The one binary. Here arguments become a command and errors one sentence; each command lives
+//! in a file of its own. Without a command it serves.
+
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use orrery_server::config::Choices;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "orrery",
+    version,
+    about = "A document database that speaks the Azure Cosmos DB for NoSQL protocol",
+    args_conflicts_with_subcommands = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the database; what happens without a command too
+    Serve(ServeArguments),
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+struct ServeArguments {
+    /// File with settings in TOML; flags and environment count over it
+    #[arg(long, env = "ORRERY_CONFIG", value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    choices: Choices,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let serve = match arguments.command {
+        Some(Command::Serve(serve)) => serve,
+        None => arguments.serve,
+    };
+    match serve::run(serve.choices, serve.config.as_deref()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("orrery: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_mean_the_same_with_and_without_the_command() {
+        let choices = |line: &[&str]| {
+            let arguments = Arguments::try_parse_from(line).unwrap();
+            match arguments.command {
+                Some(Command::Serve(serve)) => serve.choices,
+                None => arguments.serve.choices,
+            }
+        };
+        let bare = choices(&["orrery", "--memory", "--listen", "127.0.0.1:0"]);
+        let named = choices(&["orrery", "serve", "--memory", "--listen", "127.0.0.1:0"]);
+        assert_eq!(bare, named);
+        assert_eq!(bare.memory, Some(true));
+        assert_eq!(choices(&["orrery", "--memory=false"]).memory, Some(false));
+        let names = choices(&["orrery", "--tls-names", "a.example,b.example"]).tls_names;
+        assert_eq!(names.unwrap().len(), 2);
+    }
+}

@@ -1,1 +1,24 @@
-//! placeholder
+//! The HTTP front: sockets, TLS, limits, credentials and the shapes of the wire. A request goes
+//! `listener` → `connection` → `front` → `service`, and a service reads its `link`, `auth` and
+//! `headers`. Nothing here knows SQL or how data is kept.
+
+pub mod auth;
+mod body;
+pub mod config;
+mod connection;
+pub mod cors;
+pub mod error;
+mod front;
+pub mod headers;
+pub mod keys;
+pub mod link;
+pub mod listener;
+mod private_file;
+pub mod service;
+mod side;
+pub mod telemetry;
+pub mod tls;
+pub mod token;
+
+pub use listener::{Drained, Limits, ListenerConfig, Server};
+pub use service::{OperationName, Request, Response, Scheme, Service};

@@ -1,7 +1,17 @@
 //! An ordered map of bytes to bytes, in shards, behind one trait with several engines.
+//!
+//! `store` is the contract; `key`, `encode` and `record` say what the bytes mean; the other modules
 
+pub mod encode;
+pub mod key;
+pub mod memory;
+mod progress;
+pub mod record;
+pub mod rocks;
 pub mod store;
 
+pub use memory::MemoryStore;
+pub use rocks::{OpenError, RocksOptions, RocksStore};
 pub use store::{
     Check, Commit, Committed, Entry, Expect, Part, Put, ReadAt, Scan, ShardStats, Snapshot, Space,
     StorageError, Store, Value,

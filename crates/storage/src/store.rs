@@ -63,7 +63,8 @@ pub struct Entry {
 
 /// A bounded range read: `from` inclusive, `to` exclusive, in either direction. It ends when the
 /// range does, or after the entry with which one of the bounds is reached; the caller goes on
-/// after the last key it got.
+/// after the last key it got. At least one entry comes if the range has one, even where it alone
+/// is over a bound.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the summary says it")]
 pub struct Scan<'k> {
@@ -155,6 +156,40 @@ pub struct Commit {
     pub parts: Vec<Part>,
 }
 
+/// Keys and values of one commit. Far above what one request may write; it bounds the memory and
+/// the log record that a single commit takes.
+pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// No shard has this number: engines keep their own records under it.
+pub const SHARD_RESERVED: ShardId = ShardId(u32::MAX);
+
+impl Commit {
+    /// Bytes of all keys and values, or [`StorageError::TooLarge`]; engines call it before they
+    /// do anything. Panics if the caller broke the contract: two parts for one shard, a
+    /// version asked of a space that has none, or a check in the feed.
+    pub(crate) fn validate(&self) -> Result<usize, StorageError> {
+        let mut size_bytes = 0_usize;
+        for (i, part) in self.parts.iter().enumerate() {
+            let distinct = self.parts.iter().take(i).all(|other| other.shard != part.shard);
+            assert!(distinct, "a commit has one part for each shard");
+            for check in &part.checks {
+                if let Check::Key { space, expect, .. } = check {
+                    assert!(*space != Space::Feed, "the feed is written by commits themselves");
+                    let versioned = space.is_versioned() || *expect == Expect::Absent;
+                    assert!(versioned, "values in {space:?} have no version");
+                }
+            }
+            if part.feed.len() > usize::from(u16::MAX) {
+                return Err(StorageError::TooLarge);
+            }
+            let sizes = part.deletes.iter().map(|(_, key)| key.len());
+            let sizes = sizes.chain(part.puts.iter().map(|put| put.key.len() + put.value.len()));
+            size_bytes += sizes.chain(part.feed.iter().map(Vec::len)).sum::<usize>();
+        }
+        if size_bytes > COMMIT_BYTES_MAX { Err(StorageError::TooLarge) } else { Ok(size_bytes) }
+    }
+}
+
 /// The LSN that each part got, in the order of the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the summary says it")]
@@ -189,7 +224,8 @@ pub enum StorageError {
     #[error("the commit is too large")]
     TooLarge,
     /// Nothing was written, and the store refuses writes until it is opened again: a disk is full
-    /// or a sync failed. Reads go on.
+    /// or a sync failed. Reads go on. The commits whose own write failed got
+    /// [`StorageError::Unknown`]: what of them reached the disk shows when the store is reopened.
     #[error("the store takes no writes: {0}")]
     ReadOnly(Box<str>),
     /// The engine lost the answer: the commit may or may not be there.
@@ -238,7 +274,8 @@ pub trait Store: Send + Sync {
     fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError>;
 
     /// Loads sorted entries into a fresh shard without checks and feed, for imports and splits;
-    /// durable when it returns.
+    /// durable when it returns. [`StorageError::Conflict`] if the shard has had a commit. The LSN
+    /// is that of the last feed entry loaded, so that a split goes on counting, and at least 1.
     fn bulk_load(
         &self,
         shard: ShardId,

@@ -109,6 +109,34 @@ impl PartitionKeyDef {
     }
 }
 
+impl PartitionKeyDef {
+    /// Cuts the space of keys into ranges that hold equally many hashes.
+    pub fn even_ranges(&self, count: u32) -> Vec<KeyRange> {
+        let count = count.max(1);
+        let boundary = |i: u32| match i {
+            0 => EffectiveKey::min(),
+            i if i == count => EffectiveKey::max(),
+            i => self.boundary(f64::from(i) / f64::from(count)),
+        };
+        (0..count).map(|i| KeyRange { min: boundary(i), max: boundary(i + 1) }).collect()
+    }
+
+    /// The key below which a fraction of all hashes lies.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 < fraction < 1")]
+    fn boundary(&self, fraction: f64) -> EffectiveKey {
+        if self.kind == PartitionKeyKind::Hash && self.version == 1 {
+            let mut out = Vec::new();
+            write_v1_number((fraction * f64::from(u32::MAX)).floor(), &mut out);
+            return EffectiveKey(out);
+        }
+        // Hashes are 126 bits long; cutting at 64 of them is even enough.
+        let top = (fraction * 2_f64.powi(62)) as u64;
+        let mut bytes = top.to_be_bytes().to_vec();
+        bytes.resize(16, 0);
+        EffectiveKey(bytes)
+    }
+}
+
 /// The bytes that are hashed: type byte, then doubles little-endian, strings with a suffix byte.
 fn write_hash_input(component: &KeyComponent, suffix: u8, out: &mut Vec<u8>) {
     out.push(component.type_byte());

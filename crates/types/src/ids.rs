@@ -96,6 +96,15 @@ pub enum Rid {
     Offer(u32),
 }
 
+/// How a request names a resource at one level of its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// The `id` a person gave.
+    Name(String),
+    /// The `_rid` the server gave.
+    Rid(Rid),
+}
+
 /// The text is not a resource id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a resource id")]

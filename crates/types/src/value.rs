@@ -97,6 +97,15 @@ impl Object {
     }
 }
 
+impl PartialEq for Object {
+    /// The same properties with equal values; their order does not matter.
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.sorted() == other.sorted()
+    }
+}
+
+impl Eq for Object {}
+
 impl Value {
     /// A string value.
     pub fn string(text: impl Into<Arc<str>>) -> Self {

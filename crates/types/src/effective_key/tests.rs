@@ -97,3 +97,25 @@ fn a_prefix_covers_its_keys_and_nothing_else() {
     assert_eq!(prefix.intersect(&KeyRange::full()), Some(prefix.clone()));
     assert_eq!(point.intersect(&prefix), Some(point));
 }
+
+#[test]
+fn even_ranges_tile_the_space() {
+    for (version, count) in [(2, 1), (2, 2), (2, 3), (2, 7), (1, 3)] {
+        let paths = vec![crate::PropertyPath::parse("/a").expect("path")];
+        let kind = PartitionKeyKind::Hash;
+        let definition = PartitionKeyDef { paths, kind, version, system_key: false };
+        let ranges = definition.even_ranges(count);
+        assert_eq!(ranges.len(), count as usize);
+        assert_eq!(ranges[0].min, EffectiveKey::min());
+        assert_eq!(ranges[ranges.len() - 1].max, EffectiveKey::max());
+        assert!(ranges.windows(2).all(|w| w[0].max == w[1].min && w[0].min < w[0].max));
+        let mut hits = vec![0; ranges.len()];
+        for i in 0..1000 {
+            let key = PartitionKey(vec![KeyComponent::Number(f64::from(i))]);
+            let effective = definition.effective(&key);
+            hits[ranges.iter().position(|r| r.contains(&effective)).expect("a range")] += 1;
+        }
+        let least = 1000 / count / 2;
+        assert!(hits.iter().all(|h| *h > least), "{hits:?}");
+    }
+}

@@ -1,0 +1,171 @@
+//! `orrery serve`: settings, keys, certificate, socket, store and engine, in this order, then
+//! requests until a signal. The socket comes before the store so that a port in use costs no
+//! wait, and so that `/healthz` answers while a large store opens.
+
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use orrery_server::auth::Authenticator;
+use orrery_server::config::{Choices, Settings};
+use orrery_server::cors::CorsPolicy;
+use orrery_server::keys::{AccountKeys, WellKnownKey};
+use orrery_server::telemetry::{Metrics, start_log};
+use orrery_server::tls::Tls;
+use orrery_server::{Drained, Limits, ListenerConfig, Request, Response, Server, Service, error};
+use orrery_types::{Clock, Error, SystemClock};
+
+/// Serves until a signal says to stop.
+pub(crate) fn run(choices: Choices, config: Option<&Path>) -> Result<()> {
+    let settings = Settings::resolve(choices, config)?;
+    start_log(&settings.log, settings.log_format)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("orrery")
+        .max_blocking_threads(orrery_types::limits::BLOCKING_OPERATIONS_MAX)
+        .build()
+        .context("The threads of the server cannot be started")?;
+    runtime.block_on(serve(settings))
+}
+
+async fn serve(settings: Settings) -> Result<()> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    if let Some(folder) = &settings.data {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("Cannot make the data folder {}", folder.display()))?;
+    }
+    let well_known = WellKnownKey::decide(settings.listen, settings.allow_well_known_key);
+    let keys = AccountKeys::open(settings.data.as_deref(), &settings.keys, well_known)?;
+    let tls = settings.tls.as_ref().map(|source| Tls::load(source, &*clock)).transpose()?;
+    // Before the socket: a signal must not find the process without a handler.
+    let stop = stop_signal()?;
+    let server = listen(&settings, tls).await?;
+    server.serve(Arc::new(Unbuilt { authenticator: Authenticator::new(keys.clone(), clock) }));
+    announce(&settings, server.address(), &keys).context("Cannot write to standard output")?;
+    stop.await;
+    tracing::info!("stopping; requests in flight may end");
+    match server.stop().await {
+        Drained::Completely => tracing::info!("stopped"),
+        Drained::Cut(connections) => {
+            tracing::warn!(connections, "stopped; some requests took too long and were cut");
+        }
+    }
+    Ok(())
+}
+
+async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Server<S>> {
+    let mut limits = Limits::default();
+    if let Some(connections_max) = settings.connections_max {
+        limits.connections_max = connections_max;
+    }
+    if let Some(drain_ms) = settings.drain_ms {
+        limits.drain_time = Duration::from_millis(drain_ms);
+    }
+    let cors = CorsPolicy::new(settings.cors_origins.clone());
+    let config = ListenerConfig { tls, limits, cors, metrics: Metrics::install() };
+    let listen = settings.listen;
+    match Server::start(listen, config).await {
+        Ok(server) => Ok(server),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => bail!(
+            "The address {listen} is in use: another server has it. Stop that one, or choose \
+             another with --listen."
+        ),
+        Err(error) => Err(error).with_context(|| format!("Cannot listen on {listen}")),
+    }
+}
+
+/// Stands in until the engine is wired: it checks credentials and serves nothing.
+struct Unbuilt {
+    authenticator: Authenticator,
+}
+
+impl Service for Unbuilt {
+    async fn call(&self, request: Request) -> Response {
+        let outcome = orrery_server::link::ResourceLink::parse(&request.path_and_query)
+            .and_then(|link| {
+                self.authenticator.authenticate(&request.method, &link, &request.headers)
+            })
+            .map(|_| Error::NotImplemented("This binary has no engine.".into()));
+        let error = outcome.unwrap_or_else(|error| error);
+        error::response(&error, request.activity_id, &request.path_and_query)
+    }
+}
+
+/// Resolves at the first SIGTERM or Ctrl-C.
+fn stop_signal() -> Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate()).context("Cannot watch for signals")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("Cannot watch for signals")?;
+        Ok(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        })
+    }
+    #[cfg(not(unix))]
+    Ok(async {
+        // Without a handler the process ends at once, which loses nothing that was acknowledged.
+        let _ = tokio::signal::ctrl_c().await;
+    })
+}
+
+/// Tells how to connect, on standard output, for people and for scripts that wait for it.
+fn announce(settings: &Settings, address: SocketAddr, keys: &AccountKeys) -> std::io::Result<()> {
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    let reachable = reachable(address);
+    let endpoint = match &settings.endpoint {
+        Some(endpoint) => endpoint.clone(),
+        None => format!("{scheme}://{reachable}/"),
+    };
+    let key = keys.primary().text();
+    let out = &mut std::io::stdout().lock();
+    writeln!(out, "Orrery {} is ready.\n", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "  Endpoint           {endpoint}")?;
+    if scheme == "https" && settings.endpoint.is_none() {
+        writeln!(out, "                     http://{reachable}/")?;
+    }
+    writeln!(out, "  Key                {key}")?;
+    if keys.well_known_use() != WellKnownKey::Refused {
+        writeln!(out, "                     and the key that the emulator is known by")?;
+    }
+    writeln!(out, "  Connection string  AccountEndpoint={endpoint};AccountKey={key};")?;
+    writeln!(out, "  Explorer           {endpoint}_explorer/")?;
+    match &settings.data {
+        Some(folder) => writeln!(out, "  Data               {}", folder.display())?,
+        None => writeln!(out, "  Data               in memory; nothing outlives the process")?,
+    }
+    out.flush()
+}
+
+/// An address to connect to: a server on all addresses is reached on this machine's own.
+fn reachable(address: SocketAddr) -> String {
+    let port = address.port();
+    match address.ip() {
+        IpAddr::V4(Ipv4Addr::LOCALHOST | Ipv4Addr::UNSPECIFIED)
+        | IpAddr::V6(Ipv6Addr::UNSPECIFIED) => format!("localhost:{port}"),
+        _ => address.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_to_connect_to_is_one_that_answers() {
+        let check = |address: &str, expected: &str| {
+            assert_eq!(reachable(address.parse().unwrap()), expected);
+        };
+        check("127.0.0.1:8081", "localhost:8081");
+        check("0.0.0.0:8081", "localhost:8081");
+        check("[::]:8081", "localhost:8081");
+        check("[::1]:8081", "[::1]:8081");
+        check("10.1.2.3:1", "10.1.2.3:1");
+    }
+}

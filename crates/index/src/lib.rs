@@ -1,0 +1,11 @@
+//! What is indexed and how. For now: the indexing policy, read, validated and echoed.
+
+pub mod full_text;
+pub mod path;
+pub mod policy;
+pub mod vector;
+
+pub use full_text::FullTextPolicy;
+pub use path::{IndexPath, IndexStep};
+pub use policy::{IndexingMode, IndexingPolicy, PolicyError};
+pub use vector::{VectorEmbeddingPolicy, VectorIndex};

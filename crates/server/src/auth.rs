@@ -1,0 +1,262 @@
+//! Who is asking: the `Authorization` header becomes a [`Principal`]. `dispatch` calls
+//! [`Authenticator::authenticate`] with the parsed link and, once it knows the operation, asks the
+//! principal whether it may.
+//!
+//! The signature is checked before the date, so that only the holder of a key learns that a clock
+//! is wrong. Signatures are compared in constant time.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::{HeaderMap, Method};
+use orrery_types::limits::CLOCK_SKEW_S_MAX;
+use orrery_types::{Clock, Error, Result};
+use percent_encoding::percent_decode_str;
+use subtle::ConstantTimeEq as _;
+
+use crate::headers;
+use crate::keys::{AccountKeys, Key, KeyRole, WellKnownKey};
+use crate::link::{ResourceLink, Target};
+use crate::token::{Grant, GrantMode, TokenIssuer};
+
+const MISSING: &str = "Required Header authorization is missing. Ensure a valid Authorization \
+                       token is passed.";
+/// The vendor's own wording, slip included: tests of clients look for it.
+pub(crate) const MALFORMED: &str = "Authorization header doesn't confirm to the required format. \
+                                    Please verify and try again.";
+const NO_DATE: &str = "Required Header x-ms-date or Date is missing. Send the time of the request \
+                       as in RFC 1123.";
+const ENTRA: &str = "This server has no directory to ask about Entra ID (type=aad) tokens. Sign \
+                     the request with an account key or use a resource token.";
+const READ_ONLY: &str = "Insufficient permissions provided in the authorization header for the \
+                         corresponding request. The request writes, and a read-only key signed it.";
+
+/// What an operation does to data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Access {
+    Read,
+    Write,
+}
+
+/// The proven sender of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Principal {
+    /// Holds a read-write key.
+    Master,
+    /// Holds a read-only key.
+    ReadOnly,
+    /// Holds a resource token. What it covers is for the operation to check, by rids.
+    Grant(Grant),
+}
+
+impl Principal {
+    /// Whether the principal may do this kind of thing at all.
+    pub fn allow(&self, access: Access) -> Result<()> {
+        match (self, access) {
+            (Self::Master, _)
+            | (Self::ReadOnly | Self::Grant(_), Access::Read)
+            | (Self::Grant(Grant { mode: GrantMode::All, .. }), Access::Write) => Ok(()),
+            (Self::ReadOnly, Access::Write) => Err(Error::Denied(READ_ONLY.into())),
+            (Self::Grant(Grant { mode: GrantMode::Read, .. }), Access::Write) => Err(denied()),
+        }
+    }
+}
+
+/// The refusal for a token that does not open what was asked for.
+pub fn denied() -> Error {
+    let message = "Insufficient permissions provided in the authorization header for the \
+                   corresponding request. Please retry with another authorization header.";
+    Error::Denied(message.into())
+}
+
+/// Checks credentials.
+pub struct Authenticator {
+    keys: AccountKeys,
+    tokens: TokenIssuer,
+    clock: Arc<dyn Clock>,
+}
+
+impl Authenticator {
+    /// An authenticator for these keys.
+    pub fn new(keys: AccountKeys, clock: Arc<dyn Clock>) -> Self {
+        let tokens = TokenIssuer::new(keys.token().clone());
+        Self { keys, tokens, clock }
+    }
+
+    /// The issuer of resource tokens, for permissions.
+    pub fn tokens(&self) -> &TokenIssuer {
+        &self.tokens
+    }
+
+    /// Who sent the request.
+    pub fn authenticate(
+        &self,
+        method: &Method,
+        link: &ResourceLink,
+        headers: &HeaderMap,
+    ) -> Result<Principal> {
+        let malformed = || Error::Unauthenticated(MALFORMED.into());
+        let header = headers.get(http::header::AUTHORIZATION);
+        let header = header.ok_or_else(|| Error::Unauthenticated(MISSING.into()))?;
+        let header = header.to_str().map_err(|_| malformed())?;
+        // A plus is a plus: the header is percent-encoded, not form-encoded.
+        let header = percent_decode_str(header).decode_utf8().map_err(|_| malformed())?;
+        let (kind, signature) = parts(&header).ok_or_else(malformed)?;
+        match kind {
+            "master" => {
+                let signature = BASE64.decode(signature).map_err(|_| malformed())?;
+                self.master(method, link, headers, &signature)
+            }
+            "resource" => self.tokens.verify(signature, self.clock.now_s()).map(Principal::Grant),
+            "aad" => Err(Error::Unauthenticated(ENTRA.into())),
+            _ => Err(malformed()),
+        }
+    }
+
+    fn master(
+        &self,
+        method: &Method,
+        link: &ResourceLink,
+        headers: &HeaderMap,
+        signature: &[u8],
+    ) -> Result<Principal> {
+        let dates = Dates::read(headers)?;
+        let payload = dates.payload(method, &link.signed_type, &link.signed_link);
+        let signer = self
+            .signer(&payload, signature)
+            .or_else(|| {
+                let raw = link.signed_link_raw.as_deref()?;
+                self.signer(&dates.payload(method, &link.signed_type, raw), signature)
+            })
+            .or_else(|| {
+                let Target::PartitionKeyDelete(_) = link.target else { return None };
+                let payload = dates.payload(method, "partitionkey", &link.signed_link);
+                self.signer(&payload, signature)
+            });
+        let Some(signer) = signer else {
+            let shown = payload.replace('\n', "\\n");
+            let message = format!(
+                "The input authorization token can't serve the request. The wrong key is being \
+                 used or the expected payload is not built as per the protocol. Server used the \
+                 following payload to sign: '{shown}'"
+            );
+            return Err(Error::Unauthenticated(message.into()));
+        };
+        let principal = match signer {
+            Signer::Role(KeyRole::ReadWrite) => Principal::Master,
+            Signer::Role(KeyRole::ReadOnly) => Principal::ReadOnly,
+            Signer::WellKnown => self.well_known(headers)?,
+        };
+        dates.check(self.clock.now_s())?;
+        Ok(principal)
+    }
+
+    fn signer(&self, payload: &str, signature: &[u8]) -> Option<Signer> {
+        let signed = |key: &Key| key.sign(payload.as_bytes()).as_slice().ct_eq(signature).into();
+        let own = self.keys.roles().find(|(key, _)| signed(key));
+        own.map(|(_, role)| Signer::Role(role))
+            .or_else(|| signed(self.keys.well_known()).then_some(Signer::WellKnown))
+    }
+
+    /// Whoever signs with the key that everybody knows has at least learnt to sign, so the refusal
+    /// says what to do.
+    fn well_known(&self, headers: &HeaderMap) -> Result<Principal> {
+        let message = match self.keys.well_known_use() {
+            WellKnownKey::Accepted => return Ok(Principal::Master),
+            WellKnownKey::Local if names_this_machine(headers) => return Ok(Principal::Master),
+            WellKnownKey::Local => {
+                "The emulator's well-known key is accepted only from clients that connect to \
+                 localhost or to an address. Use the account's own key, or start the server with \
+                 --allow-well-known-key."
+            }
+            WellKnownKey::Refused => {
+                "This server does not accept the emulator's well-known key, because it can be \
+                 reached from other machines or was told not to. Use the account's own key, or \
+                 start the server with --allow-well-known-key."
+            }
+        };
+        Err(Error::Unauthenticated(message.into()))
+    }
+}
+
+/// Whose key a request is signed with.
+#[derive(Clone, Copy)]
+enum Signer {
+    Role(KeyRole),
+    WellKnown,
+}
+
+/// Whether `Host` is an address or `localhost`. Browsers send the name of the page they show, and
+/// the owner of a name can make it point at this machine; an address points where it says.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(http::header::HOST) else { return true };
+    let authority = http::uri::Authority::try_from(host.as_bytes());
+    authority.is_ok_and(|authority| {
+        let host = authority.host().trim_matches(['[', ']']);
+        let name = host.to_ascii_lowercase();
+        name == "localhost" || name.ends_with(".localhost") || host.parse::<IpAddr>().is_ok()
+    })
+}
+
+/// `type=…&ver=…&sig=…`: the signature is all that follows `sig=`, as base64 has `=` in it.
+fn parts(header: &str) -> Option<(&str, &str)> {
+    let rest = header.strip_prefix("type=")?;
+    let (kind, rest) = rest.split_once('&')?;
+    let rest = rest.strip_prefix("ver=")?;
+    let (version, signature) = rest.split_once("&sig=")?;
+    (matches!(version, "1.0" | "1") && !signature.is_empty()).then_some((kind, signature))
+}
+
+/// The date a client signed: `x-ms-date`, or else `Date`.
+struct Dates<'a> {
+    own: &'a str,
+    standard: &'a str,
+}
+
+impl<'a> Dates<'a> {
+    fn read(headers: &'a HeaderMap) -> Result<Self> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        match (text(headers::DATE), text(http::header::DATE.as_str())) {
+            (Some(own), _) => Ok(Self { own, standard: "" }),
+            (None, Some(standard)) => Ok(Self { own: "", standard }),
+            (None, None) => Err(Error::Unauthenticated(NO_DATE.into())),
+        }
+    }
+
+    fn payload(&self, method: &Method, kind: &str, link: &str) -> String {
+        let method = method.as_str().to_lowercase();
+        let (own, standard) = (self.own.to_lowercase(), self.standard.to_lowercase());
+        format!("{method}\n{kind}\n{link}\n{own}\n{standard}\n")
+    }
+
+    fn check(&self, now_s: u64) -> Result<()> {
+        let text = if self.own.is_empty() { self.standard } else { self.own };
+        let then_s = httpdate::parse_http_date(text)
+            .ok()
+            .and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok())
+            .map(|since| since.as_secs());
+        let Some(then_s) = then_s else {
+            let message = format!(
+                "The authorization token is not valid at the current time. The date '{text}' is \
+                 not as in RFC 1123, such as 'Thu, 27 Apr 2017 00:51:12 GMT'."
+            );
+            return Err(Error::OutsideTime(message.into()));
+        };
+        if then_s.abs_diff(now_s) <= CLOCK_SKEW_S_MAX {
+            return Ok(());
+        }
+        let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now_s);
+        let message = format!(
+            "The authorization token is not valid at the current time. Please create another token \
+             and retry (token start time: {text}, current server time: {}).",
+            httpdate::fmt_http_date(now)
+        );
+        Err(Error::OutsideTime(message.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Reading a request's body within its limits of size and time, and within what all bodies may
+//! take together. `front` calls [`Bodies::read`] and keeps the [`Held`] until it has answered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use orrery_types::Error;
+use tokio::time::timeout;
+
+use crate::listener::Limits;
+
+/// What is set aside at once; a client that only says it will send much gets no more.
+const RESERVE_BYTES: usize = 64 * 1024;
+
+/// Counts the bytes of all bodies that are held.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bodies {
+    bytes: Arc<AtomicUsize>,
+}
+
+/// A body's share of the count; gives it back when dropped.
+pub(crate) struct Held {
+    bodies: Bodies,
+    bytes: usize,
+}
+
+impl Held {
+    fn add(&mut self, bytes: usize, limits: &Limits) -> Result<(), Error> {
+        self.bytes += bytes;
+        let before = self.bodies.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) <= limits.bodies_bytes_max {
+            return Ok(());
+        }
+        let message = "The server holds as many request bodies as it may. Try again soon.";
+        Err(Error::Unavailable(message.into()))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.bodies.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Whether the client waits to be told to send its body.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expectation {
+    Continue,
+    None,
+}
+
+impl Bodies {
+    /// The whole body. After an error the connection cannot be used again.
+    pub(crate) async fn read(
+        &self,
+        mut body: Incoming,
+        expectation: Expectation,
+        limits: &Limits,
+    ) -> Result<(Bytes, Held), Error> {
+        let mut held = Held { bodies: self.clone(), bytes: 0 };
+        if body.is_end_stream() {
+            return Ok((Bytes::new(), held));
+        }
+        let size = body.size_hint().exact();
+        let declared = size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        // Who asked first is refused without having sent anything.
+        if let Some(size) = declared
+            && size > limits.body_bytes_max
+            && expectation == Expectation::Continue
+        {
+            return Err(too_large(size, limits));
+        }
+        let within = async {
+            match collect(&mut body, declared, &mut held, limits).await? {
+                Collected::Whole(bytes) => Ok(bytes),
+                Collected::TooLarge(size) => {
+                    let size = discard(&mut body, size, limits).await;
+                    Err(too_large(declared.unwrap_or(size), limits))
+                }
+            }
+        };
+        let bytes = timeout(limits.body_time, within).await.unwrap_or_else(|_| {
+            let ms = limits.body_time.as_millis();
+            let message = format!("The body of the request did not arrive within {ms} ms.");
+            Err(Error::Timeout(message.into()))
+        })?;
+        Ok((bytes, held))
+    }
+}
+
+enum Collected {
+    Whole(Bytes),
+    /// More than the limit, of which so much was read.
+    TooLarge(usize),
+}
+
+async fn collect(
+    body: &mut Incoming,
+    declared: Option<usize>,
+    held: &mut Held,
+    limits: &Limits,
+) -> Result<Collected, Error> {
+    if declared.is_some_and(|size| size > limits.body_bytes_max) {
+        return Ok(Collected::TooLarge(0));
+    }
+    let Some(first) = next(body).await? else { return Ok(Collected::Whole(Bytes::new())) };
+    held.add(first.len(), limits)?;
+    // Most bodies are one piece, which needs no copy.
+    if body.is_end_stream() && first.len() <= limits.body_bytes_max {
+        return Ok(Collected::Whole(first));
+    }
+    let reserve = declared.unwrap_or(RESERVE_BYTES).min(RESERVE_BYTES).max(first.len());
+    let mut whole = BytesMut::with_capacity(reserve);
+    let mut piece = Some(first);
+    while let Some(bytes) = piece {
+        let size = whole.len().saturating_add(bytes.len());
+        if size > limits.body_bytes_max {
+            return Ok(Collected::TooLarge(size));
+        }
+        whole.extend_from_slice(&bytes);
+        piece = next(body).await?;
+        held.add(piece.as_ref().map_or(0, Bytes::len), limits)?;
+    }
+    Ok(Collected::Whole(whole.freeze()))
+}
+
+async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            let message = format!("The body of the request broke off: {error}.");
+            Error::invalid(message)
+        })?;
+        if let Ok(bytes) = frame.into_data() {
+            return Ok(Some(bytes));
+        }
+    }
+    Ok(None)
+}
+
+/// Reads on without keeping, because most clients look for an answer only after they have sent
+/// all; a closed connection would hide the answer from them.
+async fn discard(body: &mut Incoming, mut size: usize, limits: &Limits) -> usize {
+    while size < limits.discard_bytes_max {
+        let Ok(Some(bytes)) = next(body).await else { break };
+        size = size.saturating_add(bytes.len());
+    }
+    size
+}
+
+fn too_large(size: usize, limits: &Limits) -> Error {
+    let limit = limits.body_bytes_max;
+    Error::TooLarge { what: "the body of the request", size, limit }
+}

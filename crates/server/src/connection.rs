@@ -1,0 +1,333 @@
+//! One connection from its first byte to its last. `listener` calls [`serve`].
+//!
+//! The first byte tells TLS (0x16 opens a handshake) from plain HTTP; the first bytes after that
+//! tell HTTP/2 from HTTP/1. Every wait for the client has an end: [`Watch`] knows what the
+//! connection waits for and since when, and [`Deadline`] ends it when that takes too long.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use crate::front::Front;
+use crate::listener::Limits;
+use crate::service::{Scheme, Service};
+
+/// First byte of a TLS record that holds a handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// How an HTTP/2 connection opens, and its length.
+const HTTP2_OPENING: &[u8] = b"PRI";
+const HTTP2_PREFACE_BYTES: usize = 24;
+/// Room above our own limits on a head, within which the refusal is a proper answer with a body;
+/// past it the HTTP library answers or closes by itself.
+const HEAD_ROOM: usize = 2;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Serves a connection until either side is done with it.
+pub(crate) async fn serve<S: Service>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    front: Arc<Front<S>>,
+    stopping: watch::Receiver<bool>,
+) -> Result<(), BoxError> {
+    let limits = *front.limits();
+    let mut first = [0];
+    let mut stop = stopping.clone();
+    let peeked = tokio::select! {
+        peeked = timeout(limits.head_time, stream.peek(&mut first)) => peeked??,
+        _ = stop.wait_for(|stopping| *stopping) => return Ok(()),
+    };
+    if peeked == 0 {
+        return Ok(());
+    }
+    match front.tls() {
+        Some(tls) if first[0] == TLS_HANDSHAKE => {
+            let acceptor = TlsAcceptor::from(Arc::clone(tls));
+            let stream = timeout(limits.tls_time, acceptor.accept(stream)).await??;
+            speak(stream, peer, Scheme::Https, front, stopping).await
+        }
+        _ => speak(stream, peer, Scheme::Http, front, stopping).await,
+    }
+}
+
+async fn speak<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: I,
+    peer: SocketAddr,
+    scheme: Scheme,
+    front: Arc<Front<S>>,
+    mut stopping: watch::Receiver<bool>,
+) -> Result<(), BoxError> {
+    let limits = *front.limits();
+    let watch = Arc::new(Watch::new());
+    let stream = WatchedStream { inner: stream, watch: Arc::clone(&watch) };
+    let builder = builder(&limits);
+    let mut is_closing = false;
+    let service = service_fn(|request| {
+        let (front, serving) = (Arc::clone(&front), Serving::begin(&watch));
+        async move {
+            let response = front.answer(request, scheme, peer).await;
+            drop(serving);
+            Ok::<_, std::convert::Infallible>(response)
+        }
+    });
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut deadline = pin!(Deadline::new(&watch, limits));
+    loop {
+        // The connection is polled first: what it does moves the deadline.
+        let step = poll_fn(|cx| match connection.as_mut().poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(Step::Ended(ended)),
+            Poll::Pending => deadline.as_mut().poll(cx),
+        });
+        let step = tokio::select! {
+            step = step => step,
+            _ = stopping.wait_for(|stopping| *stopping), if !is_closing => Step::Close,
+        };
+        match step {
+            Step::Ended(ended) => return ended,
+            // An idle connection ends at once, one with a request in flight after its answer.
+            Step::Close if !is_closing => {
+                is_closing = true;
+                connection.as_mut().graceful_shutdown();
+                deadline.as_mut().give_grace();
+            }
+            Step::Close | Step::Cut => return Err("the client took too long".into()),
+        }
+    }
+}
+
+/// What becomes of a connection.
+enum Step {
+    Ended(Result<(), BoxError>),
+    /// It was idle too long, or the server stops.
+    Close,
+    /// The client is too slow.
+    Cut,
+}
+
+fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let head_bytes = limits.head_bytes_max.saturating_mul(HEAD_ROOM);
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // `Watch` keeps the time, because the library's own clock also runs while idle.
+        .header_read_timeout(None)
+        .max_headers(limits.headers_max.saturating_mul(HEAD_ROOM))
+        .max_buf_size(head_bytes.max(16 * 1024));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams_max)
+        .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX));
+    builder
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// For a first byte, or for the client to take what was written.
+    Idle { since: Instant },
+    /// For the rest of a request's head.
+    Head { since: Instant },
+    /// For us: so many requests are being answered.
+    Serving { requests: usize },
+}
+
+#[derive(Debug)]
+struct WatchState {
+    phase: Phase,
+    /// The first bytes, enough to know the protocol.
+    opening: [u8; HTTP2_OPENING.len()],
+    bytes_read: usize,
+}
+
+impl WatchState {
+    fn is_http2(&self) -> bool {
+        self.opening == HTTP2_OPENING && self.bytes_read >= HTTP2_PREFACE_BYTES
+    }
+}
+
+/// Shared by the stream, which sees bytes, and the service, which sees requests.
+#[derive(Debug)]
+struct Watch {
+    state: Mutex<WatchState>,
+}
+
+impl Watch {
+    fn new() -> Self {
+        let phase = Phase::Head { since: Instant::now() };
+        let opening = [0; HTTP2_OPENING.len()];
+        Self { state: Mutex::new(WatchState { phase, opening, bytes_read: 0 }) }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut WatchState) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn read(&self, bytes: &[u8]) {
+        self.with(|state| {
+            let places = state.opening.iter_mut().skip(state.bytes_read);
+            places.zip(bytes).for_each(|(place, byte)| *place = *byte);
+            state.bytes_read = state.bytes_read.saturating_add(bytes.len());
+            let is_http2 = state.is_http2();
+            match state.phase {
+                // Frames of HTTP/2 come between requests too; only requests count there.
+                Phase::Head { since } if is_http2 => state.phase = Phase::Idle { since },
+                Phase::Idle { .. } if !is_http2 => {
+                    state.phase = Phase::Head { since: Instant::now() };
+                }
+                Phase::Idle { .. } | Phase::Head { .. } | Phase::Serving { .. } => {}
+            }
+        });
+    }
+
+    fn wrote(&self) {
+        self.with(|state| {
+            // Under HTTP/2 an answer to a ping is written too, and pings are no requests.
+            if let (Phase::Idle { .. }, false) = (state.phase, state.is_http2()) {
+                state.phase = Phase::Idle { since: Instant::now() };
+            }
+        });
+    }
+
+    fn deadline(&self, limits: &Limits) -> Option<(Instant, Step)> {
+        self.with(|state| match state.phase {
+            Phase::Idle { since } => Some((since + limits.idle_time, Step::Close)),
+            Phase::Head { since } => Some((since + limits.head_time, Step::Cut)),
+            Phase::Serving { .. } => None,
+        })
+    }
+}
+
+/// Counts a request while it is answered.
+struct Serving(Arc<Watch>);
+
+impl Serving {
+    fn begin(watch: &Arc<Watch>) -> Self {
+        watch.with(|state| {
+            let before = match state.phase {
+                Phase::Serving { requests } => requests,
+                Phase::Idle { .. } | Phase::Head { .. } => 0,
+            };
+            state.phase = Phase::Serving { requests: before + 1 };
+        });
+        Self(Arc::clone(watch))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.with(|state| {
+            state.phase = match state.phase {
+                Phase::Serving { requests } if requests > 1 => {
+                    Phase::Serving { requests: requests - 1 }
+                }
+                Phase::Serving { .. } | Phase::Idle { .. } | Phase::Head { .. } => {
+                    Phase::Idle { since: Instant::now() }
+                }
+            };
+        });
+    }
+}
+
+/// A stream that tells the watch what passes.
+struct WatchedStream<I> {
+    inner: I,
+    watch: Arc<Watch>,
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for WatchedStream<I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.inner).poll_read(cx, buf);
+        let fresh = &buf.filled()[before..];
+        if !fresh.is_empty() {
+            self.watch.read(fresh);
+        }
+        polled
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for WatchedStream<I> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        if polled.is_ready() {
+            self.watch.wrote();
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        if polled.is_ready() {
+            self.watch.wrote();
+        }
+        polled
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+}
+
+/// Completes when the client has taken too long for what the connection waits for. Bytes and
+/// requests pass in the same task, so that the deadline is looked up whenever it may have moved.
+struct Deadline {
+    watch: Arc<Watch>,
+    limits: Limits,
+    sleep: Pin<Box<Sleep>>,
+    /// The end of a connection that was asked to close.
+    grace: Option<Instant>,
+}
+
+impl Deadline {
+    fn new(watch: &Arc<Watch>, limits: Limits) -> Self {
+        let sleep = Box::pin(sleep_until(Instant::now() + limits.head_time));
+        Self { watch: Arc::clone(watch), limits, sleep, grace: None }
+    }
+
+    fn give_grace(mut self: Pin<&mut Self>) {
+        self.grace = Some(Instant::now() + self.limits.head_time);
+    }
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Step> {
+        let Some((at, step)) = self.watch.deadline(&self.limits) else { return Poll::Pending };
+        let (at, step) = self.grace.map_or((at, step), |grace| (grace, Step::Cut));
+        if self.sleep.deadline() != at {
+            self.sleep.as_mut().reset(at);
+        }
+        self.sleep.as_mut().poll(cx).map(|()| step)
+    }
+}

@@ -1,0 +1,134 @@
+//! [`Error`] becomes status, sub-status, code and body: the only place where HTTP codes of the
+//! protocol appear. One match without wildcard, so that a new kind of error does not compile
+//! until someone has decided what it looks like; `golden/errors/table.txt` shows the whole table.
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use http_body_util::Full;
+use orrery_types::Error;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::headers;
+use crate::service::Response;
+
+/// How long a client waits before it repeats a write that others were faster than.
+const RETRY_WITH_MS: u64 = 10;
+
+/// An error as the wire shows it. A sub-status means something only beside its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct WireError {
+    pub status: u16,
+    /// Zero is not sent.
+    pub sub_status: u16,
+    pub code: &'static str,
+    pub retry_after_ms: Option<u64>,
+}
+
+impl WireError {
+    /// What an error looks like.
+    pub fn of(error: &Error) -> Self {
+        let (status, sub_status, code) = match error {
+            Error::Invalid(_) | Error::Query(_) => (400, 0, "BadRequest"),
+            Error::PartitionKeyMismatch(_) => (400, 1001, "BadRequest"),
+            Error::CrossPartition(_) => (400, 1004, "BadRequest"),
+            Error::ContainerRecreated => (400, 1024, "BadRequest"),
+            Error::Unauthenticated(_) => (401, 0, "Unauthorized"),
+            Error::OutsideTime(_) | Error::Denied(_) => (403, 0, "Forbidden"),
+            Error::NotFound => (404, 0, "NotFound"),
+            Error::SessionNotAvailable => (404, 1002, "NotFound"),
+            Error::OwnerNotFound => (404, 1003, "NotFound"),
+            Error::MethodNotAllowed => (405, 0, "MethodNotAllowed"),
+            Error::Timeout(_) => (408, 0, "RequestTimeout"),
+            Error::AlreadyExists | Error::UniqueKeyViolation => (409, 0, "Conflict"),
+            Error::PartitionGone => (410, 1002, "Gone"),
+            Error::PreconditionFailed => (412, 0, "PreconditionFailed"),
+            Error::ConditionNotMet => (412, 1110, "PreconditionFailed"),
+            Error::TooLarge { .. } => (413, 0, "RequestEntityTooLarge"),
+            Error::RateLimited { .. } => (429, 3200, "429"),
+            Error::RetryWith => (449, 0, "449"),
+            Error::Internal(_) => (500, 0, "InternalServerError"),
+            Error::NotImplemented(_) => (501, 0, "NotImplemented"),
+            Error::Unavailable(_) => (503, 0, "ServiceUnavailable"),
+        };
+        let retry_after_ms = match error {
+            Error::RateLimited { retry_after_ms } => Some(*retry_after_ms),
+            Error::RetryWith => Some(RETRY_WITH_MS),
+            _ => None,
+        };
+        Self { status, sub_status, code, retry_after_ms }
+    }
+}
+
+/// What the client reads; the log may know more.
+fn message(error: &Error) -> String {
+    match error {
+        // Clients' tests look for these texts at the start of the message, bare.
+        Error::Unauthenticated(text) | Error::OutsideTime(text) | Error::Denied(text) => {
+            text.to_string()
+        }
+        Error::CrossPartition(_) => error.to_string(),
+        // The text is JSON already: the list of errors, or an object around it.
+        Error::Query(text) if text.starts_with('{') => format!("Message: {text}"),
+        Error::Query(text) if text.starts_with('[') => format!("Message: {{\"errors\":{text}}}"),
+        Error::Internal(_) => list(
+            "An unexpected error occurred. Give the activity id to whoever \
+                                    runs the server: its log has the reason.",
+        ),
+        other => list(&other.to_string()),
+    }
+}
+
+fn list(text: &str) -> String {
+    format!("Message: {}", json!({ "Errors": [text] }))
+}
+
+/// The body of an error.
+pub fn body(error: &Error, activity_id: Uuid, uri: &str) -> Value {
+    let message = message(error);
+    let version = env!("CARGO_PKG_VERSION");
+    let message = format!(
+        "{message}\r\nActivityId: {activity_id}, Request URI: {uri}, Server: orrery/{version}"
+    );
+    let mut body = json!({ "code": WireError::of(error).code, "message": message });
+    if let Error::CrossPartition(plan) = error {
+        body["additionalErrorInfo"] = Value::from(&**plan);
+    }
+    body
+}
+
+/// The whole answer to a request that failed. What only the log may know is logged here.
+pub fn response(error: &Error, activity_id: Uuid, uri: &str) -> Response {
+    if let Error::Internal(reason) = error {
+        tracing::error!(%activity_id, uri, reason = &**reason, "internal error");
+    }
+    let wire = WireError::of(error);
+    let body = Bytes::from(body(error, activity_id, uri).to_string());
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() =
+        StatusCode::from_u16(wire.status).expect("every status of the table is a number of HTTP");
+    let headers = response.headers_mut();
+    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if wire.sub_status != 0 {
+        headers.insert(headers::SUB_STATUS, wire.sub_status.into());
+    }
+    if let Some(retry_after_ms) = wire.retry_after_ms {
+        headers.insert(headers::RETRY_AFTER_MS, retry_after_ms.into());
+    }
+    response
+}
+
+/// The answer to a head past its limits. It is no domain error: nobody below the front sees it.
+pub(crate) fn head_too_large(problem: &str, activity_id: Uuid) -> Response {
+    let message = format!("{}\r\nActivityId: {activity_id}", list(problem));
+    let body = json!({ "code": "RequestHeaderFieldsTooLarge", "message": message });
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    response
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! From a request on a connection to its answer: limits on head and body, side routes, then the
+//! service; then the headers that every answer has. `connection` calls [`Front::answer`].
+//!
+//! It is plain hyper: five side routes and one service need no router, and the limits want the
+//! request before any framework has touched it.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use hyper::body::Incoming;
+use orrery_types::Error;
+use tokio::time::Instant;
+use tracing::Instrument as _;
+use uuid::Uuid;
+
+use crate::body::{Bodies, Expectation};
+use crate::cors::CorsPolicy;
+use crate::listener::{Limits, ListenerConfig};
+use crate::service::{OperationName, Request, Response, Scheme, Service};
+use crate::side::{self, SideRoute};
+use crate::telemetry::{self, Metrics};
+use crate::{error, headers};
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Front<S> {
+    config: ListenerConfig,
+    bodies: Bodies,
+    service: OnceLock<Arc<S>>,
+    is_stopping: AtomicBool,
+}
+
+impl<S: Service> Front<S> {
+    pub(crate) fn new(config: ListenerConfig) -> Self {
+        let is_stopping = AtomicBool::new(false);
+        Self { config, bodies: Bodies::default(), service: OnceLock::new(), is_stopping }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.config.limits
+    }
+
+    pub(crate) fn tls(&self) -> Option<&Arc<rustls::ServerConfig>> {
+        self.config.tls.as_ref().map(|tls| &tls.config)
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        self.config.metrics.clone()
+    }
+
+    pub(crate) fn set_service(&self, service: Arc<S>) {
+        if self.service.set(service).is_err() {
+            tracing::error!("a second service was offered; the first one stays");
+        }
+    }
+
+    pub(crate) fn set_stopping(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.service.get().is_some() && !self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// Answers one request, whatever it is.
+    pub(crate) async fn answer(
+        &self,
+        request: http::Request<Incoming>,
+        scheme: Scheme,
+        peer: SocketAddr,
+    ) -> Response {
+        let began = Instant::now();
+        let activity_id = activity_id(request.headers());
+        let authority = authority(&request);
+        let origin = request.headers().get(http::header::ORIGIN).cloned();
+        let method = request.method().clone();
+        let span = telemetry::request_span(activity_id, &method);
+        let mut response = self
+            .route(request, Context { activity_id, scheme, peer, authority: authority.clone() })
+            .instrument(span.clone())
+            .await;
+        let operation = response.extensions().get().copied().unwrap_or(OperationName("other"));
+        self.config.cors.mark(origin.as_ref(), authority.as_deref(), response.headers_mut());
+        let took = began.elapsed();
+        finish(response.headers_mut(), activity_id, took.as_secs_f64() * 1000.0);
+        telemetry::request_ended(&span, operation.0, response.status(), took);
+        response
+    }
+
+    async fn route(&self, request: http::Request<Incoming>, context: Context) -> Response {
+        if let Some(route) = SideRoute::of(request.method(), request.uri().path()) {
+            let mut response = self.side(route);
+            response.extensions_mut().insert(OperationName(route.name()));
+            return response;
+        }
+        if request.method() == Method::OPTIONS {
+            let mut response = side::text(StatusCode::OK, "");
+            CorsPolicy::preflight(request.headers(), response.headers_mut());
+            return response;
+        }
+        let uri = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        if let Some(problem) = head_problem(&request, &uri, self.limits()) {
+            let refusal = error::head_too_large(&problem, context.activity_id);
+            return closing(request.version(), refusal);
+        }
+        let fail = |error: &Error| error::response(error, context.activity_id, &uri);
+        let Some(service) = self.service.get() else {
+            return fail(&Error::Unavailable("The server is starting. Try again soon.".into()));
+        };
+        let (mut parts, body) = request.into_parts();
+        // A service need not know that HTTP/2 moved this one.
+        if let Some(authority) = &context.authority
+            && let Ok(host) = HeaderValue::try_from(authority)
+        {
+            parts.headers.entry(http::header::HOST).or_insert(host);
+        }
+        let expectation = match parts.headers.get(http::header::EXPECT) {
+            Some(_) => Expectation::Continue,
+            None => Expectation::None,
+        };
+        let read = self.bodies.read(body, expectation, self.limits()).await;
+        let (body, _held) = match read {
+            Ok(read) => read,
+            Err(error) => return closing(parts.version, fail(&error)),
+        };
+        let call = service.call(Request {
+            activity_id: context.activity_id,
+            method: parts.method,
+            path_and_query: uri.clone(),
+            authority: context.authority,
+            headers: parts.headers,
+            body,
+            scheme: context.scheme,
+            peer: context.peer,
+        });
+        let answer = caught(call).await;
+        answer.unwrap_or_else(|| fail(&Error::internal("the service panicked")))
+    }
+
+    fn side(&self, route: SideRoute) -> Response {
+        match route {
+            SideRoute::Health => side::text(StatusCode::OK, "ok\n"),
+            SideRoute::Ready if self.is_ready() => side::text(StatusCode::OK, "ready\n"),
+            SideRoute::Ready => side::text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+            SideRoute::Metrics => side::answer(
+                StatusCode::OK,
+                "text/plain; version=0.0.4; charset=utf-8",
+                self.config.metrics.render(),
+            ),
+            SideRoute::Certificate => match &self.config.tls {
+                Some(tls) => {
+                    side::answer(StatusCode::OK, "application/x-pem-file", tls.pem.clone())
+                }
+                None => side::text(StatusCode::NOT_FOUND, "This server speaks no TLS.\n"),
+            },
+            SideRoute::Explorer => side::explorer_notice(),
+        }
+    }
+}
+
+struct Context {
+    activity_id: Uuid,
+    scheme: Scheme,
+    peer: SocketAddr,
+    authority: Option<String>,
+}
+
+fn activity_id(headers: &HeaderMap) -> Uuid {
+    headers
+        .get(headers::ACTIVITY_ID)
+        .and_then(|value| Uuid::try_parse_ascii(value.as_bytes()).ok())
+        .unwrap_or_else(Uuid::new_v4)
+}
+
+/// Where the client thinks it is: HTTP/2 says so in the URI, HTTP/1 in `Host`.
+fn authority(request: &http::Request<Incoming>) -> Option<String> {
+    let host = || request.headers().get(http::header::HOST)?.to_str().ok();
+    request.uri().authority().map(http::uri::Authority::as_str).or_else(host).map(str::to_owned)
+}
+
+fn head_problem(request: &http::Request<Incoming>, uri: &str, limits: &Limits) -> Option<String> {
+    let headers = request.headers();
+    let size = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum::<usize>()
+        .saturating_add(uri.len());
+    if size > limits.head_bytes_max {
+        let limit = limits.head_bytes_max;
+        return Some(format!("The request's head is {size} bytes, the limit is {limit}."));
+    }
+    let limit = limits.headers_max;
+    let count = headers.len();
+    (count > limit).then(|| format!("The request has {count} headers, the limit is {limit}."))
+}
+
+/// Says that the connection ends with this answer, because what is left on it cannot be told
+/// apart. HTTP/2 has streams for that, and no such header.
+fn closing(version: Version, mut response: Response) -> Response {
+    if version < Version::HTTP_2 {
+        response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// Runs a call to its end; a panic inside is none of the connection's business.
+async fn caught(call: impl Future<Output = Response>) -> Option<Response> {
+    let mut call = pin!(call);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Some),
+        Err(_) => Poll::Ready(None),
+    })
+    .await
+}
+
+fn finish(headers: &mut HeaderMap, activity_id: Uuid, duration_ms: f64) {
+    let text = |text: String| HeaderValue::try_from(text).expect("numbers and ids are ASCII");
+    headers.insert(headers::ACTIVITY_ID, text(activity_id.to_string()));
+    headers.insert(headers::REQUEST_DURATION_MS, text(format!("{duration_ms:.3}")));
+    for (name, value) in [
+        (headers::REQUEST_CHARGE, "0"),
+        (headers::VERSION, headers::PROTOCOL_VERSION),
+        (headers::GATEWAY_VERSION, "version=2.14.0"),
+        (headers::SERVICE_VERSION, "version=2.14.0.0"),
+        (headers::SCHEMA_VERSION, "1.19"),
+        (headers::READ_REGIONS, "0"),
+        ("cache-control", "no-store, no-cache"),
+        ("server", concat!("orrery/", env!("CARGO_PKG_VERSION"))),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}

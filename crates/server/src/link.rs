@@ -1,0 +1,316 @@
+//! A URL path becomes a [`ResourceLink`]: what it addresses, and the two strings a client signs
+//! for it. `auth` and `dispatch` read the same link, so what was signed is what is served.
+//!
+//! Segments are told apart by position, never by keyword: a database may be called `colls`. A
+//! path is by rids when its second segment is a database rid, and then all of it is; offers
+//! always are. The old wire words (`colls`, `docs`, …) live here and in `wire.rs` only.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use orrery_types::ids::{ChildKind, Rid};
+use orrery_types::{Error, Result};
+use percent_encoding::percent_decode_str;
+
+/// One level of a path: the name a person gave, or the id the server gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// The resource's `id`.
+    Name(String),
+    /// The resource's `_rid`.
+    Rid(Rid),
+}
+
+/// A container within its database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerAddress {
+    /// The database that holds the container.
+    pub database: Address,
+    /// The container itself.
+    pub container: Address,
+}
+
+/// A user within its database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserAddress {
+    /// The database that holds the user.
+    pub database: Address,
+    /// The user itself.
+    pub user: Address,
+}
+
+/// The three kinds of script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum ScriptKind {
+    Procedure,
+    Trigger,
+    Udf,
+}
+
+/// Everything a path can address. A plural is the feed, a singular one resource of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is one row of the table of paths, named as in the code")]
+pub enum Target {
+    Account,
+    Databases,
+    Database(Address),
+    Containers(Address),
+    Container(ContainerAddress),
+    Items(ContainerAddress),
+    Item(ContainerAddress, Address),
+    Ranges(ContainerAddress),
+    Scripts(ContainerAddress, ScriptKind),
+    Script(ContainerAddress, ScriptKind, Address),
+    Conflicts(ContainerAddress),
+    Conflict(ContainerAddress, Address),
+    PartitionKeyDelete(ContainerAddress),
+    Attachments(ContainerAddress, Address),
+    Attachment(ContainerAddress, Address, String),
+    Users(Address),
+    User(UserAddress),
+    Permissions(UserAddress),
+    Permission(UserAddress, Address),
+    EncryptionKeys(Address),
+    EncryptionKey(Address, Address),
+    Offers,
+    Offer(Rid),
+    /// Reserved: the declared model of a database.
+    Model(Address),
+    /// Reserved: suggestions about a database.
+    Advisor(Address),
+}
+
+/// A parsed path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceLink {
+    /// What the path addresses.
+    pub target: Target,
+    /// The resource type a client signs, in lower case: `docs`.
+    pub signed_type: String,
+    /// The resource link a client signs: names with their case, or one rid in lower case.
+    pub signed_link: String,
+    /// The same before percent-decoding, where that differs: some clients sign it instead.
+    pub signed_link_raw: Option<String>,
+}
+
+impl ResourceLink {
+    /// Reads the path of a request, with or without a query string, with any number of trailing
+    /// slashes.
+    pub fn parse(path_and_query: &str) -> Result<Self> {
+        let path = path_and_query.split_once('?').map_or(path_and_query, |(path, _)| path);
+        let raw = path.strip_prefix('/').unwrap_or(path).trim_end_matches('/');
+        if raw.is_empty() {
+            return Ok(Self {
+                target: Target::Account,
+                signed_type: String::new(),
+                signed_link: String::new(),
+                signed_link_raw: None,
+            });
+        }
+        let raw: Vec<&str> = raw.split('/').collect();
+        if raw.len() > SEGMENTS_MAX || raw.iter().any(|segment| segment.is_empty()) {
+            return Err(Error::NotFound);
+        }
+        let segments = raw.iter().map(|segment| decode(segment)).collect::<Result<Vec<_>>>()?;
+        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+        let by_rid = is_by_rid(&segments);
+        let target = target(&segments, by_rid).ok_or(Error::NotFound)?;
+        let (signed_type, signed_link) = signed(&segments, by_rid);
+        let (_, undecoded) = signed(&raw, by_rid);
+        let signed_link_raw = (undecoded != signed_link).then_some(undecoded);
+        Ok(Self { target, signed_type, signed_link, signed_link_raw })
+    }
+}
+
+/// `/dbs/{db}/colls/{c}/docs/{id}/attachments/{aid}` is the longest path there is.
+const SEGMENTS_MAX: usize = 8;
+
+fn decode(segment: &str) -> Result<Cow<'_, str>> {
+    let bytes = segment.as_bytes();
+    let broken = bytes.iter().enumerate().any(|(at, byte)| {
+        *byte == b'%'
+            && !bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
+    });
+    if broken {
+        let message = format!("The path segment '{segment}' has a '%' without two hex digits.");
+        return Err(Error::invalid(message));
+    }
+    percent_decode_str(segment).decode_utf8().map_err(|_| {
+        Error::invalid(format!("The path segment '{segment}' is not UTF-8 once it is decoded."))
+    })
+}
+
+/// By rids iff the second segment is eight characters that hold a four byte database id.
+fn is_by_rid(segments: &[&str]) -> bool {
+    match segments {
+        ["offers", _] => true,
+        ["dbs", id, ..] if id.len() == 8 => {
+            BASE64.decode(id.replace('-', "/")).is_ok_and(|bytes| bytes.len() == 4)
+        }
+        _ => false,
+    }
+}
+
+/// What a client signs: type and link by the number of segments alone.
+fn signed(segments: &[&str], by_rid: bool) -> (String, String) {
+    // Delete by partition key is signed as an operation on its container.
+    let operation = ["operations", "partitionkeydelete"];
+    let segments = segments.strip_suffix(&operation).unwrap_or(segments);
+    let is_feed = segments.len() % 2 == 1;
+    let (kind, path) = if is_feed {
+        (segments[segments.len() - 1], &segments[..segments.len() - 1])
+    } else {
+        (segments[segments.len() - 2], segments)
+    };
+    let link = match path.last() {
+        Some(rid) if by_rid => rid.to_lowercase(),
+        _ => path.join("/"),
+    };
+    (kind.to_lowercase(), link)
+}
+
+fn target(segments: &[&str], by_rid: bool) -> Option<Target> {
+    let database = |text: &str| address(text, by_rid, |rid| matches!(rid, Rid::Database(_)));
+    Some(match *segments {
+        ["dbs"] => Target::Databases,
+        ["offers"] => Target::Offers,
+        ["offers", rid] => {
+            let rid = rid.parse().ok()?;
+            let Rid::Offer(_) = rid else { return None };
+            Target::Offer(rid)
+        }
+        ["dbs", db] => Target::Database(database(db)?),
+        ["dbs", db, "colls"] => Target::Containers(database(db)?),
+        ["dbs", db, "users"] => Target::Users(database(db)?),
+        ["dbs", db, "clientencryptionkeys"] => Target::EncryptionKeys(database(db)?),
+        ["dbs", db, "_model"] => Target::Model(database(db)?),
+        ["dbs", db, "_advisor"] => Target::Advisor(database(db)?),
+        ["dbs", db, "clientencryptionkeys", key] => {
+            let database = database(db)?;
+            let key = child_of(&database, key, |rid| match rid {
+                Rid::EncryptionKey { database, .. } => Some(database),
+                _ => None,
+            })?;
+            Target::EncryptionKey(database, key)
+        }
+        ["dbs", db, "users", user, ref rest @ ..] => user_target(database(db)?, user, rest)?,
+        ["dbs", db, "colls", container, ref rest @ ..] => {
+            container_target(database(db)?, container, rest)?
+        }
+        _ => return None,
+    })
+}
+
+fn user_target(database: Address, user: &str, rest: &[&str]) -> Option<Target> {
+    let by_rid = matches!(database, Address::Rid(_));
+    let user = child_of(&database, user, |rid| match rid {
+        Rid::User { database, .. } => Some(database),
+        _ => None,
+    })?;
+    let owner = UserAddress { database, user };
+    Some(match *rest {
+        [] => Target::User(owner),
+        ["permissions"] => Target::Permissions(owner),
+        ["permissions", permission] => {
+            let kind = |rid| matches!(rid, Rid::Permission { .. });
+            let permission = address(permission, by_rid, kind)?;
+            Target::Permission(owner, permission)
+        }
+        _ => return None,
+    })
+}
+
+fn container_target(database: Address, container: &str, rest: &[&str]) -> Option<Target> {
+    let container = child_of(&database, container, |rid| match rid {
+        Rid::Container { database, .. } => Some(database),
+        _ => None,
+    })?;
+    let owner = ContainerAddress { database, container };
+    let child = |text: &str, kind: ChildKind| {
+        let by_rid = matches!(owner.container, Address::Rid(_));
+        let child = address(
+            text,
+            by_rid,
+            |rid| matches!(rid, Rid::Child { kind: found, .. } if found == kind),
+        )?;
+        is_within(&owner.container, &child).then_some(child)
+    };
+    Some(match *rest {
+        [] => Target::Container(owner),
+        ["docs"] => Target::Items(owner),
+        ["docs", id] => {
+            let item = child(id, ChildKind::Item)?;
+            Target::Item(owner, item)
+        }
+        ["docs", id, "attachments"] => {
+            let item = child(id, ChildKind::Item)?;
+            Target::Attachments(owner, item)
+        }
+        ["docs", id, "attachments", attachment] => {
+            let item = child(id, ChildKind::Item)?;
+            Target::Attachment(owner, item, attachment.to_owned())
+        }
+        ["pkranges"] => Target::Ranges(owner),
+        ["conflicts"] => Target::Conflicts(owner),
+        ["conflicts", id] => {
+            let conflict = child(id, ChildKind::Conflict)?;
+            Target::Conflict(owner, conflict)
+        }
+        ["operations", "partitionkeydelete"] => Target::PartitionKeyDelete(owner),
+        [word] => Target::Scripts(owner, script_kind(word)?.0),
+        [word, id] => {
+            let (script, kind) = script_kind(word)?;
+            let id = child(id, kind)?;
+            Target::Script(owner, script, id)
+        }
+        _ => return None,
+    })
+}
+
+fn script_kind(word: &str) -> Option<(ScriptKind, ChildKind)> {
+    match word {
+        "sprocs" => Some((ScriptKind::Procedure, ChildKind::Procedure)),
+        "triggers" => Some((ScriptKind::Trigger, ChildKind::Trigger)),
+        "udfs" => Some((ScriptKind::Udf, ChildKind::Udf)),
+        _ => None,
+    }
+}
+
+/// Reads one level; a rid must be of the kind that its place asks for.
+fn address(text: &str, by_rid: bool, kind: impl Fn(Rid) -> bool) -> Option<Address> {
+    if !by_rid {
+        return Some(Address::Name(text.to_owned()));
+    }
+    let rid = text.parse().ok()?;
+    kind(rid).then_some(Address::Rid(rid))
+}
+
+/// Reads a level directly under a database; `owner_of` tells a rid's database if its kind fits.
+fn child_of(
+    database: &Address,
+    text: &str,
+    owner_of: impl Fn(Rid) -> Option<u32>,
+) -> Option<Address> {
+    match database {
+        Address::Name(_) => Some(Address::Name(text.to_owned())),
+        Address::Rid(parent) => {
+            let rid: Rid = text.parse().ok()?;
+            let owner = owner_of(rid)?;
+            (*parent == Rid::Database(owner)).then_some(Address::Rid(rid))
+        }
+    }
+}
+
+fn is_within(parent: &Address, child: &Address) -> bool {
+    let (Address::Rid(parent), Address::Rid(Rid::Child { database, container, .. })) =
+        (parent, child)
+    else {
+        return true;
+    };
+    *parent == Rid::Container { database: *database, container: *container }
+}
+
+#[cfg(test)]
+mod tests;

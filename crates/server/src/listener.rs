@@ -1,0 +1,221 @@
+//! The socket: takes connections, as many at once as the limit allows, and gives each to
+//! `connection`. More wait in the system's queue, which is what makes clients slow down.
+//!
+//! [`Server::start`] listens before there is anything to serve, so that `/healthz` answers while
+//! a large store opens; [`Server::serve`] brings the service; [`Server::stop`] lets requests in
+//! flight end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orrery_types::limits;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::connection;
+use crate::cors::CorsPolicy;
+use crate::front::Front;
+use crate::service::Service;
+use crate::telemetry::Metrics;
+use crate::tls::Tls;
+
+/// Time without a request after which a kept connection is closed.
+const IDLE_MS_MAX: u64 = 180_000;
+/// Bytes of a body past the limit that are read and thrown away, so that the client gets to
+/// read the refusal instead of a reset connection.
+const DISCARD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of bodies held for all requests at once, since nobody has shown a key before the body is
+/// read; past it the answer is 503.
+const BODIES_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Pause after the system refuses a connection, for want of file handles for instance.
+const ACCEPT_PAUSE_MS: u64 = 50;
+/// How often histograms are folded, which bounds the memory that samples take.
+const UPKEEP_S: u64 = 5;
+
+/// What a connection may use. The defaults are those of [`limits`]; tests make them small.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "each is the limit of its name")]
+pub struct Limits {
+    pub connections_max: usize,
+    pub head_bytes_max: usize,
+    pub headers_max: usize,
+    pub head_time: Duration,
+    pub body_bytes_max: usize,
+    pub body_time: Duration,
+    pub bodies_bytes_max: usize,
+    pub discard_bytes_max: usize,
+    pub tls_time: Duration,
+    pub idle_time: Duration,
+    pub streams_max: u32,
+    pub drain_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: limits::CONNECTIONS_MAX,
+            head_bytes_max: limits::REQUEST_HEAD_BYTES_MAX,
+            headers_max: limits::REQUEST_HEADERS_MAX,
+            head_time: Duration::from_millis(limits::REQUEST_HEAD_MS_MAX),
+            body_bytes_max: limits::REQUEST_BODY_BYTES_MAX,
+            body_time: Duration::from_millis(limits::REQUEST_BODY_MS_MAX),
+            bodies_bytes_max: BODIES_BYTES_MAX,
+            discard_bytes_max: DISCARD_BYTES_MAX,
+            tls_time: Duration::from_millis(limits::TLS_HANDSHAKE_MS_MAX),
+            idle_time: Duration::from_millis(IDLE_MS_MAX),
+            streams_max: limits::HTTP2_STREAMS_MAX,
+            drain_time: Duration::from_millis(limits::DRAIN_MS_MAX),
+        }
+    }
+}
+
+/// What the listener needs to know.
+#[derive(Debug)]
+pub struct ListenerConfig {
+    /// The certificate; without one the port speaks plain HTTP only.
+    pub tls: Option<Tls>,
+    /// The limits.
+    pub limits: Limits,
+    /// Which pages in a browser may talk to the server.
+    pub cors: CorsPolicy,
+    /// Where `/metrics` reads.
+    pub metrics: Metrics,
+}
+
+/// How a stop went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// Every request ended.
+    Completely,
+    /// Time ran out; so many connections were cut.
+    Cut(usize),
+}
+
+/// A listening server.
+#[derive(Debug)]
+pub struct Server<S> {
+    front: Arc<Front<S>>,
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    accepting: JoinHandle<Drained>,
+    upkeep: JoinHandle<()>,
+}
+
+impl<S: Service> Server<S> {
+    /// Listens. Until [`Server::serve`], everything but the side routes answers 503.
+    pub async fn start(listen: SocketAddr, config: ListenerConfig) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen).await?;
+        let address = listener.local_addr()?;
+        let front = Arc::new(Front::new(config));
+        let (stop, stopping) = watch::channel(false);
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&front), stopping));
+        let metrics = front.metrics();
+        let upkeep = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(Duration::from_secs(UPKEEP_S));
+            loop {
+                ticks.tick().await;
+                metrics.fold();
+            }
+        });
+        Ok(Self { front, address, stop, accepting, upkeep })
+    }
+
+    /// The address in use, with the real port where the settings said any.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Begins to serve. The first service stays; there is no exchange under way.
+    pub fn serve(&self, service: Arc<S>) {
+        self.front.set_service(service);
+    }
+
+    /// Takes no more connections and waits for the requests in flight, up to the limit.
+    pub async fn stop(self) -> Drained {
+        self.front.set_stopping();
+        self.upkeep.abort();
+        // Nobody listening means that the loop is over already.
+        let _ = self.stop.send(true);
+        self.accepting.await.unwrap_or(Drained::Cut(0))
+    }
+}
+
+async fn accept<S: Service>(
+    listener: TcpListener,
+    front: Arc<Front<S>>,
+    mut stopping: watch::Receiver<bool>,
+) -> Drained {
+    let limits = *front.limits();
+    let permits = Arc::new(Semaphore::new(limits.connections_max));
+    let mut connections = JoinSet::new();
+    loop {
+        // The permit comes first: without one there is no accept.
+        let permit = tokio::select! {
+            permit = Arc::clone(&permits).acquire_owned() => permit,
+            _ = stopping.wait_for(|stopping| *stopping) => break,
+        };
+        let permit = permit.expect("the semaphore is never closed");
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|stopping| *stopping) => break,
+        };
+        while let Some(ended) = connections.try_join_next() {
+            log_panic(ended);
+        }
+        match accepted {
+            Ok((stream, peer)) => {
+                let (front, stopping) = (Arc::clone(&front), stopping.clone());
+                connections.spawn(async move {
+                    serve_one(stream, peer, front, stopping).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
+            }
+        }
+    }
+    drop(listener);
+    drain(connections, limits.drain_time).await
+}
+
+async fn serve_one<S: Service>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    front: Arc<Front<S>>,
+    stopping: watch::Receiver<bool>,
+) {
+    // Answers are small and whole; waiting to fill a packet only adds delay.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
+    }
+    if let Err(error) = connection::serve(stream, peer, front, stopping).await {
+        tracing::debug!(%peer, %error, "connection ended");
+    }
+}
+
+async fn drain(mut connections: JoinSet<()>, time: Duration) -> Drained {
+    let all = async {
+        while let Some(ended) = connections.join_next().await {
+            log_panic(ended);
+        }
+    };
+    if tokio::time::timeout(time, all).await.is_ok() {
+        return Drained::Completely;
+    }
+    let left = connections.len();
+    connections.shutdown().await;
+    Drained::Cut(left)
+}
+
+fn log_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "a connection panicked");
+    }
+}

@@ -1,0 +1,62 @@
+//! The seam between the front and what serves: the listener turns bytes into [`Request`]s and a
+//! [`Service`] answers them. The front knows nothing of databases, a service nothing of sockets.
+
+use std::future::Future;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use http_body_util::Full;
+use uuid::Uuid;
+
+/// How a request came in; the account's endpoints answer in kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    /// As in a URL.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
+/// A whole request: its body is read and within the limits.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The client's activity id if it sent one, else a new one.
+    pub activity_id: Uuid,
+    /// The method.
+    pub method: Method,
+    /// Path and query as sent, percent-encoding and all.
+    pub path_and_query: String,
+    /// The name and port the client used: `Host`, or `:authority` under HTTP/2.
+    pub authority: Option<String>,
+    /// All headers as sent.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// Plain or TLS.
+    pub scheme: Scheme,
+    /// The other end.
+    pub peer: SocketAddr,
+}
+
+/// A whole response. The front adds the headers that every response has.
+pub type Response = http::Response<Full<Bytes>>;
+
+/// What a service did, for spans and metrics. It goes into the response's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperationName(pub &'static str);
+
+/// Answers requests. A panic inside becomes a 500, so an implementation need not catch any.
+pub trait Service: Send + Sync + 'static {
+    /// Answers one request; errors are answers too.
+    fn call(&self, request: Request) -> impl Future<Output = Response> + Send;
+}

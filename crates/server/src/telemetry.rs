@@ -1,0 +1,146 @@
+//! Logs and metrics. `cli` sets the log up once; `front` opens a span for each request and counts
+//! it when it ends. Nothing is ever sent anywhere: logs go to standard error, metrics wait to be
+//! fetched.
+
+use std::io::IsTerminal as _;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use serde::Deserialize;
+use tracing::Span;
+use tracing::field::Empty;
+use tracing_subscriber::EnvFilter;
+use uuid::Uuid;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The filter does not parse.
+    #[error("The log filter '{0}' is wrong: {1}")]
+    Filter(String, String),
+    /// Something else logs already.
+    #[error("The log is set up already.")]
+    Twice,
+}
+
+/// Sets the log of the process up, on standard error.
+pub fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError> {
+    let parsed = EnvFilter::try_new(filter)
+        .map_err(|error| LogError::Filter(filter.to_owned(), error.to_string()))?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(parsed)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    match format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    }
+    .map_err(|_| LogError::Twice)
+}
+
+/// Bounds of the latency histogram, in seconds.
+const BUCKETS_S: &[f64] = &[
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0,
+];
+
+/// The process's metrics. Copies show the same numbers.
+#[derive(Clone)]
+pub struct Metrics {
+    handle: PrometheusHandle,
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Metrics {
+    /// The metrics of this process, set up by the first call. Where something else has installed
+    /// a recorder they stay empty.
+    pub fn install() -> Self {
+        static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+        let handle = HANDLE.get_or_init(|| {
+            let recorder = PrometheusBuilder::new()
+                .set_buckets(BUCKETS_S)
+                .expect("there are buckets")
+                .build_recorder();
+            let handle = recorder.handle();
+            if metrics::set_global_recorder(recorder).is_err() {
+                tracing::warn!("metrics are recorded elsewhere");
+            }
+            metrics::describe_counter!(REQUESTS, "Requests answered");
+            metrics::describe_histogram!(
+                REQUEST_SECONDS,
+                metrics::Unit::Seconds,
+                "Time from a request's head to its answer"
+            );
+            handle
+        });
+        Self { handle: handle.clone() }
+    }
+
+    /// All metrics as text for Prometheus.
+    pub fn render(&self) -> String {
+        self.handle.render()
+    }
+
+    /// Folds the samples taken since the last time into their buckets.
+    pub(crate) fn fold(&self) {
+        self.handle.run_upkeep();
+    }
+}
+
+const REQUESTS: &str = "orrery_requests_total";
+const REQUEST_SECONDS: &str = "orrery_request_seconds";
+
+/// The span of one request. What is known only at its end is filled in by [`request_ended`].
+pub(crate) fn request_span(activity_id: Uuid, method: &Method) -> Span {
+    tracing::info_span!(
+        "request",
+        %activity_id,
+        %method,
+        operation = Empty,
+        status = Empty,
+        ms = Empty
+    )
+}
+
+/// Counts a request and logs it: every one at debug, faults of ours as warnings.
+pub(crate) fn request_ended(
+    span: &Span,
+    operation: &'static str,
+    status: StatusCode,
+    took: Duration,
+) {
+    let labels = [("operation", operation.to_owned()), ("status", status.as_str().to_owned())];
+    metrics::counter!(REQUESTS, &labels).increment(1);
+    metrics::histogram!(REQUEST_SECONDS, "operation" => operation).record(took.as_secs_f64());
+    if span.is_disabled() {
+        return;
+    }
+    span.record("operation", operation);
+    span.record("status", status.as_u16());
+    span.record("ms", took.as_secs_f64() * 1000.0);
+    span.in_scope(|| {
+        if status.is_server_error() {
+            tracing::warn!("answered with a fault");
+        } else {
+            tracing::debug!("answered");
+        }
+    });
+}

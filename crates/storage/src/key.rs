@@ -1,0 +1,266 @@
+//! The layout of every key, built and taken apart here and nowhere else. Engines put the shard in
+//! front; what a key says within its shard and space is below. Integers are big-endian, so bytes
+//! compare as numbers do.
+//!
+//! ```text
+//! Items  item        01 | esc(effective key) | esc(partition key) | id (UTF-8)    → record
+//!        row         02 | row u64                                                  → item key
+//! Index  unique      01 | ordinal u8 | esc(effective key) | esc(partition key) | encoded values
+//!                                                                                  → row u64
+//!        term        02 | path u32 | encoded value | row u64                       → empty
+//! Feed   change      lsn u64 | seq u16                                             → the engine's
+//! Ttl    expiry      second u64 | row u64                                          → item key
+//! Meta   database    01 | database u32
+//!        container   02 | database u32 | container u32
+//!        user        03 | database u32 | user u32
+//!        permission  04 | database u32 | user u32 | permission u64
+//!        offer       05 | offer u32
+//!        encryption  06 | database u32 | key u32
+//!        script      07 | database u32 | container u32 | kind u8 | script u64
+//!        counter     10 | name
+//!        rows        11                       (of each shard: row numbers handed out)
+//! ```
+//!
+//! `esc` writes a zero byte as `00 FF` and ends with `00 01`. Escaped bytes sort as the raw ones do,
+//! and without the terminator a prefix of the raw bytes is a prefix of the escaped ones: that makes
+//! any range of effective keys one range of item keys. The partition key stands in the item key in
+//! full because its hash can be made to collide, and two logical partitions must never mix.
+
+use orrery_types::{EffectiveKey, KeyRange, Lsn, PartitionKey, Value};
+
+use crate::encode::{encode, escape, escape_terminated, unescape};
+
+mod meta;
+#[cfg(test)]
+mod tests;
+
+pub use meta::{
+    ScriptKind, container, containers_of, counter, database, databases, encryption_key,
+    encryption_keys_of, offer, offers, permission, permissions_of, rows_reserved, script,
+    scripts_of, user, users_of,
+};
+
+const ITEM: u8 = 0x01;
+const ROW: u8 = 0x02;
+const UNIQUE: u8 = 0x01;
+const TERM: u8 = 0x02;
+
+/// Above every key of every space.
+pub const END: &[u8] = &[0xff; 17];
+
+/// Number of an item within its shard, never used again after the item is gone. Index terms carry
+/// it instead of the much longer item key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Row(pub u64);
+
+/// Number of a property path within a container's index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId(pub u32);
+
+/// A range of keys: `from` inclusive, `to` exclusive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct Bounds {
+    pub from: Vec<u8>,
+    pub to: Vec<u8>,
+}
+
+impl Bounds {
+    /// All keys that start with these bytes.
+    pub fn prefix(prefix: Vec<u8>) -> Self {
+        Self { to: prefix_end(&prefix), from: prefix }
+    }
+
+    /// What is left of the range, read forward, when `last` was the last key read.
+    #[must_use]
+    pub fn after(self, last: &[u8]) -> Self {
+        Self { from: after(last), to: self.to }
+    }
+}
+
+/// The first key after all that start with `prefix`.
+pub fn prefix_end(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < 0xff {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    END.to_vec()
+}
+
+/// The key right after this one: nothing lies between a key and the key with a zero appended.
+pub fn after(key: &[u8]) -> Vec<u8> {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next
+}
+
+/// What an item key says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemKey<'k> {
+    /// Hash of the partition key.
+    pub effective: EffectiveKey,
+    /// The partition key in its canonical bytes.
+    pub partition: Vec<u8>,
+    /// The item's id.
+    pub id: &'k str,
+}
+
+/// Key of an item.
+pub fn item(effective: &EffectiveKey, partition: &PartitionKey, id: &str) -> Vec<u8> {
+    let mut key = logical_partition(ITEM, effective, partition);
+    key.extend_from_slice(id.as_bytes());
+    key
+}
+
+/// Takes an item key apart; `None` if it is not one.
+pub fn parse_item(key: &[u8]) -> Option<ItemKey<'_>> {
+    let rest = key.strip_prefix(&[ITEM])?;
+    let (effective, rest) = unescape(rest)?;
+    let (partition, rest) = unescape(rest)?;
+    let id = std::str::from_utf8(rest).ok()?;
+    Some(ItemKey { effective: EffectiveKey(effective), partition, id })
+}
+
+/// All items whose effective key lies in the range.
+pub fn items_in(range: &KeyRange) -> Bounds {
+    let place = |key: &EffectiveKey| {
+        let mut bytes = Vec::with_capacity(key.0.len() + 1);
+        bytes.push(ITEM);
+        escape(&key.0, &mut bytes);
+        bytes
+    };
+    Bounds { from: place(&range.min), to: place(&range.max) }
+}
+
+/// All items of one logical partition, by id.
+pub fn items_of(effective: &EffectiveKey, partition: &PartitionKey) -> Bounds {
+    Bounds::prefix(logical_partition(ITEM, effective, partition))
+}
+
+fn logical_partition(tag: u8, effective: &EffectiveKey, partition: &PartitionKey) -> Vec<u8> {
+    let partition = partition.to_canonical();
+    let mut key = Vec::with_capacity(effective.0.len() + partition.len() + 48);
+    key.push(tag);
+    escape_terminated(&effective.0, &mut key);
+    escape_terminated(&partition, &mut key);
+    key
+}
+
+/// Key under which a row number leads to its item's key.
+pub fn row(row: Row) -> [u8; 9] {
+    let mut key = [ROW; 9];
+    key[1..].copy_from_slice(&row.0.to_be_bytes());
+    key
+}
+
+/// The number in a row key; `None` if it is not one.
+pub fn parse_row(key: &[u8]) -> Option<Row> {
+    let number = key.strip_prefix(&[ROW])?;
+    Some(Row(u64::from_be_bytes(number.try_into().ok()?)))
+}
+
+/// All row keys.
+pub fn all_rows() -> Bounds {
+    Bounds::prefix(vec![ROW])
+}
+
+/// Key of the values that an item has under the `ordinal`-th unique key of its container.
+pub fn unique(
+    ordinal: u8,
+    effective: &EffectiveKey,
+    partition: &PartitionKey,
+    values: &[Value],
+) -> Vec<u8> {
+    let mut key = vec![UNIQUE, ordinal];
+    key.extend_from_slice(&logical_partition(UNIQUE, effective, partition)[1..]);
+    for value in values {
+        encode(value, &mut key);
+    }
+    key
+}
+
+/// What an index term says; the value is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct Term<'k> {
+    pub path: PathId,
+    pub value: &'k [u8],
+    pub row: Row,
+}
+
+/// Key saying that the item with this row has this value at this path.
+pub fn term(path: PathId, value: &Value, row: Row) -> Vec<u8> {
+    let mut key = term_prefix(path, value);
+    key.extend(row.0.to_be_bytes());
+    key
+}
+
+/// Takes a term apart; `None` if it is not one.
+pub fn parse_term(key: &[u8]) -> Option<Term<'_>> {
+    let (path, rest) = key.strip_prefix(&[TERM])?.split_first_chunk::<4>()?;
+    let (value, row) = rest.split_last_chunk::<8>()?;
+    Some(Term {
+        path: PathId(u32::from_be_bytes(*path)),
+        value,
+        row: Row(u64::from_be_bytes(*row)),
+    })
+}
+
+/// Where the terms of one value at one path begin; with [`Bounds::prefix`], all of them by row.
+pub fn term_prefix(path: PathId, value: &Value) -> Vec<u8> {
+    let mut key = Vec::with_capacity(32);
+    key.push(TERM);
+    key.extend(path.0.to_be_bytes());
+    encode(value, &mut key);
+    key
+}
+
+/// All terms of one path, by value and then by row.
+pub fn terms_of(path: PathId) -> Bounds {
+    let mut prefix = vec![TERM];
+    prefix.extend(path.0.to_be_bytes());
+    Bounds::prefix(prefix)
+}
+
+/// Key of the `seq`-th change of the commit with this LSN.
+pub fn feed(lsn: Lsn, seq: u16) -> [u8; 10] {
+    let mut key = [0; 10];
+    key[..8].copy_from_slice(&lsn.0.to_be_bytes());
+    key[8..].copy_from_slice(&seq.to_be_bytes());
+    key
+}
+
+/// The LSN and place in its commit of a feed key; `None` if it is not one.
+pub fn parse_feed(key: &[u8]) -> Option<(Lsn, u16)> {
+    let (lsn, seq) = key.split_first_chunk::<8>()?;
+    Some((Lsn(u64::from_be_bytes(*lsn)), u16::from_be_bytes(seq.try_into().ok()?)))
+}
+
+/// All changes of commits after an LSN.
+pub fn feed_after(lsn: Lsn) -> Bounds {
+    let from = feed(Lsn(lsn.0.saturating_add(1)), 0).to_vec();
+    Bounds { from, to: END.to_vec() }
+}
+
+/// Key saying that the item with this row expires at this second since 1970.
+pub fn ttl(expiry_s: u64, row: Row) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&expiry_s.to_be_bytes());
+    key[8..].copy_from_slice(&row.0.to_be_bytes());
+    key
+}
+
+/// Expiry second and row of an expiry key; `None` if it is not one.
+pub fn parse_ttl(key: &[u8]) -> Option<(u64, Row)> {
+    let (second, row) = key.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*second), Row(u64::from_be_bytes(row.try_into().ok()?))))
+}
+
+/// Everything that has expired when the clock shows this second.
+pub fn expired_at(now_s: u64) -> Bounds {
+    Bounds { from: Vec::new(), to: ttl(now_s.saturating_add(1), Row(0)).to_vec() }
+}

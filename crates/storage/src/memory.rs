@@ -1,0 +1,322 @@
+//! The reference engine: ordered maps in memory. Tests run on it, and so does a server that keeps
+//! nothing. A snapshot shares the maps; a commit copies a map only while a snapshot holds it.
+
+use std::array;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use orrery_types::{Epoch, Lsn, ShardId};
+
+use crate::progress::Progress;
+use crate::store::SHARD_RESERVED;
+use crate::{
+    Check, Commit, Committed, Entry, Expect, Part, Put, ReadAt, Scan, ShardStats, Snapshot, Space,
+    StorageError, Store, Value, key,
+};
+
+/// Keys and values are shared, so that copying a map copies no bytes.
+type Map = BTreeMap<Arc<[u8]>, Stored>;
+type Shards = BTreeMap<ShardId, Shard>;
+
+#[derive(Clone, Debug)]
+struct Stored {
+    version: Lsn,
+    bytes: Arc<[u8]>,
+}
+
+#[derive(Clone, Debug)]
+struct Shard {
+    maps: [Arc<Map>; Space::ALL.len()],
+    /// Bytes of keys and values in each map.
+    sizes: [usize; Space::ALL.len()],
+    progress: Arc<Progress>,
+}
+
+/// A store that lives as long as the process.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    shards: RwLock<Shards>,
+}
+
+/// Everything a [`MemoryStore`] held at one moment.
+#[derive(Debug, Default)]
+pub struct MemoryImage(Shards);
+
+impl MemoryStore {
+    /// A store without shards.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the store holds now, to go back to later; shares the maps.
+    pub fn image(&self) -> MemoryImage {
+        MemoryImage(self.read().iter().map(|(id, shard)| (*id, shard.fork())).collect())
+    }
+
+    /// Goes back to an image: what was written since is gone, as after a loss of power.
+    pub fn restore(&self, image: &MemoryImage) {
+        let restored = image.0.iter().map(|(id, shard)| (*id, shard.fork())).collect();
+        let old = std::mem::replace(&mut *self.write(), restored);
+        for shard in old.values() {
+            shard.progress.end();
+        }
+    }
+
+    // A lock is poisoned only by a broken invariant in another thread, and no commit changes
+    // anything before its last check, so what the lock guards is whole.
+    fn read(&self) -> RwLockReadGuard<'_, Shards> {
+        self.shards.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Shards> {
+        self.shards.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn progress(&self, shard: ShardId) -> Result<Arc<Progress>, StorageError> {
+        Ok(self.read().get(&shard).ok_or(NO_SHARD)?.progress.clone())
+    }
+}
+
+const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
+
+impl Shard {
+    fn new(epoch: Epoch) -> Self {
+        let progress = Arc::new(Progress::new(epoch, Lsn(0)));
+        Self { maps: array::from_fn(|_| Arc::default()), sizes: [0; Space::ALL.len()], progress }
+    }
+
+    /// The same content with a progress of its own.
+    fn fork(&self) -> Self {
+        let progress = Progress::new(self.progress.epoch(), self.progress.lsn());
+        Self { maps: self.maps.clone(), sizes: self.sizes, progress: Arc::new(progress) }
+    }
+
+    fn map(&self, space: Space) -> &Map {
+        &self.maps[space as usize]
+    }
+
+    fn map_mut(&mut self, space: Space) -> &mut Map {
+        Arc::make_mut(&mut self.maps[space as usize])
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Option<Value> {
+        let stored = self.map(space).get(key)?;
+        Some(Value { version: stored.version, bytes: stored.bytes.to_vec() })
+    }
+
+    fn put(&mut self, space: Space, key: &[u8], value: &[u8], lsn: Lsn) {
+        let version = if space.is_versioned() { lsn } else { Lsn(0) };
+        let stored = Stored { version, bytes: value.into() };
+        self.sizes[space as usize] += key.len() + value.len();
+        if let Some(old) = self.map_mut(space).insert(key.into(), stored) {
+            self.sizes[space as usize] -= key.len() + old.bytes.len();
+        }
+    }
+
+    fn delete(&mut self, space: Space, key: &[u8]) {
+        if let Some(old) = self.map_mut(space).remove(key) {
+            self.sizes[space as usize] -= key.len() + old.bytes.len();
+        }
+    }
+
+    fn holds(&self, check: &Check) -> bool {
+        match check {
+            Check::Unchanged(lsn) => self.progress.lsn() <= *lsn,
+            Check::Key { space, key, expect } => {
+                let version = self.map(*space).get(&key[..]).map(|stored| stored.version);
+                match expect {
+                    Expect::Absent => version.is_none(),
+                    Expect::Version(lsn) => version == Some(*lsn),
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, part: &Part) -> Lsn {
+        let lsn = Lsn(self.progress.lsn().0 + 1);
+        for (space, key) in &part.deletes {
+            self.delete(*space, key);
+        }
+        for put in &part.puts {
+            self.put(put.space, &put.key, &put.value, lsn);
+        }
+        for (seq, entry) in (0..).zip(&part.feed) {
+            self.put(Space::Feed, &key::feed(lsn, seq), entry, lsn);
+        }
+        self.progress.advance(lsn);
+        lsn
+    }
+
+    fn scan(&self, scan: &Scan<'_>) -> Vec<Entry> {
+        if scan.from >= scan.to {
+            return Vec::new();
+        }
+        let bounds = (Bound::Included(scan.from), Bound::Excluded(scan.to));
+        let range = self.map(scan.space).range::<[u8], _>(bounds);
+        if scan.reverse { collect(range.rev(), scan) } else { collect(range, scan) }
+    }
+}
+
+fn collect<'m>(
+    range: impl Iterator<Item = (&'m Arc<[u8]>, &'m Stored)>,
+    scan: &Scan<'_>,
+) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut size_bytes = 0;
+    for (key, stored) in range {
+        let bytes = if scan.keys_only { Vec::new() } else { stored.bytes.to_vec() };
+        size_bytes += key.len() + bytes.len();
+        let value = Value { version: stored.version, bytes };
+        entries.push(Entry { key: key.to_vec(), value });
+        if entries.len() >= scan.max_rows || size_bytes >= scan.max_bytes {
+            break;
+        }
+    }
+    entries
+}
+
+struct MemorySnapshot {
+    shard: Shard,
+    lsn: Lsn,
+    epoch: Epoch,
+}
+
+impl Snapshot for MemorySnapshot {
+    fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, StorageError> {
+        Ok(self.shard.get(space, key))
+    }
+
+    fn get_many(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, StorageError> {
+        Ok(keys.iter().map(|key| self.shard.get(space, key)).collect())
+    }
+
+    fn scan(&self, scan: &Scan<'_>) -> Result<Vec<Entry>, StorageError> {
+        Ok(self.shard.scan(scan))
+    }
+}
+
+impl Store for MemoryStore {
+    fn snapshot(&self, shard: ShardId, at: ReadAt) -> Result<Box<dyn Snapshot + '_>, StorageError> {
+        let shards = self.read();
+        let shard = shards.get(&shard).ok_or(NO_SHARD)?.clone();
+        let (lsn, epoch) = (shard.progress.lsn(), shard.progress.epoch());
+        match at {
+            ReadAt::AtLeast(least) if lsn < least => Err(StorageError::Behind(lsn)),
+            _ => Ok(Box::new(MemorySnapshot { shard, lsn, epoch })),
+        }
+    }
+
+    fn get(
+        &self,
+        shard: ShardId,
+        space: Space,
+        key: &[u8],
+    ) -> Result<(Lsn, Option<Value>), StorageError> {
+        let shards = self.read();
+        let shard = shards.get(&shard).ok_or(NO_SHARD)?;
+        Ok((shard.progress.lsn(), shard.get(space, key)))
+    }
+
+    fn commit(&self, commit: Commit) -> Result<Committed, StorageError> {
+        commit.validate()?;
+        let mut shards = self.write();
+        for (i, part) in commit.parts.iter().enumerate() {
+            let shard = shards.get(&part.shard).ok_or(NO_SHARD)?;
+            let epoch = shard.progress.epoch();
+            if epoch != part.epoch {
+                return Err(StorageError::Gone { epoch: Some(epoch) });
+            }
+            if let Some(check) = part.checks.iter().position(|check| !shard.holds(check)) {
+                return Err(StorageError::Conflict { part: i, check });
+            }
+        }
+        let mut lsns = Vec::with_capacity(commit.parts.len());
+        for part in &commit.parts {
+            let shard = shards.get_mut(&part.shard).expect("the shard was there for its checks");
+            lsns.push(shard.apply(part));
+        }
+        Ok(Committed { lsns })
+    }
+
+    fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {
+        self.progress(shard)?.watch(after, timeout_ms)
+    }
+
+    fn create_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
+        assert!(shard != SHARD_RESERVED, "the last shard number is reserved");
+        let mut shards = self.write();
+        let existing = shards.entry(shard).or_insert_with(|| Shard::new(epoch)).progress.epoch();
+        if existing == epoch { Ok(()) } else { Err(StorageError::Gone { epoch: Some(existing) }) }
+    }
+
+    fn fence_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
+        let shards = self.write();
+        let progress = &shards.get(&shard).ok_or(NO_SHARD)?.progress;
+        let current = progress.epoch();
+        if epoch < current {
+            return Err(StorageError::Gone { epoch: Some(current) });
+        }
+        progress.fence(epoch);
+        Ok(())
+    }
+
+    fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError> {
+        if let Some(dropped) = self.write().remove(&shard) {
+            dropped.progress.end();
+        }
+        Ok(())
+    }
+
+    fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError> {
+        Ok(self.read().iter().map(|(id, shard)| (*id, shard.progress.epoch())).collect())
+    }
+
+    fn bulk_load(
+        &self,
+        shard: ShardId,
+        entries: &mut dyn Iterator<Item = Put>,
+    ) -> Result<Lsn, StorageError> {
+        // The entries may be read from this very store, so no lock is held while they come.
+        let entries: Vec<Put> = entries.collect();
+        let mut shards = self.write();
+        let shard = shards.get_mut(&shard).ok_or(NO_SHARD)?;
+        if shard.progress.lsn() != Lsn(0) {
+            return Err(StorageError::Conflict { part: 0, check: 0 });
+        }
+        let mut lsn = Lsn(1);
+        for put in &entries {
+            shard.put(put.space, &put.key, &put.value, Lsn(1));
+            if let (Space::Feed, Some((loaded, _))) = (put.space, key::parse_feed(&put.key)) {
+                lsn = lsn.max(loaded);
+            }
+        }
+        shard.progress.advance(lsn);
+        Ok(lsn)
+    }
+
+    fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError> {
+        let shards = self.read();
+        let shard = shards.get(&shard).ok_or(NO_SHARD)?;
+        let size_bytes = |space| shard.sizes[space as usize] as u64;
+        Ok(ShardStats {
+            lsn: shard.progress.lsn(),
+            items_bytes: size_bytes(Space::Items),
+            index_bytes: size_bytes(Space::Index),
+        })
+    }
+
+    /// Refused: a store in memory has no files to copy.
+    fn checkpoint(&self, _into: &Path) -> Result<(), StorageError> {
+        Err(StorageError::Io("a store in memory writes no files".into()))
+    }
+}

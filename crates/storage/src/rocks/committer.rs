@@ -1,0 +1,178 @@
+//! The one thread that writes. It takes what waits, makes one batch of it, syncs it once, publishes
+//! the LSNs and answers everybody. After a failed write it refuses all further ones: a sync that
+//! failed may have dropped what it should have kept, and trying again would report success without
+//! it.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use orrery_types::{Clock, Epoch, Lsn, ShardId, SystemClock};
+use rocksdb::{WriteBatch, WriteOptions};
+
+use super::draft::Draft;
+use super::layout::{self, Header};
+use super::queue::{Answer, Pace, Request, Work};
+use super::{Core, NO_SHARD};
+use crate::progress::Progress;
+use crate::{Commit, Space, StorageError};
+
+/// Waiting for more writers may cost this part of a sync, and never more than the maximum.
+const PATIENCE_PART: u64 = 4;
+const PATIENCE_US_MAX: u64 = 1000;
+
+pub(super) fn run(core: &Core) {
+    // However this thread ends, nobody may wait for it afterwards.
+    let _closing = Closing(core);
+    let mut pace = Pace::default();
+    while let Some(group) = core.queue.take(pace) {
+        let size = group.len();
+        let began_us = SystemClock.now_us();
+        process(core, group);
+        let took_us = SystemClock.now_us().saturating_sub(began_us);
+        pace = Pace {
+            writers: size + core.queue.len(),
+            patience: Duration::from_micros((took_us / PATIENCE_PART).min(PATIENCE_US_MAX)),
+        };
+    }
+}
+
+struct Closing<'c>(&'c Core);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            fail(self.0, "the committer met a broken invariant");
+        }
+        self.0.queue.abandon();
+    }
+}
+
+/// Commits that stand side by side share a batch; anything that changes a shard as a whole has one
+/// of its own.
+fn process(core: &Core, group: Vec<Request>) {
+    let mut commits: Vec<Request> = Vec::with_capacity(group.len());
+    for request in group {
+        if matches!(request.work, Work::Commit(_)) {
+            commits.push(request);
+            continue;
+        }
+        commit_all(core, std::mem::take(&mut commits));
+        let answer = match request.work {
+            Work::Create(shard, epoch) => create(core, shard, epoch),
+            Work::Fence(shard, epoch) => fence(core, shard, epoch),
+            Work::Drop(shard) => drop_shard(core, shard),
+            Work::Loaded(shard, lsn) => loaded(core, shard, lsn),
+            Work::Commit(_) => unreachable!("commits were set aside"),
+        };
+        request.answer(answer.map(|()| Vec::new()));
+    }
+    commit_all(core, commits);
+}
+
+fn commit_all(core: &Core, requests: Vec<Request>) {
+    if requests.is_empty() {
+        return;
+    }
+    let answers = draft_and_write(core, requests.iter().map(commit_of).collect());
+    for (request, answer) in requests.into_iter().zip(answers) {
+        request.answer(answer);
+    }
+}
+
+fn commit_of(request: &Request) -> &Commit {
+    match &request.work {
+        Work::Commit(commit) => commit,
+        _ => unreachable!("only commits are gathered"),
+    }
+}
+
+fn draft_and_write(core: &Core, commits: Vec<&Commit>) -> Vec<Answer> {
+    if let Err(refused) = core.refuse_if_failed() {
+        return commits.iter().map(|_| Err(refused.clone())).collect();
+    }
+    let mut draft = Draft::new(core, &commits);
+    let mut answers: Vec<Answer> = commits.into_iter().map(|commit| draft.add(commit)).collect();
+    if answers.iter().all(Result::is_err) {
+        return answers;
+    }
+    let (batch, moved) = draft.finish();
+    match write(core, batch) {
+        Ok(()) => moved.iter().for_each(|(progress, lsn)| progress.advance(*lsn)),
+        Err(unknown) => {
+            let written = answers.iter_mut().filter(|answer| answer.is_ok());
+            written.for_each(|answer| *answer = Err(unknown.clone()));
+        }
+    }
+    answers
+}
+
+/// Writes and syncs a batch, or ends all writing.
+fn write(core: &Core, batch: WriteBatch) -> Result<(), StorageError> {
+    core.refuse_if_failed()?;
+    let mut options = WriteOptions::default();
+    options.set_sync(true);
+    core.db.write_opt(batch, &options).map_err(|error| {
+        let reason = error.to_string();
+        fail(core, &reason);
+        StorageError::Unknown(reason.into())
+    })
+}
+
+fn fail(core: &Core, reason: &str) {
+    tracing::error!(reason, "a write failed; the store takes no more writes until it is reopened");
+    let _ = core.failed.set(reason.into());
+}
+
+fn write_header(core: &Core, shard: ShardId, header: Header) -> Result<(), StorageError> {
+    let mut batch = WriteBatch::default();
+    batch.put_cf(core.cf(Space::Meta), layout::header_key(shard), header.encode());
+    write(core, batch)
+}
+
+fn create(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
+    if let Ok(existing) = core.progress(shard) {
+        let current = existing.epoch();
+        let same = current == epoch;
+        return if same { Ok(()) } else { Err(StorageError::Gone { epoch: Some(current) }) };
+    }
+    write_header(core, shard, Header { epoch, lsn: Lsn(0) })?;
+    let mut shards = core.shards.write().unwrap_or_else(PoisonError::into_inner);
+    shards.insert(shard, Arc::new(Progress::new(epoch, Lsn(0))));
+    Ok(())
+}
+
+fn fence(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
+    let progress = core.progress(shard)?;
+    let current = progress.epoch();
+    if epoch <= current {
+        let same = epoch == current;
+        return if same { Ok(()) } else { Err(StorageError::Gone { epoch: Some(current) }) };
+    }
+    write_header(core, shard, Header { epoch, lsn: progress.lsn() })?;
+    progress.fence(epoch);
+    Ok(())
+}
+
+fn drop_shard(core: &Core, shard: ShardId) -> Result<(), StorageError> {
+    let Ok(progress) = core.progress(shard) else { return Ok(()) };
+    let (from, to) = layout::shard_bounds(shard);
+    let mut batch = WriteBatch::default();
+    for space in Space::ALL {
+        batch.delete_range_cf(core.cf(space), from, to);
+    }
+    batch.delete_cf(core.cf(Space::Meta), layout::header_key(shard));
+    write(core, batch)?;
+    core.shards.write().unwrap_or_else(PoisonError::into_inner).remove(&shard);
+    progress.end();
+    Ok(())
+}
+
+fn loaded(core: &Core, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
+    let progress = core.progress(shard).map_err(|_| NO_SHARD)?;
+    if progress.lsn() != Lsn(0) {
+        return Err(StorageError::Conflict { part: 0, check: 0 });
+    }
+    write_header(core, shard, Header { epoch: progress.epoch(), lsn })?;
+    progress.advance(lsn);
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! One group of commits becoming one batch. Each commit is checked against the database and what
+//! the commits before it in the group wrote; one that fails its checks leaves no trace.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use orrery_types::{Lsn, ShardId};
+use rocksdb::WriteBatch;
+
+use super::layout::{self, Header};
+use super::queue::Answer;
+use super::{Core, read_error};
+use crate::progress::Progress;
+use crate::{Check, Commit, Expect, Part, Space, StorageError, key};
+
+type Key<'g> = (ShardId, Space, &'g [u8]);
+
+/// What the group has done to a key.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Untouched,
+    Written(Lsn),
+    Deleted,
+}
+
+struct Shard {
+    progress: Arc<Progress>,
+    /// LSN after the commits drafted so far.
+    lsn: Lsn,
+}
+
+pub(super) struct Draft<'g> {
+    core: &'g Core,
+    batch: WriteBatch,
+    shards: HashMap<ShardId, Shard>,
+    /// The keys that some commit of the group checks, and no others: most writes are to index
+    /// terms, which nobody checks.
+    checked: HashMap<Key<'g>, Fate>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<'g> Draft<'g> {
+    pub(super) fn new(core: &'g Core, commits: &[&'g Commit]) -> Self {
+        let mut checked = HashMap::new();
+        // The checks of the first commit are never answered by an earlier one.
+        for part in commits.iter().skip(1).flat_map(|commit| &commit.parts) {
+            for check in &part.checks {
+                if let Check::Key { space, key, .. } = check {
+                    checked.insert((part.shard, *space, &key[..]), Fate::Untouched);
+                }
+            }
+        }
+        Self {
+            core,
+            batch: WriteBatch::default(),
+            shards: HashMap::new(),
+            checked,
+            key: Vec::new(),
+            value: Vec::new(),
+        }
+    }
+
+    /// Checks a commit and, if it passes, adds its writes.
+    pub(super) fn add(&mut self, commit: &'g Commit) -> Answer {
+        for (i, part) in commit.parts.iter().enumerate() {
+            self.check(i, part)?;
+        }
+        Ok(commit.parts.iter().map(|part| self.apply(part)).collect())
+    }
+
+    /// The batch, and the LSN that each shard has once it is written.
+    pub(super) fn finish(mut self) -> (WriteBatch, Vec<(Arc<Progress>, Lsn)>) {
+        let meta = self.core.cf(Space::Meta);
+        let mut moved = Vec::with_capacity(self.shards.len());
+        for (id, shard) in self.shards {
+            if shard.lsn > shard.progress.lsn() {
+                let header = Header { epoch: shard.progress.epoch(), lsn: shard.lsn };
+                self.batch.put_cf(meta, layout::header_key(id), header.encode());
+                moved.push((shard.progress, shard.lsn));
+            }
+        }
+        (self.batch, moved)
+    }
+
+    fn check(&mut self, i: usize, part: &Part) -> Result<(), StorageError> {
+        let shard = match self.shards.entry(part.shard) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let progress = self.core.progress(part.shard)?;
+                let lsn = progress.lsn();
+                entry.insert(Shard { progress, lsn })
+            }
+        };
+        let (epoch, lsn) = (shard.progress.epoch(), shard.lsn);
+        if epoch != part.epoch {
+            return Err(StorageError::Gone { epoch: Some(epoch) });
+        }
+        for (check, condition) in part.checks.iter().enumerate() {
+            let holds = match condition {
+                Check::Unchanged(since) => lsn <= *since,
+                Check::Key { space, key, expect } => {
+                    let version = self.version(part.shard, *space, key)?;
+                    match expect {
+                        Expect::Absent => version.is_none(),
+                        Expect::Version(expected) => version == Some(*expected),
+                    }
+                }
+            };
+            if !holds {
+                return Err(StorageError::Conflict { part: i, check });
+            }
+        }
+        Ok(())
+    }
+
+    /// The version of a key after the commits drafted so far; `None` if it is not there.
+    fn version(
+        &mut self,
+        shard: ShardId,
+        space: Space,
+        key: &[u8],
+    ) -> Result<Option<Lsn>, StorageError> {
+        match self.checked.get(&(shard, space, key)) {
+            Some(Fate::Written(lsn)) => return Ok(Some(*lsn)),
+            Some(Fate::Deleted) => return Ok(None),
+            Some(Fate::Untouched) | None => {}
+        }
+        layout::write_key(shard, key, &mut self.key);
+        let found =
+            self.core.db.get_pinned_cf(self.core.cf(space), &self.key).map_err(read_error)?;
+        found.map(|bytes| layout::version(space, &bytes)).transpose()
+    }
+
+    fn apply(&mut self, part: &'g Part) -> Lsn {
+        let shard = self.shards.get_mut(&part.shard).expect("the shard was looked up to check it");
+        shard.lsn = Lsn(shard.lsn.0 + 1);
+        let lsn = shard.lsn;
+        for (space, key) in &part.deletes {
+            layout::write_key(part.shard, key, &mut self.key);
+            self.batch.delete_cf(self.core.cf(*space), &self.key);
+            self.touch(part.shard, *space, key, Fate::Deleted);
+        }
+        for put in &part.puts {
+            self.put(part.shard, put.space, &put.key, &put.value, lsn);
+            self.touch(part.shard, put.space, &put.key, Fate::Written(lsn));
+        }
+        for (seq, entry) in (0..).zip(&part.feed) {
+            self.put(part.shard, Space::Feed, &key::feed(lsn, seq), entry, lsn);
+        }
+        lsn
+    }
+
+    fn put(&mut self, shard: ShardId, space: Space, key: &[u8], value: &[u8], lsn: Lsn) {
+        layout::write_key(shard, key, &mut self.key);
+        let family = self.core.cf(space);
+        if space.is_versioned() {
+            layout::write_value(space, lsn, value, &mut self.value);
+            self.batch.put_cf(family, &self.key, &self.value);
+        } else {
+            self.batch.put_cf(family, &self.key, value);
+        }
+    }
+
+    fn touch(&mut self, shard: ShardId, space: Space, key: &'g [u8], fate: Fate) {
+        if let Some(known) = self.checked.get_mut(&(shard, space, key)) {
+            *known = fate;
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The data folder: who holds it, which format it has, and how it is opened and copied.
+//!
+//! ```text
+//! FORMAT   "orrery-format 1\n", written last when a folder is made
+//! LOCK     locked by the process that has the store open
+//! lsm/     RocksDB's files
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::Path;
+
+use orrery_types::ShardId;
+use rocksdb::{DB, ReadOptions};
+
+use super::layout::{self, Header};
+use super::options::RocksOptions;
+use crate::{Space, StorageError};
+
+const FORMAT_FILE: &str = "FORMAT";
+const LOCK_FILE: &str = "LOCK";
+const FILES: &str = "lsm";
+const FORMAT: &str = "orrery-format 1\n";
+const FORMAT_WORD: &str = "orrery-format ";
+
+/// Why a folder cannot be opened. The messages are for the person who started the server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Another store has it open.
+    #[error("{0} is in use by another process; stop that one or choose another folder")]
+    InUse(Box<str>),
+    /// It was written by a version of the server that keeps data differently.
+    #[error("{folder} has the format '{found}', and this version of the server reads '{known}'; use the version that wrote it", known = FORMAT.trim())]
+    #[expect(missing_docs, reason = "the message says it")]
+    UnknownFormat { folder: Box<str>, found: Box<str> },
+    /// Parts of it are missing.
+    #[error("{folder} is not a whole data folder: {what}")]
+    #[expect(missing_docs, reason = "the message says it")]
+    NotWhole { folder: Box<str>, what: &'static str },
+    /// The data does not read.
+    #[error("the data is damaged: {0}")]
+    Corrupt(Box<str>),
+    /// The system refused.
+    #[error("{0}")]
+    Io(Box<str>),
+}
+
+pub(super) struct Opened {
+    pub(super) db: DB,
+    pub(super) lock: File,
+    pub(super) headers: Vec<(ShardId, Header)>,
+}
+
+/// Opens a folder, or makes it one. FORMAT is written when everything else is there, so a folder
+/// with FORMAT and without files has lost them, and one with files and without FORMAT was never
+/// finished, which is why it must be empty.
+pub(super) fn open(path: &Path, options: &RocksOptions) -> Result<Opened, OpenError> {
+    let folder: Box<str> = path.display().to_string().into();
+    fs::create_dir_all(path).map_err(|e| at(path, &e))?;
+    let lock = lock(path)?;
+    let known = read_format(path, &folder)?;
+    let files = path.join(FILES);
+    if known && !files.join("CURRENT").exists() {
+        let what = "it has a FORMAT file, and the database files are gone";
+        return Err(OpenError::NotWhole { folder, what });
+    }
+    let db = DB::open_cf_descriptors(&options.database(!known), &files, options.families())
+        .map_err(|e| match e.kind() {
+            rocksdb::ErrorKind::Corruption => OpenError::Corrupt(e.to_string().into()),
+            _ => OpenError::Io(e.to_string().into()),
+        })?;
+    let headers = read_headers(&db).map_err(|e| OpenError::Corrupt(e.to_string().into()))?;
+    if !known {
+        if !headers.is_empty() {
+            let what = "it has data, and its FORMAT file is gone";
+            return Err(OpenError::NotWhole { folder, what });
+        }
+        write_format(path).map_err(|e| at(path, &e))?;
+    }
+    Ok(Opened { db, lock, headers })
+}
+
+fn at(path: &Path, error: &io::Error) -> OpenError {
+    OpenError::Io(format!("{}: {error}", path.display()).into())
+}
+
+fn lock(path: &Path) -> Result<File, OpenError> {
+    let name = path.join(LOCK_FILE);
+    let file = File::options().create(true).truncate(false).write(true).open(&name);
+    let file = file.map_err(|e| at(&name, &e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.display().to_string().into())),
+        Err(TryLockError::Error(e)) => Err(at(&name, &e)),
+    }
+}
+
+/// Whether the folder says that it has our format. Another format is an error.
+fn read_format(path: &Path, folder: &str) -> Result<bool, OpenError> {
+    let name = path.join(FORMAT_FILE);
+    match fs::read_to_string(&name) {
+        Ok(text) if text == FORMAT => Ok(true),
+        Ok(text) => {
+            let first = text.lines().next().unwrap_or_default();
+            let found = if first.starts_with(FORMAT_WORD) { first } else { "unknown" };
+            Err(OpenError::UnknownFormat { folder: folder.into(), found: found.into() })
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(at(&name, &e)),
+    }
+}
+
+/// The file appears whole or not at all, and stays.
+fn write_format(path: &Path) -> io::Result<()> {
+    let draft = path.join("FORMAT.new");
+    let mut file = File::create(&draft)?;
+    file.write_all(FORMAT.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&draft, path.join(FORMAT_FILE))?;
+    File::open(path)?.sync_all()?;
+    // The folder's own name is durable only when its parent is.
+    match path.canonicalize()?.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+fn read_headers(db: &DB) -> Result<Vec<(ShardId, Header)>, StorageError> {
+    let meta = db.cf_handle(layout::name(Space::Meta)).expect("every space was just opened");
+    let mut options = ReadOptions::default();
+    let (from, to) = layout::header_bounds();
+    options.set_iterate_lower_bound(from);
+    options.set_iterate_upper_bound(to);
+    let mut headers = Vec::new();
+    let mut iterator = db.raw_iterator_cf_opt(meta, options);
+    iterator.seek_to_first();
+    while let Some((key, value)) = iterator.item() {
+        headers.push((layout::header_shard(key)?, Header::decode(value)?));
+        iterator.next();
+    }
+    iterator.status().map_err(super::read_error)?;
+    Ok(headers)
+}
+
+/// Makes a data folder whose files `copy` writes; nothing is left of it if that fails.
+pub(super) fn checkpoint(
+    into: &Path,
+    copy: impl FnOnce(&Path) -> Result<(), rocksdb::Error>,
+) -> Result<(), StorageError> {
+    let io = |e: io::Error| StorageError::Io(format!("{}: {e}", into.display()).into());
+    fs::create_dir(into).map_err(io)?;
+    let copied = copy(&into.join(FILES)).map_err(|e| StorageError::Io(e.to_string().into()));
+    let done = copied.and_then(|()| write_format(into).map_err(io));
+    if done.is_err() {
+        let _ = fs::remove_dir_all(into);
+    }
+    done
+}

@@ -1,0 +1,294 @@
+//! The embedded engine: `RocksDB` with a column family for each space, and one thread that commits.
+//!
+//! ```text
+//! writers ──▶ queue ──▶ committer: checks, LSNs, one synced batch ──▶ progress ──▶ answers
+//! readers ──▶ RocksDB directly; a snapshot reads the shard's LSN from its own view
+//! ```
+//!
+//! - `folder`     the data folder: its lock, its FORMAT file, opening
+//! - `options`    what `RocksDB` is told
+//! - `layout`     keys and values as `RocksDB` sees them
+//! - `queue`      where commits wait, so that one sync carries many
+//! - `committer`  the thread that empties the queue
+//! - `draft`      checks and writes of one group of commits
+//! - `snapshot`   reads
+
+mod committer;
+mod draft;
+mod folder;
+mod layout;
+mod options;
+mod queue;
+mod snapshot;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use orrery_types::{Epoch, Lsn, ShardId};
+use rocksdb::checkpoint::Checkpoint;
+use rocksdb::{ColumnFamily, DB, FlushOptions, Range, WriteBatch, WriteOptions};
+
+pub use folder::OpenError;
+pub use options::RocksOptions;
+
+use crate::progress::Progress;
+use crate::store::SHARD_RESERVED;
+use crate::{
+    Commit, Committed, Put, ReadAt, ShardStats, Snapshot, Space, StorageError, Store, Value, key,
+};
+use layout::Header;
+use queue::{Queue, Work};
+use snapshot::RocksSnapshot;
+
+const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
+/// A bulk load hands its entries to `RocksDB` in pieces of this size.
+const LOAD_BATCH_BYTES: usize = 1024 * 1024;
+
+/// A store in a folder of this machine.
+#[derive(Debug)]
+pub struct RocksStore {
+    core: Arc<Core>,
+    committer: Option<JoinHandle<()>>,
+    /// Held locked as long as the store is open.
+    _lock: File,
+}
+
+/// What the committer and the callers share.
+struct Core {
+    db: DB,
+    folder: PathBuf,
+    shards: RwLock<HashMap<ShardId, Arc<Progress>>>,
+    queue: Queue,
+    /// Why writes are refused, once they are.
+    failed: OnceLock<Box<str>>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl RocksStore {
+    /// Opens the store in a folder, or makes one there.
+    pub fn open(path: &Path, options: &RocksOptions) -> Result<Self, OpenError> {
+        let folder::Opened { db, lock, headers } = folder::open(path, options)?;
+        let shards = headers
+            .into_iter()
+            .map(|(shard, header)| (shard, Arc::new(Progress::new(header.epoch, header.lsn))));
+        let core = Arc::new(Core {
+            db,
+            folder: path.to_owned(),
+            shards: RwLock::new(shards.collect()),
+            queue: Queue::default(),
+            failed: OnceLock::new(),
+        });
+        let shared = core.clone();
+        let committer = std::thread::Builder::new()
+            .name("committer".into())
+            .spawn(move || committer::run(&shared))
+            .map_err(|e| OpenError::Io(e.to_string().into()))?;
+        Ok(Self { core, committer: Some(committer), _lock: lock })
+    }
+
+    /// Why the store refuses writes, if it does.
+    pub fn failure(&self) -> Option<&str> {
+        self.core.failed.get().map(|reason| &**reason)
+    }
+}
+
+impl Drop for RocksStore {
+    /// Ends the committer, then writes out what is in memory, so that the next start has no log
+    /// to replay. Everything acknowledged is in the log already; a failure here loses nothing.
+    fn drop(&mut self) {
+        self.core.queue.close();
+        if let Some(committer) = self.committer.take() {
+            let _ = committer.join();
+        }
+        if self.core.failed.get().is_none()
+            && let Err(error) = self.core.flush()
+        {
+            tracing::warn!(%error, "the store was closed without writing out its memory");
+        }
+        self.core.db.cancel_all_background_work(true);
+    }
+}
+
+impl Core {
+    fn cf(&self, space: Space) -> &ColumnFamily {
+        self.db.cf_handle(layout::name(space)).expect("every space was opened with the store")
+    }
+
+    fn progress(&self, shard: ShardId) -> Result<Arc<Progress>, StorageError> {
+        let shards = self.shards.read().unwrap_or_else(PoisonError::into_inner);
+        shards.get(&shard).cloned().ok_or(NO_SHARD)
+    }
+
+    /// The header as it stands in the database right now, which is never older than a value that
+    /// was read before the call.
+    fn stored_header(&self, shard: ShardId) -> Result<Header, StorageError> {
+        let key = layout::header_key(shard);
+        let bytes = self.db.get_pinned_cf(self.cf(Space::Meta), key).map_err(read_error)?;
+        Header::decode(&bytes.ok_or(NO_SHARD)?)
+    }
+
+    fn refuse_if_failed(&self) -> Result<(), StorageError> {
+        self.failed.get().map_or(Ok(()), |reason| Err(StorageError::ReadOnly(reason.clone())))
+    }
+
+    fn submit(&self, work: Work, size_bytes: usize) -> Result<Vec<Lsn>, StorageError> {
+        self.refuse_if_failed()?;
+        self.queue.submit(work, size_bytes)
+    }
+
+    /// Writes every memtable to a file and waits for it.
+    fn flush(&self) -> Result<(), rocksdb::Error> {
+        let mut options = FlushOptions::default();
+        options.set_wait(true);
+        let families = Space::ALL.map(|space| self.cf(space));
+        self.db.flush_cfs_opt(&families, &options)
+    }
+
+    /// Writes loaded entries without the log; they become durable by the flush at the end.
+    fn load(
+        &self,
+        shard: ShardId,
+        entries: &mut dyn Iterator<Item = Put>,
+    ) -> Result<Lsn, rocksdb::Error> {
+        let mut options = WriteOptions::default();
+        options.disable_wal(true);
+        let mut lsn = Lsn(1);
+        let mut batch = WriteBatch::default();
+        let (mut physical, mut stored) = (Vec::new(), Vec::new());
+        for put in entries {
+            layout::write_key(shard, &put.key, &mut physical);
+            layout::write_value(put.space, Lsn(1), &put.value, &mut stored);
+            batch.put_cf(self.cf(put.space), &physical, &stored);
+            if let (Space::Feed, Some((loaded, _))) = (put.space, key::parse_feed(&put.key)) {
+                lsn = lsn.max(loaded);
+            }
+            if batch.size_in_bytes() >= LOAD_BATCH_BYTES {
+                self.db.write_opt(std::mem::take(&mut batch), &options)?;
+            }
+        }
+        self.db.write_opt(batch, &options)?;
+        self.flush()?;
+        Ok(lsn)
+    }
+}
+
+/// What a failed read means to the caller.
+#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
+fn read_error(error: rocksdb::Error) -> StorageError {
+    tracing::error!(%error, "a read failed");
+    let text = error.to_string().into();
+    match error.kind() {
+        rocksdb::ErrorKind::Corruption => StorageError::Corrupt(text),
+        _ => StorageError::Io(text),
+    }
+}
+
+impl Store for RocksStore {
+    fn snapshot(&self, shard: ShardId, at: ReadAt) -> Result<Box<dyn Snapshot + '_>, StorageError> {
+        let snapshot = RocksSnapshot::new(&self.core, shard)?;
+        match at {
+            ReadAt::AtLeast(least) if snapshot.lsn() < least => {
+                Err(StorageError::Behind(snapshot.lsn()))
+            }
+            _ => Ok(Box::new(snapshot)),
+        }
+    }
+
+    fn get(
+        &self,
+        shard: ShardId,
+        space: Space,
+        key: &[u8],
+    ) -> Result<(Lsn, Option<Value>), StorageError> {
+        let core = &*self.core;
+        let progress = core.progress(shard)?;
+        let found =
+            core.db.get_pinned_cf(core.cf(space), layout::key(shard, key)).map_err(read_error)?;
+        // A commit is visible an instant before its LSN is published, so what was found may be
+        // newer than the published LSN. Its own version says so, or else the stored header does.
+        match found {
+            Some(bytes) if space.is_versioned() => {
+                let value = layout::value(space, &bytes)?;
+                Ok((progress.lsn().max(value.version), Some(value)))
+            }
+            Some(bytes) => {
+                let value = layout::value(space, &bytes)?;
+                Ok((core.stored_header(shard)?.lsn, Some(value)))
+            }
+            None => Ok((core.stored_header(shard)?.lsn, None)),
+        }
+    }
+
+    fn commit(&self, commit: Commit) -> Result<Committed, StorageError> {
+        let size_bytes = commit.validate()?;
+        let lsns = self.core.submit(Work::Commit(commit), size_bytes)?;
+        Ok(Committed { lsns })
+    }
+
+    fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {
+        self.core.progress(shard)?.watch(after, timeout_ms)
+    }
+
+    fn create_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
+        assert!(shard != SHARD_RESERVED, "the last shard number is reserved");
+        self.core.submit(Work::Create(shard, epoch), 0).map(drop)
+    }
+
+    fn fence_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
+        self.core.submit(Work::Fence(shard, epoch), 0).map(drop)
+    }
+
+    fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError> {
+        self.core.submit(Work::Drop(shard), 0).map(drop)
+    }
+
+    fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError> {
+        let shards = self.core.shards.read().unwrap_or_else(PoisonError::into_inner);
+        let mut list: Vec<_> = shards.iter().map(|(id, p)| (*id, p.epoch())).collect();
+        list.sort_unstable();
+        Ok(list)
+    }
+
+    fn bulk_load(
+        &self,
+        shard: ShardId,
+        entries: &mut dyn Iterator<Item = Put>,
+    ) -> Result<Lsn, StorageError> {
+        self.core.refuse_if_failed()?;
+        if self.core.progress(shard)?.lsn() != Lsn(0) {
+            return Err(StorageError::Conflict { part: 0, check: 0 });
+        }
+        let lsn = self
+            .core
+            .load(shard, entries)
+            .map_err(|error| StorageError::Unknown(error.to_string().into()))?;
+        self.core.submit(Work::Loaded(shard, lsn), 0)?;
+        Ok(lsn)
+    }
+
+    fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError> {
+        let lsn = self.core.progress(shard)?.lsn();
+        let (from, to) = layout::shard_bounds(shard);
+        let size_bytes = |space| {
+            let ranges = [Range::new(&from, &to)];
+            self.core.db.get_approximate_sizes_cf(self.core.cf(space), &ranges).iter().sum()
+        };
+        Ok(ShardStats {
+            lsn,
+            items_bytes: size_bytes(Space::Items),
+            index_bytes: size_bytes(Space::Index),
+        })
+    }
+
+    fn checkpoint(&self, into: &Path) -> Result<(), StorageError> {
+        folder::checkpoint(into, |files| Checkpoint::new(&self.core.db)?.create_checkpoint(files))
+    }
+}

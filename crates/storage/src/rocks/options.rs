@@ -1,0 +1,103 @@
+//! What `RocksDB` is told: little memory, few threads, short recovery, no files of its own log.
+
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode,
+    InfoLogger, LogLevel, Options,
+};
+
+use super::layout;
+use crate::Space;
+
+/// Settings of the embedded engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RocksOptions {
+    /// Cache of uncompressed blocks, shared by all spaces.
+    pub block_cache_bytes: usize,
+    /// Writes kept in memory before they go to a file, all spaces together.
+    pub write_buffer_bytes: usize,
+    /// Length of the log past which memory is written out: what a start after a crash replays.
+    pub log_bytes_max: u64,
+    /// Threads that write out and compact.
+    pub background_jobs: i32,
+    /// Files kept open.
+    pub open_files_max: i32,
+}
+
+impl Default for RocksOptions {
+    fn default() -> Self {
+        Self {
+            block_cache_bytes: 64 * 1024 * 1024,
+            write_buffer_bytes: 32 * 1024 * 1024,
+            log_bytes_max: 32 * 1024 * 1024,
+            background_jobs: 2,
+            open_files_max: 512,
+        }
+    }
+}
+
+impl RocksOptions {
+    /// Options of the database as a whole.
+    pub(super) fn database(&self, create: bool) -> Options {
+        let mut options = Options::default();
+        options.create_if_missing(create);
+        options.create_missing_column_families(create);
+        options.set_db_write_buffer_size(self.write_buffer_bytes);
+        options.set_max_total_wal_size(self.log_bytes_max);
+        options.set_max_background_jobs(self.background_jobs);
+        options.set_max_open_files(self.open_files_max);
+        // Acknowledged commits are synced, so a log that ends in a broken record lost nothing that
+        // was promised; and a folder must open after a loss of power.
+        options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+        options.set_track_and_verify_wals_in_manifest(true);
+        options.set_skip_stats_update_on_db_open(true);
+        options.set_stats_dump_period_sec(0);
+        options.set_stats_persist_period_sec(0);
+        options.set_max_manifest_file_size(4 * 1024 * 1024);
+        options.set_info_logger(InfoLogger::new_callback_logger(LogLevel::Warn, log));
+        options
+    }
+
+    /// Every space with its options, and the family that `RocksDB` insists on.
+    pub(super) fn families(&self) -> Vec<ColumnFamilyDescriptor> {
+        let cache = Cache::new_lru_cache(self.block_cache_bytes);
+        let family =
+            |space| ColumnFamilyDescriptor::new(layout::name(space), self.family(space, &cache));
+        let default = ColumnFamilyDescriptor::new("default", Options::default());
+        Space::ALL.into_iter().map(family).chain([default]).collect()
+    }
+
+    fn family(&self, space: Space, cache: &Cache) -> Options {
+        let mut table = BlockBasedOptions::default();
+        table.set_block_cache(cache);
+        table.set_cache_index_and_filter_blocks(true);
+        table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        table.set_format_version(5);
+        table.set_block_size(match space {
+            Space::Items | Space::Meta => 8 * 1024,
+            Space::Index | Space::Feed | Space::Ttl => 16 * 1024,
+        });
+        if matches!(space, Space::Items) {
+            // Creates ask for keys that are not there. The index is only ever scanned.
+            table.set_bloom_filter(10.0, false);
+        }
+        let mut options = Options::default();
+        options.set_block_based_table_factory(&table);
+        options.set_write_buffer_size(match space {
+            Space::Items | Space::Index => self.write_buffer_bytes / 2,
+            Space::Feed | Space::Ttl | Space::Meta => self.write_buffer_bytes / 8,
+        });
+        options.set_compression_type(DBCompressionType::Lz4);
+        options.set_bottommost_compression_type(DBCompressionType::Zstd);
+        options.set_level_compaction_dynamic_level_bytes(true);
+        options
+    }
+}
+
+/// `RocksDB`'s own messages join ours. Its reports of options and of routine work stay out.
+fn log(level: LogLevel, message: &str) {
+    match level {
+        LogLevel::Error | LogLevel::Fatal => tracing::error!(target: "rocksdb", "{message}"),
+        LogLevel::Warn => tracing::warn!(target: "rocksdb", "{message}"),
+        LogLevel::Debug | LogLevel::Info | LogLevel::Header => {}
+    }
+}

@@ -1,0 +1,101 @@
+//! Reads of one moment: a `RocksDB` snapshot, whose LSN and epoch come out of the snapshot itself, so
+//! that they cannot disagree with what it shows.
+
+use orrery_types::{Epoch, Lsn, ShardId};
+use rocksdb::ReadOptions;
+
+use super::layout::{self, Header};
+use super::{Core, NO_SHARD, read_error};
+use crate::{Entry, Scan, Snapshot, Space, StorageError, Value};
+
+pub(super) struct RocksSnapshot<'s> {
+    core: &'s Core,
+    view: rocksdb::Snapshot<'s>,
+    shard: ShardId,
+    header: Header,
+}
+
+impl<'s> RocksSnapshot<'s> {
+    pub(super) fn new(core: &'s Core, shard: ShardId) -> Result<Self, StorageError> {
+        let view = core.db.snapshot();
+        let header = view
+            .get_pinned_cf(core.cf(Space::Meta), layout::header_key(shard))
+            .map_err(read_error)?
+            .map(|bytes| Header::decode(&bytes))
+            .ok_or(NO_SHARD)??;
+        Ok(Self { core, view, shard, header })
+    }
+
+    fn options(&self) -> ReadOptions {
+        let mut options = ReadOptions::default();
+        options.set_snapshot(&self.view);
+        options
+    }
+}
+
+impl Snapshot for RocksSnapshot<'_> {
+    fn lsn(&self) -> Lsn {
+        self.header.lsn
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.header.epoch
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, StorageError> {
+        let found = self
+            .view
+            .get_pinned_cf(self.core.cf(space), layout::key(self.shard, key))
+            .map_err(read_error)?;
+        found.map(|bytes| layout::value(space, &bytes)).transpose()
+    }
+
+    fn get_many(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, StorageError> {
+        let physical: Vec<Vec<u8>> = keys.iter().map(|key| layout::key(self.shard, key)).collect();
+        let found = self.core.db.batched_multi_get_cf_opt(
+            self.core.cf(space),
+            &physical,
+            false,
+            &self.options(),
+        );
+        let value = |result: Result<Option<rocksdb::DBPinnableSlice<'_>>, _>| {
+            let found = result.map_err(read_error)?;
+            found.map(|bytes| layout::value(space, &bytes)).transpose()
+        };
+        found.into_iter().map(value).collect()
+    }
+
+    fn scan(&self, scan: &Scan<'_>) -> Result<Vec<Entry>, StorageError> {
+        if scan.from >= scan.to {
+            return Ok(Vec::new());
+        }
+        let mut options = self.options();
+        options.set_iterate_lower_bound(layout::key(self.shard, scan.from));
+        options.set_iterate_upper_bound(layout::key(self.shard, scan.to));
+        let mut iterator = self.core.db.raw_iterator_cf_opt(self.core.cf(scan.space), options);
+        if scan.reverse {
+            iterator.seek_to_last();
+        } else {
+            iterator.seek_to_first();
+        }
+        let mut entries = Vec::new();
+        let mut size_bytes = 0;
+        while let Some((key, stored)) = iterator.item() {
+            let key = layout::logical(key).to_vec();
+            let value = if scan.keys_only {
+                Value { version: layout::version(scan.space, stored)?, bytes: Vec::new() }
+            } else {
+                layout::value(scan.space, stored)?
+            };
+            size_bytes += key.len() + value.bytes.len();
+            entries.push(Entry { key, value });
+            if entries.len() >= scan.max_rows || size_bytes >= scan.max_bytes {
+                return Ok(entries);
+            }
+            if scan.reverse { iterator.prev() } else { iterator.next() }
+        }
+        // An iterator that met an error looks like one that met the end.
+        iterator.status().map_err(read_error)?;
+        Ok(entries)
+    }
+}

@@ -1,0 +1,285 @@
+//! Commits, checks, snapshots and scans.
+
+use std::sync::Barrier;
+
+use orrery_storage::store::COMMIT_BYTES_MAX;
+use orrery_storage::{
+    Check, Commit, Expect, Put, ReadAt, Scan, ShardStats, Space, StorageError, key,
+};
+use orrery_types::{Epoch, Lsn, ShardId};
+
+use crate::stores::{
+    EPOCH, SHARD, all, commit, expect, keys, latest, on_every_store, part, put, texts, value, write,
+};
+
+#[test]
+fn a_commit_writes_deletes_and_counts() {
+    on_every_store(|store| {
+        assert_eq!(write(store, &[("a", "1"), ("b", "2")]), Lsn(1));
+        let mut second = part(SHARD);
+        second.deletes = vec![(Space::Items, b"a".to_vec()), (Space::Items, b"none".to_vec())];
+        second.puts = vec![put(Space::Items, "b", "3"), put(Space::Index, "i", "4")];
+        assert_eq!(commit(store, second), Ok(Lsn(2)));
+        assert_eq!(store.get(SHARD, Space::Items, b"a"), Ok((Lsn(2), None)));
+        assert_eq!(store.get(SHARD, Space::Items, b"b"), Ok((Lsn(2), Some(value(2, "3")))));
+        assert_eq!(store.get(SHARD, Space::Index, b"i"), Ok((Lsn(2), Some(value(0, "4")))));
+        assert_eq!(store.get(SHARD, Space::Ttl, b"b"), Ok((Lsn(2), None)), "spaces are apart");
+        assert_eq!(store.stats(SHARD).map(|s| s.lsn), Ok(Lsn(2)));
+    });
+}
+
+#[test]
+fn puts_come_after_deletes() {
+    on_every_store(|store| {
+        write(store, &[("a", "1")]);
+        let mut both = part(SHARD);
+        both.deletes = vec![(Space::Items, b"a".to_vec())];
+        both.puts = vec![put(Space::Items, "a", "2")];
+        commit(store, both).expect("a commit");
+        assert_eq!(store.get(SHARD, Space::Items, b"a").expect("a read").1, Some(value(2, "2")));
+    });
+}
+
+#[test]
+fn a_failed_check_names_itself_and_nothing_is_written() {
+    on_every_store(|store| {
+        write(store, &[("a", "1")]);
+        write(store, &[("b", "1")]);
+        let check = |condition: Check, holds: bool| {
+            let before = store.stats(SHARD).expect("stats").lsn;
+            let mut attempt = part(SHARD);
+            attempt.checks = vec![Check::Unchanged(Lsn(99)), condition.clone()];
+            attempt.puts = vec![put(Space::Meta, "m", "x")];
+            attempt.feed = vec![b"f".to_vec()];
+            let conflict = Err(StorageError::Conflict { part: 0, check: 1 });
+            let expected = if holds { Ok(Lsn(before.0 + 1)) } else { conflict };
+            assert_eq!(commit(store, attempt), expected, "{condition:?}");
+            let after = if holds { before.0 + 1 } else { before.0 };
+            assert_eq!(store.stats(SHARD).expect("stats").lsn, Lsn(after));
+        };
+        check(expect("a", Expect::Absent), false);
+        check(expect("a", Expect::Version(Lsn(2))), false);
+        check(expect("c", Expect::Version(Lsn(1))), false);
+        check(expect("c", Expect::Version(Lsn(0))), false);
+        check(Check::Unchanged(Lsn(1)), false);
+        assert_eq!(store.get(SHARD, Space::Meta, b"m"), Ok((Lsn(2), None)));
+        assert!(all(&*latest(store, SHARD), Space::Feed).is_empty());
+        check(expect("a", Expect::Version(Lsn(1))), true);
+        check(expect("c", Expect::Absent), true);
+        check(Check::Unchanged(Lsn(4)), true);
+    });
+}
+
+/// Many writers with the same condition wait in one group, and one of them wins.
+#[test]
+fn of_commits_that_exclude_each_other_exactly_one_succeeds() {
+    on_every_store(|store| {
+        for round in 0..20 {
+            let name = format!("k{round}");
+            let barrier = Barrier::new(8);
+            let wins: usize = std::thread::scope(|scope| {
+                let attempt = || {
+                    let mut part = part(SHARD);
+                    part.checks = vec![expect(&name, Expect::Absent)];
+                    part.puts = vec![put(Space::Items, &name, "x")];
+                    barrier.wait();
+                    commit(store, part).map_or(0, |_| 1)
+                };
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(attempt)).collect();
+                threads.into_iter().map(|t| t.join().expect("a writer")).sum()
+            });
+            assert_eq!(wins, 1);
+        }
+    });
+}
+
+/// The classic lost update: increments by read, check and write add up.
+#[test]
+fn concurrent_increments_under_a_version_check_are_never_lost() {
+    const THREADS: u64 = 8;
+    const TIMES: u64 = 25;
+    on_every_store(|store| {
+        write(store, &[("n", "0")]);
+        let increment = || {
+            for _ in 0..TIMES {
+                loop {
+                    let (_, found) = store.get(SHARD, Space::Items, b"n").expect("a read");
+                    let found = found.expect("the counter");
+                    let n: u64 = String::from_utf8(found.bytes).unwrap().parse().unwrap();
+                    let mut part = part(SHARD);
+                    part.checks = vec![expect("n", Expect::Version(found.version))];
+                    part.puts = vec![put(Space::Items, "n", &(n + 1).to_string())];
+                    match commit(store, part) {
+                        Ok(_) => break,
+                        Err(e) => assert_eq!(e, StorageError::Conflict { part: 0, check: 0 }),
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(increment);
+            }
+        });
+        let (_, found) = store.get(SHARD, Space::Items, b"n").expect("a read");
+        assert_eq!(found.expect("the counter").bytes, (THREADS * TIMES).to_string().as_bytes());
+    });
+}
+
+#[test]
+fn parts_happen_together_or_not_at_all() {
+    on_every_store(|store| {
+        let other = ShardId(8);
+        store.create_shard(other, EPOCH).expect("a shard");
+        let both = |condition: Expect| {
+            let mut parts = vec![part(SHARD), part(other)];
+            parts[0].puts = vec![put(Space::Items, "left", "1")];
+            parts[1].checks = vec![expect("right", condition)];
+            parts[1].puts = vec![put(Space::Items, "right", "1")];
+            store.commit(Commit { parts }).map(|committed| committed.lsns)
+        };
+        let refused = both(Expect::Version(Lsn(1)));
+        assert_eq!(refused, Err(StorageError::Conflict { part: 1, check: 0 }));
+        assert_eq!(store.get(SHARD, Space::Items, b"left"), Ok((Lsn(0), None)));
+        assert_eq!(both(Expect::Absent), Ok(vec![Lsn(1), Lsn(1)]));
+        assert_eq!(write(store, &[("x", "")]), Lsn(2), "each shard counts for itself");
+        assert_eq!(both(Expect::Version(Lsn(1))), Ok(vec![Lsn(3), Lsn(2)]));
+    });
+}
+
+#[test]
+fn the_feed_is_keyed_by_the_lsn_of_its_commit() {
+    on_every_store(|store| {
+        for entries in [2_u8, 0, 1] {
+            let mut part = part(SHARD);
+            part.feed = (0..entries).map(|i| vec![i]).collect();
+            commit(store, part).expect("a commit");
+        }
+        let snapshot = latest(store, SHARD);
+        let found: Vec<_> = all(&*snapshot, Space::Feed)
+            .into_iter()
+            .map(|e| (key::parse_feed(&e.key).expect("a feed key"), e.value.bytes))
+            .collect();
+        let expected = [((Lsn(1), 0), vec![0]), ((Lsn(1), 1), vec![1]), ((Lsn(3), 0), vec![0])];
+        assert_eq!(found, expected);
+    });
+}
+
+#[test]
+fn a_snapshot_shows_one_moment() {
+    on_every_store(|store| {
+        write(store, &[("a", "1"), ("b", "1")]);
+        let before = latest(store, SHARD);
+        write(store, &[("a", "2"), ("c", "2")]);
+        store.fence_shard(SHARD, Epoch(5)).expect("a fence");
+        assert_eq!((before.lsn(), before.epoch()), (Lsn(1), EPOCH));
+        assert_eq!(before.get(Space::Items, b"a"), Ok(Some(value(1, "1"))));
+        assert_eq!(keys(&*before, Space::Items), ["a", "b"]);
+        let many = before.get_many(Space::Items, &[b"c", b"b", b"a"]).expect("a read");
+        assert_eq!(many, [None, Some(value(1, "1")), Some(value(1, "1"))]);
+        let after = latest(store, SHARD);
+        assert_eq!((after.lsn(), after.epoch()), (Lsn(2), Epoch(5)));
+        assert_eq!(keys(&*after, Space::Items), ["a", "b", "c"]);
+    });
+}
+
+#[test]
+fn a_snapshot_is_at_least_as_new_as_asked() {
+    on_every_store(|store| {
+        write(store, &[("a", "1")]);
+        let lsn_at = |at| store.snapshot(SHARD, at).map(|s| s.lsn());
+        assert_eq!(lsn_at(ReadAt::AtLeast(Lsn(1))), Ok(Lsn(1)));
+        assert_eq!(lsn_at(ReadAt::Stale), Ok(Lsn(1)));
+        assert_eq!(lsn_at(ReadAt::AtLeast(Lsn(2))), Err(StorageError::Behind(Lsn(1))));
+    });
+}
+
+#[test]
+fn scans_keep_to_their_bounds_in_both_directions() {
+    on_every_store(|store| {
+        let names = ["a", "b", "ba", "c", "d"];
+        write(store, &names.map(|name| (name, "12345")));
+        let other = ShardId(SHARD.0 + 1);
+        store.create_shard(other, EPOCH).expect("a shard");
+        let mut foreign = part(other);
+        foreign.puts = vec![put(Space::Items, "b", "foreign")];
+        commit(store, foreign).expect("a commit");
+        let snapshot = latest(store, SHARD);
+        let check = |from: &str, to: &str, rows, bytes, reverse, expected: &[&str]| {
+            let (from, to) = (from.as_bytes(), to.as_bytes());
+            let (space, keys_only) = (Space::Items, false);
+            let scan =
+                Scan { space, from, to, reverse, max_rows: rows, max_bytes: bytes, keys_only };
+            assert_eq!(texts(&snapshot.scan(&scan).expect("a scan")), expected, "{scan:?}");
+        };
+        let (many, end) = (usize::MAX, "\u{10ffff}");
+        check("", end, many, many, false, &names);
+        check("", end, many, many, true, &["d", "c", "ba", "b", "a"]);
+        check("b", "c", many, many, false, &["b", "ba"]);
+        check("b", "c", many, many, true, &["ba", "b"]);
+        check("b", "b", many, many, false, &[]);
+        check("c", "b", many, many, true, &[]);
+        check("", end, 2, many, false, &["a", "b"]);
+        check("", end, 2, many, true, &["d", "c"]);
+        check("", end, many, 7, false, &["a", "b"]);
+        check("", end, many, 1, false, &["a"]);
+        check("", end, 0, 0, false, &["a"]);
+    });
+}
+
+#[test]
+fn a_scan_stopped_anywhere_goes_on_after_its_last_key() {
+    on_every_store(|store| {
+        let names: Vec<String> = (0..20).map(|n| format!("k{n:02}")).collect();
+        let items: Vec<_> = names.iter().map(|name| (&**name, "v")).collect();
+        write(store, &items);
+        let snapshot = latest(store, SHARD);
+        for (reverse, max_rows) in [(false, 1), (false, 7), (true, 1), (true, 7)] {
+            let mut bounds = key::Bounds { from: vec![], to: key::END.to_vec() };
+            let mut seen = Vec::new();
+            loop {
+                let (space, max_bytes, keys_only) = (Space::Items, usize::MAX, true);
+                let (from, to) = (&bounds.from[..], &bounds.to[..]);
+                let scan = Scan { space, from, to, reverse, max_rows, max_bytes, keys_only };
+                let entries = snapshot.scan(&scan).expect("a scan");
+                let Some(last) = entries.last() else { break };
+                assert_eq!(last.value, value(1, ""), "keys alone, with their version");
+                seen.extend(texts(&entries));
+                bounds = if reverse {
+                    key::Bounds { to: last.key.clone(), ..bounds }
+                } else {
+                    bounds.after(&last.key)
+                };
+            }
+            if reverse {
+                seen.reverse();
+            }
+            assert_eq!(seen, names);
+        }
+    });
+}
+
+#[test]
+fn what_is_too_large_is_refused_whole() {
+    on_every_store(|store| {
+        let mut large = part(SHARD);
+        let value = vec![0; COMMIT_BYTES_MAX];
+        large.puts = vec![Put { space: Space::Items, key: b"k".to_vec(), value }];
+        assert_eq!(commit(store, large), Err(StorageError::TooLarge));
+        let mut long = part(SHARD);
+        long.feed = vec![vec![]; usize::from(u16::MAX) + 1];
+        assert_eq!(commit(store, long), Err(StorageError::TooLarge));
+        assert_eq!(store.get(SHARD, Space::Items, b"k"), Ok((Lsn(0), None)));
+    });
+}
+
+#[test]
+fn sizes_of_a_shard_are_known_roughly() {
+    on_every_store(|store| {
+        assert_eq!(store.stats(SHARD), Ok(ShardStats::default()));
+        write(store, &[("a", "1")]);
+        assert_eq!(store.stats(SHARD).expect("stats").lsn, Lsn(1));
+        let gone = store.stats(ShardId(99));
+        assert_eq!(gone, Err(StorageError::Gone { epoch: None }));
+    });
+}

@@ -1,0 +1,141 @@
+//! The data folder: reopened, in use, of another format, damaged, copied.
+
+use std::fs;
+
+use orrery_storage::{OpenError, RocksOptions, RocksStore, Space, StorageError, Store};
+use orrery_types::{Lsn, ShardId};
+
+use crate::stores::{EPOCH, SHARD, all, commit, keys, latest, open, part, put, value, write};
+
+fn refusal(path: &std::path::Path) -> OpenError {
+    RocksStore::open(path, &RocksOptions::default()).expect_err("the folder must not open")
+}
+
+#[test]
+fn everything_is_there_when_the_folder_is_opened_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("made/on/the/way");
+    {
+        let store = open(&path);
+        store.create_shard(SHARD, EPOCH).expect("a shard");
+        store.create_shard(ShardId(0), EPOCH).expect("a shard");
+        write(&store, &[("a", "1")]);
+        write(&store, &[("a", "2")]);
+    }
+    let store = open(&path);
+    assert_eq!(store.shards(), Ok(vec![(ShardId(0), EPOCH), (SHARD, EPOCH)]));
+    assert_eq!(store.get(SHARD, Space::Items, b"a"), Ok((Lsn(2), Some(value(2, "2")))));
+    assert_eq!(write(&store, &[("b", "3")]), Lsn(3));
+}
+
+#[test]
+fn a_folder_is_open_once_at_a_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = open(folder.path());
+    let error = refusal(folder.path());
+    assert!(matches!(error, OpenError::InUse(_)), "{error}");
+    drop(first);
+    drop(open(folder.path()));
+}
+
+#[test]
+fn an_unknown_format_is_refused_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(open(folder.path()));
+    let format = folder.path().join("FORMAT");
+    assert_eq!(fs::read_to_string(&format).expect("FORMAT"), "orrery-format 1\n");
+    fs::write(&format, "orrery-format 2\n").expect("a write");
+    let message = refusal(folder.path()).to_string();
+    assert!(message.contains("'orrery-format 2'"), "{message}");
+    fs::write(&format, "").expect("a write");
+    let error = refusal(folder.path());
+    assert!(matches!(error, OpenError::UnknownFormat { .. }), "{error}");
+}
+
+#[test]
+fn a_folder_that_lost_a_part_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path());
+    store.create_shard(SHARD, EPOCH).expect("a shard");
+    drop(store);
+    let format = folder.path().join("FORMAT");
+    fs::rename(&format, folder.path().join("F")).expect("a rename");
+    let error = refusal(folder.path());
+    assert!(matches!(error, OpenError::NotWhole { .. }), "without FORMAT: {error}");
+    fs::rename(folder.path().join("F"), &format).expect("a rename");
+    drop(open(folder.path()));
+    fs::remove_dir_all(folder.path().join("lsm")).expect("a removal");
+    let error = refusal(folder.path());
+    assert!(matches!(error, OpenError::NotWhole { .. }), "without files: {error}");
+}
+
+#[test]
+fn damaged_files_are_an_error_and_no_wrong_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path());
+    store.create_shard(SHARD, EPOCH).expect("a shard");
+    let mut items = part(SHARD);
+    items.puts = (0..500).map(|n| put(Space::Items, &format!("{n:04}"), &"x".repeat(99))).collect();
+    commit(&store, items).expect("a commit");
+    drop(store);
+    let files = fs::read_dir(folder.path().join("lsm")).expect("a folder");
+    let tables = files.map(|file| file.expect("a file").path());
+    for table in tables.filter(|path| path.extension().is_some_and(|e| e == "sst")) {
+        let mut bytes = fs::read(&table).expect("a table");
+        bytes[60] ^= 0xff;
+        fs::write(&table, bytes).expect("a write");
+    }
+    // The headers are damaged too, so it does not even open; it must not open empty.
+    let error = refusal(folder.path());
+    assert!(matches!(error, OpenError::Corrupt(_)), "{error}");
+}
+
+#[test]
+fn a_checkpoint_opens_as_a_store_of_its_moment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(&folder.path().join("data"));
+    store.create_shard(SHARD, EPOCH).expect("a shard");
+    write(&store, &[("a", "1")]);
+    let copy = folder.path().join("copy");
+    store.checkpoint(&copy).expect("a checkpoint");
+    write(&store, &[("b", "2")]);
+    let again = store.checkpoint(&copy).expect_err("the folder exists");
+    assert!(matches!(again, StorageError::Io(_)), "{again}");
+    let copied = open(&copy);
+    assert_eq!(keys(&*latest(&copied, SHARD), Space::Items), ["a"]);
+    assert_eq!(latest(&copied, SHARD).lsn(), Lsn(1));
+    assert_eq!(write(&copied, &[("c", "3")]), Lsn(2));
+    assert_eq!(keys(&*latest(&store, SHARD), Space::Items), ["a", "b"]);
+}
+
+/// Copies made while eight writers write are each a whole number of commits.
+#[test]
+fn a_checkpoint_under_load_holds_whole_commits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(&folder.path().join("data"));
+    store.create_shard(SHARD, EPOCH).expect("a shard");
+    let store = &store;
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            scope.spawn(move || {
+                for n in 0..40 {
+                    let mut part = part(SHARD);
+                    let name = format!("{writer}/{n}");
+                    part.puts = vec![put(Space::Items, &name, ""), put(Space::Index, &name, "")];
+                    part.feed = vec![name.into_bytes()];
+                    commit(store, part).expect("a commit");
+                }
+            });
+        }
+        for copy in 0..3 {
+            let path = folder.path().join(format!("copy{copy}"));
+            store.checkpoint(&path).expect("a checkpoint");
+            let copied = open(&path);
+            let snapshot = latest(&copied, SHARD);
+            let count = usize::try_from(snapshot.lsn().0).expect("few commits");
+            assert_eq!(all(&*snapshot, Space::Feed).len(), count);
+            let (items, terms) = (keys(&*snapshot, Space::Items), keys(&*snapshot, Space::Index));
+            assert_eq!((items.len(), &items), (count, &terms));
+        }
+    });
+}

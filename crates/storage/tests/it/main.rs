@@ -1,0 +1,11 @@
+//! Every promise of the store contract, kept by every engine.
+
+mod contract;
+mod crash;
+mod failure;
+mod folder;
+mod model;
+mod prop;
+mod random;
+mod shards;
+mod stores;

@@ -1,0 +1,127 @@
+//! The life of a shard: made, fenced, watched, loaded, dropped.
+
+use orrery_storage::{Put, ReadAt, Space, StorageError, key};
+use orrery_types::{Epoch, Lsn, ShardId};
+
+use crate::stores::{
+    EPOCH, SHARD, all, commit, keys, latest, on_every_store, part, put, value, write,
+};
+
+const GONE: StorageError = StorageError::Gone { epoch: None };
+
+#[test]
+fn a_shard_that_was_never_made_is_gone() {
+    on_every_store(|store| {
+        let none = ShardId(99);
+        assert_eq!(store.get(none, Space::Items, b"k"), Err(GONE));
+        assert_eq!(store.snapshot(none, ReadAt::Latest).map(|s| s.lsn()), Err(GONE));
+        assert_eq!(commit(store, part(none)), Err(GONE));
+        assert_eq!(store.watch(none, Lsn(0), 0), Err(GONE));
+        assert_eq!(store.fence_shard(none, EPOCH), Err(GONE));
+        assert_eq!(store.bulk_load(none, &mut std::iter::empty()), Err(GONE));
+        assert_eq!(store.drop_shard(none), Ok(()));
+    });
+}
+
+#[test]
+fn making_a_shard_twice_changes_nothing() {
+    on_every_store(|store| {
+        write(store, &[("a", "1")]);
+        assert_eq!(store.create_shard(SHARD, EPOCH), Ok(()));
+        assert_eq!(store.get(SHARD, Space::Items, b"a"), Ok((Lsn(1), Some(value(1, "1")))));
+        let other = store.create_shard(SHARD, Epoch(9));
+        assert_eq!(other, Err(StorageError::Gone { epoch: Some(EPOCH) }));
+        store.create_shard(ShardId(3), Epoch(4)).expect("a shard");
+        assert_eq!(store.shards(), Ok(vec![(ShardId(3), Epoch(4)), (SHARD, EPOCH)]));
+    });
+}
+
+#[test]
+fn a_fence_shuts_out_commits_of_the_old_epoch() {
+    on_every_store(|store| {
+        write(store, &[("a", "1")]);
+        store.fence_shard(SHARD, Epoch(2)).expect("a fence");
+        store.fence_shard(SHARD, Epoch(2)).expect("the same fence");
+        let now = Some(Epoch(2));
+        assert_eq!(store.fence_shard(SHARD, EPOCH), Err(StorageError::Gone { epoch: now }));
+        assert_eq!(commit(store, part(SHARD)), Err(StorageError::Gone { epoch: now }));
+        let mut renewed = part(SHARD);
+        renewed.epoch = Epoch(2);
+        assert_eq!(commit(store, renewed), Ok(Lsn(2)));
+    });
+}
+
+#[test]
+fn a_dropped_shard_takes_everything_with_it_and_nothing_else() {
+    on_every_store(|store| {
+        let neighbours = [ShardId(SHARD.0 - 1), ShardId(SHARD.0 + 1)];
+        for shard in neighbours {
+            store.create_shard(shard, EPOCH).expect("a shard");
+        }
+        for shard in [neighbours[0], SHARD, neighbours[1]] {
+            let mut part = part(shard);
+            let spaces = [Space::Items, Space::Index, Space::Ttl, Space::Meta];
+            part.puts = spaces.map(|space| put(space, "k", "v")).to_vec();
+            part.feed = vec![b"f".to_vec()];
+            commit(store, part).expect("a commit");
+        }
+        store.drop_shard(SHARD).expect("a drop");
+        assert_eq!(store.get(SHARD, Space::Items, b"k"), Err(GONE));
+        assert_eq!(commit(store, part(SHARD)), Err(GONE));
+        store.create_shard(SHARD, Epoch(2)).expect("a shard anew");
+        for space in Space::ALL {
+            assert!(all(&*latest(store, SHARD), space).is_empty(), "{space:?}");
+            for shard in neighbours {
+                assert_eq!(all(&*latest(store, shard), space).len(), 1, "{space:?}");
+            }
+        }
+        assert_eq!(latest(store, SHARD).lsn(), Lsn(0));
+    });
+}
+
+#[test]
+fn a_watcher_hears_of_a_commit_and_of_the_end() {
+    on_every_store(|store| {
+        assert_eq!(store.watch(SHARD, Lsn(0), 0), Ok(Lsn(0)), "no commit within the time");
+        let minute_ms = 60_000;
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| store.watch(SHARD, Lsn(0), minute_ms));
+            write(store, &[("a", "1")]);
+            assert_eq!(watcher.join().expect("a watcher"), Ok(Lsn(1)));
+            let watcher = scope.spawn(|| store.watch(SHARD, Lsn(1), minute_ms));
+            store.drop_shard(SHARD).expect("a drop");
+            assert_eq!(watcher.join().expect("a watcher"), Err(GONE));
+        });
+    });
+}
+
+fn entries(count: u32) -> impl Iterator<Item = Put> {
+    let item =
+        |n: u32| Put { space: Space::Items, key: n.to_be_bytes().to_vec(), value: vec![7; 2000] };
+    (0..count).map(item)
+}
+
+#[test]
+fn a_fresh_shard_can_be_loaded_once() {
+    on_every_store(|store| {
+        assert_eq!(store.bulk_load(SHARD, &mut entries(2000)), Ok(Lsn(1)));
+        let snapshot = latest(store, SHARD);
+        assert_eq!((snapshot.lsn(), all(&*snapshot, Space::Items).len()), (Lsn(1), 2000));
+        let found = snapshot.get(Space::Items, &5_u32.to_be_bytes()).expect("a read");
+        assert_eq!(found.expect("loaded").version, Lsn(1));
+        let conflict = Err(StorageError::Conflict { part: 0, check: 0 });
+        assert_eq!(store.bulk_load(SHARD, &mut entries(1)), conflict);
+    });
+}
+
+#[test]
+fn a_loaded_feed_is_continued_after_its_last_lsn() {
+    on_every_store(|store| {
+        let feed =
+            |lsn| Put { space: Space::Feed, key: key::feed(Lsn(lsn), 0).to_vec(), value: vec![] };
+        let mut loaded = [3, 40].into_iter().map(feed);
+        assert_eq!(store.bulk_load(SHARD, &mut loaded), Ok(Lsn(40)));
+        assert_eq!(write(store, &[("a", "1")]), Lsn(41));
+        assert_eq!(keys(&*latest(store, SHARD), Space::Feed).len(), 2);
+    });
+}

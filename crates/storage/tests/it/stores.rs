@@ -1,0 +1,80 @@
+//! The stores that a contract test runs on, and short ways to write and read.
+
+use orrery_storage::{
+    Check, Commit, Entry, Expect, MemoryStore, Part, Put, ReadAt, RocksOptions, RocksStore, Scan,
+    Snapshot, Space, StorageError, Store, Value, key,
+};
+use orrery_types::{Epoch, Lsn, ShardId};
+
+pub(crate) const SHARD: ShardId = ShardId(7);
+pub(crate) const EPOCH: Epoch = Epoch(1);
+
+/// Runs a test on every engine, each with one empty shard.
+pub(crate) fn on_every_store(test: impl Fn(&dyn Store)) {
+    let memory = MemoryStore::new();
+    memory.create_shard(SHARD, EPOCH).expect("a shard");
+    test(&memory);
+    let folder = tempfile::tempdir().expect("a folder");
+    let rocks = open(folder.path());
+    rocks.create_shard(SHARD, EPOCH).expect("a shard");
+    test(&rocks);
+}
+
+pub(crate) fn open(path: &std::path::Path) -> RocksStore {
+    RocksStore::open(path, &RocksOptions::default()).expect("the folder opens")
+}
+
+pub(crate) fn part(shard: ShardId) -> Part {
+    Part::new(shard, EPOCH)
+}
+
+pub(crate) fn put(space: Space, key: &str, value: &str) -> Put {
+    Put { space, key: key.into(), value: value.into() }
+}
+
+pub(crate) fn expect(key: &str, expect: Expect) -> Check {
+    Check::Key { space: Space::Items, key: key.into(), expect }
+}
+
+/// Commits one part and returns its LSN.
+pub(crate) fn commit(store: &dyn Store, part: Part) -> Result<Lsn, StorageError> {
+    store.commit(Commit { parts: vec![part] }).map(|committed| committed.lsns[0])
+}
+
+/// Commits item writes without conditions.
+pub(crate) fn write(store: &dyn Store, items: &[(&str, &str)]) -> Lsn {
+    let mut part = part(SHARD);
+    part.puts = items.iter().map(|(key, value)| put(Space::Items, key, value)).collect();
+    commit(store, part).expect("an unconditional write")
+}
+
+pub(crate) fn latest<'s>(store: &'s dyn Store, shard: ShardId) -> Box<dyn Snapshot + 's> {
+    store.snapshot(shard, ReadAt::Latest).expect("a snapshot")
+}
+
+pub(crate) fn value(version: u64, text: &str) -> Value {
+    Value { version: Lsn(version), bytes: text.into() }
+}
+
+/// All entries of a space, read by a scan without bounds.
+pub(crate) fn all(snapshot: &dyn Snapshot, space: Space) -> Vec<Entry> {
+    let scan = Scan {
+        space,
+        from: &[],
+        to: key::END,
+        reverse: false,
+        max_rows: usize::MAX,
+        max_bytes: usize::MAX,
+        keys_only: false,
+    };
+    snapshot.scan(&scan).expect("a scan")
+}
+
+/// Keys of all entries as text.
+pub(crate) fn keys(snapshot: &dyn Snapshot, space: Space) -> Vec<String> {
+    texts(&all(snapshot, space))
+}
+
+pub(crate) fn texts(entries: &[Entry]) -> Vec<String> {
+    entries.iter().map(|e| String::from_utf8_lossy(&e.key).into_owned()).collect()
+}
