@@ -39,7 +39,7 @@ impl Server {
     pub(crate) fn start(profile: Profile) -> Result<Self> {
         let binary = build(profile)?;
         let address = free_address()?;
-        let log = project::cache("conformance")?.join(format!("server-{}.log", address.port()));
+        let log = project::cache("conformance")?.join("server.log");
         let output = std::fs::File::create(&log)
             .with_context(|| format!("cannot write the server's log {}", log.display()))?;
         let process = Command::new(&binary)

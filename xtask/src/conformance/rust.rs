@@ -3,11 +3,12 @@
 
 use super::{Options, Target};
 use crate::{process, project};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 pub(super) fn run(_options: &Options, target: &Target) -> Result<()> {
     let source = project::root().join("conformance/rust");
     let build = project::cache("conformance/rust-target")?;
+    let mut red = Vec::new();
     for endpoint in &target.endpoints {
         println!("rust: against {endpoint}");
         let mut cargo = project::cargo();
@@ -23,7 +24,10 @@ pub(super) fn run(_options: &Options, target: &Target) -> Result<()> {
             // It sends items in a binary form of JSON unless told otherwise; the server reads text,
             // and COMPAT.md says so.
             .env("AZURE_COSMOS_BINARY_ENCODING_ENABLED", "false");
-        process::run(&mut cargo)?;
+        if process::run(&mut cargo).is_err() {
+            red.push(endpoint.as_str());
+        }
     }
+    ensure!(red.is_empty(), "tests failed against {}", red.join(" and "));
     Ok(())
 }

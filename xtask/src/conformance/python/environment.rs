@@ -3,6 +3,7 @@
 
 use crate::{process, project};
 use anyhow::{Context, Result, bail, ensure};
+use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,20 +75,23 @@ impl Environment {
         pip
     }
 
-    /// Paths of all test files from the tests folder, in order. `workloads` holds load generators.
+    /// Paths of all test files from the tests folder, the largest first: size tells roughly how long
+    /// a file runs, and none of the long ones should be left for the end. The folder `workloads`
+    /// holds load generators and is left out.
     pub(super) fn test_files(&self) -> Result<Vec<String>> {
         let mut files = Vec::new();
         for folder in ["", "routing/"] {
             for entry in fs::read_dir(self.tests.join(folder))? {
-                let name = entry?.file_name().to_string_lossy().into_owned();
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
                 let stem = name.strip_suffix(".py").unwrap_or_default();
                 if stem.starts_with("test_") && stem != "test_config" {
-                    files.push(format!("{folder}{name}"));
+                    files.push((Reverse(entry.metadata()?.len()), format!("{folder}{name}")));
                 }
             }
         }
         files.sort();
-        Ok(files)
+        Ok(files.into_iter().map(|(_, path)| path).collect())
     }
 }
 
