@@ -8,7 +8,17 @@ use azure_data_cosmos::{
     AccountEndpoint, AccountReference, ContainerClient, CosmosClient, DatabaseClient, Result,
     RoutingStrategy,
 };
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::runtime::Runtime;
+
+/// Runs a test on the one runtime of the process. The SDK shares its connections between clients, so
+/// a runtime for each test would take down connections that other tests still use.
+pub fn block_on(test: impl Future<Output = Result<()>>) -> Result<()> {
+    static RUNTIME: LazyLock<Runtime> =
+        LazyLock::new(|| Runtime::new().expect("threads for a runtime"));
+    RUNTIME.block_on(test)
+}
 
 /// A new client of the server under test.
 pub async fn client() -> Result<CosmosClient> {
