@@ -13,7 +13,7 @@ use crate::progress::Progress;
 use crate::store::SHARD_RESERVED;
 use crate::{
     Check, Commit, Committed, Entry, Expect, Part, Put, ReadAt, Scan, ShardStats, Snapshot, Space,
-    StorageError, Store, Value, key,
+    StorageError, Store, Value, key, rocks,
 };
 
 /// Keys and values are shared, so that copying a map copies no bytes.
@@ -142,7 +142,7 @@ impl Shard {
         for put in &part.puts {
             self.put(put.space, &put.key, &put.value, lsn);
         }
-        for (seq, entry) in (0..).zip(&part.feed) {
+        for (seq, entry) in part.numbered_feed() {
             self.put(Space::Feed, &key::feed(lsn, seq), entry, lsn);
         }
         self.progress.advance(lsn);
@@ -315,8 +315,19 @@ impl Store for MemoryStore {
         })
     }
 
-    /// Refused: a store in memory has no files to copy.
-    fn checkpoint(&self, _into: &Path) -> Result<(), StorageError> {
-        Err(StorageError::Io("a store in memory writes no files".into()))
+    /// The copy is a folder of the embedded store.
+    fn checkpoint(&self, into: &Path) -> Result<(), StorageError> {
+        let image = self.image();
+        rocks::export(into, |export| {
+            for (id, shard) in &image.0 {
+                export.shard(*id, shard.progress.epoch(), shard.progress.lsn());
+                for space in Space::ALL {
+                    for (key, stored) in shard.map(space) {
+                        export.entry((*id, space), key, stored.version, &stored.bytes)?;
+                    }
+                }
+            }
+            Ok(())
+        })
     }
 }

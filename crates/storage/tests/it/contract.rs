@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use orrery_storage::store::COMMIT_BYTES_MAX;
+use orrery_storage::store::{COMMIT_BYTES_MAX, FEED_ENTRIES_MAX};
 use orrery_storage::{
     Check, Commit, Expect, Put, ReadAt, Scan, ShardStats, Space, StorageError, key,
 };
@@ -267,9 +267,12 @@ fn what_is_too_large_is_refused_whole() {
         large.puts = vec![Put { space: Space::Items, key: b"k".to_vec(), value }];
         assert_eq!(commit(store, large), Err(StorageError::TooLarge));
         let mut long = part(SHARD);
-        long.feed = vec![vec![]; usize::from(u16::MAX) + 1];
-        assert_eq!(commit(store, long), Err(StorageError::TooLarge));
+        long.feed = vec![vec![]; FEED_ENTRIES_MAX + 1];
+        assert_eq!(commit(store, long.clone()), Err(StorageError::TooLarge));
         assert_eq!(store.get(SHARD, Space::Items, b"k"), Ok((Lsn(0), None)));
+        long.feed.pop();
+        assert_eq!(commit(store, long), Ok(Lsn(1)), "at the limit it fits");
+        assert_eq!(all(&*latest(store, SHARD), Space::Feed).len(), FEED_ENTRIES_MAX);
     });
 }
 

@@ -5,7 +5,9 @@ use std::fs;
 use orrery_storage::{OpenError, RocksOptions, RocksStore, Space, StorageError, Store};
 use orrery_types::{Lsn, ShardId};
 
-use crate::stores::{EPOCH, SHARD, all, commit, keys, latest, open, part, put, value, write};
+use crate::stores::{
+    EPOCH, SHARD, all, commit, keys, latest, on_every_store, open, part, put, value, write,
+};
 
 fn refusal(path: &std::path::Path) -> OpenError {
     RocksStore::open(path, &RocksOptions::default()).expect_err("the folder must not open")
@@ -92,20 +94,21 @@ fn damaged_files_are_an_error_and_no_wrong_answer() {
 
 #[test]
 fn a_checkpoint_opens_as_a_store_of_its_moment() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = open(&folder.path().join("data"));
-    store.create_shard(SHARD, EPOCH).expect("a shard");
-    write(&store, &[("a", "1")]);
-    let copy = folder.path().join("copy");
-    store.checkpoint(&copy).expect("a checkpoint");
-    write(&store, &[("b", "2")]);
-    let again = store.checkpoint(&copy).expect_err("the folder exists");
-    assert!(matches!(again, StorageError::Io(_)), "{again}");
-    let copied = open(&copy);
-    assert_eq!(keys(&*latest(&copied, SHARD), Space::Items), ["a"]);
-    assert_eq!(latest(&copied, SHARD).lsn(), Lsn(1));
-    assert_eq!(write(&copied, &[("c", "3")]), Lsn(2));
-    assert_eq!(keys(&*latest(&store, SHARD), Space::Items), ["a", "b"]);
+    on_every_store(|store| {
+        write(store, &[("a", "1")]);
+        let folder = tempfile::tempdir().expect("a folder");
+        let copy = folder.path().join("copy");
+        store.checkpoint(&copy).expect("a checkpoint");
+        write(store, &[("b", "2")]);
+        let again = store.checkpoint(&copy).expect_err("the folder exists");
+        assert!(matches!(again, StorageError::Io(_)), "{again}");
+        let copied = open(&copy);
+        assert_eq!(copied.shards(), Ok(vec![(SHARD, EPOCH)]));
+        assert_eq!(copied.get(SHARD, Space::Items, b"a"), Ok((Lsn(1), Some(value(1, "1")))));
+        assert_eq!(write(&copied, &[("c", "3")]), Lsn(2));
+        assert_eq!(keys(&*latest(&copied, SHARD), Space::Items), ["a", "c"]);
+        assert_eq!(keys(&*latest(store, SHARD), Space::Items), ["a", "b"]);
+    });
 }
 
 /// Copies made while eight writers write are each a whole number of commits.
