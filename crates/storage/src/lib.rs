@@ -3,6 +3,7 @@
 //! `store` is the contract; `key`, `encode` and `record` say what the bytes mean; `memory` is the
 //! reference engine, `rocks` the one on disk, and `fault` goes around either in tests.
 
+mod chunks;
 pub mod encode;
 pub mod fault;
 pub mod key;
