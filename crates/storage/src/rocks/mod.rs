@@ -12,9 +12,11 @@
 //! - `committer`  the thread that empties the queue
 //! - `draft`      checks and writes of one group of commits
 //! - `snapshot`   reads
+//! - `export`     a folder written from another engine
 
 mod committer;
 mod draft;
+mod export;
 mod folder;
 mod layout;
 mod options;
@@ -31,6 +33,7 @@ use orrery_types::{Epoch, Lsn, ShardId};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{ColumnFamily, DB, FlushOptions, Range, WriteBatch, WriteOptions};
 
+pub(crate) use export::export;
 pub use folder::OpenError;
 pub use options::RocksOptions;
 
@@ -119,7 +122,7 @@ impl Drop for RocksStore {
 
 impl Core {
     fn cf(&self, space: Space) -> &ColumnFamily {
-        self.db.cf_handle(layout::name(space)).expect("every space was opened with the store")
+        folder::family(&self.db, space)
     }
 
     fn progress(&self, shard: ShardId) -> Result<Arc<Progress>, StorageError> {
