@@ -1,31 +1,68 @@
 #!/usr/bin/env bash
-# Prepares a Debian machine that has cargo to build Orrery; `make` calls it before everything else.
+# Prepares a Debian machine that has cargo; `make` calls it before everything else.
 #
-#   1. installs what the build needs and the machine lacks (says what);
+#   setup.sh [run|test]
+#
+#   1. installs what the build needs and the machine lacks, and says what; `test` also needs
+#      Node.js and Python for the official SDKs;
 #   2. compiles RocksDB once, into the user's cache, for every profile and every checkout:
 #      it is by far the longest part of a fresh build;
 #   3. writes .cargo/local.toml, so that plain `cargo` uses the same cache.
+#
+# It changes nothing when all is there. When it fails, its last line says what to do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 die() { echo "setup: $*" >&2; exit 1; }
+has() { command -v "$1" >/dev/null 2>&1; }
 
-command -v cargo >/dev/null || die "cargo is missing: install Rust with rustup, then run make again."
+purpose="${1:-run}"
+case "$purpose" in
+  run | test) ;;
+  *) die "unknown purpose \"$purpose\": say run or test." ;;
+esac
 
 # --- 1. packages ---------------------------------------------------------------------------
-install=()
-command -v clang++ >/dev/null || install+=(clang)
-ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* >/dev/null 2>&1 || install+=(libclang-dev)
-if [ ${#install[@]} -gt 0 ]; then
-  command -v apt-get >/dev/null || die "please install ${install[*]} with your package manager, then run make again."
-  as_root=""
+packages=()
+need() { packages+=("$@"); }
+
+has clang++ || need clang
+compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null \
+  || compgen -G '/usr/lib/*/libclang*.so*' >/dev/null \
+  || need libclang-dev
+if [ "$purpose" = test ]; then
+  has git || need git
+  has node || need nodejs
+  has npm || need npm
+  # Debian splits Python; both modules are needed to make a virtual environment.
+  python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || need python3 python3-venv
+fi
+
+if [ ${#packages[@]} -gt 0 ]; then
+  list="${packages[*]}"
+  has apt-get || die "please install $list with your package manager, then run make again."
+  as_root=()
   if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || die "please install ${install[*]} as root (apt-get install ${install[*]}), then run make again."
-    as_root=sudo
+    has sudo || die "please run \"apt-get install $list\" as root, then run make again."
+    as_root=(sudo)
   fi
-  echo "setup: installing ${install[*]} (apt-get)"
-  { $as_root apt-get update -qq && $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${install[@]}"; } >/dev/null \
-    || die "apt-get could not install ${install[*]}."
+  echo "setup: installing $list (apt-get)"
+  log=$(mktemp)
+  if ! { "${as_root[@]}" apt-get update -qq \
+    && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}"; } \
+    >"$log" 2>&1; then
+    cat "$log" >&2
+    die "apt-get could not install $list; the lines above say why."
+  fi
+  rm -f "$log"
+fi
+
+has cargo || die "cargo is missing: install Rust with rustup, then run make again."
+if [ "$purpose" = test ]; then
+  node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' \
+    || die "Node.js $(node --version) is too old for the official SDK: please install 20 or newer."
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+    || die "$(python3 --version) is too old for the official SDK: please install 3.10 or newer."
 fi
 
 # --- 2. RocksDB ----------------------------------------------------------------------------
@@ -44,18 +81,25 @@ if [ ! -f "$rocksdb/librocksdb.a" ]; then
     || die "RocksDB did not compile; the lines above say why."
   found=$(find "$rocksdb/build/release/build" -name librocksdb.a | head -n 1)
   [ -n "$found" ] || die "the RocksDB build left no librocksdb.a."
+  # Under its name it is whole: a second checkout may be looking for it this moment.
   cp "$found" "$rocksdb/librocksdb.a.part" && mv "$rocksdb/librocksdb.a.part" "$rocksdb/librocksdb.a"
   rm -rf "$rocksdb/build"
 fi
 
 # --- 3. cargo settings ---------------------------------------------------------------------
-settings="# Written by scripts/setup.sh; delete it to build without the shared cache.
+settings=$(
+  cat <<END
+# Written by scripts/setup.sh; delete it to build without the shared cache.
 [build]
-target-dir = \"${CARGO_TARGET_DIR:-$cache/target}\"
+target-dir = "${CARGO_TARGET_DIR:-$cache/target}"
 
 [env]
-ROCKSDB_LIB_DIR = \"$rocksdb\"
-ROCKSDB_STATIC = \"1\"
-CC = \"clang\"
-"
-[ -f .cargo/local.toml ] && [ "$(cat .cargo/local.toml)" = "$settings" ] || printf '%s' "$settings" > .cargo/local.toml
+ROCKSDB_LIB_DIR = "$rocksdb"
+ROCKSDB_STATIC = "1"
+CC = "clang"
+END
+)
+# A command substitution drops the last newline, of the file as of the text: both lack it here.
+if [ "$(cat .cargo/local.toml 2>/dev/null)" != "$settings" ]; then
+  printf '%s\n' "$settings" >.cargo/local.toml
+fi
