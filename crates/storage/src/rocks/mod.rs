@@ -98,9 +98,10 @@ impl RocksStore {
             .name("committer".into())
             .spawn(move || committer::run(&shared))
             .map_err(|e| OpenError::Io(e.to_string().into()))?;
-        let reclaimer = Reclaimer::start(&core).map_err(|e| OpenError::Io(e.to_string().into()))?;
-        let (committer, reclaimer) = (Some(committer), Some(reclaimer));
-        Ok(Self { core, committer, reclaimer, _lock: lock })
+        let mut store = Self { core, committer: Some(committer), reclaimer: None, _lock: lock };
+        let reclaimer = Reclaimer::start(&store.core);
+        store.reclaimer = Some(reclaimer.map_err(|e| OpenError::Io(e.to_string().into()))?);
+        Ok(store)
     }
 
     /// Why the store refuses writes, if it does.
