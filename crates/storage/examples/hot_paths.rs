@@ -92,6 +92,12 @@ fn read(store: &RocksStore, items: u64) {
     });
 }
 
+fn report_memory() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let memory = status.lines().find(|line| line.starts_with("VmRSS"));
+    eprintln!("{}", memory.unwrap_or("memory unknown"));
+}
+
 fn main() {
     let temporary = tempfile::tempdir().expect("a folder");
     let given = std::env::args().nth(1);
@@ -100,6 +106,7 @@ fn main() {
     let mut opened = None;
     timed("opening", 1, || opened = Some(open()));
     let store = opened.take().expect("it was just opened");
+    report_memory();
     store.create_shard(SHARD, EPOCH).expect("a shard");
     let mut items = 0;
     for (count, writers) in [(500, 1), (4_000, 8), (16_000, 32), (79_488, 64)] {
@@ -108,9 +115,7 @@ fn main() {
     }
     read(&store, items);
     timed("closing", 1, || drop(store));
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let memory = status.lines().find(|line| line.starts_with("VmRSS"));
-    eprintln!("{}", memory.unwrap_or("memory unknown"));
+    report_memory();
     timed(&format!("opening {items} items"), 1, || opened = Some(open()));
     read(opened.as_ref().expect("it was just opened"), items);
 }

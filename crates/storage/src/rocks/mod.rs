@@ -12,6 +12,7 @@
 //! - `committer`  the thread that empties the queue
 //! - `draft`      checks and writes of one group of commits
 //! - `snapshot`   reads
+//! - `reclaim`    the space of dropped shards
 //! - `export`     a folder written from another engine
 
 mod committer;
@@ -21,6 +22,7 @@ mod folder;
 mod layout;
 mod options;
 mod queue;
+mod reclaim;
 mod snapshot;
 
 use std::collections::HashMap;
@@ -44,6 +46,7 @@ use crate::{
 };
 use layout::Header;
 use queue::{Queue, Work};
+use reclaim::Reclaimer;
 use snapshot::RocksSnapshot;
 
 const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
@@ -55,6 +58,7 @@ const LOAD_BATCH_BYTES: usize = 1024 * 1024;
 pub struct RocksStore {
     core: Arc<Core>,
     committer: Option<JoinHandle<()>>,
+    reclaimer: Option<Reclaimer>,
     /// Held locked as long as the store is open.
     _lock: File,
 }
@@ -94,7 +98,10 @@ impl RocksStore {
             .name("committer".into())
             .spawn(move || committer::run(&shared))
             .map_err(|e| OpenError::Io(e.to_string().into()))?;
-        Ok(Self { core, committer: Some(committer), _lock: lock })
+        let mut store = Self { core, committer: Some(committer), reclaimer: None, _lock: lock };
+        let reclaimer = Reclaimer::start(&store.core);
+        store.reclaimer = Some(reclaimer.map_err(|e| OpenError::Io(e.to_string().into()))?);
+        Ok(store)
     }
 
     /// Why the store refuses writes, if it does.
@@ -117,6 +124,9 @@ impl Drop for RocksStore {
             tracing::warn!(%error, "the store was closed without writing out its memory");
         }
         self.core.db.cancel_all_background_work(true);
+        if let Some(reclaimer) = self.reclaimer.take() {
+            reclaimer.end();
+        }
     }
 }
 
@@ -250,7 +260,11 @@ impl Store for RocksStore {
     }
 
     fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError> {
-        self.core.submit(Work::Drop(shard), 0).map(drop)
+        self.core.submit(Work::Drop(shard), 0)?;
+        if let Some(reclaimer) = &self.reclaimer {
+            reclaimer.reclaim(shard);
+        }
+        Ok(())
     }
 
     fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError> {

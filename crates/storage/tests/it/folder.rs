@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use orrery_storage::{OpenError, ReadAt, RocksOptions, RocksStore, Space, StorageError, Store};
+use orrery_storage::{
+    OpenError, Put, ReadAt, RocksOptions, RocksStore, Space, StorageError, Store,
+};
 use orrery_types::{Lsn, ShardId};
 
 use crate::random::Random;
@@ -111,6 +114,35 @@ fn a_checkpoint_opens_as_a_store_of_its_moment() {
         assert_eq!(keys(&*latest(&copied, SHARD), Space::Items), ["a", "c"]);
         assert_eq!(keys(&*latest(store, SHARD), Space::Items), ["a", "b"]);
     });
+}
+
+#[test]
+fn the_space_of_a_dropped_shard_is_given_back() {
+    const SIZE: u64 = 4_000_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path());
+    store.create_shard(SHARD, EPOCH).expect("a shard");
+    let mut random = Random::from_environment("reclaim");
+    let mut value = || (0..125).flat_map(|_| random.next().to_be_bytes()).collect();
+    let mut entries = (0..SIZE / 1000).map(|n| {
+        let key = n.to_be_bytes().to_vec();
+        Put { space: Space::Items, key, value: value() }
+    });
+    store.bulk_load(SHARD, &mut entries).expect("a load");
+    assert!(store.stats(SHARD).expect("stats").items_bytes > SIZE / 2);
+    assert!(size_of(folder.path()) > SIZE);
+    store.drop_shard(SHARD).expect("a drop");
+    let small = (0..3000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        size_of(folder.path()) < SIZE / 4
+    });
+    assert!(small, "{} bytes are left", size_of(folder.path()));
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder.join("lsm")).expect("a folder");
+    // A file may vanish between the listing and the look at it.
+    files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum()
 }
 
 /// A loss of power may leave any part of what was not yet synced. Whatever the log ends in, what
