@@ -1,1 +1,37 @@
-//! placeholder
+//! The query language: text in, rows out. No I/O, no clock, no HTTP: items come from an
+//! [`ItemSource`], the time and user-defined functions from an [`EvalContext`].
+//!
+//! The life of a query:
+//!
+//! 1. [`Query::parse`] turns text into the syntax tree of `ast` (`lexer`, `parser`).
+//! 2. [`Query::bind`] resolves aliases, parameters and functions against [`ContainerFacts`] and
+//!    checks every static rule; constants are folded on the way (`bind`, `rewrite`).
+//! 3. [`execute`] pulls items through FROM, WHERE and a collector and returns one [`Page`] with a
+//!    continuation (`exec`, `eval`, `functions`).
+//!
+//! Everything fails with [`QueryError`], which renders itself as the service does.
+
+pub mod ast;
+mod bind;
+mod bound;
+mod computed;
+mod display;
+mod error;
+mod eval;
+mod exec;
+mod facts;
+pub mod functions;
+mod indexed_order;
+mod lexer;
+mod parser;
+mod query;
+mod rewrite;
+
+pub use computed::ComputedProperty;
+pub use error::{Diagnostic, QueryError};
+pub use eval::{EvalContext, UdfHost};
+pub use exec::{ItemSource, Page, PageLimits, SourceItem, execute};
+pub use facts::{ContainerFacts, OrderKey, OrderStep, OrderSupport, VectorPath};
+pub use functions::vector::Metric;
+pub use indexed_order::IndexedOrder;
+pub use query::{BoundQuery, Query};

@@ -1,8 +1,11 @@
 //! An ordered map of bytes to bytes, in shards, behind one trait with several engines.
 //!
-//! `store` is the contract; `key`, `encode` and `record` say what the bytes mean; the other modules
+//! `store` is the contract; `key`, `encode` and `record` say what the bytes mean; `memory` is the
+//! reference engine, `rocks` the one on disk, and `fault` goes around either in tests.
 
+mod chunks;
 pub mod encode;
+pub mod fault;
 pub mod key;
 pub mod memory;
 mod progress;
@@ -10,6 +13,7 @@ pub mod record;
 pub mod rocks;
 pub mod store;
 
+pub use fault::FaultStore;
 pub use memory::MemoryStore;
 pub use rocks::{OpenError, RocksOptions, RocksStore};
 pub use store::{

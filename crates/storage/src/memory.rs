@@ -1,23 +1,23 @@
 //! The reference engine: ordered maps in memory. Tests run on it, and so does a server that keeps
-//! nothing. A snapshot shares the maps; a commit copies a map only while a snapshot holds it.
+//! nothing. A snapshot shares the maps; a commit copies the parts it touches of those that a
+//! snapshot holds.
 
 use std::array;
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use orrery_types::{Epoch, Lsn, ShardId};
 
+use crate::chunks::Chunks;
 use crate::progress::Progress;
 use crate::store::SHARD_RESERVED;
 use crate::{
     Check, Commit, Committed, Entry, Expect, Part, Put, ReadAt, Scan, ShardStats, Snapshot, Space,
-    StorageError, Store, Value, key,
+    StorageError, Store, Value, key, rocks,
 };
 
-/// Keys and values are shared, so that copying a map copies no bytes.
-type Map = BTreeMap<Arc<[u8]>, Stored>;
+type Map = Chunks<Stored>;
 type Shards = BTreeMap<ShardId, Shard>;
 
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ struct Stored {
 
 #[derive(Clone, Debug)]
 struct Shard {
-    maps: [Arc<Map>; Space::ALL.len()],
+    maps: [Map; Space::ALL.len()],
     /// Bytes of keys and values in each map.
     sizes: [usize; Space::ALL.len()],
     progress: Arc<Progress>,
@@ -84,7 +84,7 @@ const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
 impl Shard {
     fn new(epoch: Epoch) -> Self {
         let progress = Arc::new(Progress::new(epoch, Lsn(0)));
-        Self { maps: array::from_fn(|_| Arc::default()), sizes: [0; Space::ALL.len()], progress }
+        Self { maps: array::from_fn(|_| Map::default()), sizes: [0; Space::ALL.len()], progress }
     }
 
     /// The same content with a progress of its own.
@@ -98,7 +98,7 @@ impl Shard {
     }
 
     fn map_mut(&mut self, space: Space) -> &mut Map {
-        Arc::make_mut(&mut self.maps[space as usize])
+        &mut self.maps[space as usize]
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Option<Value> {
@@ -110,7 +110,7 @@ impl Shard {
         let version = if space.is_versioned() { lsn } else { Lsn(0) };
         let stored = Stored { version, bytes: value.into() };
         self.sizes[space as usize] += key.len() + value.len();
-        if let Some(old) = self.map_mut(space).insert(key.into(), stored) {
+        if let Some(old) = self.map_mut(space).insert(key, stored) {
             self.sizes[space as usize] -= key.len() + old.bytes.len();
         }
     }
@@ -125,7 +125,7 @@ impl Shard {
         match check {
             Check::Unchanged(lsn) => self.progress.lsn() <= *lsn,
             Check::Key { space, key, expect } => {
-                let version = self.map(*space).get(&key[..]).map(|stored| stored.version);
+                let version = self.map(*space).get(key).map(|stored| stored.version);
                 match expect {
                     Expect::Absent => version.is_none(),
                     Expect::Version(lsn) => version == Some(*lsn),
@@ -142,7 +142,7 @@ impl Shard {
         for put in &part.puts {
             self.put(put.space, &put.key, &put.value, lsn);
         }
-        for (seq, entry) in (0..).zip(&part.feed) {
+        for (seq, entry) in part.numbered_feed() {
             self.put(Space::Feed, &key::feed(lsn, seq), entry, lsn);
         }
         self.progress.advance(lsn);
@@ -150,19 +150,12 @@ impl Shard {
     }
 
     fn scan(&self, scan: &Scan<'_>) -> Vec<Entry> {
-        if scan.from >= scan.to {
-            return Vec::new();
-        }
-        let bounds = (Bound::Included(scan.from), Bound::Excluded(scan.to));
-        let range = self.map(scan.space).range::<[u8], _>(bounds);
+        let range = self.map(scan.space).range(scan.from, scan.to);
         if scan.reverse { collect(range.rev(), scan) } else { collect(range, scan) }
     }
 }
 
-fn collect<'m>(
-    range: impl Iterator<Item = (&'m Arc<[u8]>, &'m Stored)>,
-    scan: &Scan<'_>,
-) -> Vec<Entry> {
+fn collect<'m>(range: impl Iterator<Item = (&'m [u8], &'m Stored)>, scan: &Scan<'_>) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut size_bytes = 0;
     for (key, stored) in range {
@@ -315,8 +308,19 @@ impl Store for MemoryStore {
         })
     }
 
-    /// Refused: a store in memory has no files to copy.
-    fn checkpoint(&self, _into: &Path) -> Result<(), StorageError> {
-        Err(StorageError::Io("a store in memory writes no files".into()))
+    /// The copy is a folder of the embedded store.
+    fn checkpoint(&self, into: &Path) -> Result<(), StorageError> {
+        let image = self.image();
+        rocks::export(into, |export| {
+            for (id, shard) in &image.0 {
+                export.shard(*id, shard.progress.epoch(), shard.progress.lsn());
+                for space in Space::ALL {
+                    for (key, stored) in shard.map(space).iter() {
+                        export.entry((*id, space), key, stored.version, &stored.bytes)?;
+                    }
+                }
+            }
+            Ok(())
+        })
     }
 }

@@ -143,6 +143,12 @@ pub struct Part {
 }
 
 impl Part {
+    /// Feed entries with their places.
+    pub(crate) fn numbered_feed(&self) -> impl Iterator<Item = (u16, &[u8])> {
+        let place = |seq| u16::try_from(seq).expect("a commit is validated before it is applied");
+        self.feed.iter().enumerate().map(move |(seq, entry)| (place(seq), &entry[..]))
+    }
+
     /// A part that does nothing yet.
     pub fn new(shard: ShardId, epoch: Epoch) -> Self {
         Self { shard, epoch, checks: vec![], deletes: vec![], puts: vec![], feed: vec![] }
@@ -159,6 +165,9 @@ pub struct Commit {
 /// Keys and values of one commit. Far above what one request may write; it bounds the memory and
 /// the log record that a single commit takes.
 pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Feed entries of one part: their places are numbered in 16 bits.
+pub const FEED_ENTRIES_MAX: usize = 1 << 16;
 
 /// No shard has this number: engines keep their own records under it.
 pub const SHARD_RESERVED: ShardId = ShardId(u32::MAX);
@@ -179,7 +188,7 @@ impl Commit {
                     assert!(versioned, "values in {space:?} have no version");
                 }
             }
-            if part.feed.len() > usize::from(u16::MAX) {
+            if part.feed.len() > FEED_ENTRIES_MAX {
                 return Err(StorageError::TooLarge);
             }
             let sizes = part.deletes.iter().map(|(_, key)| key.len());

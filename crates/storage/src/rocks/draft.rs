@@ -146,7 +146,7 @@ impl<'g> Draft<'g> {
             self.put(part.shard, put.space, &put.key, &put.value, lsn);
             self.touch(part.shard, put.space, &put.key, Fate::Written(lsn));
         }
-        for (seq, entry) in (0..).zip(&part.feed) {
+        for (seq, entry) in part.numbered_feed() {
             self.put(part.shard, Space::Feed, &key::feed(lsn, seq), entry, lsn);
         }
         lsn

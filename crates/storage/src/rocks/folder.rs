@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use orrery_types::ShardId;
-use rocksdb::{DB, ReadOptions};
+use rocksdb::{ColumnFamily, DB, ReadOptions};
 
 use super::layout::{self, Header};
 use super::options::RocksOptions;
@@ -125,14 +125,18 @@ fn write_format(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The column family of a space.
+pub(super) fn family(db: &DB, space: Space) -> &ColumnFamily {
+    db.cf_handle(layout::name(space)).expect("a database is opened with every space")
+}
+
 fn read_headers(db: &DB) -> Result<Vec<(ShardId, Header)>, StorageError> {
-    let meta = db.cf_handle(layout::name(Space::Meta)).expect("every space was just opened");
     let mut options = ReadOptions::default();
     let (from, to) = layout::header_bounds();
     options.set_iterate_lower_bound(from);
     options.set_iterate_upper_bound(to);
     let mut headers = Vec::new();
-    let mut iterator = db.raw_iterator_cf_opt(meta, options);
+    let mut iterator = db.raw_iterator_cf_opt(family(db, Space::Meta), options);
     iterator.seek_to_first();
     while let Some((key, value)) = iterator.item() {
         headers.push((layout::header_shard(key)?, Header::decode(value)?));

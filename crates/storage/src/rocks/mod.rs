@@ -12,13 +12,17 @@
 //! - `committer`  the thread that empties the queue
 //! - `draft`      checks and writes of one group of commits
 //! - `snapshot`   reads
+//! - `reclaim`    the space of dropped shards
+//! - `export`     a folder written from another engine
 
 mod committer;
 mod draft;
+mod export;
 mod folder;
 mod layout;
 mod options;
 mod queue;
+mod reclaim;
 mod snapshot;
 
 use std::collections::HashMap;
@@ -31,6 +35,7 @@ use orrery_types::{Epoch, Lsn, ShardId};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{ColumnFamily, DB, FlushOptions, Range, WriteBatch, WriteOptions};
 
+pub(crate) use export::export;
 pub use folder::OpenError;
 pub use options::RocksOptions;
 
@@ -41,6 +46,7 @@ use crate::{
 };
 use layout::Header;
 use queue::{Queue, Work};
+use reclaim::Reclaimer;
 use snapshot::RocksSnapshot;
 
 const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
@@ -52,6 +58,7 @@ const LOAD_BATCH_BYTES: usize = 1024 * 1024;
 pub struct RocksStore {
     core: Arc<Core>,
     committer: Option<JoinHandle<()>>,
+    reclaimer: Option<Reclaimer>,
     /// Held locked as long as the store is open.
     _lock: File,
 }
@@ -91,7 +98,10 @@ impl RocksStore {
             .name("committer".into())
             .spawn(move || committer::run(&shared))
             .map_err(|e| OpenError::Io(e.to_string().into()))?;
-        Ok(Self { core, committer: Some(committer), _lock: lock })
+        let mut store = Self { core, committer: Some(committer), reclaimer: None, _lock: lock };
+        let reclaimer = Reclaimer::start(&store.core);
+        store.reclaimer = Some(reclaimer.map_err(|e| OpenError::Io(e.to_string().into()))?);
+        Ok(store)
     }
 
     /// Why the store refuses writes, if it does.
@@ -114,12 +124,15 @@ impl Drop for RocksStore {
             tracing::warn!(%error, "the store was closed without writing out its memory");
         }
         self.core.db.cancel_all_background_work(true);
+        if let Some(reclaimer) = self.reclaimer.take() {
+            reclaimer.end();
+        }
     }
 }
 
 impl Core {
     fn cf(&self, space: Space) -> &ColumnFamily {
-        self.db.cf_handle(layout::name(space)).expect("every space was opened with the store")
+        folder::family(&self.db, space)
     }
 
     fn progress(&self, shard: ShardId) -> Result<Arc<Progress>, StorageError> {
@@ -247,7 +260,11 @@ impl Store for RocksStore {
     }
 
     fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError> {
-        self.core.submit(Work::Drop(shard), 0).map(drop)
+        self.core.submit(Work::Drop(shard), 0)?;
+        if let Some(reclaimer) = &self.reclaimer {
+            reclaimer.reclaim(shard);
+        }
+        Ok(())
     }
 
     fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError> {

@@ -28,7 +28,7 @@ impl Default for RocksOptions {
         Self {
             block_cache_bytes: 64 * 1024 * 1024,
             write_buffer_bytes: 32 * 1024 * 1024,
-            log_bytes_max: 32 * 1024 * 1024,
+            log_bytes_max: 16 * 1024 * 1024,
             background_jobs: 2,
             open_files_max: 512,
         }
@@ -73,7 +73,7 @@ impl RocksOptions {
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);
         table.set_format_version(5);
         table.set_block_size(match space {
-            Space::Items | Space::Meta => 8 * 1024,
+            Space::Items | Space::Meta => 4 * 1024,
             Space::Index | Space::Feed | Space::Ttl => 16 * 1024,
         });
         if matches!(space, Space::Items) {

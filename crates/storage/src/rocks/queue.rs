@@ -140,6 +140,11 @@ impl Queue {
         self.lock().waiting.len()
     }
 
+    /// Whether the store is closing.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
     /// Takes no more work; what waits is still done.
     pub(super) fn close(&self) {
         self.lock().closed = true;

@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use orrery_storage::store::COMMIT_BYTES_MAX;
+use orrery_storage::store::{COMMIT_BYTES_MAX, FEED_ENTRIES_MAX};
 use orrery_storage::{
     Check, Commit, Expect, Put, ReadAt, Scan, ShardStats, Space, StorageError, key,
 };
@@ -165,6 +165,49 @@ fn the_feed_is_keyed_by_the_lsn_of_its_commit() {
     });
 }
 
+/// LSNs are given in the order in which commits become visible, so nobody who follows the feed
+/// misses one.
+#[test]
+fn a_reader_that_follows_the_feed_misses_no_commit() {
+    const WRITERS: u64 = 8;
+    const TIMES: u64 = 50;
+    on_every_store(|store| {
+        let write = || {
+            for _ in 0..TIMES {
+                let mut part = part(SHARD);
+                part.feed = vec![b"f".to_vec()];
+                commit(store, part).expect("a commit");
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..WRITERS {
+                scope.spawn(write);
+            }
+            let mut seen = Lsn(0);
+            while seen < Lsn(WRITERS * TIMES) {
+                let heard = store.watch(SHARD, seen, 60_000).expect("a watch");
+                let snapshot = store.snapshot(SHARD, ReadAt::AtLeast(heard)).expect("a snapshot");
+                let bounds = key::feed_after(seen);
+                let scan = Scan {
+                    space: Space::Feed,
+                    from: &bounds.from,
+                    to: &bounds.to,
+                    reverse: false,
+                    max_rows: usize::MAX,
+                    max_bytes: usize::MAX,
+                    keys_only: true,
+                };
+                for entry in snapshot.scan(&scan).expect("a scan") {
+                    let (lsn, _) = key::parse_feed(&entry.key).expect("a feed key");
+                    assert_eq!(lsn, Lsn(seen.0 + 1), "no commit in between");
+                    seen = lsn;
+                }
+                assert_eq!(seen, snapshot.lsn());
+            }
+        });
+    });
+}
+
 #[test]
 fn a_snapshot_shows_one_moment() {
     on_every_store(|store| {
@@ -267,9 +310,12 @@ fn what_is_too_large_is_refused_whole() {
         large.puts = vec![Put { space: Space::Items, key: b"k".to_vec(), value }];
         assert_eq!(commit(store, large), Err(StorageError::TooLarge));
         let mut long = part(SHARD);
-        long.feed = vec![vec![]; usize::from(u16::MAX) + 1];
-        assert_eq!(commit(store, long), Err(StorageError::TooLarge));
+        long.feed = vec![vec![]; FEED_ENTRIES_MAX + 1];
+        assert_eq!(commit(store, long.clone()), Err(StorageError::TooLarge));
         assert_eq!(store.get(SHARD, Space::Items, b"k"), Ok((Lsn(0), None)));
+        long.feed.pop();
+        assert_eq!(commit(store, long), Ok(Lsn(1)), "at the limit it fits");
+        assert_eq!(all(&*latest(store, SHARD), Space::Feed).len(), FEED_ENTRIES_MAX);
     });
 }
 

@@ -1,13 +1,20 @@
 //! The data folder: reopened, in use, of another format, damaged, copied.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use orrery_storage::{OpenError, RocksOptions, RocksStore, Space, StorageError, Store};
+use orrery_storage::{
+    OpenError, Put, ReadAt, RocksOptions, RocksStore, Space, StorageError, Store,
+};
 use orrery_types::{Lsn, ShardId};
 
-use crate::stores::{EPOCH, SHARD, all, commit, keys, latest, open, part, put, value, write};
+use crate::random::Random;
+use crate::stores::{
+    EPOCH, SHARD, all, commit, keys, latest, on_every_store, open, part, put, value, write,
+};
 
-fn refusal(path: &std::path::Path) -> OpenError {
+fn refusal(path: &Path) -> OpenError {
     RocksStore::open(path, &RocksOptions::default()).expect_err("the folder must not open")
 }
 
@@ -92,20 +99,114 @@ fn damaged_files_are_an_error_and_no_wrong_answer() {
 
 #[test]
 fn a_checkpoint_opens_as_a_store_of_its_moment() {
+    on_every_store(|store| {
+        write(store, &[("a", "1")]);
+        let folder = tempfile::tempdir().expect("a folder");
+        let copy = folder.path().join("copy");
+        store.checkpoint(&copy).expect("a checkpoint");
+        write(store, &[("b", "2")]);
+        let again = store.checkpoint(&copy).expect_err("the folder exists");
+        assert!(matches!(again, StorageError::Io(_)), "{again}");
+        let copied = open(&copy);
+        assert_eq!(copied.shards(), Ok(vec![(SHARD, EPOCH)]));
+        assert_eq!(copied.get(SHARD, Space::Items, b"a"), Ok((Lsn(1), Some(value(1, "1")))));
+        assert_eq!(write(&copied, &[("c", "3")]), Lsn(2));
+        assert_eq!(keys(&*latest(&copied, SHARD), Space::Items), ["a", "c"]);
+        assert_eq!(keys(&*latest(store, SHARD), Space::Items), ["a", "b"]);
+    });
+}
+
+#[test]
+fn the_space_of_a_dropped_shard_is_given_back() {
+    const SIZE: u64 = 4_000_000;
     let folder = tempfile::tempdir().expect("a folder");
-    let store = open(&folder.path().join("data"));
+    let store = open(folder.path());
     store.create_shard(SHARD, EPOCH).expect("a shard");
-    write(&store, &[("a", "1")]);
-    let copy = folder.path().join("copy");
-    store.checkpoint(&copy).expect("a checkpoint");
-    write(&store, &[("b", "2")]);
-    let again = store.checkpoint(&copy).expect_err("the folder exists");
-    assert!(matches!(again, StorageError::Io(_)), "{again}");
-    let copied = open(&copy);
-    assert_eq!(keys(&*latest(&copied, SHARD), Space::Items), ["a"]);
-    assert_eq!(latest(&copied, SHARD).lsn(), Lsn(1));
-    assert_eq!(write(&copied, &[("c", "3")]), Lsn(2));
-    assert_eq!(keys(&*latest(&store, SHARD), Space::Items), ["a", "b"]);
+    let mut random = Random::from_environment("reclaim");
+    let mut value = || (0..125).flat_map(|_| random.next().to_be_bytes()).collect();
+    let mut entries = (0..SIZE / 1000).map(|n| {
+        let key = n.to_be_bytes().to_vec();
+        Put { space: Space::Items, key, value: value() }
+    });
+    store.bulk_load(SHARD, &mut entries).expect("a load");
+    assert!(store.stats(SHARD).expect("stats").items_bytes > SIZE / 2);
+    assert!(size_of(folder.path()) > SIZE);
+    store.drop_shard(SHARD).expect("a drop");
+    let small = (0..3000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        size_of(folder.path()) < SIZE / 4
+    });
+    assert!(small, "{} bytes are left", size_of(folder.path()));
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder.join("lsm")).expect("a folder");
+    // A file may vanish between the listing and the look at it.
+    files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum()
+}
+
+/// A loss of power may leave any part of what was not yet synced. Whatever the log ends in, what
+/// opens is a whole number of commits, and all of those before the damage.
+#[test]
+fn a_torn_log_ends_after_a_whole_commit() {
+    const COMMITS: u64 = 30;
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let store = open(&data);
+    store.create_shard(SHARD, EPOCH).expect("a shard");
+    for n in 0..COMMITS {
+        let mut part = part(SHARD);
+        let name = format!("{n:03}");
+        part.puts = vec![put(Space::Items, &name, &"v".repeat(300)), put(Space::Index, &name, "")];
+        part.feed = vec![name.into_bytes()];
+        commit(&store, part).expect("a commit");
+    }
+    let mut random = Random::from_environment("torn log");
+    for attempt in 0..25 {
+        let copy = folder.path().join(format!("copy{attempt}"));
+        copy_files(&data, &copy);
+        let log = log_of(&copy);
+        let mut bytes = fs::read(&log).expect("a log");
+        let cut = random.below(bytes.len());
+        match random.below(3) {
+            0 => bytes.truncate(cut),
+            1 => bytes[cut..].fill(0),
+            _ => bytes[cut..].iter_mut().for_each(|byte| *byte ^= 0x55),
+        }
+        fs::write(&log, &bytes).expect("a write");
+        let torn = open(&copy);
+        let Ok(snapshot) = torn.snapshot(SHARD, ReadAt::Latest) else {
+            assert!(cut < 200, "only a cut at the very start loses the shard");
+            continue;
+        };
+        let names: Vec<String> = (0..snapshot.lsn().0).map(|n| format!("{n:03}")).collect();
+        assert_eq!(keys(&*snapshot, Space::Items), names, "cut at {cut}");
+        assert_eq!(keys(&*snapshot, Space::Index), names, "cut at {cut}");
+        assert_eq!(all(&*snapshot, Space::Feed).len(), names.len(), "cut at {cut}");
+        // A commit takes at most 600 bytes of log, so those well before the cut are there.
+        assert!((names.len() as u64 + 2) * 600 >= cut as u64, "cut at {cut}: {}", names.len());
+    }
+}
+
+fn copy_files(from: &Path, into: &Path) {
+    fs::create_dir_all(into.join("lsm")).expect("a folder");
+    fs::copy(from.join("FORMAT"), into.join("FORMAT")).expect("a copy");
+    for file in fs::read_dir(from.join("lsm")).expect("a folder") {
+        let file = file.expect("a file");
+        fs::copy(file.path(), into.join("lsm").join(file.file_name())).expect("a copy");
+    }
+}
+
+/// The one log that has something in it.
+fn log_of(folder: &Path) -> PathBuf {
+    let files = fs::read_dir(folder.join("lsm")).expect("a folder");
+    let mut logs = files.map(|file| file.expect("a file").path()).filter(|path| {
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        is_log && fs::metadata(path).expect("a file").len() > 0
+    });
+    let log = logs.next().expect("a log");
+    assert_eq!(logs.next(), None, "one log");
+    log
 }
 
 /// Copies made while eight writers write are each a whole number of commits.

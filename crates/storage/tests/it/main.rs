@@ -3,7 +3,9 @@
 mod contract;
 mod crash;
 mod failure;
+mod fault;
 mod folder;
+mod format;
 mod model;
 mod prop;
 mod random;

@@ -1,0 +1,295 @@
+//! The clauses of a query.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Alias, Binder, GroupScope, ITEM_SLOT, Position, Root, Scope};
+use crate::ast::{Collection, Count, CountValue, Expr, ExprKind, Select, Selection, Source};
+use crate::bound::{BoundSelect, BoundSource, Grouping, Node, Origin, Projection, Slot, Step};
+use crate::error::QueryError;
+use crate::functions::aggregate::AggregateKind;
+
+impl<'a> Binder<'a> {
+    pub(super) fn select(
+        &mut self,
+        select: &'a Select,
+        position: Position,
+    ) -> Result<BoundSelect, QueryError> {
+        if position != Position::Main {
+            self.refuse_main_clauses(select)?;
+        }
+        self.scopes.push(Scope::default());
+        let mut sources = Vec::with_capacity(select.from.len());
+        let mut reads_items = false;
+        for (i, source) in select.from.iter().enumerate() {
+            let first = i == 0 && position != Position::Nested;
+            let (bound, reads) = self.source(source, i, first)?;
+            sources.push(bound);
+            reads_items |= reads;
+        }
+        let filter = select.filter.as_ref().map(|e| self.expr(e)).transpose()?;
+        let order = self.order(select)?;
+        let (projection, grouping) = self.projection(select)?;
+        let top = self.count(select.top.as_ref(), "SC2060")?;
+        let (offset, limit) = match &select.offset_limit {
+            None => (None, None),
+            Some((offset, limit)) => {
+                (self.count(Some(offset), "SC2062")?, self.count(Some(limit), "SC2061")?)
+            }
+        };
+        self.scopes.pop();
+        Ok(BoundSelect {
+            sources,
+            filter,
+            grouping,
+            order,
+            projection,
+            distinct: select.distinct,
+            top,
+            offset: offset.unwrap_or(0),
+            limit,
+            reads_items,
+        })
+    }
+
+    fn refuse_main_clauses(&self, select: &Select) -> Result<(), QueryError> {
+        let (code, what) = match select {
+            Select { order_by: Some(crate::ast::OrderBy::Rank(_)), .. } => {
+                ("SC2228", "The ORDER BY RANK clause is not supported in subqueries.")
+            }
+            Select { order_by: Some(_), .. } => {
+                ("SC2202", "'ORDER BY' is not supported in subqueries.")
+            }
+            Select { top: Some(_), .. } => ("SC2203", "'TOP' is not supported in subqueries."),
+            Select { offset_limit: Some(_), .. } => {
+                ("SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
+            }
+            _ => return Ok(()),
+        };
+        Err(self.error(select.span, code, what))
+    }
+
+    /// Binds one source and brings its alias into scope for the next ones. Answers also whether
+    /// it draws on the items.
+    fn source(
+        &mut self,
+        source: &'a Source,
+        number: usize,
+        first: bool,
+    ) -> Result<(BoundSource, bool), QueryError> {
+        if number > 0 {
+            self.count_join()?;
+        }
+        let outer_root = std::mem::replace(&mut self.root, Root::None);
+        let (origin, path, reads_items) = match &source.collection {
+            Collection::Subquery(select) => {
+                let position = if first { Position::First } else { Position::Nested };
+                let rows = self.select(select, position)?;
+                let reads_items = rows.reads_items;
+                (Origin::Rows(Box::new(rows)), None, reads_items)
+            }
+            Collection::Expr(expr) => {
+                self.root = if first { Root::Any } else { Root::None };
+                let node = self.expr(expr)?;
+                let path = self.item_path(&node);
+                let reads_items = matches!(self.root, Root::Named(_));
+                (Origin::Value(node), path, reads_items)
+            }
+        };
+        self.root = outer_root;
+        let name = source.alias.clone().or_else(|| match &source.collection {
+            Collection::Expr(expr) => expr.own_name().cloned(),
+            Collection::Subquery(_) => None,
+        });
+        // The whole item keeps its own slot, so that paths from it are recognised as such.
+        let whole = !source.iterates && path.as_ref().is_some_and(Vec::is_empty);
+        let slot = if whole { ITEM_SLOT } else { self.new_slot() };
+        let path = if source.iterates { None } else { path };
+        if let Some(name) = name {
+            self.declare(name, source, slot, path, number)?;
+        }
+        Ok((BoundSource { slot, origin, iterates: source.iterates }, reads_items))
+    }
+
+    fn declare(
+        &mut self,
+        name: Arc<str>,
+        source: &Source,
+        slot: Slot,
+        path: Option<Vec<Step>>,
+        number: usize,
+    ) -> Result<(), QueryError> {
+        let scope = self.scopes.last().expect("a query is being bound");
+        if scope.aliases.iter().any(|(n, _)| *n == name) {
+            let message =
+                format!("The input alias '{name}' is specified more than once in the FROM clause.");
+            return Err(self.error(source.span, "SC2002", message));
+        }
+        let correlated = source.iterates || number > 0;
+        let alias = Alias { slot, path, correlated };
+        let scope = self.scopes.last_mut().expect("a query is being bound");
+        scope.aliases.push((name, alias));
+        Ok(())
+    }
+
+    /// The path from the item that an expression is, if it is one.
+    fn item_path(&self, node: &Node) -> Option<Vec<Step>> {
+        let Node::Path(slot, steps) = node else { return None };
+        if *slot == ITEM_SLOT {
+            return Some(steps.clone());
+        }
+        let aliases = self.scopes.iter().flat_map(|scope| &scope.aliases);
+        let mut of_slot = aliases.filter(|(_, alias)| alias.slot == *slot);
+        let mut path = of_slot.next()?.1.path.clone()?;
+        path.extend_from_slice(steps);
+        Some(path)
+    }
+
+    /// A number of rows; `code` names the clause in errors.
+    fn count(&self, count: Option<&Count>, code: &'static str) -> Result<Option<u64>, QueryError> {
+        let Some(count) = count else { return Ok(None) };
+        let number = match &count.value {
+            CountValue::Number(n) => Some(*n),
+            CountValue::Parameter(name) => {
+                let value = self.parameter(name, count.span)?;
+                value.as_i64().and_then(|n| u64::try_from(n).ok())
+            }
+        };
+        match number.filter(|n| *n < 1 << 32) {
+            Some(n) => Ok(Some(n)),
+            None => Err(self.error(
+                count.span,
+                code,
+                match code {
+                    "SC2060" => "The count value provided for a TOP clause must be an integer.",
+                    "SC2061" => "The LIMIT count value exceeds the maximum allowed value.",
+                    _ => "The OFFSET count value exceeds the maximum allowed value.",
+                },
+            )),
+        }
+    }
+
+    fn projection(
+        &mut self,
+        select: &'a Select,
+    ) -> Result<(Projection, Option<Grouping>), QueryError> {
+        if matches!(select.selection, Selection::Star) {
+            return Ok((self.star(select)?, None));
+        }
+        if select.group_by.is_empty() && !selects_aggregate(&select.selection) {
+            return Ok((self.selection(&select.selection)?, None));
+        }
+        let mut keys = Vec::with_capacity(select.group_by.len());
+        for key in &select.group_by {
+            keys.push((self.new_slot(), self.group_key(key)?));
+        }
+        let grouping =
+            Grouping { keys, aggregates: Vec::new(), always_one: select.group_by.is_empty() };
+        let scope = self.scopes.last_mut().expect("a query is being bound");
+        scope.group = Some(GroupScope { keys: &select.group_by, grouping });
+        let projection = self.selection(&select.selection)?;
+        let scope = self.scopes.last_mut().expect("a query is being bound");
+        let group = scope.group.take().expect("set above");
+        Ok((projection, Some(group.grouping)))
+    }
+
+    fn star(&self, select: &Select) -> Result<Projection, QueryError> {
+        if !select.group_by.is_empty() {
+            return Err(self.error(
+                select.span,
+                "SC2041",
+                "'SELECT *' is not allowed with GROUP BY.",
+            ));
+        }
+        let scope = self.scopes.last().expect("a query is being bound");
+        match (select.from.as_slice(), scope.aliases.as_slice()) {
+            ([_], [(_, alias)]) => Ok(Projection::Value(Node::Path(alias.slot, Vec::new()))),
+            _ => Err(self.error(
+                select.span,
+                "SC2040",
+                "'SELECT *' is only valid with a single input set.",
+            )),
+        }
+    }
+
+    fn selection(&mut self, selection: &'a Selection) -> Result<Projection, QueryError> {
+        let items = match selection {
+            Selection::Star => unreachable!("bound by `star`"),
+            Selection::Value(expr) => return Ok(Projection::Value(self.expr(expr)?)),
+            Selection::List(items) => items,
+        };
+        let mut properties: Vec<(Arc<str>, Node)> = Vec::with_capacity(items.len());
+        let mut unnamed = 0;
+        for item in items {
+            let name = item.alias.clone().or_else(|| item.expr.own_name().cloned());
+            let name = name.unwrap_or_else(|| {
+                unnamed += 1;
+                format!("${unnamed}").into()
+            });
+            properties.push((name, self.expr(&item.expr)?));
+        }
+        Ok(Projection::Properties(distinct(properties)))
+    }
+
+    fn group_key(&mut self, key: &'a Expr) -> Result<Node, QueryError> {
+        let mut refused = None;
+        let mut referenced = false;
+        visit(key, &mut |e| match &*e.kind {
+            ExprKind::Subquery(..) => refused = Some("a subquery"),
+            ExprKind::Call(name, _) if AggregateKind::find(name).is_some() => {
+                refused = Some("an aggregate");
+            }
+            ExprKind::Identifier(_) => referenced = true,
+            _ => {}
+        });
+        if let Some(what) = refused {
+            let message = format!("A GROUP BY expression must not contain {what}.");
+            return Err(self.error(key.span, "SC2103", message));
+        }
+        if !referenced {
+            let message = "Each GROUP BY expression must contain at least one property reference.";
+            return Err(self.error(key.span, "SC2104", message));
+        }
+        self.expr(key)
+    }
+}
+
+/// Properties as an object literal has them: a repeated name takes the later value.
+pub(super) fn distinct(properties: Vec<(Arc<str>, Node)>) -> Vec<(Arc<str>, Node)> {
+    let mut places: HashMap<Arc<str>, usize> = HashMap::with_capacity(properties.len());
+    let mut kept: Vec<(Arc<str>, Node)> = Vec::with_capacity(properties.len());
+    for (name, node) in properties {
+        match places.get(&name) {
+            Some(place) => kept[*place].1 = node,
+            None => {
+                places.insert(name.clone(), kept.len());
+                kept.push((name, node));
+            }
+        }
+    }
+    kept
+}
+
+/// Whether a select list has an aggregate of its own, not one of a subquery.
+pub(crate) fn selects_aggregate(selection: &Selection) -> bool {
+    let mut found = false;
+    let mut look = |e: &Expr| {
+        visit(e, &mut |e| {
+            if let ExprKind::Call(name, _) = &*e.kind {
+                found |= AggregateKind::find(name).is_some();
+            }
+        });
+    };
+    match selection {
+        Selection::Star => {}
+        Selection::Value(e) => look(e),
+        Selection::List(items) => items.iter().for_each(|item| look(&item.expr)),
+    }
+    found
+}
+
+/// Calls back for an expression and everything in it outside subqueries.
+pub(crate) fn visit<'e>(expr: &'e Expr, f: &mut dyn FnMut(&'e Expr)) {
+    f(expr);
+    expr.kind.for_each_child(&mut |child| visit(child, f));
+}

@@ -1,0 +1,464 @@
+//! The value of an expression for one row, with undefined kept apart from null throughout. The
+//! evaluator also counts the work and memory of an execution, so that nothing a query says can
+//! run or grow without bound.
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+
+use orrery_types::{Number, Object, Value};
+
+use crate::ast::{BinaryOp, SubqueryKind, UnaryOp};
+use crate::bound::{BoundSelect, List, Node, Step};
+use crate::error::QueryError;
+use crate::exec;
+use crate::functions::{Function, Host, UndefinedRule};
+
+/// User-defined functions, as the engine runs them.
+pub trait UdfHost {
+    /// Calls a function; `Value::Undefined` may come and go. The error text is for the sender of
+    /// the query.
+    fn call(&self, name: &str, arguments: &[Value]) -> Result<Value, String>;
+}
+
+/// What an execution may use and how much.
+#[derive(Clone, Copy)]
+pub struct EvalContext<'a> {
+    /// The current time, microseconds since 1970. It stands still during one execution.
+    pub now_us: i64,
+    /// Where RAND starts.
+    pub seed: u64,
+    /// User-defined functions, if there are any.
+    pub udfs: Option<&'a dyn UdfHost>,
+    /// Steps of evaluation, about one per expression and row, before the execution fails.
+    pub steps_max: u64,
+    /// Memory for rows that must be kept (sorting, grouping, DISTINCT) before it fails.
+    pub memory_bytes_max: usize,
+    /// Asked now and then whether to stop.
+    pub cancelled: Option<&'a dyn Fn() -> bool>,
+}
+
+impl Default for EvalContext<'_> {
+    fn default() -> Self {
+        Self {
+            now_us: 0,
+            seed: 0x9e37_79b9_7f4a_7c15,
+            udfs: None,
+            steps_max: 200_000_000,
+            memory_bytes_max: 256 << 20,
+            cancelled: None,
+        }
+    }
+}
+
+/// The values of all slots.
+pub(crate) type Env = Vec<Value>;
+
+/// One execution.
+pub(crate) struct Evaluator<'a> {
+    context: &'a EvalContext<'a>,
+    host: Host,
+    steps: Cell<u64>,
+    memory_bytes: Cell<usize>,
+}
+
+/// How often the caller's hook is asked.
+const STEPS_PER_QUESTION: u64 = 1 << 14;
+
+impl<'a> Evaluator<'a> {
+    pub(crate) fn new(context: &'a EvalContext<'a>) -> Self {
+        Self {
+            context,
+            host: Host::new(context.now_us, context.seed),
+            steps: Cell::new(0),
+            memory_bytes: Cell::new(0),
+        }
+    }
+
+    /// Steps taken so far.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
+    /// Whether so much work is done that a page had better end.
+    pub(crate) fn is_tired(&self) -> bool {
+        self.steps.get() > self.context.steps_max / 2
+    }
+
+    /// Counts work.
+    pub(crate) fn work(&self, steps: u64) -> Result<(), QueryError> {
+        let before = self.steps.get();
+        let after = before + steps;
+        self.steps.set(after);
+        if after > self.context.steps_max {
+            return Err(QueryError::runtime(
+                "The query exceeded the maximum amount of work that one execution may take. \
+                 Narrow its filter or its joins.",
+            ));
+        }
+        if before / STEPS_PER_QUESTION != after / STEPS_PER_QUESTION
+            && self.context.cancelled.is_some_and(|cancelled| cancelled())
+        {
+            return Err(QueryError::Cancelled);
+        }
+        Ok(())
+    }
+
+    /// Counts memory that is kept until the end.
+    pub(crate) fn keep(&self, value: &Value) -> Result<(), QueryError> {
+        let before = self.memory_bytes.get();
+        let max = self.context.memory_bytes_max;
+        let after = before + size_bytes(value, max.saturating_sub(before));
+        self.memory_bytes.set(after);
+        if after >= max { Err(too_large()) } else { Ok(()) }
+    }
+
+    /// Memory counted so far, to be given to [`Self::release_to`] when what follows is dropped.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.memory_bytes.get()
+    }
+
+    /// Forgets what was kept since.
+    pub(crate) fn release_to(&self, kept_bytes: usize) {
+        self.memory_bytes.set(kept_bytes);
+    }
+
+    /// Refuses a value that holds the same large part so many times that it is small in memory
+    /// and without end when it is compared or written.
+    fn check_breadth(&self, value: Value, parts: usize) -> Result<Value, QueryError> {
+        let max = self.context.memory_bytes_max;
+        if parts > 1 && size_bytes(&value, max) >= max { Err(too_large()) } else { Ok(value) }
+    }
+
+    /// The value of a node.
+    pub(crate) fn eval(&self, node: &Node, env: &mut Env) -> Result<Value, QueryError> {
+        self.work(1)?;
+        Ok(match node {
+            Node::Constant(value) => value.clone(),
+            Node::Path(slot, steps) => follow(&env[*slot], steps).clone(),
+            Node::Step(of, step) => {
+                follow(&self.eval(of, env)?, std::slice::from_ref(step)).clone()
+            }
+            Node::Unary(op, operand) => unary(*op, &self.eval(operand, env)?),
+            Node::Binary(op, parts) => self.binary(*op, parts, env)?,
+            Node::And(operands) => self.logic(operands, false, env)?,
+            Node::Or(operands) => self.logic(operands, true, env)?,
+            Node::In { needle, list, negated } => self.membership(needle, list, *negated, env)?,
+            Node::Between { parts, negated } => self.between(parts, *negated, env)?,
+            Node::Like { parts, escape, negated } => {
+                let (of, pattern) = (self.eval(&parts[0], env)?, self.eval(&parts[1], env)?);
+                match (of.as_str(), pattern.as_str()) {
+                    (Some(of), Some(pattern)) => {
+                        let found = self.host.patterns.like(of, pattern, *escape);
+                        found.map_or(Value::Undefined, |found| (found != *negated).into())
+                    }
+                    _ => Value::Undefined,
+                }
+            }
+            Node::Conditional(parts) => {
+                let chosen = if self.eval(&parts[0], env)?.is_true() { 1 } else { 2 };
+                self.eval(&parts[chosen], env)?
+            }
+            Node::Call(function, arguments) => self.call(function, arguments, env)?,
+            Node::Udf(name, arguments) => self.udf(name, arguments, env)?,
+            Node::Vector(metric, parts) => {
+                let (a, b) = (self.eval(&parts[0], env)?, self.eval(&parts[1], env)?);
+                self.work(weight(&a) + weight(&b))?;
+                metric.score(&a, &b).unwrap_or_default()
+            }
+            Node::Array(elements) => {
+                let values = self.list(elements, env)?;
+                let parts = values.iter().filter(|v| v.type_rank() > 4).count();
+                self.check_breadth(Value::array(values), parts)?
+            }
+            Node::Object(properties) => self.object(properties, env)?,
+            Node::Subquery(kind, select) => self.subquery(*kind, select, env)?,
+        })
+    }
+
+    fn list(&self, nodes: &[Node], env: &mut Env) -> Result<Vec<Value>, QueryError> {
+        nodes.iter().map(|node| self.eval(node, env)).collect()
+    }
+
+    /// An object of the defined properties; names are distinct.
+    pub(crate) fn object(
+        &self,
+        properties: &[(std::sync::Arc<str>, Node)],
+        env: &mut Env,
+    ) -> Result<Value, QueryError> {
+        let mut entries = Vec::with_capacity(properties.len());
+        let mut parts = 0;
+        for (name, node) in properties {
+            let value = self.eval(node, env)?;
+            parts += usize::from(value.type_rank() > 4);
+            if !value.is_undefined() {
+                entries.push((name.clone(), value));
+            }
+        }
+        self.check_breadth(Value::object(Object::from_distinct(entries)), parts)
+    }
+
+    /// AND and OR over three values: one `decisive` operand decides whatever the others are.
+    fn logic(&self, operands: &[Node], decisive: bool, env: &mut Env) -> Result<Value, QueryError> {
+        let mut unknown = false;
+        for operand in operands {
+            match self.eval(operand, env)? {
+                Value::Bool(b) if b == decisive => return Ok(decisive.into()),
+                Value::Bool(_) => {}
+                _ => unknown = true,
+            }
+        }
+        Ok(if unknown { Value::Undefined } else { (!decisive).into() })
+    }
+
+    fn membership(
+        &self,
+        needle: &Node,
+        list: &List,
+        negated: bool,
+        env: &mut Env,
+    ) -> Result<Value, QueryError> {
+        let needle = self.eval(needle, env)?;
+        if needle.is_undefined() {
+            return Ok(Value::Undefined);
+        }
+        let found = match list {
+            List::Set(set) => set.contains(&needle),
+            List::Nodes(nodes) => {
+                let mut found = false;
+                for node in nodes {
+                    if self.eval(node, env)? == needle {
+                        found = true;
+                        break;
+                    }
+                }
+                found
+            }
+        };
+        Ok((found != negated).into())
+    }
+
+    fn between(
+        &self,
+        parts: &[Node; 3],
+        negated: bool,
+        env: &mut Env,
+    ) -> Result<Value, QueryError> {
+        let of = self.eval(&parts[0], env)?;
+        let low = order(&of, &self.eval(&parts[1], env)?).map(Ordering::is_ge);
+        let high = order(&of, &self.eval(&parts[2], env)?).map(Ordering::is_le);
+        Ok(match (low, high) {
+            (Some(false), _) | (_, Some(false)) => negated.into(),
+            (Some(true), Some(true)) => (!negated).into(),
+            _ => Value::Undefined,
+        })
+    }
+
+    fn binary(&self, op: BinaryOp, parts: &[Node; 2], env: &mut Env) -> Result<Value, QueryError> {
+        let a = self.eval(&parts[0], env)?;
+        if op == BinaryOp::Coalesce {
+            return if a.is_undefined() { self.eval(&parts[1], env) } else { Ok(a) };
+        }
+        let b = self.eval(&parts[1], env)?;
+        if op == BinaryOp::Concat {
+            self.work(weight(&a) + weight(&b))?;
+        }
+        Ok(binary(op, &a, &b).unwrap_or_default())
+    }
+
+    fn call(
+        &self,
+        function: &Function,
+        arguments: &[Node],
+        env: &mut Env,
+    ) -> Result<Value, QueryError> {
+        let values = self.list(arguments, env)?;
+        if function.undefined == UndefinedRule::Propagates && values.iter().any(Value::is_undefined)
+        {
+            return Ok(Value::Undefined);
+        }
+        self.work(values.iter().map(weight).sum())?;
+        if values.iter().map(shallow_bytes).sum::<usize>() > self.context.memory_bytes_max {
+            return Err(too_large());
+        }
+        Ok((function.call)(&values, &self.host).unwrap_or_default())
+    }
+
+    fn udf(&self, name: &str, arguments: &[Node], env: &mut Env) -> Result<Value, QueryError> {
+        let values = self.list(arguments, env)?;
+        let Some(host) = self.context.udfs else {
+            return Err(QueryError::runtime(format!("User-defined function '{name}' not found.")));
+        };
+        self.work(100)?;
+        host.call(name, &values).map_err(QueryError::runtime)
+    }
+
+    fn subquery(
+        &self,
+        kind: SubqueryKind,
+        select: &BoundSelect,
+        env: &mut Env,
+    ) -> Result<Value, QueryError> {
+        let rows = match kind {
+            SubqueryKind::Exists | SubqueryKind::All | SubqueryKind::First => 1,
+            SubqueryKind::Scalar => 2,
+            SubqueryKind::Array | SubqueryKind::Last => usize::MAX,
+        };
+        let mut rows = exec::subquery_rows(self, select, env, rows)?;
+        Ok(match kind {
+            SubqueryKind::Exists => (!rows.is_empty()).into(),
+            SubqueryKind::All => rows.is_empty().into(),
+            SubqueryKind::Array => Value::array(rows),
+            SubqueryKind::First | SubqueryKind::Last => rows.pop().unwrap_or_default(),
+            SubqueryKind::Scalar if rows.len() > 1 => {
+                return Err(QueryError::runtime(
+                    "The cardinality of a scalar subquery result set cannot be greater than one.",
+                ));
+            }
+            SubqueryKind::Scalar => rows.pop().unwrap_or_default(),
+        })
+    }
+}
+
+/// The value at the end of a path; undefined where a step misses.
+pub(crate) fn follow<'v>(value: &'v Value, steps: &[Step]) -> &'v Value {
+    steps.iter().fold(value, |value, step| match step {
+        Step::Name(name) => value.get(name),
+        Step::Index(at) => value.at(*at),
+    })
+}
+
+/// Work that grows with an argument: elements of arrays, stretches of strings.
+fn weight(value: &Value) -> u64 {
+    let units = match value {
+        Value::Array(elements) => elements.len(),
+        Value::Object(object) => object.len(),
+        Value::String(s) => s.len() / 64,
+        _ => 0,
+    };
+    units as u64
+}
+
+/// Memory of a value without what its parts hold.
+fn shallow_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(s) => s.len(),
+        Value::Array(elements) => elements.len() * 24,
+        Value::Object(object) => object.len() * 40,
+        Value::Undefined | Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+/// Memory of a value, roughly; shared parts count each time. Counting ends at `max`.
+pub(crate) fn size_bytes(value: &Value, max: usize) -> usize {
+    let mut size: usize = 32;
+    match value {
+        Value::String(s) => size += s.len(),
+        Value::Array(elements) => {
+            for element in elements.iter() {
+                if size >= max {
+                    break;
+                }
+                size += size_bytes(element, max - size);
+            }
+        }
+        Value::Object(object) => {
+            for (name, value) in object.iter() {
+                if size >= max {
+                    break;
+                }
+                size += 16 + name.len();
+                size += size_bytes(value, max.saturating_sub(size));
+            }
+        }
+        Value::Undefined | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    size
+}
+
+fn too_large() -> QueryError {
+    QueryError::runtime(
+        "The query exceeded the maximum memory for values that it builds and for rows that must be \
+         sorted, grouped or compared with each other. Narrow its filter or use TOP.",
+    )
+}
+
+/// The order of two values that have one: the same primitive type.
+fn order(a: &Value, b: &Value) -> Option<Ordering> {
+    let comparable = a.type_rank() == b.type_rank() && (1..=4).contains(&a.type_rank());
+    comparable.then(|| a.cmp(b))
+}
+
+fn unary(op: UnaryOp, operand: &Value) -> Value {
+    match (op, operand) {
+        (UnaryOp::Not, Value::Bool(b)) => (!b).into(),
+        (UnaryOp::Plus, Value::Number(_)) => operand.clone(),
+        (UnaryOp::Minus, Value::Number(n)) => (-n.as_f64()).into(),
+        (UnaryOp::BitNot, Value::Number(n)) => i64::from(!to_int32(*n)).into(),
+        _ => Value::Undefined,
+    }
+}
+
+fn binary(op: BinaryOp, a: &Value, b: &Value) -> Option<Value> {
+    match op {
+        BinaryOp::Equal | BinaryOp::NotEqual => {
+            if a.is_undefined() || b.is_undefined() {
+                return None;
+            }
+            Some(((a == b) == (op == BinaryOp::Equal)).into())
+        }
+        BinaryOp::Less => order(a, b).map(|o| o.is_lt().into()),
+        BinaryOp::LessOrEqual => order(a, b).map(|o| o.is_le().into()),
+        BinaryOp::Greater => order(a, b).map(|o| o.is_gt().into()),
+        BinaryOp::GreaterOrEqual => order(a, b).map(|o| o.is_ge().into()),
+        BinaryOp::Concat => Some([a.as_str()?, b.as_str()?].concat().into()),
+        BinaryOp::Coalesce => Some(if a.is_undefined() { b.clone() } else { a.clone() }),
+        _ => arithmetic(op, a.as_number()?, b.as_number()?),
+    }
+}
+
+fn arithmetic(op: BinaryOp, a: Number, b: Number) -> Option<Value> {
+    let (x, y) = (a.as_f64(), b.as_f64());
+    let (i, j) = (to_int32(a), to_int32(b));
+    #[expect(clippy::cast_sign_loss, reason = "the bits are meant")]
+    let (bits, shift) = (i as u32, j as u32 & 31);
+    Some(match op {
+        BinaryOp::Add => (x + y).into(),
+        BinaryOp::Subtract => (x - y).into(),
+        BinaryOp::Multiply => (x * y).into(),
+        BinaryOp::Divide => (x / y).into(),
+        BinaryOp::Modulo => (x % y).into(),
+        BinaryOp::BitAnd => i64::from(i & j).into(),
+        BinaryOp::BitOr => i64::from(i | j).into(),
+        BinaryOp::BitXor => i64::from(i ^ j).into(),
+        BinaryOp::ShiftLeft => i64::from(i << shift).into(),
+        BinaryOp::ShiftRight => i64::from(i >> shift).into(),
+        BinaryOp::ShiftRightUnsigned => i64::from(bits >> shift).into(),
+        _ => return None,
+    })
+}
+
+/// The low 32 bits of the whole part, signed, as JavaScript takes them.
+#[expect(clippy::cast_possible_truncation, reason = "truncation is the rule")]
+fn to_int32(number: Number) -> i32 {
+    match number {
+        Number::Int(i) => i as i32,
+        Number::Float(f) if f.is_finite() => f.trunc().rem_euclid(4_294_967_296.0) as i64 as i32,
+        Number::Float(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_wrap_as_in_javascript() {
+        let check = |f: f64, expected: i32| assert_eq!(to_int32(f.into()), expected, "{f}");
+        check(2_147_483_648.0, i32::MIN);
+        check(-1.9, -1);
+        check(4_294_967_297.0, 1);
+        check(-4_294_967_297.0, -1);
+        check(f64::NAN, 0);
+        check(f64::INFINITY, 0);
+    }
+}

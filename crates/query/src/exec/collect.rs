@@ -1,0 +1,154 @@
+//! The collector: takes rows as FROM and WHERE make them, gives back values as SELECT wants them.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use orrery_types::Value;
+
+use super::Flow;
+use super::group::Groups;
+use super::rank::Ranking;
+use super::sort::Sorter;
+use crate::bound::{BoundSelect, Order, Projection};
+use crate::error::QueryError;
+use crate::eval::{Env, Evaluator};
+
+/// Gathers the rows of one query.
+pub(super) struct Collector<'s> {
+    select: &'s BoundSelect,
+    way: Way<'s>,
+    rows_max: usize,
+}
+
+enum Way<'s> {
+    Plain(Vec<Value>),
+    Distinct(Unique),
+    Sorted(Sorter<'s>),
+    Ranked(Ranking<'s>),
+    Grouped(Groups<'s>),
+}
+
+/// Values in order of first sight, each once.
+#[derive(Default)]
+struct Unique {
+    seen: HashSet<Value>,
+    list: Vec<Value>,
+}
+
+impl Unique {
+    fn add(&mut self, value: Value) {
+        if self.seen.insert(value.clone()) {
+            self.list.push(value);
+        }
+    }
+}
+
+impl<'s> Collector<'s> {
+    /// A collector that needs no more than so many rows.
+    pub(super) fn new(select: &'s BoundSelect, rows_max: usize) -> Self {
+        let way = match (&select.grouping, &select.order) {
+            (Some(grouping), _) => Way::Grouped(Groups::new(grouping)),
+            (None, Order::Keys(keys)) => {
+                // With DISTINCT any number of sorted rows may fall together.
+                let kept = if select.distinct { usize::MAX } else { rows_max };
+                Way::Sorted(Sorter::new(keys, kept))
+            }
+            (None, Order::Rank(rank)) => Way::Ranked(Ranking::new(rank)),
+            (None, Order::None) if select.distinct => Way::Distinct(Unique::default()),
+            (None, Order::None) => Way::Plain(Vec::new()),
+        };
+        Self { select, way, rows_max }
+    }
+
+    /// Takes an item before the filter, for statistics over all of them.
+    pub(super) fn item(
+        &mut self,
+        evaluator: &Evaluator<'_>,
+        env: &mut Env,
+    ) -> Result<(), QueryError> {
+        match &mut self.way {
+            Way::Ranked(ranking) => ranking.count(evaluator, env),
+            Way::Plain(_) | Way::Distinct(_) | Way::Sorted(_) | Way::Grouped(_) => Ok(()),
+        }
+    }
+
+    /// Takes the row that the environment holds.
+    pub(super) fn row(
+        &mut self,
+        evaluator: &Evaluator<'_>,
+        env: &mut Env,
+    ) -> Result<Flow, QueryError> {
+        if let Way::Grouped(groups) = &mut self.way {
+            groups.add(evaluator, env)?;
+            return Ok(ControlFlow::Continue(()));
+        }
+        let Some(value) = project(evaluator, self.select, env)? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        evaluator.keep(&value)?;
+        let enough = match &mut self.way {
+            Way::Plain(list) => {
+                list.push(value);
+                list.len() >= self.rows_max
+            }
+            Way::Distinct(unique) => {
+                unique.add(value);
+                unique.list.len() >= self.rows_max
+            }
+            Way::Sorted(sorter) => {
+                sorter.add(evaluator, env, value)?;
+                false
+            }
+            Way::Ranked(ranking) => {
+                ranking.add(evaluator, env, value)?;
+                false
+            }
+            Way::Grouped(_) => false,
+        };
+        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    /// All rows, after GROUP BY, ORDER BY and DISTINCT; not yet TOP, OFFSET and LIMIT.
+    pub(super) fn finish(
+        self,
+        evaluator: &Evaluator<'_>,
+        env: &mut Env,
+    ) -> Result<Vec<Value>, QueryError> {
+        let rows = match self.way {
+            Way::Plain(list) => return Ok(list),
+            Way::Distinct(unique) => return Ok(unique.list),
+            Way::Sorted(sorter) => sorter.finish(),
+            Way::Ranked(ranking) => ranking.finish(),
+            Way::Grouped(groups) => {
+                let mut rows = Vec::new();
+                groups.finish(env, &mut |env| {
+                    evaluator.work(1)?;
+                    if let Some(value) = project(evaluator, self.select, env)? {
+                        rows.push(value);
+                    }
+                    Ok(())
+                })?;
+                rows
+            }
+        };
+        if !self.select.distinct {
+            return Ok(rows);
+        }
+        let mut unique = Unique::default();
+        rows.into_iter().for_each(|row| unique.add(row));
+        Ok(unique.list)
+    }
+}
+
+/// The value of SELECT for the row at hand; `None` when it is undefined and the row falls away.
+pub(super) fn project(
+    evaluator: &Evaluator<'_>,
+    select: &BoundSelect,
+    env: &mut Env,
+) -> Result<Option<Value>, QueryError> {
+    let value = match &select.projection {
+        Projection::Value(node) => evaluator.eval(node, env)?,
+        Projection::Properties(properties) => evaluator.object(properties, env)?,
+    };
+    Ok(if value.is_undefined() { None } else { Some(value) })
+}

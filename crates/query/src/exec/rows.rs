@@ -1,0 +1,95 @@
+//! FROM, JOIN and WHERE: one environment after another.
+
+use std::ops::ControlFlow;
+
+use orrery_types::Value;
+
+use super::{Flow, subquery_rows};
+use crate::bound::{BoundSelect, BoundSource, Origin};
+use crate::error::QueryError;
+use crate::eval::{Env, Evaluator};
+
+type Callback<'c> = &'c mut dyn FnMut(&mut Env) -> Result<Flow, QueryError>;
+
+/// Calls back for each row of FROM that passes the filter. The item, if the query reads items,
+/// stands in its slot already.
+pub(super) fn each(
+    evaluator: &Evaluator<'_>,
+    select: &BoundSelect,
+    env: &mut Env,
+    f: Callback<'_>,
+) -> Result<Flow, QueryError> {
+    each_from(evaluator, select, 0, env, f)
+}
+
+/// The same when the first `bound` sources have their values.
+pub(super) fn each_from(
+    evaluator: &Evaluator<'_>,
+    select: &BoundSelect,
+    bound: usize,
+    env: &mut Env,
+    f: Callback<'_>,
+) -> Result<Flow, QueryError> {
+    let Some(source) = select.sources.get(bound) else {
+        evaluator.work(1)?;
+        if let Some(filter) = &select.filter
+            && !evaluator.eval(filter, env)?.is_true()
+        {
+            return Ok(ControlFlow::Continue(()));
+        }
+        return f(env);
+    };
+    match &source.origin {
+        Origin::Value(node) => {
+            let value = evaluator.eval(node, env)?;
+            each_value(evaluator, source, value, env, &mut |env| {
+                each_from(evaluator, select, bound + 1, env, f)
+            })
+        }
+        Origin::Rows(inner) if inner.streams() => each(evaluator, inner, env, &mut |env| {
+            let Some(row) = super::collect::project(evaluator, inner, env)? else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            each_value(evaluator, source, row, env, &mut |env| {
+                each_from(evaluator, select, bound + 1, env, f)
+            })
+        }),
+        Origin::Rows(inner) => {
+            for row in subquery_rows(evaluator, inner, env, usize::MAX)? {
+                let flow = each_value(evaluator, source, row, env, &mut |env| {
+                    each_from(evaluator, select, bound + 1, env, f)
+                })?;
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        }
+    }
+}
+
+/// Calls back with a source's value in its slot: the value itself, or each element of an array.
+pub(super) fn each_value(
+    evaluator: &Evaluator<'_>,
+    source: &BoundSource,
+    value: Value,
+    env: &mut Env,
+    f: Callback<'_>,
+) -> Result<Flow, QueryError> {
+    if !source.iterates {
+        if value.is_undefined() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        env[source.slot] = value;
+        return f(env);
+    }
+    for element in value.as_array().unwrap_or_default() {
+        evaluator.work(1)?;
+        env[source.slot] = element.clone();
+        let flow = f(env)?;
+        if flow.is_break() {
+            return Ok(flow);
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}

@@ -1,0 +1,58 @@
+//! What binding needs to know about the container: computed properties, user-defined functions,
+//! which orders its index can serve, and its vectors. The engine fills it in from its catalogue.
+
+use orrery_types::PropertyPath;
+
+use crate::ast::Direction;
+use crate::computed::ComputedProperty;
+use crate::functions::vector::Metric;
+
+/// The container as a query sees it. The default has nothing and serves every order.
+#[derive(Clone, Copy, Default)]
+pub struct ContainerFacts<'a> {
+    /// Its computed properties.
+    pub computed: &'a [ComputedProperty],
+    /// Whether it has a user-defined function of that name; `None` leaves it to the call.
+    pub has_udf: Option<&'a dyn Fn(&str) -> bool>,
+    /// Which orders are served; `None` serves all.
+    pub order: Option<&'a dyn OrderSupport>,
+    /// Its vectors and their metrics.
+    pub vectors: &'a [VectorPath],
+}
+
+/// One entry of the vector embedding policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorPath {
+    /// Where the vectors stand.
+    pub path: PropertyPath,
+    /// How they are compared unless the query says otherwise.
+    pub metric: Metric,
+}
+
+/// One step of the path of an ORDER BY key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OrderStep {
+    /// A property.
+    Name(Box<str>),
+    /// An element of an array, whichever.
+    Element,
+}
+
+/// One key of ORDER BY as the index sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderKey {
+    /// From the root of the item.
+    pub path: Vec<OrderStep>,
+    /// Which way.
+    pub direction: Direction,
+    /// Whether the path is a computed property, which is indexed only when named explicitly.
+    pub computed: bool,
+}
+
+/// What the indexing policy says about orders.
+pub trait OrderSupport {
+    /// Whether the path of a single key is in the index.
+    fn is_indexed(&self, key: &OrderKey) -> bool;
+    /// Whether a composite index has exactly these keys, all directions equal or all inverted.
+    fn has_composite(&self, keys: &[OrderKey]) -> bool;
+}

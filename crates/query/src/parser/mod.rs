@@ -1,0 +1,300 @@
+//! Tokens to syntax tree by recursive descent; operators by a table of binding powers (`expr`),
+//! clauses in `select`. Nesting is counted on the way down and the height of every tree is
+//! bounded, so that no text can exhaust the stack here or in any later pass.
+
+mod expr;
+mod select;
+
+use orrery_types::limits;
+
+use crate::ast::{Expr, ExprKind, Select, Span};
+use crate::error::QueryError;
+use crate::lexer::{Token, TokenKind, tokens};
+
+/// Levels of one expression's tree. Higher than the nesting of the text, because a chain of
+/// `a + b + c` grows a level with each operator.
+const HEIGHT_MAX: u16 = 400;
+
+/// Words that cannot be aliases.
+const RESERVED: [&str; 41] = [
+    "AND",
+    "ARRAY",
+    "AS",
+    "ASC",
+    "BETWEEN",
+    "BY",
+    "CROSS",
+    "DESC",
+    "DISTINCT",
+    "ESCAPE",
+    "EXISTS",
+    "FALSE",
+    "FOR",
+    "FROM",
+    "GROUP",
+    "HAVING",
+    "IN",
+    "INNER",
+    "IS",
+    "JOIN",
+    "LET",
+    "LIKE",
+    "LIMIT",
+    "NOT",
+    "NULL",
+    "OFFSET",
+    "OR",
+    "ORDER",
+    "OVER",
+    "SELECT",
+    "SET",
+    "TOP",
+    "TRUE",
+    "UDF",
+    "UNDEFINED",
+    "WHERE",
+    "WITH",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "OUTER",
+];
+
+pub(crate) struct Parser<'t> {
+    text: &'t str,
+    tokens: Vec<Token>,
+    at: usize,
+    depth: usize,
+}
+
+/// Parses a whole query.
+pub(crate) fn parse_query(text: &str) -> Result<Select, QueryError> {
+    let mut parser = Parser::new(text)?;
+    let select = parser.select()?;
+    parser.end()?;
+    Ok(select)
+}
+
+/// Parses `FROM c WHERE …`, the condition of a patch; it selects the items for which it holds.
+pub(crate) fn parse_condition(text: &str) -> Result<Select, QueryError> {
+    let mut parser = Parser::new(text)?;
+    let select = parser.condition()?;
+    parser.end()?;
+    Ok(select)
+}
+
+impl<'t> Parser<'t> {
+    fn new(text: &'t str) -> Result<Self, QueryError> {
+        if text.len() > limits::QUERY_TEXT_BYTES_MAX {
+            return Err(QueryError::runtime(format!(
+                "The SQL query text exceeded the maximum limit of {} characters.",
+                limits::QUERY_TEXT_BYTES_MAX
+            )));
+        }
+        Ok(Self { text, tokens: tokens(text), at: 0, depth: 0 })
+    }
+
+    fn peek(&self) -> Token {
+        self.peek_after(0)
+    }
+
+    fn peek_after(&self, n: usize) -> Token {
+        let last = self.tokens.len() - 1;
+        self.tokens[(self.at + n).min(last)]
+    }
+
+    fn advance(&mut self) -> Token {
+        let token = self.peek();
+        self.at += 1;
+        token
+    }
+
+    fn previous_span(&self) -> Span {
+        self.tokens[self.at.saturating_sub(1).min(self.tokens.len() - 1)].span
+    }
+
+    fn text_of(&self, token: Token) -> &'t str {
+        &self.text[token.span.start..token.span.end]
+    }
+
+    fn is(&self, kind: TokenKind) -> bool {
+        self.peek().kind == kind
+    }
+
+    fn accept(&mut self, kind: TokenKind) -> bool {
+        let found = self.is(kind);
+        if found {
+            self.at += 1;
+        }
+        found
+    }
+
+    fn expect(&mut self, kind: TokenKind) -> Result<Token, QueryError> {
+        if self.is(kind) { Ok(self.advance()) } else { Err(self.unexpected()) }
+    }
+
+    fn token_is_word(&self, token: Token, word: &str) -> bool {
+        token.kind == TokenKind::Word && self.text_of(token).eq_ignore_ascii_case(word)
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        self.token_is_word(self.peek(), word)
+    }
+
+    fn accept_word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        if found {
+            self.at += 1;
+        }
+        found
+    }
+
+    fn expect_word(&mut self, word: &str) -> Result<(), QueryError> {
+        if self.accept_word(word) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    fn is_identifier(&self, token: Token) -> bool {
+        token.kind == TokenKind::Word
+            && !RESERVED.iter().any(|w| self.text_of(token).eq_ignore_ascii_case(w))
+    }
+
+    fn identifier(&mut self) -> Result<std::sync::Arc<str>, QueryError> {
+        if !self.is_identifier(self.peek()) {
+            return Err(self.unexpected());
+        }
+        let token = self.advance();
+        Ok(self.text_of(token).into())
+    }
+
+    fn end(&mut self) -> Result<(), QueryError> {
+        if self.is(TokenKind::End) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// The syntax error at the current token.
+    fn unexpected(&self) -> QueryError {
+        let token = self.peek();
+        self.syntax_error(token)
+    }
+
+    fn syntax_error(&self, token: Token) -> QueryError {
+        let near = if token.kind == TokenKind::End { "<EOF>" } else { self.text_of(token) };
+        // A token may be half a megabyte of string; the message shows its beginning.
+        let shown: String = near.chars().take(100).collect();
+        let message = format!("Syntax error, incorrect syntax near '{shown}'.");
+        QueryError::at(self.text, token.span, "SC1001", message)
+    }
+
+    fn nested<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
+        if self.depth >= limits::QUERY_NESTING_MAX {
+            return Err(self.too_complex());
+        }
+        self.depth += 1;
+        let parsed = parse(self);
+        self.depth -= 1;
+        parsed
+    }
+
+    fn too_complex(&self) -> QueryError {
+        let message = "The SQL query is nested too deeply or too complex.";
+        QueryError::at(self.text, self.peek().span, "SC1001", message)
+    }
+
+    /// A node, unless its tree grows too tall.
+    fn node(&self, kind: ExprKind, span: Span) -> Result<Expr, QueryError> {
+        let expr = Expr::new(kind, span);
+        if expr.height() > HEIGHT_MAX { Err(self.too_complex()) } else { Ok(expr) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, canonical: &str) {
+        assert_eq!(parse_query(text).expect(text).to_string(), canonical);
+    }
+
+    fn check_error(text: &str, code: &str, says: &str) {
+        let shown: String = text.chars().take(80).collect();
+        let Err(error) = parse_query(text) else { panic!("{shown} should be refused") };
+        assert_eq!(error.code(), Some(code), "{shown}: {error}");
+        assert!(error.to_string().contains(says), "{shown}: {error}");
+    }
+
+    #[test]
+    fn operators_bind_as_the_table_says() {
+        check("SELECT VALUE 2+3*4-6/2", "SELECT VALUE ((2 + (3 * 4)) - (6 / 2))");
+        check("SELECT VALUE 1 ? 2 ?? 3 : 4", "SELECT VALUE (1 ? (2 ?? 3) : 4)");
+        check("SELECT VALUE a OR b AND NOT c = 1", "SELECT VALUE (a OR (b AND (NOT (c = 1))))");
+        check("SELECT VALUE a & 4 = 4", "SELECT VALUE ((a & 4) = 4)");
+        check("SELECT VALUE a = 'x' || 'y'", "SELECT VALUE (a = (\"x\" || \"y\"))");
+        check("SELECT VALUE NOT a IN (1)", "SELECT VALUE (NOT (a IN (1)))");
+        check("SELECT VALUE a and b AND c", "SELECT VALUE (a AND b AND c)");
+        check("SELECT VALUE - - 2", "SELECT VALUE 2");
+        check("SELECT VALUE -9223372036854775808", "SELECT VALUE -9223372036854775808");
+        check(
+            "SELECT VALUE a ? b : c ? d : e between 1 and 2",
+            "SELECT VALUE (a ? b : (c ? d : (e BETWEEN 1 AND 2)))",
+        );
+    }
+
+    #[test]
+    fn clauses_come_back_in_canonical_form() {
+        check(
+            "select distinct top 3 c.a x, c['b c'] from c join t in c.t where c.k not like 'a%' \
+             escape '!' group by c.a order by c.a desc, c.b offset 1 limit @n",
+            "SELECT DISTINCT TOP 3 c.a AS x, c[\"b c\"] FROM c JOIN t IN c.t \
+             WHERE (c.k NOT LIKE \"a%\" ESCAPE \"!\") GROUP BY c.a ORDER BY c.a DESC, c.b \
+             OFFSET 1 LIMIT @n",
+        );
+        check("SELECT value.value FROM value", "SELECT value.value FROM value");
+        check("SELECT VALUE LEFT('a', 1)", "SELECT VALUE LEFT(\"a\", 1)");
+        check(
+            "SELECT * FROM (SELECT VALUE 1) AS s ORDER BY RANK RRF(a(), b())",
+            "SELECT * FROM (SELECT VALUE 1) AS s ORDER BY RANK RRF(a(), b())",
+        );
+    }
+
+    #[test]
+    fn syntax_errors_name_the_token_and_its_place() {
+        check_error("SELECT * FORM c", "SC1001", "near 'FORM'");
+        check_error("SELECT c.a, FROM c", "SC1001", "near 'FROM'");
+        check_error("SELECT TOP -1 * FROM c", "SC1001", "near '-'");
+        check_error("SELECT VALUE 'abc", "SC1001", "near ''abc'");
+        check_error("SELECT VALUE \"\\q\"", "SC1001", "near");
+        check_error("SELECT VALUE {a:1} FROM c LIMIT 1", "SC1001", "near 'LIMIT'");
+        check_error("SELECT VALUE *", "SC1001", "near '*'");
+        check_error("SELECT *, 1 FROM c", "SC1001", "near ','");
+        check_error("", "SC1001", "near '<EOF>'");
+        check_error("SELECT VALUE 1 HAVING 2", "SC1001", "near 'HAVING'");
+        let error = parse_query("SELECT * FORM c").unwrap_err();
+        assert!(error.to_json().contains(r#""location":{"start":9,"end":13}"#));
+    }
+
+    #[test]
+    fn hostile_texts_are_refused_without_harm() {
+        let nested = |n: usize| format!("SELECT VALUE {}1{}", "(".repeat(n), ")".repeat(n));
+        assert!(parse_query(&nested(100)).is_ok());
+        check_error(&nested(1_000), "SC1001", "nested too deeply");
+        check_error(&nested(100_000), "SC1001", "nested too deeply");
+        for unit in ["NOT ", "- ", "[", "{a:", "f(", "1?", "EXISTS(SELECT VALUE "] {
+            check_error(&format!("SELECT VALUE {}", unit.repeat(20_000)), "SC1001", "");
+        }
+        check_error(&format!("SELECT VALUE 1{}", "+1".repeat(100_000)), "SC1001", "complex");
+        check_error(&format!("SELECT VALUE c{}", ".a".repeat(100_000)), "SC1001", "complex");
+        let froms = format!("SELECT * FROM {}", "(SELECT * FROM ".repeat(5_000));
+        check_error(&froms, "SC1001", "");
+        let long = parse_query(&format!("SELECT VALUE '{}'", "x".repeat(600_000))).unwrap_err();
+        assert!(long.to_string().contains("exceeded the maximum limit"));
+    }
+
+    #[test]
+    fn ten_thousand_ors_are_one_node() {
+        let terms: Vec<String> = (0..10_000).map(|i| format!("c.a = {i}")).collect();
+        let query = parse_query(&format!("SELECT * FROM c WHERE {}", terms.join(" OR ")));
+        assert!(query.unwrap().filter.unwrap().height() < 5);
+    }
+}

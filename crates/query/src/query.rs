@@ -1,0 +1,91 @@
+//! The two things a caller holds: a [`Query`] is parsed text, a [`BoundQuery`] is one made ready
+//! for a container and a set of parameters.
+
+use orrery_types::Value;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::ast::Select;
+use crate::bind::{self, Bound};
+use crate::error::QueryError;
+use crate::eval::{EvalContext, Evaluator};
+use crate::exec;
+use crate::facts::ContainerFacts;
+use crate::parser;
+
+/// A query that obeys the grammar.
+#[derive(Clone, Debug)]
+pub struct Query {
+    text: Box<str>,
+    select: Select,
+}
+
+impl Query {
+    /// Reads a whole query.
+    pub fn parse(text: &str) -> Result<Self, QueryError> {
+        Ok(Self { text: text.into(), select: parser::parse_query(text)? })
+    }
+
+    /// Reads the condition of a patch, `FROM c WHERE …`.
+    pub fn parse_condition(text: &str) -> Result<Self, QueryError> {
+        Ok(Self { text: text.into(), select: parser::parse_condition(text)? })
+    }
+
+    /// The text as it was sent.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The syntax tree.
+    pub fn select(&self) -> &Select {
+        &self.select
+    }
+
+    /// Resolves names and parameters and checks every static rule. Parameter names bear their `@`.
+    pub fn bind(
+        &self,
+        parameters: &[(String, Value)],
+        container: &ContainerFacts<'_>,
+    ) -> Result<BoundQuery, QueryError> {
+        let bound = bind::bind(&self.text, &self.select, parameters, container)?;
+        let mut identity = self.select.to_string();
+        for (name, value) in parameters {
+            identity.push('\n');
+            identity.push_str(name);
+            value.write_json(&mut identity);
+        }
+        Ok(BoundQuery { bound, fingerprint: xxh3_64(identity.as_bytes()) })
+    }
+}
+
+/// A query ready to run.
+#[derive(Debug)]
+pub struct BoundQuery {
+    pub(crate) bound: Bound,
+    fingerprint: u64,
+}
+
+impl BoundQuery {
+    /// A number that tells this query with these parameters from others.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// Whether it can stop after any row and go on later without computing anything anew.
+    pub fn streams(&self) -> bool {
+        self.bound.select.streams()
+    }
+
+    /// Whether it reads the items of the container at all.
+    pub fn reads_items(&self) -> bool {
+        self.bound.select.reads_items
+    }
+
+    /// Whether one item satisfies the query: it yields a row for it.
+    pub fn matches(&self, item: &Value, context: &EvalContext<'_>) -> Result<bool, QueryError> {
+        let evaluator = Evaluator::new(context);
+        let mut env = vec![Value::Undefined; self.bound.slots];
+        env[self.bound.item_slot] = item.clone();
+        let rows = exec::subquery_rows(&evaluator, &self.bound.select, &mut env, 1)?;
+        Ok(!rows.is_empty())
+    }
+}

@@ -1,0 +1,86 @@
+//! Items in memory, as the tests feed them to the executor.
+
+use orrery_query::{
+    BoundQuery, ContainerFacts, EvalContext, ItemSource, PageLimits, Query, QueryError, SourceItem,
+    UdfHost, execute,
+};
+use orrery_types::Value;
+
+/// A moment in 2024, so that times look like times.
+pub(crate) const NOW_US: i64 = 1_720_000_000_000_000;
+
+/// A list of items; the position of each is its number.
+pub(crate) struct MemorySource {
+    items: Vec<Value>,
+    at: usize,
+}
+
+impl MemorySource {
+    pub(crate) fn new(items: Vec<Value>) -> Self {
+        Self { items, at: 0 }
+    }
+}
+
+impl ItemSource for MemorySource {
+    fn seek(&mut self, position: &[u8]) -> orrery_types::Result<()> {
+        self.at = usize::from_be_bytes(position.try_into().expect("a position of ours"));
+        Ok(())
+    }
+
+    fn next_batch(&mut self, items_max: usize) -> orrery_types::Result<Vec<SourceItem>> {
+        let end = (self.at + items_max.min(3)).min(self.items.len());
+        let batch = (self.at..end).map(|at| SourceItem {
+            value: self.items[at].clone(),
+            position: at.to_be_bytes().into(),
+        });
+        let batch = batch.collect();
+        self.at = end;
+        Ok(batch)
+    }
+}
+
+/// The one user-defined function that the tests know.
+pub(crate) struct Twice;
+
+impl UdfHost for Twice {
+    fn call(&self, name: &str, arguments: &[Value]) -> Result<Value, String> {
+        match (name, arguments) {
+            ("twice", [Value::Number(n)]) => Ok(Value::from(n.as_f64() * 2.0)),
+            ("twice", _) => Ok(Value::from(f64::NAN)),
+            _ => Err(format!("no function '{name}'")),
+        }
+    }
+}
+
+pub(crate) fn context() -> EvalContext<'static> {
+    EvalContext { now_us: NOW_US, udfs: Some(&Twice), ..EvalContext::default() }
+}
+
+/// All rows, page after page of so many.
+pub(crate) fn all_rows(
+    query: &BoundQuery,
+    items: &[Value],
+    rows_max: usize,
+    context: &EvalContext<'_>,
+) -> Result<Vec<Value>, QueryError> {
+    let limits = PageLimits { rows_max, ..PageLimits::default() };
+    let mut rows = Vec::new();
+    let mut continuation: Option<String> = None;
+    loop {
+        let mut source = MemorySource::new(items.to_vec());
+        let page = execute(query, &mut source, continuation.as_deref(), limits, context)?;
+        assert!(page.rows.len() <= rows_max, "a page holds {} rows", page.rows.len());
+        rows.extend(page.rows);
+        match page.continuation {
+            Some(next) => continuation = Some(next),
+            None => return Ok(rows),
+        }
+    }
+}
+
+/// Parses, binds and runs a query over items given as JSON.
+pub(crate) fn run(text: &str, items: &str) -> Result<Vec<Value>, QueryError> {
+    let items = Value::parse(items.as_bytes()).expect("items");
+    let query = Query::parse(text)?.bind(&[], &ContainerFacts::default())?;
+    all_rows(&query, items.as_array().expect("an array of items"), 1000, &context())
+}
