@@ -9,14 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use orrery_engine::Engine;
+use orrery_engine::tasks::Background;
+use orrery_server::api::Api;
 use orrery_server::auth::Authenticator;
 use orrery_server::config::{Choices, Settings};
 use orrery_server::cors::CorsPolicy;
 use orrery_server::keys::{AccountKeys, WellKnownKey};
 use orrery_server::telemetry::{Metrics, start_log};
 use orrery_server::tls::Tls;
-use orrery_server::{Drained, Limits, ListenerConfig, Request, Response, Server, Service, error};
-use orrery_types::{Clock, Error, SystemClock};
+use orrery_server::{Drained, Limits, ListenerConfig, Server, Service};
+use orrery_storage::{MemoryStore, RocksOptions, RocksStore, Store};
+use orrery_types::{Clock, SystemClock};
+use uuid::Uuid;
 
 /// Serves until a signal says to stop.
 pub(crate) fn run(choices: Choices, config: Option<&Path>) -> Result<()> {
@@ -43,7 +48,10 @@ async fn serve(settings: Settings) -> Result<()> {
     // Before the socket: a signal must not find the process without a handler.
     let stop = stop_signal()?;
     let server = listen(&settings, tls).await?;
-    server.serve(Arc::new(Unbuilt { authenticator: Authenticator::new(keys.clone(), clock) }));
+    let engine = open_engine(&settings, clock.clone()).await?;
+    let background = Background::start(engine.clone()).context("Cannot start a thread")?;
+    let authenticator = Authenticator::new(keys.clone(), clock.clone());
+    server.serve(Arc::new(Api::new(engine, authenticator, clock, settings.endpoint.clone())));
     announce(&settings, server.address(), &keys).context("Cannot write to standard output")?;
     stop.await;
     tracing::info!("stopping; requests in flight may end");
@@ -53,7 +61,19 @@ async fn serve(settings: Settings) -> Result<()> {
             tracing::warn!(connections, "stopped; some requests took too long and were cut");
         }
     }
+    drop(background);
     Ok(())
+}
+
+/// Opens the store and reads the catalog, off the threads that answer `/healthz` meanwhile.
+async fn open_engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<Engine>> {
+    let store = {
+        let settings = settings.clone();
+        tokio::task::spawn_blocking(move || open_store(&settings)).await??
+    };
+    let node = u32::from_be_bytes(*Uuid::new_v4().as_bytes().first_chunk().expect("16 bytes"));
+    let engine = tokio::task::spawn_blocking(move || Engine::open(store, clock, node)).await?;
+    Ok(Arc::new(engine.context("Cannot read the catalog")?))
 }
 
 async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Server<S>> {
@@ -77,21 +97,15 @@ async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Ser
     }
 }
 
-/// Stands in until the engine is wired: it checks credentials and serves nothing.
-struct Unbuilt {
-    authenticator: Authenticator,
-}
-
-impl Service for Unbuilt {
-    async fn call(&self, request: Request) -> Response {
-        let outcome = orrery_server::link::ResourceLink::parse(&request.path_and_query)
-            .and_then(|link| {
-                self.authenticator.authenticate(&request.method, &link, &request.headers)
-            })
-            .map(|_| Error::NotImplemented("This binary has no engine.".into()));
-        let error = outcome.unwrap_or_else(|error| error);
-        error::response(&error, request.activity_id, &request.path_and_query)
-    }
+/// The store of the settings: a folder, or memory.
+fn open_store(settings: &Settings) -> Result<Arc<dyn Store>> {
+    Ok(match &settings.data {
+        None => Arc::new(MemoryStore::new()),
+        Some(folder) => {
+            let store = RocksStore::open(&folder.join("store"), &RocksOptions::default())?;
+            Arc::new(store)
+        }
+    })
 }
 
 /// Resolves at the first SIGTERM or Ctrl-C.

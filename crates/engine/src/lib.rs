@@ -1,1 +1,78 @@
-//! placeholder
+//! What the database means. The server decodes a request, calls one method of [`Engine`], and
+//! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
+
+pub mod catalog;
+pub mod charge;
+pub mod container;
+pub mod continuation;
+pub mod database;
+pub mod encryption_key;
+pub mod feed;
+pub mod item_body;
+pub mod items;
+pub mod partition;
+pub mod patch;
+pub mod permission;
+pub mod query;
+pub mod resource;
+pub mod scope;
+pub mod session;
+pub mod stamp;
+mod storage_error;
+pub mod tasks;
+pub mod throughput;
+pub mod ttl;
+pub mod usage;
+pub mod user;
+mod write;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use orrery_storage::Store;
+use orrery_types::{Clock, Result, ShardId};
+
+use catalog::Catalog;
+use stamp::Stamper;
+use storage_error::storage;
+use tasks::Tasks;
+
+pub use container::Container;
+pub use database::Database;
+pub use resource::Resource;
+
+/// The database: a store, what is in it, and the time. Shared by all requests.
+pub struct Engine {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) catalog: Catalog,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) stamper: Stamper,
+    pub(crate) tasks: Tasks,
+}
+
+impl Engine {
+    /// Reads the catalog out of the store, or writes the first one. `node` tells processes on one
+    /// store apart and should be random.
+    pub fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, node: u32) -> Result<Self> {
+        let catalog = Catalog::open(store.clone())?;
+        let stamper = Stamper::new(clock.clone(), node);
+        let engine = Self { store, catalog, clock, stamper, tasks: Tasks::default() };
+        engine.drop_orphans()?;
+        Ok(engine)
+    }
+
+    /// Frees shards that no container has: a process that ended between two steps of making or
+    /// deleting a container left them.
+    fn drop_orphans(&self) -> Result<()> {
+        let state = self.catalog.state();
+        let mut owned: HashSet<ShardId> =
+            state.containers().flat_map(|c| &c.partitions).map(|p| p.shard).collect();
+        owned.insert(catalog::SYSTEM_SHARD);
+        for (shard, _) in self.store.shards().map_err(storage)? {
+            if !owned.contains(&shard) {
+                self.store.drop_shard(shard).map_err(storage)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,24 +1,30 @@
 //! The HTTP front: sockets, TLS, limits, credentials and the shapes of the wire. A request goes
 //! `listener` → `connection` → `front` → `service`, and a service reads its `link`, `auth` and
-//! `headers`. Nothing here knows SQL or how data is kept.
+//! `headers`. [`api::Api`] is the service that serves the database: `dispatch` picks a handler, the
+//! handler calls the engine. Nothing here knows SQL or how data is kept.
 
+pub mod api;
 pub mod auth;
 mod body;
 pub mod config;
 mod connection;
 pub mod cors;
+mod dispatch;
 pub mod error;
 mod front;
+mod handlers;
 pub mod headers;
 pub mod keys;
 pub mod link;
 pub mod listener;
 mod private_file;
+mod reply;
 pub mod service;
 mod side;
 pub mod telemetry;
 pub mod tls;
 pub mod token;
+mod wire;
 
 pub use listener::{Drained, Limits, ListenerConfig, Server};
 pub use service::{OperationName, Request, Response, Scheme, Service};

@@ -9,18 +9,10 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+pub use orrery_types::ids::Address;
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::{Error, Result};
 use percent_encoding::percent_decode_str;
-
-/// One level of a path: the name a person gave, or the id the server gave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// The resource's `id`.
-    Name(String),
-    /// The resource's `_rid`.
-    Rid(Rid),
-}
 
 /// A container within its database.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,13 +10,8 @@
 //!        term        02 | path u32 | encoded value | row u64                       → empty
 //! Feed   change      lsn u64 | seq u16                                             → the engine's
 //! Ttl    expiry      second u64 | row u64                                          → item key
-//! Meta   database    01 | database u32
-//!        container   02 | database u32 | container u32
-//!        user        03 | database u32 | user u32
-//!        permission  04 | database u32 | user u32 | permission u64
-//!        offer       05 | offer u32
-//!        encryption  06 | database u32 | key u32
-//!        script      07 | database u32 | container u32 | kind u8 | script u64
+//! Meta   record      01 | kind u8 | parent u64 | number u64                       → the engine's
+//!        name        02 | kind u8 | parent u64 | name                             → number u64
 //!        counter     10 | name
 //!        rows        11                       (of each shard: row numbers handed out)
 //! ```
@@ -34,11 +29,7 @@ mod meta;
 #[cfg(test)]
 mod tests;
 
-pub use meta::{
-    ScriptKind, container, containers_of, counter, database, databases, encryption_key,
-    encryption_keys_of, offer, offers, permission, permissions_of, rows_reserved, script,
-    scripts_of, user, users_of,
-};
+pub use meta::{RecordKind, counter, record, record_name, records, rows_reserved};
 
 const ITEM: u8 = 0x01;
 const ROW: u8 = 0x02;

@@ -8,7 +8,7 @@
 //! 14 written at, seconds u64
 //! 22 row u64
 //! 30 feed seq u16          which change of its commit this version of the item was
-//! 32 expires at, seconds u64 (0 = never)
+//! 32 own time to live, seconds i64 (0 = none, -1 = for ever)
 //! 40 checksum u64          XXH3-64 of the body, seeded with the XXH3-64 of bytes 0..40
 //! 48 body: a JSON object
 //! ```
@@ -38,14 +38,15 @@ pub struct Header {
     pub row: Row,
     /// Which change of its commit's feed it was.
     pub feed_seq: u16,
-    /// When it expires, in seconds since 1970.
-    pub expiry_s: Option<u64>,
+    /// The time to live that the item itself asks for; -1 is for ever. When it expires follows
+    /// from this, the time of writing and the container's definition of the moment.
+    pub ttl_s: Option<i64>,
 }
 
 /// Bytes of an item. The body must be the text of a JSON object.
 pub fn encode(header: &Header, body: &[u8]) -> Vec<u8> {
     assert!(is_object_text(body), "only a JSON object is ever stored as an item");
-    assert!(header.expiry_s != Some(0), "second zero stands for never");
+    assert!(header.ttl_s != Some(0), "a time to live of zero stands for none");
     let mut bytes = Vec::with_capacity(BODY_AT + body.len());
     bytes.extend([VERSION, FLAGS]);
     bytes.extend(header.etag.node.to_be_bytes());
@@ -53,7 +54,7 @@ pub fn encode(header: &Header, body: &[u8]) -> Vec<u8> {
     bytes.extend(header.ts_s.to_be_bytes());
     bytes.extend(header.row.0.to_be_bytes());
     bytes.extend(header.feed_seq.to_be_bytes());
-    bytes.extend(header.expiry_s.unwrap_or(0).to_be_bytes());
+    bytes.extend(header.ttl_s.unwrap_or(0).to_be_bytes());
     debug_assert_eq!(bytes.len(), CHECKSUM_AT);
     let checksum = checksum(&bytes, body);
     bytes.extend(checksum.to_be_bytes());
@@ -74,15 +75,15 @@ pub fn decode(bytes: &[u8]) -> Result<(Header, &[u8]), StorageError> {
     let etag = Etag { node: u32::from_be_bytes(fields.take()), stamp: fields.u64() };
     let (ts_s, row) = (fields.u64(), Row(fields.u64()));
     let feed_seq = u16::from_be_bytes(fields.take());
-    let (expiry_s, stored) = (fields.u64(), fields.u64());
+    let (ttl_s, stored) = (i64::from_be_bytes(fields.take()), fields.u64());
     if checksum(&head[..CHECKSUM_AT], body) != stored {
         return Err(corrupt("its checksum does not match"));
     }
     if !is_object_text(body) {
         return Err(corrupt("its body is not a JSON object"));
     }
-    let expiry_s = (expiry_s != 0).then_some(expiry_s);
-    Ok((Header { etag, ts_s, row, feed_seq, expiry_s }, body))
+    let ttl_s = (ttl_s != 0).then_some(ttl_s);
+    Ok((Header { etag, ts_s, row, feed_seq, ttl_s }, body))
 }
 
 /// Takes fields off the front of a header whose length is known.
@@ -125,7 +126,7 @@ mod tests {
             ts_s: 1_700_000_000,
             row: Row(42),
             feed_seq: 3,
-            expiry_s: Some(1_700_000_060),
+            ttl_s: Some(60),
         }
     }
 
@@ -134,7 +135,7 @@ mod tests {
         let bytes = encode(&header(), BODY);
         assert_eq!(decode(&bytes), Ok((header(), BODY)));
         assert_eq!(&bytes[BODY_AT..], BODY);
-        let unlimited = Header { expiry_s: None, ..header() };
+        let unlimited = Header { ttl_s: None, ..header() };
         assert_eq!(decode(&encode(&unlimited, BODY)), Ok((unlimited, BODY)));
     }
 
@@ -145,8 +146,8 @@ mod tests {
         assert_eq!(bytes[2..14], *b"\0\0\0\x07\x01\x02\x03\x04\x05\x06\x07\x08", "etag");
         assert_eq!(bytes[14..22], *b"\0\0\0\0\x65\x53\xf1\x00", "time");
         assert_eq!(bytes[22..32], *b"\0\0\0\0\0\0\0\x2a\0\x03", "row and feed seq");
-        assert_eq!(bytes[32..40], *b"\0\0\0\0\x65\x53\xf1\x3c", "expiry");
-        assert_eq!(bytes[40..48], *b"\xfb\x44\xfd\x06\x75\xb3\xa8\x41", "checksum");
+        assert_eq!(bytes[32..40], *b"\0\0\0\0\0\0\0\x3c", "time to live");
+        assert_eq!(bytes[40..48], *b"\x65\xca\xed\x8a\x6b\x32\x31\x84", "checksum");
         assert_eq!(&bytes[48..], b"{}");
     }
 

@@ -46,6 +46,7 @@ impl EffectiveKey {
     }
 
     /// The first key after all that start with this one.
+    #[must_use]
     pub fn after_prefix(&self) -> Self {
         let mut bytes = self.0.clone();
         bytes.push(0xff);

@@ -56,7 +56,7 @@ impl Etag {
 }
 
 /// What kind of resource lives directly in a container, by the nibble its rid carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum ChildKind {
     Item,
@@ -84,7 +84,7 @@ impl ChildKind {
 }
 
 /// A resource id. Displayed and parsed in the wire's base64 with `-` for `/`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the layout stands at the head of the file")]
 pub enum Rid {
     Database(u32),

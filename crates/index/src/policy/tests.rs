@@ -1,3 +1,5 @@
+//! Policies as clients send them, and what becomes of them.
+
 use super::*;
 
 fn policy(json: &str) -> Result<IndexingPolicy> {

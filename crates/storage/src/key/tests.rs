@@ -49,8 +49,10 @@ fn bytes_are_those_that_the_format_names() {
     assert_eq!(key, b"\x01\x12\x00\xff\x00\x01\x08p\xff\x00\x01id");
     let key = unique(2, &effective(&[0x12]), &partition("p"), &[Value::Null, true.into()]);
     assert_eq!(key, b"\x01\x02\x12\x00\x01\x08p\xff\x00\x01\x02\x04");
-    assert_eq!(container(1, 2), [2, 0, 0, 0, 1, 0, 0, 0, 2]);
-    assert_eq!(script(0, 0, ScriptKind::Udf, 1).len(), 18);
+    let container = record(RecordKind::Container, 1, 2);
+    assert_eq!(container, [1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2]);
+    assert!(container.starts_with(&records(RecordKind::Container, 1)));
+    assert_eq!(record_name(RecordKind::Udf, 0, "f"), [2, 9, 0, 0, 0, 0, 0, 0, 0, 0, b'f']);
     assert_eq!(feed(Lsn(1), 2), [0, 0, 0, 0, 0, 0, 0, 1, 0, 2]);
 }
 

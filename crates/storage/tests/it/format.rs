@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orrery_storage::key::{self, PathId, Row, ScriptKind};
+use orrery_storage::key::{self, PathId, RecordKind, Row};
 use orrery_storage::record::{self, Header};
 use orrery_storage::{Commit, Part, Put, Space, Store};
 use orrery_types::{EffectiveKey, Epoch, Etag, KeyComponent, Lsn, PartitionKey, ShardId, Value};
@@ -30,9 +30,9 @@ fn item_key(n: u64) -> Vec<u8> {
 }
 
 fn header(n: u64) -> Header {
-    let expiry_s = n.is_multiple_of(2).then_some(1_800_000_000 + n);
+    let ttl_s = n.is_multiple_of(2).then(|| i64::try_from(n).expect("a small number") + 1);
     let etag = Etag { node: 1, stamp: n << 32 };
-    Header { etag, ts_s: 1_700_000_000 + n, row: Row(n), feed_seq: 0, expiry_s }
+    Header { etag, ts_s: 1_700_000_000 + n, row: Row(n), feed_seq: 0, ttl_s }
 }
 
 fn body(n: u64) -> String {
@@ -62,7 +62,8 @@ fn create(n: u64) -> Commit {
     for (path, value) in (0..).zip(values(n)) {
         put(Space::Index, key::term(PathId(path), &value, Row(n)), vec![]);
     }
-    if let Some(second) = header(n).expiry_s {
+    if let Some(ttl_s) = header(n).ttl_s {
+        let second = header(n).ts_s + ttl_s.unsigned_abs();
         put(Space::Ttl, key::ttl(second, Row(n)).to_vec(), item.clone());
     }
     part.feed.push(item);
@@ -72,13 +73,11 @@ fn create(n: u64) -> Commit {
 fn catalog() -> Commit {
     let mut part = Part::new(SYSTEM, EPOCH);
     let keys = [
-        key::database(1),
-        key::container(1, 2),
-        key::user(1, 3),
-        key::permission(1, 3, 4),
-        key::offer(5),
-        key::encryption_key(1, 6),
-        key::script(1, 2, ScriptKind::Procedure, 7),
+        key::record(RecordKind::Database, 0, 1),
+        key::record_name(RecordKind::Database, 0, "db"),
+        key::record(RecordKind::Container, 1, 2),
+        key::record_name(RecordKind::Container, 1, "c"),
+        key::record(RecordKind::Udf, 2, 7),
         key::counter("shards"),
         key::rows_reserved(),
     ];

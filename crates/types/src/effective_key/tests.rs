@@ -1,3 +1,5 @@
+//! Hashes against the vectors that the SDKs test themselves with.
+
 use super::*;
 
 fn component(json: &str) -> KeyComponent {

@@ -1,0 +1,172 @@
+//! What the account holds. Databases and containers are kept in memory as an immutable picture
+//! that requests read without a lock; users, permissions, offers and keys, of which there may be
+//! many, are read from the store. All of it lives in one shard, the system shard, and every change
+//! is one commit there before the picture is replaced.
+
+pub(crate) mod records;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use orrery_storage::key::RecordKind;
+use orrery_storage::{Commit, Part, Store};
+use orrery_types::ids::{Address, Rid};
+use orrery_types::{Epoch, Error, Result, ShardId};
+
+use crate::container::Container;
+use crate::database::Database;
+use crate::storage_error::storage;
+use records::Record;
+
+/// The shard of the catalog.
+pub(crate) const SYSTEM_SHARD: ShardId = ShardId(0);
+/// The system shard never splits, so its epoch never changes.
+pub(crate) const SYSTEM_EPOCH: Epoch = Epoch(1);
+
+/// The picture in memory and the lock under which it changes.
+pub(crate) struct Catalog {
+    store: Arc<dyn Store>,
+    state: ArcSwap<State>,
+    changing: Mutex<()>,
+}
+
+/// All databases and containers at one moment.
+#[derive(Clone, Default)]
+pub(crate) struct State {
+    databases: BTreeMap<u32, Arc<Database>>,
+    names: HashMap<Box<str>, u32>,
+}
+
+impl Catalog {
+    pub(crate) fn open(store: Arc<dyn Store>) -> Result<Self> {
+        store.create_shard(SYSTEM_SHARD, SYSTEM_EPOCH).map_err(storage)?;
+        let mut state = State::default();
+        for record in records::list(&*store, RecordKind::Database, 0)? {
+            let mut database = Database::from_record(&record)?;
+            let parent = u64::from(database.number);
+            for record in records::list(&*store, RecordKind::Container, parent)? {
+                database.insert(Container::from_record(&database, &record)?);
+            }
+            state.insert(database);
+        }
+        Ok(Self { store, state: ArcSwap::from_pointee(state), changing: Mutex::new(()) })
+    }
+
+    /// The picture of now.
+    pub(crate) fn state(&self) -> Arc<State> {
+        self.state.load_full()
+    }
+
+    /// A database by name or rid.
+    pub(crate) fn database(&self, address: &Address) -> Result<Arc<Database>> {
+        self.state.load().database(address).cloned().ok_or(Error::NotFound)
+    }
+
+    /// A container by names or rids: a missing database is a missing owner.
+    pub(crate) fn container(
+        &self,
+        database: &Address,
+        container: &Address,
+    ) -> Result<Arc<Container>> {
+        let state = self.state.load();
+        let database = state.database(database).ok_or(Error::OwnerNotFound)?;
+        database.container(container).cloned().ok_or(Error::NotFound)
+    }
+
+    /// Begins a change; nobody else changes the catalog until the guard is dropped.
+    pub(crate) fn change(&self) -> Change<'_> {
+        let guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = Part::new(SYSTEM_SHARD, SYSTEM_EPOCH);
+        Change { catalog: self, _guard: guard, part, state: (*self.state()).clone() }
+    }
+}
+
+/// A change to the catalog: writes gathered for one commit, and the picture after it.
+pub(crate) struct Change<'c> {
+    catalog: &'c Catalog,
+    _guard: MutexGuard<'c, ()>,
+    pub(crate) part: Part,
+    pub(crate) state: State,
+}
+
+impl Change<'_> {
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.catalog.store
+    }
+
+    /// A number that no resource of the account had before.
+    pub(crate) fn next_number(&mut self, counter: &str) -> Result<u32> {
+        self.next_numbers(counter, 1)
+    }
+
+    /// The first of several such numbers in a row. Once a change for each counter: what this
+    /// change has taken is not in the store yet.
+    pub(crate) fn next_numbers(&mut self, counter: &str, count: u32) -> Result<u32> {
+        records::next_numbers(&*self.catalog.store, &mut self.part, counter, count)
+    }
+
+    /// A record as it is now, for replacing it.
+    pub(crate) fn record(&self, kind: RecordKind, parent: u64, number: u64) -> Result<Record> {
+        records::by_number(self.store(), kind, parent, number)?.ok_or(Error::NotFound)
+    }
+
+    pub(crate) fn insert(&mut self, kind: RecordKind, parent: u64, record: &Record) {
+        records::insert(&mut self.part, kind, parent, record);
+    }
+
+    pub(crate) fn replace(&mut self, kind: RecordKind, parent: u64, record: &Record) {
+        records::replace(&mut self.part, kind, parent, record);
+    }
+
+    pub(crate) fn remove(&mut self, kind: RecordKind, parent: u64, number: u64, id: &str) {
+        records::remove(&mut self.part, kind, parent, number, id);
+    }
+
+    /// Removes every record of a kind under a parent.
+    pub(crate) fn remove_all(&mut self, kind: RecordKind, parent: u64) -> Result<Vec<Record>> {
+        let all = records::list(&*self.catalog.store, kind, parent)?;
+        for record in &all {
+            self.remove(kind, parent, record.number, &record.id);
+        }
+        Ok(all)
+    }
+
+    /// Makes the change durable, then visible.
+    pub(crate) fn commit(self) -> Result<()> {
+        self.catalog.store.commit(Commit { parts: vec![self.part] }).map_err(storage)?;
+        self.catalog.state.store(Arc::new(self.state));
+        Ok(())
+    }
+}
+
+impl State {
+    pub(crate) fn databases(&self) -> impl Iterator<Item = &Arc<Database>> {
+        self.databases.values()
+    }
+
+    pub(crate) fn database(&self, address: &Address) -> Option<&Arc<Database>> {
+        let number = match address {
+            Address::Name(name) => *self.names.get(name.as_str())?,
+            Address::Rid(Rid::Database(number)) => *number,
+            Address::Rid(_) => return None,
+        };
+        self.databases.get(&number)
+    }
+
+    /// Adds a database or replaces the one with its number.
+    pub(crate) fn insert(&mut self, database: Database) {
+        self.names.insert(database.id.clone(), database.number);
+        self.databases.insert(database.number, Arc::new(database));
+    }
+
+    pub(crate) fn remove(&mut self, database: &Database) {
+        self.names.remove(&database.id);
+        self.databases.remove(&database.number);
+    }
+
+    /// Every container of the account.
+    pub(crate) fn containers(&self) -> impl Iterator<Item = &Arc<Container>> {
+        self.databases.values().flat_map(|d| d.containers())
+    }
+}

@@ -1,0 +1,253 @@
+//! Containers: what they are ([`definition`]), and create, read, list, replace, delete.
+
+pub mod definition;
+pub mod policies;
+
+use std::sync::Arc;
+
+use orrery_storage::key::RecordKind;
+use orrery_types::ids::{Address, Rid};
+use orrery_types::{Epoch, Error, Lsn, Result, ShardId, Value};
+
+use crate::catalog::Change;
+use crate::catalog::records::Record;
+use crate::partition::PhysicalPartition;
+use crate::resource::{Preconditions, Resource, object, resource_id};
+use crate::stamp::Stamp;
+use crate::storage_error::storage;
+use crate::throughput::{Throughput, ThroughputRequest};
+use crate::{Database, Engine};
+use definition::ContainerDef;
+
+/// A container at one moment: its definition and where its data lies.
+#[derive(Clone)]
+pub struct Container {
+    pub(crate) database: u32,
+    pub(crate) number: u32,
+    /// The `id` of its database.
+    pub database_id: Box<str>,
+    /// The `id`.
+    pub id: Box<str>,
+    /// The version of the definition.
+    pub stamp: Stamp,
+    /// What the creator declared.
+    pub definition: ContainerDef,
+    /// The physical partitions, in the order of their keys, without gap.
+    pub partitions: Vec<PhysicalPartition>,
+}
+
+impl Container {
+    pub(crate) fn from_record(database: &Database, record: &Record) -> Result<Self> {
+        let corrupt = |_| Error::internal(format!("container '{}' is corrupt", record.id));
+        let partitions = record.body.get("partitions").as_array().unwrap_or_default();
+        let partitions = partitions.iter().map(PhysicalPartition::from_value);
+        Ok(Self {
+            database: database.number,
+            database_id: database.id.clone(),
+            number: u32::try_from(record.number).map_err(|e| corrupt(e.to_string()))?,
+            id: record.id.clone(),
+            stamp: record.stamp,
+            definition: ContainerDef::parse(record.body.get("definition"))
+                .map_err(|e| corrupt(e.to_string()))?,
+            partitions: partitions.collect::<Result<_>>()?,
+        })
+    }
+
+    fn body(&self) -> Value {
+        let partitions = self.partitions.iter().map(PhysicalPartition::to_value).collect();
+        Value::object(object([
+            ("definition", Value::object(self.definition.to_object())),
+            ("partitions", Value::array(partitions)),
+        ]))
+    }
+
+    /// The `_rid`.
+    pub fn rid(&self) -> Rid {
+        Rid::Container { database: self.database, container: self.number }
+    }
+
+    /// The `_rid` of the database.
+    pub fn database_rid(&self) -> Rid {
+        Rid::Database(self.database)
+    }
+
+    /// `dbs/{id}/colls/{id}`.
+    pub fn alt_link(&self) -> String {
+        format!("dbs/{}/colls/{}", self.database_id, self.id)
+    }
+
+    /// `dbs/{rid}/colls/{rid}/`.
+    pub fn self_link(&self) -> String {
+        format!("dbs/{}/colls/{}/", self.database_rid(), self.rid())
+    }
+
+    /// As a client sees it.
+    pub fn to_resource(&self) -> Resource {
+        let mut body = object([("id", (&*self.id).into())]);
+        for (name, value) in self.definition.to_object().iter() {
+            body.set(name, value.clone());
+        }
+        Resource::new(self.rid(), self.stamp, &self.self_link(), body)
+            .with("_docs", "docs/")
+            .with("_sprocs", "sprocs/")
+            .with("_triggers", "triggers/")
+            .with("_udfs", "udfs/")
+            .with("_conflicts", "conflicts/")
+    }
+}
+
+impl Engine {
+    /// Makes a container with as many physical partitions as its throughput asks for.
+    pub fn create_container(
+        &self,
+        database: &Address,
+        body: &Value,
+        throughput: &ThroughputRequest,
+    ) -> Result<Resource> {
+        let id = resource_id(body)?;
+        let definition = ContainerDef::parse(body)?;
+        let mut change = self.catalog.change();
+        let mut database = self.owner(&change, database)?;
+        if database.container(&Address::Name(id.to_string())).is_some() {
+            return Err(Error::AlreadyExists);
+        }
+        let shared = self.has_offer(&database.rid().to_string())?;
+        let offer = throughput.for_container(shared)?;
+        let count = offer.map_or(1, Throughput::partitions);
+        let first_shard = change.next_numbers("shard", count)?;
+        let ranges = definition.partition_key.even_ranges(count);
+        let partitions = (0..)
+            .zip(ranges)
+            .map(|(i, range)| PhysicalPartition::new(i, range, ShardId(first_shard + i), Epoch(1)));
+        let partitions = partitions.collect();
+        let container = Container {
+            database: database.number,
+            database_id: database.id.clone(),
+            number: change.next_number("container")?,
+            id,
+            stamp: self.stamper.next(),
+            definition,
+            partitions,
+        };
+        // A shard without container is removed at the next start, a container without shard
+        // would be a wrong answer: shards first.
+        for partition in &container.partitions {
+            self.store.create_shard(partition.shard, partition.epoch).map_err(storage)?;
+        }
+        let parent = u64::from(database.number);
+        change.insert(RecordKind::Container, parent, &container.record(Lsn(0)));
+        if let Some(offer) = offer {
+            self.insert_offer(&mut change, &offer, container.rid(), &container.self_link())?;
+        }
+        let resource = container.to_resource();
+        database.insert(container);
+        change.state.insert(database);
+        change.commit()?;
+        Ok(resource)
+    }
+
+    /// One container.
+    pub fn read_container(
+        &self,
+        database: &Address,
+        container: &Address,
+    ) -> Result<Arc<Container>> {
+        self.catalog.container(database, container)
+    }
+
+    /// The containers of a database in the order of creation.
+    pub fn list_containers(&self, database: &Address) -> Result<(Rid, Vec<Resource>)> {
+        let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
+        Ok((database.rid(), database.containers().map(|c| c.to_resource()).collect()))
+    }
+
+    /// Replaces a definition, within what may change after creation.
+    pub fn replace_container(
+        &self,
+        database: &Address,
+        address: &Address,
+        body: &Value,
+        conditions: &Preconditions,
+    ) -> Result<Resource> {
+        let id = resource_id(body)?;
+        let mut change = self.catalog.change();
+        let mut database = self.owner(&change, database)?;
+        let old = database.container(address).cloned().ok_or(Error::NotFound)?;
+        conditions.check_write(Some(old.stamp))?;
+        if id != old.id {
+            return Err(Error::invalid("The id of a container cannot be changed."));
+        }
+        let mut container = (*old).clone();
+        container.definition = old.definition.replaced_by(body)?;
+        container.stamp = self.stamper.next();
+        let parent = u64::from(database.number);
+        let version = change.record(RecordKind::Container, parent, u64::from(old.number))?.version;
+        change.replace(RecordKind::Container, parent, &container.record(version));
+        let resource = container.to_resource();
+        let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
+        let container = Arc::new(container);
+        database.insert((*container).clone());
+        change.state.insert(database);
+        change.commit()?;
+        if timing_changed {
+            self.tasks.retime(container);
+        }
+        Ok(resource)
+    }
+
+    /// Deletes a container with everything in it.
+    pub fn delete_container(
+        &self,
+        database: &Address,
+        address: &Address,
+        conditions: &Preconditions,
+    ) -> Result<()> {
+        let mut change = self.catalog.change();
+        let mut database = self.owner(&change, database)?;
+        let container = database.container(address).cloned().ok_or(Error::NotFound)?;
+        conditions.check_write(Some(container.stamp))?;
+        self.remove_container(&mut change, &container)?;
+        database.remove(&container);
+        change.state.insert(database);
+        change.commit()?;
+        self.drop_shards(&container);
+        Ok(())
+    }
+
+    fn owner(&self, change: &Change<'_>, database: &Address) -> Result<Database> {
+        change.state.database(database).map(|d| (**d).clone()).ok_or(Error::OwnerNotFound)
+    }
+
+    /// Gathers the removal of a container's records.
+    pub(crate) fn remove_container(
+        &self,
+        change: &mut Change<'_>,
+        container: &Container,
+    ) -> Result<()> {
+        let parent = u64::from(container.database);
+        change.remove(RecordKind::Container, parent, u64::from(container.number), &container.id);
+        self.remove_offer(change, &container.rid().to_string())
+    }
+
+    /// Frees the data of a container that is no longer in the catalog. What cannot be freed now
+    /// is freed at the next start.
+    pub(crate) fn drop_shards(&self, container: &Container) {
+        for partition in &container.partitions {
+            if let Err(error) = self.store.drop_shard(partition.shard) {
+                tracing::warn!(%error, shard = partition.shard.0, "a dropped shard stays until the next start");
+            }
+        }
+    }
+}
+
+impl Container {
+    fn record(&self, version: Lsn) -> Record {
+        Record {
+            number: u64::from(self.number),
+            version,
+            id: self.id.clone(),
+            stamp: self.stamp,
+            body: self.body(),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Physical partitions: ranges of effective keys, each one shard of the store. Here a key finds
+//! its partition, items get their numbers, and clients read the list of ranges.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use orrery_storage::key::{self, Row};
+use orrery_storage::{Check, Commit, Expect, Part, Put, Space, Store};
+use orrery_types::ids::{ChildKind, Rid};
+use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Result, ShardId, Value};
+
+use crate::resource::{Resource, object};
+use crate::storage_error::storage;
+use crate::{Container, Engine};
+
+/// One range of a container and the shard that holds it.
+#[derive(Clone, Debug)]
+pub struct PhysicalPartition {
+    /// Its number on the wire.
+    pub id: u32,
+    /// The keys it holds.
+    pub range: KeyRange,
+    /// Where they lie.
+    pub shard: ShardId,
+    /// The epoch under which this process writes to it.
+    pub epoch: Epoch,
+    /// The partitions it was split from.
+    pub parents: Vec<u32>,
+    rows: Arc<RowNumbers>,
+}
+
+impl PhysicalPartition {
+    pub(crate) fn new(id: u32, range: KeyRange, shard: ShardId, epoch: Epoch) -> Self {
+        Self { id, range, shard, epoch, parents: vec![], rows: Arc::default() }
+    }
+
+    pub(crate) fn to_value(&self) -> Value {
+        let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
+        let parents = self.parents.iter().map(|p| number(u64::from(*p))).collect();
+        Value::object(object([
+            ("id", number(u64::from(self.id))),
+            ("min", self.range.min.to_string().into()),
+            ("max", self.range.max.to_string().into()),
+            ("shard", number(u64::from(self.shard.0))),
+            ("epoch", number(self.epoch.0)),
+            ("parents", Value::array(parents)),
+        ]))
+    }
+
+    pub(crate) fn from_value(value: &Value) -> Result<Self> {
+        let corrupt = || Error::internal("a partition of the catalog is corrupt");
+        let number = |v: &Value| v.as_i64().and_then(|i| u32::try_from(i).ok()).ok_or_else(corrupt);
+        let place =
+            |name: &str| value.get(name).as_str().and_then(EffectiveKey::parse).ok_or_else(corrupt);
+        let range = KeyRange { min: place("min")?, max: place("max")? };
+        let parents = value.get("parents").as_array().unwrap_or_default();
+        let shard = ShardId(number(value.get("shard"))?);
+        let epoch = Epoch(u64::from(number(value.get("epoch"))?));
+        let mut partition = Self::new(number(value.get("id"))?, range, shard, epoch);
+        partition.parents = parents.iter().map(number).collect::<Result<_>>()?;
+        Ok(partition)
+    }
+
+    /// A number for a new item: unique in the container, never given twice.
+    pub(crate) fn next_row(&self, store: &dyn Store) -> Result<Row> {
+        let number = self.rows.next(store, self.shard, self.epoch)?;
+        Ok(Row(u64::from(self.id) << ROW_BITS | number))
+    }
+}
+
+/// Row numbers of one partition lie in the low bits; the partition's id is above them, so that a
+/// container's items stay distinct when partitions split and merge.
+const ROW_BITS: u32 = 40;
+
+/// Hands out row numbers from blocks that are reserved durably before the first is used: a number
+/// is lost now and then, but none is given to two items.
+#[derive(Debug, Default)]
+struct RowNumbers {
+    block: Mutex<std::ops::Range<u64>>,
+}
+
+impl RowNumbers {
+    const BLOCK: u64 = 1 << 16;
+
+    fn next(&self, store: &dyn Store, shard: ShardId, epoch: Epoch) -> Result<u64> {
+        let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = block.next() {
+            return Ok(number);
+        }
+        *block = Self::reserve(store, shard, epoch)?;
+        block.next().ok_or_else(|| Error::internal("a reserved block of rows is empty"))
+    }
+
+    fn reserve(store: &dyn Store, shard: ShardId, epoch: Epoch) -> Result<std::ops::Range<u64>> {
+        let key = key::rows_reserved().to_vec();
+        let (_, current) = store.get(shard, Space::Meta, &key).map_err(storage)?;
+        let (expect, start) = match current {
+            None => (Expect::Absent, 1),
+            Some(value) => {
+                let start = value.bytes.try_into().map(u64::from_be_bytes);
+                let start = start.map_err(|_| Error::internal("a row counter is corrupt"))?;
+                (Expect::Version(value.version), start)
+            }
+        };
+        let end = start + Self::BLOCK;
+        let mut part = Part::new(shard, epoch);
+        part.checks.push(Check::Key { space: Space::Meta, key: key.clone(), expect });
+        part.puts.push(Put { space: Space::Meta, key, value: end.to_be_bytes().to_vec() });
+        store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+        Ok(start..end)
+    }
+}
+
+impl Container {
+    /// The partition that holds a key.
+    pub fn partition_of(&self, key: &EffectiveKey) -> Result<&PhysicalPartition> {
+        let at = self.partitions.partition_point(|p| p.range.max <= *key);
+        self.partitions.get(at).filter(|p| p.range.contains(key)).ok_or(Error::PartitionGone)
+    }
+
+    /// The partition with a number, as clients name it: `0`, or `<container rid>,0`.
+    pub fn partition_by_id(&self, text: &str) -> Result<&PhysicalPartition> {
+        let id = match text.split_once(',') {
+            Some((rid, id)) if rid == self.rid().to_string() => id,
+            Some(_) => return Err(Error::PartitionGone),
+            None => text,
+        };
+        let id: u32 = id.trim().parse().map_err(|_| Error::PartitionGone)?;
+        self.partitions.iter().find(|p| p.id == id).ok_or(Error::PartitionGone)
+    }
+
+    /// Changes whenever the list of ranges does.
+    pub fn ranges_etag(&self) -> String {
+        let last = self.partitions.iter().map(|p| p.id).max().unwrap_or_default();
+        format!("\"{}-{}\"", self.partitions.len(), last)
+    }
+}
+
+impl Engine {
+    /// The ranges of a container as clients see them.
+    pub fn list_ranges(&self, container: &Container) -> Result<Vec<Resource>> {
+        container.partitions.iter().map(|p| self.range_resource(container, p)).collect()
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "containers have few partitions")]
+    fn range_resource(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+    ) -> Result<Resource> {
+        let rid = Rid::Child {
+            database: container.database,
+            container: container.number,
+            kind: ChildKind::Range,
+            number: u64::from(partition.id) + 2,
+        };
+        let lsn = self.shard_lsn(partition)?;
+        let parents = partition.parents.iter().map(|p| p.to_string().into()).collect();
+        let body = object([
+            ("id", partition.id.to_string().into()),
+            ("minInclusive", partition.range.min.to_string().into()),
+            ("maxExclusive", partition.range.max.to_string().into()),
+            ("ridPrefix", Value::from(i64::from(partition.id))),
+            ("throughputFraction", Value::from(1.0 / container.partitions.len() as f64)),
+            ("status", "online".into()),
+            ("parents", Value::array(parents)),
+            ("_lsn", Value::from(i64::try_from(lsn.0).unwrap_or(i64::MAX))),
+        ]);
+        let self_link = format!("{}pkranges/{rid}/", container.self_link());
+        Ok(Resource::new(rid, container.stamp, &self_link, body))
+    }
+}

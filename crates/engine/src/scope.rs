@@ -1,0 +1,87 @@
+//! Which part of a container a feed or query reads: all of it, one logical partition, the keys
+//! under a prefix, one physical partition, or an interval of effective keys.
+
+use orrery_types::{EffectiveKey, Error, KeyRange, PartitionKey, Result};
+
+use crate::Container;
+
+/// The part, as a request names it.
+#[derive(Clone, Debug, Default)]
+pub struct ScopeRequest {
+    /// The partition key header.
+    pub partition_key: Option<PartitionKey>,
+    /// The number of a physical partition.
+    pub range_id: Option<Box<str>>,
+    /// Where an interval starts, in hex.
+    pub start: Option<Box<str>>,
+    /// Where an interval ends, in hex.
+    pub end: Option<Box<str>>,
+}
+
+/// The part, as the engine reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// Keys to read; `None` when the parts named have nothing in common.
+    pub range: Option<KeyRange>,
+    /// The one logical partition, if it is one.
+    pub partition_key: Option<PartitionKey>,
+    /// Whether the request confined the read at all.
+    pub confined: bool,
+}
+
+impl Container {
+    /// Resolves what a request names.
+    pub fn scope(&self, request: &ScopeRequest) -> Result<Scope> {
+        let mut range = Some(KeyRange::full());
+        let mut confined = false;
+        let mut confine = |to: &KeyRange| {
+            confined = true;
+            range = range.as_ref().and_then(|r| r.intersect(to));
+        };
+        if let Some(id) = &request.range_id {
+            confine(&self.partition_by_id(id)?.range);
+        }
+        if request.start.is_some() || request.end.is_some() {
+            confine(&interval(request.start.as_deref(), request.end.as_deref())?);
+        }
+        let mut partition_key = None;
+        if let Some(key) = &request.partition_key {
+            let key = self.definition.partition_key.normalize(key.clone());
+            self.check_key_levels(&key)?;
+            confine(&self.definition.partition_key.range_of(&key));
+            partition_key = self.definition.partition_key.is_complete(&key).then_some(key);
+        }
+        Ok(Scope { range, partition_key, confined })
+    }
+
+    /// A key, or a prefix of a hierarchical one: never more values than paths.
+    fn check_key_levels(&self, key: &PartitionKey) -> Result<()> {
+        let (given, declared) = (key.0.len(), self.definition.partition_key.paths.len());
+        if given > declared {
+            return Err(Error::PartitionKeyMismatch(
+                format!("The partition key has {given} values; the container declares {declared}.")
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn interval(start: Option<&str>, end: Option<&str>) -> Result<KeyRange> {
+    let place = |text: Option<&str>, or: EffectiveKey| match text {
+        None => Ok(or),
+        Some(hex) => EffectiveKey::parse(hex).ok_or_else(|| {
+            Error::invalid(format!(
+                "One of the input values is invalid: '{hex}' is not an effective key."
+            ))
+        }),
+    };
+    let range =
+        KeyRange { min: place(start, EffectiveKey::min())?, max: place(end, EffectiveKey::max())? };
+    if range.min > range.max {
+        return Err(Error::invalid(
+            "One of the input values is invalid: the interval ends before it starts.",
+        ));
+    }
+    Ok(range)
+}

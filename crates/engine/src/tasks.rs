@@ -1,0 +1,76 @@
+//! Background work: what a change of a container leaves behind, and the sweep of expired items.
+//! One thread does it, a little every second; nothing depends on how soon.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use orrery_types::Result;
+
+use crate::{Container, Engine};
+
+/// Work that waits for the background thread.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    retime: Mutex<Vec<Arc<Container>>>,
+}
+
+impl Tasks {
+    pub(crate) fn retime(&self, container: Arc<Container>) {
+        self.retime.lock().unwrap_or_else(PoisonError::into_inner).push(container);
+    }
+
+    fn take(&self) -> Vec<Arc<Container>> {
+        std::mem::take(&mut *self.retime.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Engine {
+    /// Does all work that waits now; returns how many expired items it removed.
+    pub fn run_tasks(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
+        for container in self.tasks.take() {
+            self.retime(&container);
+        }
+        self.sweep(stop)
+    }
+}
+
+/// The background thread. Dropping it ends the thread between two pieces of work.
+pub struct Background {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Pause between two rounds. Hiding does not wait for it, only the space does.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Background {
+    /// Starts the thread.
+    pub fn start(engine: Arc<Engine>) -> std::io::Result<Self> {
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let signal = stop.clone();
+        let thread = std::thread::Builder::new().name("orrery-tasks".into()).spawn(move || {
+            let stopping = || *signal.0.lock().unwrap_or_else(PoisonError::into_inner);
+            while !stopping() {
+                if let Err(error) = engine.run_tasks(&stopping) {
+                    tracing::warn!(%error, "background work failed; it is tried again");
+                }
+                let stopped = signal.0.lock().unwrap_or_else(PoisonError::into_inner);
+                // Woken early or late makes no difference: the loop asks again.
+                drop(signal.1.wait_timeout_while(stopped, PAUSE, |stopped| !*stopped));
+            }
+        })?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic in there was reported where it happened.
+            drop(thread.join());
+        }
+    }
+}

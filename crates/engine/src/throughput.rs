@@ -1,0 +1,323 @@
+//! Throughput: what a creator asks for, and the offers that hold it. An offer belongs to one
+//! database or container and is found by that resource's rid.
+
+use orrery_storage::key::RecordKind;
+use orrery_types::ids::Rid;
+use orrery_types::{Error, Lsn, Result, Value, limits};
+
+use crate::Engine;
+use crate::catalog::Change;
+use crate::catalog::records::{self, Record};
+use crate::resource::{Preconditions, Resource, object, require_object};
+
+/// Throughput as the headers of a create ask for it.
+#[derive(Clone, Debug, Default)]
+pub struct ThroughputRequest {
+    /// Request units a second, fixed.
+    pub manual: Option<i64>,
+    /// JSON of autoscale settings.
+    pub autoscale: Option<Box<str>>,
+}
+
+/// What an offer grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Throughput {
+    /// Always the same.
+    Manual(i64),
+    /// Between a tenth of the maximum and the maximum.
+    #[expect(missing_docs, reason = "the summary says it")]
+    Autoscale { max: i64, increment_percent: i64 },
+}
+
+/// How a replace turns one kind of offer into the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Migration {
+    #[default]
+    None,
+    ToAutoscale,
+    ToManual,
+}
+
+impl ThroughputRequest {
+    fn parse(&self) -> Result<Option<Throughput>> {
+        match (self.manual, &self.autoscale) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => Err(Error::invalid(
+                "Both manual throughput and autoscale settings are given; send only one.",
+            )),
+            (Some(manual), None) => check_manual(manual).map(Some),
+            (None, Some(json)) => {
+                let settings = Value::parse(json.as_bytes()).map_err(|e| {
+                    Error::invalid(format!("The autoscale settings are not JSON: {e}."))
+                })?;
+                autoscale(&settings).map(Some)
+            }
+        }
+    }
+
+    pub(crate) fn for_database(&self) -> Result<Option<Throughput>> {
+        self.parse()
+    }
+
+    /// A container in a database with shared throughput needs none of its own.
+    pub(crate) fn for_container(&self, shared: bool) -> Result<Option<Throughput>> {
+        let asked = self.parse()?;
+        Ok(asked.or((!shared).then_some(Throughput::Manual(limits::THROUGHPUT_MIN))))
+    }
+}
+
+impl Throughput {
+    fn max(self) -> i64 {
+        match self {
+            Self::Manual(manual) => manual,
+            Self::Autoscale { max, .. } => max,
+        }
+    }
+
+    /// Physical partitions that a container of this throughput starts with.
+    pub(crate) fn partitions(self) -> u32 {
+        let count = (self.max() + limits::PARTITION_THROUGHPUT - 1) / limits::PARTITION_THROUGHPUT;
+        u32::try_from(count.max(1)).unwrap_or(1)
+    }
+
+    fn content(self) -> Value {
+        match self {
+            Self::Manual(manual) => Value::object(object([
+                ("offerThroughput", manual.into()),
+                ("offerIsRUPerMinuteThroughputEnabled", false.into()),
+                ("userSpecifiedThroughput", manual.into()),
+            ])),
+            Self::Autoscale { max, increment_percent } => {
+                let increment = object([("incrementPercent", increment_percent.into())]);
+                let policy = object([("throughputPolicy", Value::object(increment))]);
+                let settings = object([
+                    ("tier", 0.into()),
+                    ("maximumTierThroughput", max.into()),
+                    ("autoUpgrade", false.into()),
+                    ("maxThroughput", max.into()),
+                    ("autoUpgradePolicy", Value::object(policy)),
+                ]);
+                Value::object(object([
+                    ("offerThroughput", (max / 10).into()),
+                    ("offerIsRUPerMinuteThroughputEnabled", false.into()),
+                    ("offerAutopilotSettings", Value::object(settings)),
+                ]))
+            }
+        }
+    }
+
+    /// The least that the resource may be set to; clients show it.
+    fn min(self) -> i64 {
+        match self {
+            Self::Manual(manual) => (manual / 100 / 100 * 100).max(limits::THROUGHPUT_MIN),
+            Self::Autoscale { max, .. } => (max / 10 / 1000 * 1000).max(limits::AUTOSCALE_MIN),
+        }
+    }
+}
+
+fn check_manual(manual: i64) -> Result<Throughput> {
+    let fits = (limits::THROUGHPUT_MIN..=limits::THROUGHPUT_MAX).contains(&manual);
+    if fits && manual % 100 == 0 {
+        return Ok(Throughput::Manual(manual));
+    }
+    Err(Error::invalid(format!(
+        "The offer throughput must be a multiple of 100 from {} to {}; it is {manual}.",
+        limits::THROUGHPUT_MIN,
+        limits::THROUGHPUT_MAX
+    )))
+}
+
+fn autoscale(settings: &Value) -> Result<Throughput> {
+    let given = settings.get("maxThroughput");
+    let fits = |max: &i64| {
+        (limits::AUTOSCALE_MIN..=limits::THROUGHPUT_MAX).contains(max) && max % 1000 == 0
+    };
+    let max = given.as_i64().filter(fits).ok_or_else(|| {
+        Error::invalid(format!(
+            "The maximum throughput of autoscale must be a multiple of 1000 from {} to {}; it is {}.",
+            limits::AUTOSCALE_MIN,
+            limits::THROUGHPUT_MAX,
+            given.to_json()
+        ))
+    })?;
+    let percent = settings.get("autoUpgradePolicy").get("throughputPolicy").get("incrementPercent");
+    let increment_percent = match percent {
+        Value::Undefined | Value::Null => 0,
+        given => given.as_i64().filter(|p| (0..=100).contains(p)).ok_or_else(|| {
+            Error::invalid(format!(
+                "incrementPercent must be from 0 to 100; it is {}.",
+                given.to_json()
+            ))
+        })?,
+    };
+    Ok(Throughput::Autoscale { max, increment_percent })
+}
+
+/// The throughput that an offer's content says it has.
+fn content_throughput(content: &Value) -> Result<Throughput> {
+    match content.get("offerAutopilotSettings") {
+        Value::Undefined | Value::Null => {
+            let given = content.get("offerThroughput");
+            let manual = given.as_i64().ok_or_else(|| {
+                Error::invalid(format!(
+                    "offerThroughput must be a number; it is {}.",
+                    given.to_json()
+                ))
+            })?;
+            check_manual(manual)
+        }
+        settings => autoscale(settings),
+    }
+}
+
+fn offer_resource(record: &Record) -> Result<Resource> {
+    let number =
+        u32::try_from(record.number).map_err(|_| Error::internal("an offer is corrupt"))?;
+    let rid = Rid::Offer(number);
+    let mut body = record.properties();
+    body.set("id", rid.to_string().into());
+    Ok(Resource::new(rid, record.stamp, &format!("offers/{rid}/"), body))
+}
+
+impl Engine {
+    pub(crate) fn insert_offer(
+        &self,
+        change: &mut Change<'_>,
+        throughput: &Throughput,
+        owner: Rid,
+        owner_link: &str,
+    ) -> Result<()> {
+        let body = object([
+            ("resource", owner_link.into()),
+            ("offerType", "Invalid".into()),
+            ("offerResourceId", owner.to_string().into()),
+            ("offerVersion", "V2".into()),
+            ("content", throughput.content()),
+        ]);
+        let record = Record {
+            number: u64::from(change.next_number("offer")?),
+            version: Lsn(0),
+            id: owner.to_string().into(),
+            stamp: self.stamper.next(),
+            body: Value::object(body),
+        };
+        change.insert(RecordKind::Offer, 0, &record);
+        Ok(())
+    }
+
+    pub(crate) fn remove_offer(&self, change: &mut Change<'_>, owner: &str) -> Result<()> {
+        if let Some(record) = records::by_name(&*self.store, RecordKind::Offer, 0, owner)? {
+            change.remove(RecordKind::Offer, 0, record.number, owner);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has_offer(&self, owner: &str) -> Result<bool> {
+        Ok(records::by_name(&*self.store, RecordKind::Offer, 0, owner)?.is_some())
+    }
+
+    /// All offers of the account.
+    pub fn list_offers(&self) -> Result<Vec<Resource>> {
+        records::list(&*self.store, RecordKind::Offer, 0)?.iter().map(offer_resource).collect()
+    }
+
+    /// One offer.
+    pub fn read_offer(&self, number: u32) -> Result<Resource> {
+        let record = records::by_number(&*self.store, RecordKind::Offer, 0, u64::from(number))?;
+        offer_resource(&record.ok_or(Error::NotFound)?)
+    }
+
+    /// The least throughput that an offer may be set to.
+    pub fn offer_minimum(offer: &Resource) -> i64 {
+        content_throughput(offer.body.get("content"))
+            .map_or(limits::THROUGHPUT_MIN, Throughput::min)
+    }
+
+    /// Sets an offer's throughput, or turns it into the other kind.
+    pub fn replace_offer(
+        &self,
+        number: u32,
+        body: &Value,
+        migration: Migration,
+        conditions: &Preconditions,
+    ) -> Result<Resource> {
+        require_object(body)?;
+        let mut change = self.catalog.change();
+        let mut record = change.record(RecordKind::Offer, 0, u64::from(number))?;
+        conditions.check_write(Some(record.stamp))?;
+        let current = content_throughput(record.body.get("content"))?;
+        let same = |member: &str| {
+            let sent = body.get(member);
+            sent.is_undefined() || sent == record.body.get(member)
+        };
+        if !same("offerResourceId") || !same("resource") {
+            return Err(Error::invalid("An offer cannot be moved to another resource."));
+        }
+        let next = match (migration, current) {
+            (Migration::ToAutoscale, Throughput::Manual(manual)) => {
+                let max = (manual + 999) / 1000 * 1000;
+                Throughput::Autoscale { max: max.max(limits::AUTOSCALE_MIN), increment_percent: 0 }
+            }
+            (Migration::ToManual, Throughput::Autoscale { max, .. }) => Throughput::Manual(max),
+            (Migration::ToAutoscale | Migration::ToManual, same) => same,
+            (Migration::None, current) => match (current, content_throughput(body.get("content"))?)
+            {
+                (Throughput::Manual(_), Throughput::Autoscale { .. }) => {
+                    return Err(Error::invalid(
+                        "The offer has manual throughput; to give it autoscale settings send the \
+                         header that migrates it to autopilot.",
+                    ));
+                }
+                (Throughput::Autoscale { .. }, Throughput::Manual(_)) => {
+                    return Err(Error::invalid(
+                        "The offer has autoscale throughput; to give it manual throughput send the \
+                         header that migrates it to manual throughput.",
+                    ));
+                }
+                (_, next) => next,
+            },
+        };
+        let mut properties = record.properties();
+        properties.set("content", next.content());
+        record.body = Value::object(properties);
+        record.stamp = self.stamper.next();
+        change.replace(RecordKind::Offer, 0, &record);
+        let resource = offer_resource(&record)?;
+        change.commit()?;
+        Ok(resource)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_checked() {
+        let ask = |manual: Option<i64>, autoscale: Option<&str>| {
+            let request = ThroughputRequest { manual, autoscale: autoscale.map(Into::into) };
+            request.for_container(false)
+        };
+        assert_eq!(ask(None, None), Ok(Some(Throughput::Manual(400))));
+        assert_eq!(ask(Some(500), None), Ok(Some(Throughput::Manual(500))));
+        for bad in [0, -400, 399, 450, 2_000_000] {
+            assert!(ask(Some(bad), None).is_err(), "{bad}");
+        }
+        let autoscale = Throughput::Autoscale { max: 4000, increment_percent: 0 };
+        assert_eq!(ask(None, Some(r#"{"maxThroughput":4000}"#)), Ok(Some(autoscale)));
+        for bad in ["{}", "x", r#"{"maxThroughput":500}"#, r#"{"maxThroughput":1500}"#] {
+            assert!(ask(None, Some(bad)).is_err(), "{bad}");
+        }
+        assert!(ask(Some(400), Some(r#"{"maxThroughput":4000}"#)).is_err());
+        assert_eq!(ThroughputRequest::default().for_container(true), Ok(None));
+    }
+
+    #[test]
+    fn partitions_follow_throughput() {
+        assert_eq!(Throughput::Manual(400).partitions(), 1);
+        assert_eq!(Throughput::Manual(10_000).partitions(), 1);
+        assert_eq!(Throughput::Manual(10_100).partitions(), 2);
+        assert_eq!(Throughput::Autoscale { max: 30_000, increment_percent: 0 }.partitions(), 3);
+    }
+}

@@ -1,0 +1,185 @@
+//! Time to live. An item whose time is over is hidden at once, by the clock and the container's
+//! definition of now; the sweeper removes it later, with everything that was written beside it.
+
+use orrery_storage::key::{self, Row};
+use orrery_storage::record::{self, Header};
+use orrery_storage::{Commit, Part, Put, ReadAt, Scan, Space, StorageError};
+use orrery_types::{Result, limits};
+
+use crate::container::definition::ContainerDef;
+use crate::items::Located;
+use crate::partition::PhysicalPartition;
+use crate::storage_error::storage;
+use crate::{Container, Engine};
+
+/// The second from which on an item is gone, if it ever is.
+pub(crate) fn expiry(definition: &ContainerDef, header: &Header) -> Option<u64> {
+    let default = definition.default_ttl?;
+    let ttl = header.ttl_s.unwrap_or(default);
+    let ttl = u64::try_from(ttl).ok()?;
+    Some(header.ts_s.saturating_add(ttl))
+}
+
+impl Engine {
+    pub(crate) fn is_expired(&self, container: &Container, header: &Header) -> bool {
+        expiry(&container.definition, header).is_some_and(|at| at <= self.clock.now_s())
+    }
+
+    /// Removes expired items of every container; returns how many. Called now and then by the
+    /// server's background task; stops early when `stop` says so.
+    pub fn sweep(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
+        let mut removed = 0;
+        for container in self.catalog.state().containers() {
+            if container.definition.default_ttl.is_none() {
+                continue;
+            }
+            for partition in &container.partitions {
+                if stop() {
+                    return Ok(removed);
+                }
+                removed += self.sweep_partition(container, partition, stop)?;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn sweep_partition(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<usize> {
+        let bounds = key::expired_at(self.clock.now_s());
+        let mut from = bounds.from;
+        let mut removed = 0;
+        while !stop() {
+            let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+                // The container was deleted meanwhile.
+                Err(StorageError::Gone { .. }) => return Ok(removed),
+                other => other.map_err(storage)?,
+            };
+            let scan = Scan {
+                space: Space::Ttl,
+                from: &from,
+                to: &bounds.to,
+                reverse: false,
+                max_rows: limits::SWEEP_ITEMS_MAX,
+                max_bytes: usize::MAX,
+                keys_only: false,
+            };
+            let entries = snapshot.scan(&scan).map_err(storage)?;
+            drop(snapshot);
+            let Some(last) = entries.last() else { break };
+            from = key::after(&last.key);
+            for entry in &entries {
+                removed += usize::from(self.sweep_entry(
+                    container,
+                    partition,
+                    &entry.key,
+                    &entry.value.bytes,
+                )?);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes the item behind an expiry entry, or only the entry when the item lives on under a
+    /// changed definition.
+    fn sweep_entry(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entry_key: &[u8],
+        item_key: &[u8],
+    ) -> Result<bool> {
+        let row = key::parse_ttl(entry_key).map(|(_, row)| row).unwrap_or_default();
+        let removed = self.purge_expired_at(container, partition, row, item_key)?;
+        let mut part = Part::new(partition.shard, partition.epoch);
+        part.deletes.push((Space::Ttl, entry_key.to_vec()));
+        self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+        Ok(removed)
+    }
+
+    /// Removes the item with a row if it has expired; whether it is gone afterwards.
+    pub(crate) fn purge_expired_row(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        row: Row,
+    ) -> Result<bool> {
+        let (_, value) =
+            self.store.get(partition.shard, Space::Items, &key::row(row)).map_err(storage)?;
+        match value {
+            None => Ok(true),
+            Some(value) => self.purge_expired_at(container, partition, row, &value.bytes),
+        }
+    }
+
+    fn purge_expired_at(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        row: Row,
+        item_key: &[u8],
+    ) -> Result<bool> {
+        let (_, value) =
+            self.store.get(partition.shard, Space::Items, item_key).map_err(storage)?;
+        let Some(value) = value else { return Ok(true) };
+        let (header, text) = record::decode(&value.bytes).map_err(storage)?;
+        if header.row != row || !self.is_expired(container, &header) {
+            return Ok(false);
+        }
+        let body = orrery_types::Value::parse(text)
+            .map_err(|e| orrery_types::Error::internal(format!("a stored item: {e}")))?;
+        let partition_key = container
+            .definition
+            .partition_key
+            .extract(&body)
+            .map_err(|e| orrery_types::Error::internal(e.to_string()))?;
+        let id = body.get("id").as_str().unwrap_or_default().into();
+        let located = Located { partition, partition_key, id, key: item_key.to_vec() };
+        self.purge_expired(container, &located)
+    }
+
+    /// Writes the expiry entries of all items anew after a container's default changed. Reads are
+    /// right without them; only the sweeper needs them.
+    pub(crate) fn retime(&self, container: &Container) {
+        for partition in &container.partitions {
+            if let Err(error) = self.retime_partition(container, partition) {
+                tracing::warn!(%error, container = %container.id, "expiry entries are incomplete");
+            }
+        }
+    }
+
+    fn retime_partition(&self, container: &Container, partition: &PhysicalPartition) -> Result<()> {
+        let bounds = key::items_in(&partition.range);
+        let mut from = bounds.from;
+        loop {
+            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            let scan = Scan {
+                space: Space::Items,
+                from: &from,
+                to: &bounds.to,
+                reverse: false,
+                max_rows: limits::SWEEP_ITEMS_MAX,
+                max_bytes: limits::PAGE_SIZE_BYTES_MAX,
+                keys_only: false,
+            };
+            let entries = snapshot.scan(&scan).map_err(storage)?;
+            drop(snapshot);
+            let Some(last) = entries.last() else { return Ok(()) };
+            from = key::after(&last.key);
+            let mut part = Part::new(partition.shard, partition.epoch);
+            for entry in &entries {
+                let (header, _) = record::decode(&entry.value.bytes).map_err(storage)?;
+                if let Some(expiry_s) = expiry(&container.definition, &header) {
+                    let key = key::ttl(expiry_s, header.row).to_vec();
+                    part.puts.push(Put { space: Space::Ttl, key, value: entry.key.clone() });
+                }
+            }
+            if !part.puts.is_empty() {
+                self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+            }
+        }
+    }
+}

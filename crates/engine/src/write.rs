@@ -1,0 +1,307 @@
+//! The write pipeline. Every change of an item goes through here: read what is there, decide, make
+//! the after image, gather everything that must change with it, and commit all of it at once. If
+//! another writer was faster, the commit's checks fail, nothing was written, and it starts over.
+
+use bytes::Bytes;
+use orrery_storage::key::{self, Row};
+use orrery_storage::record::{self, Header};
+use orrery_storage::{Check, Commit, Expect, Part, Put, Space, StorageError};
+use orrery_types::{Error, Lsn, PropertyPath, Result, Value, limits};
+
+use crate::charge;
+use crate::item_body::ItemBody;
+use crate::items::{Located, Outcome, Place, Written};
+use crate::stamp::Stamp;
+use crate::storage_error::storage;
+use crate::ttl::expiry;
+use crate::{Container, Engine};
+
+/// What to do with an item, given what is there.
+pub(crate) enum Decision {
+    Put(ItemBody),
+    Delete,
+}
+
+/// The item as it is, for deciding.
+pub(crate) struct Current<'r> {
+    pub(crate) stamp: Stamp,
+    text: &'r [u8],
+}
+
+impl Current<'_> {
+    pub(crate) fn value(&self) -> Result<Value> {
+        Value::parse(self.text).map_err(|e| Error::internal(format!("a stored item: {e}")))
+    }
+}
+
+/// The stored record that a write replaces, expired or not.
+struct Before {
+    version: Lsn,
+    header: Header,
+    bytes: Vec<u8>,
+}
+
+impl Before {
+    fn text(&self) -> &[u8] {
+        self.bytes.get(record::BODY_AT..).unwrap_or_default()
+    }
+}
+
+/// What a write replaces it with.
+struct After {
+    body: ItemBody,
+    row: Row,
+    stamp: Stamp,
+    text: String,
+}
+
+impl Engine {
+    /// Runs `decide` on what is there until its decision is committed.
+    pub(crate) fn write(
+        &self,
+        container: &Container,
+        located: &Located<'_>,
+        decide: &dyn Fn(Option<&Current<'_>>) -> Result<Decision>,
+    ) -> Result<Written> {
+        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+            let before = self.before(located)?;
+            let visible = before.as_ref().filter(|b| !self.is_expired(container, &b.header));
+            let current = visible.map(|b| Current { stamp: stamp_of(&b.header), text: b.text() });
+            let after = match decide(current.as_ref())? {
+                Decision::Delete => None,
+                Decision::Put(body) => {
+                    let row = visible.map(|b| b.header.row);
+                    Some(self.after(container, located, row, body)?)
+                }
+            };
+            let outcome = match (&after, visible) {
+                (None, _) => Outcome::Deleted,
+                (Some(_), None) => Outcome::Created,
+                (Some(_), Some(_)) => Outcome::Replaced,
+            };
+            let (part, unique_checks) =
+                self.part(container, located, before.as_ref(), after.as_ref())?;
+            let written_bytes = after.as_ref().map_or(0, |a| a.text.len());
+            match self.store.commit(Commit { parts: vec![part] }) {
+                Ok(committed) => {
+                    let lsn = committed.lsns.first().copied().unwrap_or_default();
+                    let stamp =
+                        after.as_ref().map(|a| a.stamp).or(visible.map(|b| stamp_of(&b.header)));
+                    return Ok(Written {
+                        outcome,
+                        stamp: stamp.ok_or(Error::NotFound)?,
+                        body: after.map_or_else(Bytes::new, |a| Bytes::from(a.text)),
+                        place: Place { partition: located.partition.id, lsn, item_lsn: lsn },
+                        charge: charge::write(
+                            outcome,
+                            written_bytes.max(before.map_or(0, |b| b.bytes.len())),
+                        ),
+                    });
+                }
+                Err(StorageError::Conflict { check, .. }) => {
+                    if let Some(unique) = unique_checks.iter().find(|u| u.check == check) {
+                        self.resolve_unique(container, located, &unique.key)?;
+                    }
+                }
+                Err(error) => return Err(storage(error)),
+            }
+        }
+        Err(Error::RetryWith)
+    }
+
+    fn before(&self, located: &Located<'_>) -> Result<Option<Before>> {
+        let shard = located.partition.shard;
+        let (_, value) = self.store.get(shard, Space::Items, &located.key).map_err(storage)?;
+        let Some(value) = value else { return Ok(None) };
+        let (header, _) = record::decode(&value.bytes).map_err(storage)?;
+        Ok(Some(Before { version: value.version, header, bytes: value.bytes }))
+    }
+
+    /// The after image: an item keeps its number as long as it lives.
+    fn after(
+        &self,
+        container: &Container,
+        located: &Located<'_>,
+        row: Option<Row>,
+        body: ItemBody,
+    ) -> Result<After> {
+        let row = match row {
+            Some(row) => row,
+            None => located.partition.next_row(&*self.store)?,
+        };
+        let stamp = self.stamper.next();
+        let text = body.to_text(container, row, stamp)?;
+        Ok(After { body, row, stamp, text })
+    }
+
+    /// Everything that changes with the item, in one part: the record, its row, its unique keys,
+    /// its expiry and its feed entry. Also tells which checks guard unique keys.
+    fn part(
+        &self,
+        container: &Container,
+        located: &Located<'_>,
+        before: Option<&Before>,
+        after: Option<&After>,
+    ) -> Result<(Part, Vec<UniqueCheck>)> {
+        let partition = located.partition;
+        let mut part = Part::new(partition.shard, partition.epoch);
+        let expect = before.map_or(Expect::Absent, |b| Expect::Version(b.version));
+        let key = located.key.clone();
+        part.checks.push(Check::Key { space: Space::Items, key, expect });
+        if let Some(before) = before {
+            self.unwrite(container, located, before, after, &mut part);
+        }
+        if let Some(after) = after {
+            let header = Header {
+                etag: after.stamp.etag,
+                ts_s: after.stamp.ts,
+                row: after.row,
+                feed_seq: 0,
+                ttl_s: after.body.ttl,
+            };
+            let value = record::encode(&header, after.text.as_bytes());
+            part.puts.push(Put { space: Space::Items, key: located.key.clone(), value });
+            if before.is_none_or(|b| b.header.row != after.row) {
+                let (key, value) = (key::row(after.row).to_vec(), located.key.clone());
+                part.puts.push(Put { space: Space::Items, key, value });
+            }
+            if let Some(expiry_s) = expiry(&container.definition, &header) {
+                let (key, value) = (key::ttl(expiry_s, after.row).to_vec(), located.key.clone());
+                part.puts.push(Put { space: Space::Ttl, key, value });
+            }
+            part.feed.push(located.key.clone());
+        }
+        let unique_checks = self.unique_keys(container, located, before, after, &mut part)?;
+        Ok((part, unique_checks))
+    }
+
+    /// Takes back what the before image had written beside its record.
+    fn unwrite(
+        &self,
+        container: &Container,
+        located: &Located<'_>,
+        before: &Before,
+        after: Option<&After>,
+        part: &mut Part,
+    ) {
+        let header = &before.header;
+        // The feed names every item once, at its latest change.
+        part.deletes.push((Space::Feed, key::feed(before.version, header.feed_seq).to_vec()));
+        if let Some(expiry_s) = expiry(&container.definition, header) {
+            part.deletes.push((Space::Ttl, key::ttl(expiry_s, header.row).to_vec()));
+        }
+        if after.is_none_or(|a| a.row != header.row) {
+            part.deletes.push((Space::Items, key::row(header.row).to_vec()));
+        }
+        if after.is_none() {
+            part.deletes.push((Space::Items, located.key.clone()));
+        }
+    }
+
+    /// Unique keys that change: the old ones go, the new ones must be free.
+    fn unique_keys(
+        &self,
+        container: &Container,
+        located: &Located<'_>,
+        before: Option<&Before>,
+        after: Option<&After>,
+        part: &mut Part,
+    ) -> Result<Vec<UniqueCheck>> {
+        let mut checks = Vec::new();
+        if container.definition.unique_keys.is_empty() {
+            return Ok(checks);
+        }
+        let before_value = before.map(|b| Value::parse(b.text())).transpose();
+        let before_value =
+            before_value.map_err(|e| Error::internal(format!("a stored item: {e}")))?;
+        let effective = container.definition.partition_key.effective(&located.partition_key);
+        for (ordinal, paths) in (0_u8..).zip(&container.definition.unique_keys) {
+            let key_of = |value: &Value| {
+                key::unique(
+                    ordinal,
+                    &effective,
+                    &located.partition_key,
+                    &unique_values(paths, value),
+                )
+            };
+            let old = before_value.as_ref().map(key_of);
+            let new = after.map(|a| key_of(&a.body.value));
+            if old == new {
+                if let (Some(before), Some(after), Some(key)) = (before, after, new)
+                    && before.header.row != after.row
+                {
+                    let value = after.row.0.to_be_bytes().to_vec();
+                    part.puts.push(Put { space: Space::Index, key, value });
+                }
+                continue;
+            }
+            part.deletes.extend(old.map(|key| (Space::Index, key)));
+            if let (Some(key), Some(after)) = (new, after) {
+                let check = part.checks.len();
+                let expect = Expect::Absent;
+                part.checks.push(Check::Key { space: Space::Index, key: key.clone(), expect });
+                let value = after.row.0.to_be_bytes().to_vec();
+                part.puts.push(Put { space: Space::Index, key: key.clone(), value });
+                checks.push(UniqueCheck { check, key });
+            }
+        }
+        Ok(checks)
+    }
+
+    /// A unique key is taken. If an expired item holds it, that item is removed now and the write
+    /// may try again; else the write is refused.
+    fn resolve_unique(
+        &self,
+        container: &Container,
+        located: &Located<'_>,
+        key: &[u8],
+    ) -> Result<()> {
+        let shard = located.partition.shard;
+        let (_, holder) = self.store.get(shard, Space::Index, key).map_err(storage)?;
+        let Some(holder) = holder else { return Ok(()) };
+        let row = holder.bytes.try_into().map(u64::from_be_bytes);
+        let row = Row(row.map_err(|_| Error::internal("a unique key is corrupt"))?);
+        if self.purge_expired_row(container, located.partition, row)? {
+            return Ok(());
+        }
+        Err(Error::UniqueKeyViolation)
+    }
+
+    /// Removes an item if it has expired; whether it is gone afterwards.
+    pub(crate) fn purge_expired(
+        &self,
+        container: &Container,
+        located: &Located<'_>,
+    ) -> Result<bool> {
+        let Some(before) = self.before(located)? else { return Ok(true) };
+        if !self.is_expired(container, &before.header) {
+            return Ok(false);
+        }
+        let (part, _) = self.part(container, located, Some(&before), None)?;
+        match self.store.commit(Commit { parts: vec![part] }) {
+            Ok(_) => Ok(true),
+            // Somebody wrote it anew: then it has not expired any more, or is gone.
+            Err(StorageError::Conflict { .. }) => Ok(true),
+            Err(error) => Err(storage(error)),
+        }
+    }
+}
+
+/// A check that guards a unique key, by its place in the part.
+struct UniqueCheck {
+    check: usize,
+    key: Vec<u8>,
+}
+
+/// A missing value counts as null.
+fn unique_values(paths: &[PropertyPath], item: &Value) -> Vec<Value> {
+    let value = |path: &PropertyPath| match path.value_in(item) {
+        Value::Undefined => Value::Null,
+        value => value.clone(),
+    };
+    paths.iter().map(value).collect()
+}
+
+pub(crate) fn stamp_of(header: &Header) -> Stamp {
+    Stamp { etag: header.etag, ts: header.ts_s }
+}

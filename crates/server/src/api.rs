@@ -1,0 +1,179 @@
+//! The service that serves the database. A request is read in the order of its parts: the link,
+//! the headers, the credentials; then `dispatch` finds the handler. What may wait for the disk
+//! runs on a blocking thread; a point read and the catalog in memory are answered in place, since
+//! handing them over would cost more than they do.
+
+use std::sync::{Arc, OnceLock};
+
+use http::Method;
+use orrery_engine::{Container, Engine};
+use orrery_types::{Clock, Error, PartitionKey, Result, Value};
+
+use crate::auth::{Authenticator, Principal};
+use crate::dispatch::{self, Work};
+use crate::error;
+use crate::headers::{self, RequestHeaders};
+use crate::link::{ContainerAddress, ResourceLink};
+use crate::reply::Reply;
+use crate::service::{OperationName, Request, Response, Service};
+
+/// Everything a handler may use beside its request. Shared by all requests.
+pub struct Api {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The endpoint that clients are told to use, if it is not the one they used.
+    pub(crate) endpoint: Option<String>,
+}
+
+impl Api {
+    /// A service for an engine.
+    pub fn new(
+        engine: Arc<Engine>,
+        authenticator: Authenticator,
+        clock: Arc<dyn Clock>,
+        endpoint: Option<String>,
+    ) -> Self {
+        Self { shared: Arc::new(Shared { engine, authenticator, clock, endpoint }) }
+    }
+}
+
+/// One request, read and authenticated.
+pub(crate) struct Call {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) request: Request,
+    pub(crate) headers: RequestHeaders,
+    pub(crate) link: ResourceLink,
+    pub(crate) principal: Principal,
+    /// The container that the request turned out to be about; failures name its session too.
+    container: OnceLock<Arc<Container>>,
+}
+
+impl Call {
+    fn read(shared: Arc<Shared>, request: Request) -> std::result::Result<Self, (Request, Error)> {
+        let read = || {
+            let link = ResourceLink::parse(&request.path_and_query)?;
+            let principal =
+                shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
+            let headers = RequestHeaders::parse(&request.headers)?;
+            check_consistency(headers.consistency_level.as_deref())?;
+            Ok((link, headers, principal))
+        };
+        match read() {
+            Ok((link, headers, principal)) => {
+                let container = OnceLock::new();
+                Ok(Self { shared, request, headers, link, principal, container })
+            }
+            Err(error) => Err((request, error)),
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+
+    /// The container of a path, for an operation on what is in it.
+    pub(crate) fn container(&self, address: &ContainerAddress) -> Result<Arc<Container>> {
+        let found = self.engine().read_container(&address.database, &address.container);
+        let container = found.map_err(|_| Error::OwnerNotFound)?;
+        if let Some(intended) = &self.headers.intended_collection_rid
+            && *intended != container.rid().to_string()
+        {
+            return Err(Error::ContainerRecreated);
+        }
+        let _ = self.container.set(container.clone());
+        if let Some(token) = &self.headers.session_token {
+            self.engine().check_session(&container, token)?;
+        }
+        Ok(container)
+    }
+
+    /// The partition key of the header, if there is one.
+    pub(crate) fn partition_key(&self) -> Result<Option<PartitionKey>> {
+        let parse = |text: &String| {
+            PartitionKey::parse_header(text).map_err(|e| Error::invalid(e.to_string()))
+        };
+        self.headers.partition_key.as_ref().map(parse).transpose()
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Result<Value> {
+        Value::parse(&self.request.body)
+            .map_err(|e| Error::invalid(format!("The request body is not valid JSON: {e}.")))
+    }
+
+    fn answer(&self) -> Response {
+        match dispatch::dispatch(self) {
+            Ok(reply) => reply.into_response(),
+            Err(error) => self.failure(&error),
+        }
+    }
+
+    /// Clients learn how far a container is from failures too.
+    fn failure(&self, error: &Error) -> Response {
+        let mut response =
+            error::response(error, self.request.activity_id, &self.request.path_and_query);
+        if let Some(container) = self.container.get()
+            && let Ok(token) = self.engine().session_token(container)
+        {
+            let marks = Reply::empty(response.status())
+                .container(container)
+                .charge(1.0)
+                .header(headers::SESSION_TOKEN, &token)
+                .into_response();
+            for (name, value) in marks.headers() {
+                response.headers_mut().insert(name, value.clone());
+            }
+        }
+        response
+    }
+}
+
+/// One region is always consistent, so every level up to the account's own is honoured.
+fn check_consistency(level: Option<&str>) -> Result<()> {
+    match level.map(str::to_ascii_lowercase).as_deref() {
+        None | Some("session" | "consistentprefix" | "eventual") => Ok(()),
+        Some("strong" | "boundedstaleness") => Err(Error::invalid(
+            "ConsistencyLevel Strong or BoundedStaleness specified in the request is invalid when \
+             the service is configured with consistency level Session. Ensure the request \
+             consistency level is not stronger than the service consistency level.",
+        )),
+        Some(other) => Err(Error::invalid(format!("The consistency level '{other}' is unknown."))),
+    }
+}
+
+impl Service for Api {
+    async fn call(&self, request: Request) -> Response {
+        let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
+        let call = match Call::read(self.shared.clone(), request) {
+            Ok(call) => call,
+            Err((request, error)) => {
+                return error::response(&error, request.activity_id, &request.path_and_query);
+            }
+        };
+        let name = OperationName(dispatch::name(&call.link.target));
+        let is_head = call.request.method == Method::HEAD;
+        let mut response = match dispatch::work(&call) {
+            Work::InPlace => call.answer(),
+            Work::Blocking => {
+                // The count of blocking threads is the bound on operations at once; more wait.
+                match tokio::task::spawn_blocking(move || call.answer()).await {
+                    Ok(response) => response,
+                    Err(_) => {
+                        let error = Error::internal("an operation panicked");
+                        error::response(&error, activity_id, &uri)
+                    }
+                }
+            }
+        };
+        if is_head {
+            *response.body_mut() = http_body_util::Full::default();
+        }
+        response.extensions_mut().insert(name);
+        response
+    }
+}

@@ -1,0 +1,145 @@
+//! The routing table: method and target to handler, all in one match. Who may do it is decided
+//! here too, before a handler runs.
+
+use http::Method;
+use orrery_types::{Error, Result};
+
+use crate::api::Call;
+use crate::auth::Access;
+use crate::handlers::{
+    account, container, database, encryption_key, grant, item, offer, permission, query, range,
+    user,
+};
+use crate::link::Target;
+use crate::reply::Reply;
+
+/// Where an operation runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// On the thread of the connection: microseconds, as a rule without the disk.
+    InPlace,
+    /// On a blocking thread.
+    Blocking,
+}
+
+/// Whether an operation is short enough to run in place.
+pub(crate) fn work(call: &Call) -> Work {
+    let reads = call.request.method == Method::GET || call.request.method == Method::HEAD;
+    match &call.link.target {
+        Target::Account | Target::Databases | Target::Database(_) | Target::Item(..) if reads => {
+            Work::InPlace
+        }
+        Target::Containers(_) | Target::Ranges(_) if reads => Work::InPlace,
+        Target::Container(_) if reads && !call.headers.populate_quota_info => Work::InPlace,
+        _ => Work::Blocking,
+    }
+}
+
+/// Finds the handler and runs it.
+pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
+    let method = call.request.method.as_str();
+    // A HEAD is a GET whose body the server keeps.
+    let method = if method == "HEAD" { "GET" } else { method };
+    let query = call.headers.is_query || call.headers.is_query_plan;
+    let access =
+        if method == "GET" || (method == "POST" && query) { Access::Read } else { Access::Write };
+    call.principal.allow(access)?;
+    grant::check(call)?;
+    match (method, &call.link.target) {
+        ("GET", Target::Account) => account::read(call),
+
+        ("GET", Target::Databases) => database::list(call),
+        ("POST", Target::Databases) if query => database::query(call),
+        ("POST", Target::Databases) => database::create(call),
+        ("GET", Target::Database(db)) => database::read(call, db),
+        ("PUT", Target::Database(db)) => database::replace(call, db),
+        ("DELETE", Target::Database(db)) => database::delete(call, db),
+
+        ("GET", Target::Containers(db)) => container::list(call, db),
+        ("POST", Target::Containers(db)) if query => container::query(call, db),
+        ("POST", Target::Containers(db)) => container::create(call, db),
+        ("GET", Target::Container(at)) => container::read(call, at),
+        ("PUT", Target::Container(at)) => container::replace(call, at),
+        ("DELETE", Target::Container(at)) => container::delete(call, at),
+
+        ("GET", Target::Items(at)) => item::feed(call, at),
+        ("POST", Target::Items(at)) if call.headers.is_query_plan => query::plan(call, at),
+        ("POST", Target::Items(_)) if call.headers.is_batch => {
+            Err(not_built("Transactional batch and bulk"))
+        }
+        ("POST", Target::Items(at)) if call.headers.is_query => query::items(call, at),
+        ("POST", Target::Items(at)) => item::create(call, at),
+        ("GET", Target::Item(at, id)) => item::read(call, at, id),
+        ("PUT", Target::Item(at, id)) => item::replace(call, at, id),
+        ("PATCH", Target::Item(at, id)) => item::patch(call, at, id),
+        ("DELETE", Target::Item(at, id)) => item::delete(call, at, id),
+
+        ("GET", Target::Ranges(at)) => range::list(call, at),
+        ("POST", Target::Ranges(at)) if query => range::query(call, at),
+
+        ("GET", Target::Users(db)) => user::list(call, db),
+        ("POST", Target::Users(db)) if query => user::query(call, db),
+        ("POST", Target::Users(db)) => user::create(call, db),
+        ("GET", Target::User(at)) => user::read(call, at),
+        ("PUT", Target::User(at)) => user::replace(call, at),
+        ("DELETE", Target::User(at)) => user::delete(call, at),
+
+        ("GET", Target::Permissions(at)) => permission::list(call, at),
+        ("POST", Target::Permissions(at)) if query => permission::query(call, at),
+        ("POST", Target::Permissions(at)) => permission::create(call, at),
+        ("GET", Target::Permission(at, id)) => permission::read(call, at, id),
+        ("PUT", Target::Permission(at, id)) => permission::replace(call, at, id),
+        ("DELETE", Target::Permission(at, id)) => permission::delete(call, at, id),
+
+        ("GET", Target::EncryptionKeys(db)) => encryption_key::list(call, db),
+        ("POST", Target::EncryptionKeys(db)) if query => encryption_key::query(call, db),
+        ("POST", Target::EncryptionKeys(db)) => encryption_key::create(call, db),
+        ("GET", Target::EncryptionKey(db, id)) => encryption_key::read(call, db, id),
+        ("PUT", Target::EncryptionKey(db, id)) => encryption_key::replace(call, db, id),
+        ("DELETE", Target::EncryptionKey(db, id)) => encryption_key::delete(call, db, id),
+
+        ("GET", Target::Offers) => offer::list(call),
+        ("POST", Target::Offers) if query => offer::query(call),
+        ("GET", Target::Offer(rid)) => offer::read(call, *rid),
+        ("PUT", Target::Offer(rid)) => offer::replace(call, *rid),
+
+        ("GET", Target::Conflicts(at)) => container::conflicts(call, at),
+        ("POST", Target::Conflicts(at)) if query => container::conflicts(call, at),
+        ("GET" | "DELETE", Target::Conflict(at, _)) => call.container(at).and(Err(Error::NotFound)),
+
+        ("GET" | "POST" | "PUT" | "DELETE", Target::Scripts(..) | Target::Script(..)) => {
+            Err(not_built("Stored procedures, triggers and user-defined functions"))
+        }
+        ("POST", Target::PartitionKeyDelete(_)) => Err(Error::invalid(
+            "The partition key delete feature is disabled: this version does not have it.",
+        )),
+        (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
+        (_, Target::Model(_) | Target::Advisor(_)) => Err(Error::NotFound),
+        _ => Err(Error::MethodNotAllowed),
+    }
+}
+
+fn not_built(what: &str) -> Error {
+    Error::NotImplemented(format!("{what}: this version of the server does not have them.").into())
+}
+
+/// What a target is called in logs and metrics.
+pub(crate) fn name(target: &Target) -> &'static str {
+    match target {
+        Target::Account => "account",
+        Target::Databases | Target::Database(_) => "database",
+        Target::Containers(_) | Target::Container(_) => "container",
+        Target::Items(_) | Target::Item(..) => "item",
+        Target::Ranges(_) => "range",
+        Target::Scripts(..) | Target::Script(..) => "script",
+        Target::Conflicts(_) | Target::Conflict(..) => "conflict",
+        Target::PartitionKeyDelete(_) => "partition key delete",
+        Target::Attachments(..) | Target::Attachment(..) => "attachment",
+        Target::Users(_) | Target::User(_) => "user",
+        Target::Permissions(_) | Target::Permission(..) => "permission",
+        Target::EncryptionKeys(_) | Target::EncryptionKey(..) => "encryption key",
+        Target::Offers | Target::Offer(_) => "offer",
+        Target::Model(_) => "model",
+        Target::Advisor(_) => "advisor",
+    }
+}

@@ -1,0 +1,80 @@
+//! Containers over HTTP, and the feed of conflicts, which one region never has.
+
+use http::StatusCode;
+use orrery_engine::{Container, charge};
+use orrery_types::ids::Address;
+use orrery_types::{Result, Value};
+
+use crate::api::Call;
+use crate::headers;
+use crate::link::ContainerAddress;
+use crate::reply::Reply;
+use crate::wire;
+
+const LIST: &str = "DocumentCollections";
+
+/// A container's answers name its database as owner.
+fn owned(reply: Reply, container: &Container) -> Reply {
+    let names = format!("dbs/{}", container.database_id);
+    reply.owner(&container.database_rid().to_string(), &names)
+}
+
+pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
+    let container = call.engine().create_container(db, &call.json()?, &call.throughput())?;
+    Ok(Reply::resource(StatusCode::CREATED, &container).charge(charge::catalog_write()))
+}
+
+pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    let container = call.engine().read_container(&at.database, &at.container)?;
+    if call.conditions().unmodified(container.stamp) {
+        let reply = Reply::empty(StatusCode::NOT_MODIFIED).etag(container.stamp.etag);
+        return Ok(owned(reply, &container));
+    }
+    let mut reply = Reply::resource(StatusCode::OK, &container.to_resource())
+        .charge(charge::catalog_read())
+        .header(headers::INDEX_PROGRESS, "100")
+        .header(headers::LAZY_INDEX_PROGRESS, "100");
+    if call.headers.populate_quota_info {
+        let usage = call.engine().usage(&container)?;
+        let used = format!(
+            "functions=0;storedProcedures=0;triggers=0;documentSize={};documentsSize={};\
+             documentsCount={};collectionSize={};",
+            usage.kilobytes / 1024,
+            usage.kilobytes,
+            usage.items,
+            usage.kilobytes
+        );
+        let quota = "functions=50;storedProcedures=100;triggers=25;documentSize=10240;\
+                     documentsSize=10485760;documentsCount=-1;collectionSize=10485760;";
+        reply = reply.header(headers::RESOURCE_QUOTA, quota).header(headers::RESOURCE_USAGE, &used);
+    }
+    Ok(owned(reply, &container))
+}
+
+pub(crate) fn replace(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    let engine = call.engine();
+    let container =
+        engine.replace_container(&at.database, &at.container, &call.json()?, &call.conditions())?;
+    Ok(Reply::resource(StatusCode::OK, &container).charge(charge::catalog_write()))
+}
+
+pub(crate) fn delete(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    call.engine().delete_container(&at.database, &at.container, &call.conditions())?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write()))
+}
+
+pub(crate) fn list(call: &Call, db: &Address) -> Result<Reply> {
+    let (database, containers) = call.engine().list_containers(db)?;
+    wire::resources(Some(database), LIST, containers, &call.headers)
+}
+
+pub(crate) fn query(call: &Call, db: &Address) -> Result<Reply> {
+    let (database, containers) = call.engine().list_containers(db)?;
+    let bodies: Vec<Value> = containers.into_iter().map(|c| c.body).collect();
+    super::query::resources(call, &database.to_string(), LIST, bodies)
+}
+
+pub(crate) fn conflicts(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    let container = call.container(at)?;
+    Ok(wire::values(&container.rid().to_string(), "Conflicts", &[]).container(&container))
+}

@@ -1,0 +1,45 @@
+//! Databases over HTTP.
+
+use http::StatusCode;
+use orrery_engine::charge;
+use orrery_types::ids::Address;
+use orrery_types::{Result, Value};
+
+use crate::api::Call;
+use crate::reply::Reply;
+use crate::wire;
+
+const LIST: &str = "Databases";
+
+pub(crate) fn create(call: &Call) -> Result<Reply> {
+    let database = call.engine().create_database(&call.json()?, &call.throughput())?;
+    Ok(Reply::resource(StatusCode::CREATED, &database).charge(charge::catalog_write()))
+}
+
+pub(crate) fn read(call: &Call, db: &Address) -> Result<Reply> {
+    let database = call.engine().read_database(db)?.to_resource();
+    if call.conditions().unmodified(database.stamp) {
+        return Ok(Reply::empty(StatusCode::NOT_MODIFIED).etag(database.stamp.etag));
+    }
+    Ok(Reply::resource(StatusCode::OK, &database).charge(charge::catalog_read()))
+}
+
+pub(crate) fn replace(call: &Call, db: &Address) -> Result<Reply> {
+    let database = call.engine().replace_database(db, &call.json()?, &call.conditions())?;
+    Ok(Reply::resource(StatusCode::OK, &database).charge(charge::catalog_write()))
+}
+
+pub(crate) fn delete(call: &Call, db: &Address) -> Result<Reply> {
+    call.engine().delete_database(db, &call.conditions())?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write()))
+}
+
+pub(crate) fn list(call: &Call) -> Result<Reply> {
+    wire::resources(None, LIST, call.engine().list_databases(), &call.headers)
+}
+
+pub(crate) fn query(call: &Call) -> Result<Reply> {
+    let all = call.engine().list_databases();
+    let bodies: Vec<Value> = all.into_iter().map(|d| d.body).collect();
+    super::query::resources(call, "", LIST, bodies)
+}

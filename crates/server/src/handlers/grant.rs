@@ -1,0 +1,83 @@
+//! What the holder of a resource token may touch. A grant names one resource by rids; it opens
+//! that resource and what is inside it, and so much of what is around it as SDKs must read first:
+//! the account, the container's definition and its ranges.
+
+use orrery_engine::Engine;
+use orrery_types::ids::Address;
+use orrery_types::{PartitionKey, Result};
+
+use crate::api::Call;
+use crate::auth::{Principal, denied};
+use crate::link::{ContainerAddress, ResourceLink, Target};
+use crate::token::Grant;
+
+/// Refuses what the principal's grant does not cover; keys cover everything.
+pub(crate) fn check(call: &Call) -> Result<()> {
+    let Principal::Grant(grant) = &call.principal else { return Ok(()) };
+    let target = &call.link.target;
+    if matches!(target, Target::Account) {
+        return Ok(());
+    }
+    let link = target_link(call.engine(), target).ok_or_else(denied)?;
+    let reads_around = call.request.method == http::Method::GET
+        && matches!(target, Target::Container(_) | Target::Ranges(_));
+    let around = reads_around && {
+        let container = link.trim_end_matches("pkranges").trim_end_matches('/');
+        grant.resource.trim_matches('/').starts_with(container)
+    };
+    if !around && !grant.covers(&link) {
+        return Err(denied());
+    }
+    match target {
+        Target::Items(_) | Target::Item(..) => check_key(call, grant),
+        _ => Ok(()),
+    }
+}
+
+/// A grant for one partition key opens requests for just that key.
+fn check_key(call: &Call, grant: &Grant) -> Result<()> {
+    let Some(granted) = &grant.partition_key else { return Ok(()) };
+    let granted = PartitionKey::parse_header(granted).map_err(|_| denied())?;
+    if call.partition_key()? == Some(granted) { Ok(()) } else { Err(denied()) }
+}
+
+/// The link by rids of a permission's resource; the text itself if it leads nowhere now.
+pub(crate) fn granted_link(engine: &Engine, resource: &str) -> String {
+    let path = format!("/{}", resource.trim_matches('/'));
+    ResourceLink::parse(&path)
+        .ok()
+        .and_then(|link| target_link(engine, &link.target))
+        .unwrap_or_else(|| resource.to_owned())
+}
+
+/// A target's link: database and container by rids, what is below by the address it was given.
+fn target_link(engine: &Engine, target: &Target) -> Option<String> {
+    let of_container = |at: &ContainerAddress| {
+        let container = engine.read_container(&at.database, &at.container).ok()?;
+        Some(container.self_link().trim_end_matches('/').to_owned())
+    };
+    let of_database = |db: &Address| {
+        let database = engine.read_database(db).ok()?;
+        Some(database.self_link().trim_end_matches('/').to_owned())
+    };
+    let text = |address: &Address| match address {
+        Address::Name(name) => name.clone(),
+        Address::Rid(rid) => rid.to_string(),
+    };
+    Some(match target {
+        Target::Database(db) => of_database(db)?,
+        Target::Containers(db) => format!("{}/colls", of_database(db)?),
+        Target::Container(at) => of_container(at)?,
+        Target::Items(at) => format!("{}/docs", of_container(at)?),
+        Target::Item(at, id) => format!("{}/docs/{}", of_container(at)?, text(id)),
+        Target::Ranges(at) => format!("{}/pkranges", of_container(at)?),
+        Target::Scripts(at, _) | Target::Script(at, _, _) => {
+            format!("{}/scripts", of_container(at)?)
+        }
+        Target::Conflicts(at) | Target::Conflict(at, _) => {
+            format!("{}/conflicts", of_container(at)?)
+        }
+        Target::PartitionKeyDelete(at) => format!("{}/operations", of_container(at)?),
+        _ => return None,
+    })
+}

@@ -1,0 +1,98 @@
+//! Permissions over HTTP. Each is handed out with a token made for this answer.
+
+use http::StatusCode;
+use orrery_engine::{Resource, charge};
+use orrery_types::ids::{Address, Rid};
+use orrery_types::{Error, Result, Value, limits};
+
+use super::grant::granted_link;
+use crate::api::Call;
+use crate::link::UserAddress;
+use crate::reply::Reply;
+use crate::token::{Grant, GrantMode};
+use crate::wire;
+
+const LIST: &str = "Permissions";
+
+/// Seconds that tokens of this answer live.
+fn token_life_s(call: &Call) -> Result<u64> {
+    let life_s = call.headers.expiry_seconds.unwrap_or(limits::TOKEN_LIFE_S_DEFAULT);
+    if limits::TOKEN_LIFE_S.contains(&life_s) {
+        return Ok(life_s);
+    }
+    Err(Error::invalid(format!(
+        "The life of a resource token must be from {} to {} seconds; it is {life_s}.",
+        limits::TOKEN_LIFE_S.start(),
+        limits::TOKEN_LIFE_S.end()
+    )))
+}
+
+fn with_token(call: &Call, mut permission: Resource) -> Result<Resource> {
+    let expires_s = call.shared.clock.now_s() + token_life_s(call)?;
+    let text = |name: &str| permission.body.get(name).as_str().unwrap_or_default();
+    let mode = if text("permissionMode") == "All" { GrantMode::All } else { GrantMode::Read };
+    let partition_key = match permission.body.get("resourcePartitionKey") {
+        Value::Undefined => None,
+        key => Some(key.to_json()),
+    };
+    let grant = Grant {
+        permission: permission.rid,
+        resource: granted_link(call.engine(), text("resource")),
+        mode,
+        partition_key,
+    };
+    let token = call.shared.authenticator.tokens().issue(&grant, expires_s);
+    if let Some(body) = permission.body.as_object_mut() {
+        body.set("_token", token.into());
+    }
+    Ok(permission)
+}
+
+fn listed(call: &Call, at: &UserAddress) -> Result<(Rid, Vec<Resource>)> {
+    let (user, permissions) = call.engine().list_permissions(&at.database, &at.user)?;
+    let permissions =
+        permissions.into_iter().map(|p| with_token(call, p)).collect::<Result<_>>()?;
+    Ok((user, permissions))
+}
+
+pub(crate) fn create(call: &Call, at: &UserAddress) -> Result<Reply> {
+    token_life_s(call)?;
+    let upsert = call.headers.is_upsert;
+    let engine = call.engine();
+    let (permission, created) =
+        engine.create_permission(&at.database, &at.user, &call.json()?, upsert)?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    let permission = with_token(call, permission)?;
+    Ok(Reply::resource(status, &permission).charge(charge::catalog_write()))
+}
+
+pub(crate) fn read(call: &Call, at: &UserAddress, id: &Address) -> Result<Reply> {
+    let permission = call.engine().read_permission(&at.database, &at.user, id)?;
+    let permission = with_token(call, permission)?;
+    Ok(Reply::resource(StatusCode::OK, &permission).charge(charge::catalog_read()))
+}
+
+pub(crate) fn replace(call: &Call, at: &UserAddress, id: &Address) -> Result<Reply> {
+    token_life_s(call)?;
+    let (body, conditions) = (call.json()?, call.conditions());
+    let engine = call.engine();
+    let permission = engine.replace_permission(&at.database, &at.user, id, &body, &conditions)?;
+    let permission = with_token(call, permission)?;
+    Ok(Reply::resource(StatusCode::OK, &permission).charge(charge::catalog_write()))
+}
+
+pub(crate) fn delete(call: &Call, at: &UserAddress, id: &Address) -> Result<Reply> {
+    call.engine().delete_permission(&at.database, &at.user, id, &call.conditions())?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write()))
+}
+
+pub(crate) fn list(call: &Call, at: &UserAddress) -> Result<Reply> {
+    let (user, permissions) = listed(call, at)?;
+    wire::resources(Some(user), LIST, permissions, &call.headers)
+}
+
+pub(crate) fn query(call: &Call, at: &UserAddress) -> Result<Reply> {
+    let (user, permissions) = listed(call, at)?;
+    let bodies: Vec<Value> = permissions.into_iter().map(|p| p.body).collect();
+    super::query::resources(call, &user.to_string(), LIST, bodies)
+}

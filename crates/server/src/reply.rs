@@ -1,0 +1,107 @@
+//! The answer a handler gives: a status, a body, and headers by their typed setters.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http_body_util::Full;
+use orrery_engine::items::Place;
+use orrery_engine::{Container, Resource, session};
+use orrery_types::Etag;
+
+use crate::headers;
+use crate::service::Response;
+
+/// An answer on its way out.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    status: StatusCode,
+    body: Bytes,
+    headers: HeaderMap,
+}
+
+impl Reply {
+    /// An answer without body.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self { status, body: Bytes::new(), headers: HeaderMap::new() }
+    }
+
+    /// An answer with a JSON body.
+    pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        let mut reply = Self::empty(status);
+        reply.body = body.into();
+        let json = HeaderValue::from_static("application/json");
+        reply.headers.insert(http::header::CONTENT_TYPE, json);
+        reply
+    }
+
+    /// A resource of the catalog.
+    pub(crate) fn resource(status: StatusCode, resource: &Resource) -> Self {
+        Self::json(status, resource.body.to_json()).etag(resource.stamp.etag)
+    }
+
+    /// Adds a header; text that cannot stand in one is left out.
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            self.headers.insert(HeaderName::from_static(name), value);
+        }
+        self
+    }
+
+    pub(crate) fn header_if(self, name: &'static str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.header(name, value),
+            None => self,
+        }
+    }
+
+    pub(crate) fn etag(self, etag: Etag) -> Self {
+        self.header(headers::ETAG, &etag.to_string())
+    }
+
+    pub(crate) fn charge(self, charge: f64) -> Self {
+        self.header(headers::REQUEST_CHARGE, &charge.to_string())
+    }
+
+    /// Who owns the resources of this answer: by rid and by names.
+    pub(crate) fn owner(self, rid: &str, names: &str) -> Self {
+        let names = wire_text(names);
+        self.header(headers::CONTENT_PATH, rid).header(headers::ALT_CONTENT_PATH, &names)
+    }
+
+    /// That items of this container are answered: clients file session tokens under it.
+    pub(crate) fn container(self, container: &Container) -> Self {
+        self.owner(&container.rid().to_string(), &container.alt_link())
+    }
+
+    /// Where in its container an operation happened, and the session token for it.
+    pub(crate) fn place(self, place: Place) -> Self {
+        let (id, lsn) = (place.partition.to_string(), place.lsn.0.to_string());
+        let item_lsn = place.item_lsn.0.to_string();
+        self.header(headers::PARTITION_KEY_RANGE_ID, &id)
+            .header(headers::INTERNAL_PARTITION_ID, &id)
+            .header(headers::PHYSICAL_PARTITION_ID, &id)
+            .header(headers::SESSION_TOKEN, &session::token(place.partition, place.lsn))
+            .header(headers::LSN, &lsn)
+            .header(headers::LOCAL_LSN, &lsn)
+            .header(headers::QUORUM_ACKED_LSN, &lsn)
+            .header(headers::QUORUM_ACKED_LOCAL_LSN, &lsn)
+            .header(headers::GLOBAL_COMMITTED_LSN, &lsn)
+            .header(headers::ITEM_LSN, &item_lsn)
+            .header(headers::ITEM_LOCAL_LSN, &item_lsn)
+    }
+
+    pub(crate) fn into_response(self) -> Response {
+        let mut response = Response::new(Full::new(self.body));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+/// Names may hold anything; headers hold ASCII. Clients compare the decoded text.
+fn wire_text(names: &str) -> String {
+    const KEPT: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS.add(b'%').add(b'"');
+    if names.is_ascii() && !names.contains(|c: char| c.is_control()) {
+        return names.to_owned();
+    }
+    percent_encoding::utf8_percent_encode(names, KEPT).to_string()
+}
