@@ -50,14 +50,10 @@ impl ItemBody {
         let ttl = match object.get("ttl") {
             // Without a policy on the container the property means nothing.
             _ if container.definition.default_ttl.is_none() => None,
-            None | Some(Value::Null) => None,
+            None => None,
             Some(given) => Some(check_ttl(given)?),
         };
-        let key = container
-            .definition
-            .partition_key
-            .extract(&value)
-            .map_err(|e| Error::invalid(e.to_string()))?;
+        let key = container.definition.partition_key.extract(&value);
         check_key_size(container, &key)?;
         Ok(Self { value, id, key, ttl })
     }
@@ -113,7 +109,8 @@ pub(crate) fn check_item_id(id: &str) -> Result<()> {
     }
     if id.len() > limits::ITEM_ID_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "The id is {} bytes long; the limit is {}.",
+            "The input name is invalid: it is {} bytes long. Ensure to provide a unique non-empty \
+             string less than '{}' characters.",
             id.len(),
             limits::ITEM_ID_BYTES_MAX
         )));

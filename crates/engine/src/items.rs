@@ -136,13 +136,9 @@ impl Engine {
         let given = partition_key.unwrap_or(&body.key);
         let located = self.locate(container, Some(given), item)?;
         self.check_same_key(&located.partition_key, &body.key)?;
-        if located.id != body.id {
-            return Err(Error::invalid(format!(
-                "The id in the body, '{}', is not the id of the item, '{}'.",
-                body.id, located.id
-            )));
-        }
-        self.write(container, &located, &|current| {
+        // A body with another id renames the item, within its logical partition.
+        let target = self.located(container, body.key.clone(), &body.id)?;
+        self.write_to(container, &located, &target, &|current| {
             let current = current.ok_or(Error::NotFound)?;
             conditions.check_write(Some(current.stamp))?;
             Ok(Decision::Put(body.clone()))
@@ -224,7 +220,6 @@ impl Engine {
             let (_, text) = record::decode(&stored.bytes).map_err(storage)?;
             let body = Value::parse(text).map_err(|e| Error::internal(e.to_string()))?;
             let own = container.definition.partition_key.extract(&body);
-            let own = own.map_err(|e| Error::internal(e.to_string()))?;
             if let Some(given) = partition_key {
                 let given = self.complete_key(container, given)?;
                 if given != own {

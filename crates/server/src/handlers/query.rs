@@ -16,8 +16,7 @@ pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
     let request = QueryRequest::parse(&call.json()?)?;
     let scope = scope(call, &container)?;
-    let crosses = !scope.confined && container.partitions.len() > 1;
-    if crosses && !call.headers.enable_cross_partition {
+    if !scope.confined && !call.headers.enable_cross_partition {
         return Err(Error::invalid(
             "Cross partition query is required but disabled. Please set \
              x-ms-documentdb-query-enablecrosspartition to true, specify \
