@@ -1,4 +1,8 @@
 //! Integration tests of the query language through its public interface.
 
+mod bounds;
 mod golden;
 mod memory;
+mod pages;
+mod prop;
+mod rules;
