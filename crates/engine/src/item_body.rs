@@ -112,7 +112,7 @@ pub(crate) fn check_item_id(id: &str) -> Result<()> {
             "The input name is invalid: it is {} bytes long. Ensure to provide a unique non-empty \
              string less than '{}' characters.",
             id.len(),
-            limits::ITEM_ID_BYTES_MAX
+            limits::ITEM_ID_BYTES_MAX + 1
         )));
     }
     check_characters(id, &['/', '\\'])

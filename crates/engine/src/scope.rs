@@ -47,7 +47,8 @@ impl Container {
         let mut partition_key = None;
         let key = request.partition_key.clone().map(|k| self.definition.partition_key.normalize(k));
         // No value of a hierarchical key confines nothing.
-        let names_none = |k: &PartitionKey| k.0.is_empty() && !self.definition.partition_key.is_complete(k);
+        let names_none =
+            |k: &PartitionKey| k.0.is_empty() && !self.definition.partition_key.is_complete(k);
         if let Some(key) = key.filter(|k| !names_none(k)) {
             self.check_key_levels(&key)?;
             confine(&self.definition.partition_key.range_of(&key));

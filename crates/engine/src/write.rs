@@ -111,7 +111,9 @@ impl Engine {
                 }
                 Err(StorageError::Conflict { check, .. }) => {
                     match guards.into_iter().find(|g| g.check == check).map(|g| g.of) {
-                        Some(Guarded::Unique(key)) => self.resolve_unique(container, located, &key)?,
+                        Some(Guarded::Unique(key)) => {
+                            self.resolve_unique(container, located, &key)?
+                        }
                         Some(Guarded::Target) if !self.purge_expired(container, target)? => {
                             return Err(Error::AlreadyExists);
                         }
@@ -295,7 +297,8 @@ fn unique_keys(
         return Ok(());
     }
     let corrupt = |e| Error::internal(format!("a stored item: {e}"));
-    let before_value = change.before.map(|b| Value::parse(b.text())).transpose().map_err(corrupt)?;
+    let before_value =
+        change.before.map(|b| Value::parse(b.text())).transpose().map_err(corrupt)?;
     let partition_key = &change.located.partition_key;
     let effective = container.definition.partition_key.effective(partition_key);
     for (ordinal, paths) in (0_u8..).zip(&container.definition.unique_keys) {
