@@ -62,7 +62,6 @@ pub struct Place {
 pub(crate) struct Located<'c> {
     pub(crate) partition: &'c PhysicalPartition,
     pub(crate) partition_key: PartitionKey,
-    pub(crate) id: Box<str>,
     pub(crate) key: Vec<u8>,
 }
 
@@ -212,8 +211,7 @@ impl Engine {
             let found = self.store.get(partition.shard, Space::Items, &key::row(row));
             let Some(value) = found.map_err(storage)?.1 else { continue };
             let corrupt = || Error::internal("a row leads to no item");
-            let item = key::parse_item(&value.bytes).ok_or_else(corrupt)?;
-            let id = Box::from(item.id);
+            key::parse_item(&value.bytes).ok_or_else(corrupt)?;
             let (_, stored) =
                 self.store.get(partition.shard, Space::Items, &value.bytes).map_err(storage)?;
             let stored = stored.ok_or(Error::NotFound)?;
@@ -226,7 +224,7 @@ impl Engine {
                     return Err(Error::NotFound);
                 }
             }
-            return Ok(Located { partition, partition_key: own, id, key: value.bytes });
+            return Ok(Located { partition, partition_key: own, key: value.bytes });
         }
         Err(Error::NotFound)
     }
@@ -255,7 +253,7 @@ impl Engine {
         let effective = container.definition.partition_key.effective(&partition_key);
         let partition = container.partition_of(&effective)?;
         let key = key::item(&effective, &partition_key, id);
-        Ok(Located { partition, partition_key, id: id.into(), key })
+        Ok(Located { partition, partition_key, key })
     }
 
     /// A header's key as the container spells it; a point operation needs all its values.
