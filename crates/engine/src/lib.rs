@@ -24,6 +24,7 @@ pub mod throughput;
 pub mod ttl;
 pub mod usage;
 pub mod user;
+pub mod verify;
 mod write;
 
 use std::collections::HashSet;
