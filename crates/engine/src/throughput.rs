@@ -202,7 +202,7 @@ impl Engine {
             stamp: self.stamper.next(),
             body: Value::object(body),
         };
-        change.insert(RecordKind::Offer, 0, &record);
+        change.insert(RecordKind::Offer, 0, &record)?;
         Ok(())
     }
 
@@ -282,7 +282,7 @@ impl Engine {
         properties.set("content", next.content());
         record.body = Value::object(properties);
         record.stamp = self.stamper.next();
-        change.replace(RecordKind::Offer, 0, &record);
+        change.replace(RecordKind::Offer, 0, &record)?;
         let resource = offer_resource(&record)?;
         change.commit()?;
         Ok(resource)

@@ -105,7 +105,7 @@ impl Engine {
         throughput: &ThroughputRequest,
     ) -> Result<Resource> {
         let id = resource_id(body)?;
-        let definition = ContainerDef::parse(body)?;
+        let definition = ContainerDef::accept(body)?;
         let mut change = self.catalog.change();
         let mut database = self.owner(&change, database)?;
         if database.container(&Address::Name(id.to_string())).is_some() {
@@ -135,7 +135,7 @@ impl Engine {
             self.store.create_shard(partition.shard, partition.epoch).map_err(storage)?;
         }
         let parent = u64::from(database.number);
-        change.insert(RecordKind::Container, parent, &container.record(Lsn(0)));
+        change.insert(RecordKind::Container, parent, &container.record(Lsn(0)))?;
         if let Some(offer) = offer {
             self.insert_offer(&mut change, &offer, container.rid(), &container.self_link())?;
         }
@@ -182,7 +182,7 @@ impl Engine {
         container.stamp = self.stamper.next();
         let parent = u64::from(database.number);
         let version = change.record(RecordKind::Container, parent, u64::from(old.number))?.version;
-        change.replace(RecordKind::Container, parent, &container.record(version));
+        change.replace(RecordKind::Container, parent, &container.record(version))?;
         let resource = container.to_resource();
         let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         let container = Arc::new(container);
