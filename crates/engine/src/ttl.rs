@@ -3,7 +3,7 @@
 
 use orrery_storage::key::{self, Row};
 use orrery_storage::record::{self, Header};
-use orrery_storage::{Commit, Part, Put, ReadAt, Scan, Space, StorageError};
+use orrery_storage::{Commit, Part, ReadAt, Scan, Space, StorageError};
 use orrery_types::{Result, limits};
 
 use crate::container::definition::ContainerDef;
@@ -139,47 +139,5 @@ impl Engine {
         let id = body.get("id").as_str().unwrap_or_default().into();
         let located = Located { partition, partition_key, id, key: item_key.to_vec() };
         self.purge_expired(container, &located)
-    }
-
-    /// Writes the expiry entries of all items anew after a container's default changed. Reads are
-    /// right without them; only the sweeper needs them.
-    pub(crate) fn retime(&self, container: &Container) {
-        for partition in &container.partitions {
-            if let Err(error) = self.retime_partition(container, partition) {
-                tracing::warn!(%error, container = %container.id, "expiry entries are incomplete");
-            }
-        }
-    }
-
-    fn retime_partition(&self, container: &Container, partition: &PhysicalPartition) -> Result<()> {
-        let bounds = key::items_in(&partition.range);
-        let mut from = bounds.from;
-        loop {
-            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-            let scan = Scan {
-                space: Space::Items,
-                from: &from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::SWEEP_ITEMS_MAX,
-                max_bytes: limits::PAGE_SIZE_BYTES_MAX,
-                keys_only: false,
-            };
-            let entries = snapshot.scan(&scan).map_err(storage)?;
-            drop(snapshot);
-            let Some(last) = entries.last() else { return Ok(()) };
-            from = key::after(&last.key);
-            let mut part = Part::new(partition.shard, partition.epoch);
-            for entry in &entries {
-                let (header, _) = record::decode(&entry.value.bytes).map_err(storage)?;
-                if let Some(expiry_s) = expiry(&container.definition, &header) {
-                    let key = key::ttl(expiry_s, header.row).to_vec();
-                    part.puts.push(Put { space: Space::Ttl, key, value: entry.key.clone() });
-                }
-            }
-            if !part.puts.is_empty() {
-                self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
-            }
-        }
     }
 }

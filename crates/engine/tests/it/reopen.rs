@@ -72,6 +72,46 @@ fn every_definition_that_is_accepted_reads_back() {
 }
 
 #[test]
+fn a_changed_default_is_carried_out_after_a_restart() {
+    let mut world = world(UNTIMED);
+    create(&world, r#"{"id":"a"}"#);
+    redefine(&world, TIMED);
+    world.reopen();
+    world.run_tasks();
+    check_sound(&world);
+    world.clock.advance_s(5);
+    let removed = world.engine().run_tasks(&|| false).expect("a sweep");
+    assert_eq!(removed, 1);
+    let usage = world.engine().usage(&world.container("c")).expect("a count");
+    assert_eq!(usage.items, 0);
+    check_sound(&world);
+}
+
+#[test]
+fn expiry_entries_of_an_old_default_go_with_it() {
+    for then in [TIMED.replace(":5}", ":50}"), UNTIMED.to_owned()] {
+        let mut world = world(TIMED);
+        create(&world, r#"{"id":"a"}"#);
+        create(&world, r#"{"id":"b"}"#);
+        redefine(&world, &then);
+        let container = world.container("c");
+        let key = orrery_types::PartitionKey::parse_header("[{}]").expect("a key");
+        let delete = |id| {
+            let conditions = Preconditions::default();
+            world.engine().delete_item(&container, Some(&key), &name(id), &conditions)
+        };
+        delete("a").expect("it was there");
+        world.run_tasks();
+        check_sound(&world);
+        let container = world.container("c");
+        let conditions = Preconditions::default();
+        let deleted = world.engine().delete_item(&container, Some(&key), &name("b"), &conditions);
+        deleted.expect("it was there");
+        check_sound(&world);
+    }
+}
+
+#[test]
 fn nothing_that_is_accepted_is_too_deep_to_be_read_again() {
     let mut world = world(UNTIMED);
     for depth in 118..126 {
