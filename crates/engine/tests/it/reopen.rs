@@ -112,6 +112,38 @@ fn expiry_entries_of_an_old_default_go_with_it() {
 }
 
 #[test]
+fn what_an_item_says_of_its_life_counts_from_when_the_container_has_a_policy() {
+    let mut world = world(UNTIMED);
+    create(&world, r#"{"id":"for ever","ttl":-1}"#);
+    create(&world, r#"{"id":"long","ttl":7}"#);
+    create(&world, r#"{"id":"default"}"#);
+    create(&world, r#"{"id":"nonsense","ttl":"soon"}"#);
+    redefine(&world, TIMED);
+    world.run_tasks();
+    let seen = |world: &World| {
+        let container = world.container("c");
+        let scope = container.scope(&orrery_engine::scope::ScopeRequest::default());
+        let size = orrery_engine::feed::PageSize { items: 10 };
+        let page = world.engine().read_items(&container, &scope.expect("all"), size, None);
+        let mut ids: Vec<String> = page
+            .expect("a page")
+            .items
+            .iter()
+            .map(|body| Value::parse(body).expect("JSON").get("id").as_str().unwrap_or("").into())
+            .collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(seen(&world).len(), 4);
+    world.clock.advance_s(5);
+    assert_eq!(seen(&world), ["for ever", "long"]);
+    world.clock.advance_s(2);
+    world.run_tasks();
+    assert_eq!(seen(&world), ["for ever"]);
+    check_sound(&world);
+}
+
+#[test]
 fn nothing_that_is_accepted_is_too_deep_to_be_read_again() {
     let mut world = world(UNTIMED);
     for depth in 118..126 {
