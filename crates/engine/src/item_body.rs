@@ -50,9 +50,10 @@ impl ItemBody {
         check_item_id(id)?;
         let id = (**id).into();
         let ttl = match object.get("ttl") {
-            // Without a policy on the container the property means nothing.
-            _ if container.definition.default_ttl.is_none() => None,
             None => None,
+            // Without a policy on the container the property may be anything; what it says of a
+            // life counts from when the container gets one.
+            Some(given) if container.definition.default_ttl.is_none() => check_ttl(given).ok(),
             Some(given) => Some(check_ttl(given)?),
         };
         let key = container.definition.partition_key.extract(&value);

@@ -148,9 +148,9 @@ impl Engine {
         let stamp = self.stamper.next();
         let record = Record { number, version, id, stamp, body: Value::object(properties) };
         if created {
-            change.insert(RecordKind::Permission, owner.parent(), &record);
+            change.insert(RecordKind::Permission, owner.parent(), &record)?;
         } else {
-            change.replace(RecordKind::Permission, owner.parent(), &record);
+            change.replace(RecordKind::Permission, owner.parent(), &record)?;
         }
         change.commit()?;
         Ok((owner.resource(&record), created))
@@ -198,14 +198,14 @@ impl Engine {
         record.body = Value::object(properties);
         let (kind, parent) = (RecordKind::Permission, owner.parent());
         if id == record.id {
-            change.replace(kind, parent, &record);
+            change.replace(kind, parent, &record)?;
         } else {
             if records::by_name(&*self.store, kind, parent, &id)?.is_some() {
                 return Err(Error::AlreadyExists);
             }
             change.remove(kind, parent, record.number, &record.id);
             record.id = id;
-            change.insert(kind, parent, &record);
+            change.insert(kind, parent, &record)?;
         }
         change.commit()?;
         Ok(owner.resource(&record))

@@ -212,7 +212,7 @@ impl Engine {
             stamp: self.stamper.next(),
             body: Value::object(body),
         };
-        change.insert(RecordKind::Offer, 0, &record);
+        change.insert(RecordKind::Offer, 0, &record)?;
         Ok(())
     }
 
@@ -292,7 +292,7 @@ impl Engine {
         properties.set("content", next.content());
         record.body = Value::object(properties);
         record.stamp = self.stamper.next();
-        change.replace(RecordKind::Offer, 0, &record);
+        change.replace(RecordKind::Offer, 0, &record)?;
         let resource = offer_resource(&record)?;
         change.commit()?;
         Ok(resource)

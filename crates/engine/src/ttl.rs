@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use orrery_storage::key::{self, Row};
 use orrery_storage::record::{self, Header};
-use orrery_storage::{Commit, Entry, Part, Put, ReadAt, Scan, Space, StorageError};
+use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError};
 use orrery_types::{Error, Result, Value, limits};
 
 use crate::container::definition::ContainerDef;
@@ -172,47 +172,5 @@ impl Engine {
             Value::parse(text).map_err(|e| Error::internal(format!("a stored item: {e}")))?;
         let partition_key = container.definition.partition_key.extract(&body);
         Ok(Some(Located { partition, partition_key, key: item_key.to_vec() }))
-    }
-
-    /// Writes the expiry entries of all items anew after a container's default changed. Reads are
-    /// right without them; only the sweeper needs them.
-    pub(crate) fn retime(&self, container: &Container) {
-        for partition in &container.partitions {
-            if let Err(error) = self.retime_partition(container, partition) {
-                tracing::warn!(%error, container = %container.id, "expiry entries are incomplete");
-            }
-        }
-    }
-
-    fn retime_partition(&self, container: &Container, partition: &PhysicalPartition) -> Result<()> {
-        let bounds = key::items_in(&partition.range);
-        let mut from = bounds.from;
-        loop {
-            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-            let scan = Scan {
-                space: Space::Items,
-                from: &from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::SWEEP_ITEMS_MAX,
-                max_bytes: limits::PAGE_SIZE_BYTES_MAX,
-                keys_only: false,
-            };
-            let entries = snapshot.scan(&scan).map_err(storage)?;
-            drop(snapshot);
-            let Some(last) = entries.last() else { return Ok(()) };
-            from = key::after(&last.key);
-            let mut part = Part::new(partition.shard, partition.epoch);
-            for entry in &entries {
-                let (header, _) = record::decode(&entry.value.bytes).map_err(storage)?;
-                if let Some(expiry_s) = expiry(&container.definition, &header) {
-                    let key = key::ttl(expiry_s, header.row).to_vec();
-                    part.puts.push(Put { space: Space::Ttl, key, value: entry.key.clone() });
-                }
-            }
-            if !part.puts.is_empty() {
-                self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
-            }
-        }
     }
 }

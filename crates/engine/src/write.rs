@@ -339,7 +339,7 @@ fn unique_keys(
 }
 
 /// A missing value counts as null.
-fn unique_values(paths: &[PropertyPath], item: &Value) -> Vec<Value> {
+pub(crate) fn unique_values(paths: &[PropertyPath], item: &Value) -> Vec<Value> {
     let value = |path: &PropertyPath| match path.value_in(item) {
         Value::Undefined => Value::Null,
         value => value.clone(),

@@ -77,6 +77,21 @@ impl ContainerDef {
         })
     }
 
+    /// Reads a definition that is to be kept: its normal form must read back as the same, or the
+    /// catalog could not be opened again.
+    pub fn accept(body: &Value) -> Result<Self> {
+        let definition = Self::parse(body)?;
+        let again = Self::parse(&Value::object(definition.to_object()));
+        let same = |again: Self| {
+            again.partition_key == definition.partition_key
+                && again.unique_keys == definition.unique_keys
+        };
+        if again.is_ok_and(same) {
+            return Ok(definition);
+        }
+        Err(Error::invalid("The definition has a path that cannot be written in its normal form."))
+    }
+
     /// The definition after a replace. What a body leaves out that cannot change, stays.
     pub fn replaced_by(&self, body: &Value) -> Result<Self> {
         let mut body = require_object(body)?.clone();
@@ -87,7 +102,7 @@ impl ContainerDef {
                 body.set(name, old.clone());
             }
         }
-        let new = Self::parse(&Value::object(body))?;
+        let new = Self::accept(&Value::object(body))?;
         let same_key = new.partition_key.paths == self.partition_key.paths
             && new.partition_key.kind == self.partition_key.kind
             && new.partition_key.version == self.partition_key.version;

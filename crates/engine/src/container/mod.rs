@@ -34,6 +34,8 @@ pub struct Container {
     pub definition: ContainerDef,
     /// The physical partitions, in the order of their keys, without gap.
     pub partitions: Vec<PhysicalPartition>,
+    /// Whether expiry entries of an earlier default are still to be replaced.
+    pub(crate) retime: bool,
 }
 
 impl Container {
@@ -50,6 +52,7 @@ impl Container {
             definition: ContainerDef::parse(record.body.get("definition"))
                 .map_err(|e| corrupt(e.to_string()))?,
             partitions: partitions.collect::<Result<_>>()?,
+            retime: record.body.get("retime").is_true(),
         })
     }
 
@@ -58,6 +61,7 @@ impl Container {
         Value::object(object([
             ("definition", Value::object(self.definition.to_object())),
             ("partitions", Value::array(partitions)),
+            ("retime", if self.retime { true.into() } else { Value::Undefined }),
         ]))
     }
 
@@ -110,7 +114,7 @@ impl Engine {
         throughput: &ThroughputRequest,
     ) -> Result<Resource> {
         let id = resource_id(body)?;
-        let definition = ContainerDef::parse(body)?;
+        let definition = ContainerDef::accept(body)?;
         let mut change = self.catalog.change();
         let mut database = owner(&change, database)?;
         if database.container(&Address::Name(id.to_string())).is_some() {
@@ -133,6 +137,7 @@ impl Engine {
             stamp: self.stamper.next(),
             definition,
             partitions,
+            retime: false,
         };
         // A shard without container is removed at the next start, a container without shard
         // would be a wrong answer: shards first.
@@ -140,7 +145,7 @@ impl Engine {
             self.store.create_shard(partition.shard, partition.epoch).map_err(storage)?;
         }
         let parent = u64::from(database.number);
-        change.insert(RecordKind::Container, parent, &container.record(Lsn(0)));
+        change.insert(RecordKind::Container, parent, &container.record(Lsn(0)))?;
         if let Some(offer) = offer {
             self.insert_offer(&mut change, &offer, container.rid(), &container.self_link())?;
         }
@@ -185,11 +190,12 @@ impl Engine {
         let mut container = (*old).clone();
         container.definition = old.definition.replaced_by(body)?;
         container.stamp = self.stamper.next();
+        let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
+        container.retime |= timing_changed;
         let parent = u64::from(database.number);
         let version = change.record(RecordKind::Container, parent, u64::from(old.number))?.version;
-        change.replace(RecordKind::Container, parent, &container.record(version));
+        change.replace(RecordKind::Container, parent, &container.record(version))?;
         let resource = container.to_resource();
-        let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         let container = Arc::new(container);
         database.insert((*container).clone());
         change.state.insert(database);
@@ -242,7 +248,7 @@ impl Engine {
 }
 
 impl Container {
-    fn record(&self, version: Lsn) -> Record {
+    pub(crate) fn record(&self, version: Lsn) -> Record {
         Record {
             number: u64::from(self.number),
             version,
