@@ -8,7 +8,6 @@ use crate::charge;
 use crate::continuation;
 use crate::partition::PhysicalPartition;
 use crate::scope::Scope;
-use crate::session;
 use crate::storage_error::storage;
 use crate::{Container, Engine};
 
@@ -188,7 +187,7 @@ impl<'e> ItemCursor<'e> {
     /// What a session has seen after this walk.
     pub(crate) fn session_token(&self) -> String {
         let tokens: Vec<String> =
-            self.seen.iter().map(|(id, lsn)| session::token(*id, *lsn)).collect();
+            self.seen.iter().map(|(id, lsn)| self.container.token(*id, *lsn)).collect();
         tokens.join(",")
     }
 

@@ -48,17 +48,13 @@ impl ItemBody {
         check_item_id(id)?;
         let id = (**id).into();
         let ttl = match object.get("ttl") {
-            None | Some(Value::Null) => None,
+            None => None,
             // Without a policy on the container the property may be anything; what it says of a
             // life counts from when the container gets one.
             Some(given) if container.definition.default_ttl.is_none() => check_ttl(given).ok(),
             Some(given) => Some(check_ttl(given)?),
         };
-        let key = container
-            .definition
-            .partition_key
-            .extract(&value)
-            .map_err(|e| Error::invalid(e.to_string()))?;
+        let key = container.definition.partition_key.extract(&value);
         check_key_size(container, &key)?;
         Ok(Self { value, id, key, ttl })
     }
@@ -114,9 +110,10 @@ pub(crate) fn check_item_id(id: &str) -> Result<()> {
     }
     if id.len() > limits::ITEM_ID_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "The id is {} bytes long; the limit is {}.",
+            "The input name is invalid: it is {} bytes long. Ensure to provide a unique non-empty \
+             string less than '{}' characters.",
             id.len(),
-            limits::ITEM_ID_BYTES_MAX
+            limits::ITEM_ID_BYTES_MAX + 1
         )));
     }
     check_characters(id, &['/', '\\'])

@@ -62,7 +62,6 @@ pub struct Place {
 pub(crate) struct Located<'c> {
     pub(crate) partition: &'c PhysicalPartition,
     pub(crate) partition_key: PartitionKey,
-    pub(crate) id: Box<str>,
     pub(crate) key: Vec<u8>,
 }
 
@@ -136,13 +135,9 @@ impl Engine {
         let given = partition_key.unwrap_or(&body.key);
         let located = self.locate(container, Some(given), item)?;
         self.check_same_key(&located.partition_key, &body.key)?;
-        if located.id != body.id {
-            return Err(Error::invalid(format!(
-                "The id in the body, '{}', is not the id of the item, '{}'.",
-                body.id, located.id
-            )));
-        }
-        self.write(container, &located, &|current| {
+        // A body with another id renames the item, within its logical partition.
+        let target = self.located(container, body.key.clone(), &body.id)?;
+        self.write_to(container, &located, &target, &|current| {
             let current = current.ok_or(Error::NotFound)?;
             conditions.check_write(Some(current.stamp))?;
             Ok(Decision::Put(body.clone()))
@@ -216,22 +211,20 @@ impl Engine {
             let found = self.store.get(partition.shard, Space::Items, &key::row(row));
             let Some(value) = found.map_err(storage)?.1 else { continue };
             let corrupt = || Error::internal("a row leads to no item");
-            let item = key::parse_item(&value.bytes).ok_or_else(corrupt)?;
-            let id = Box::from(item.id);
+            key::parse_item(&value.bytes).ok_or_else(corrupt)?;
             let (_, stored) =
                 self.store.get(partition.shard, Space::Items, &value.bytes).map_err(storage)?;
             let stored = stored.ok_or(Error::NotFound)?;
             let (_, text) = record::decode(&stored.bytes).map_err(storage)?;
             let body = Value::parse(text).map_err(|e| Error::internal(e.to_string()))?;
             let own = container.definition.partition_key.extract(&body);
-            let own = own.map_err(|e| Error::internal(e.to_string()))?;
             if let Some(given) = partition_key {
                 let given = self.complete_key(container, given)?;
                 if given != own {
                     return Err(Error::NotFound);
                 }
             }
-            return Ok(Located { partition, partition_key: own, id, key: value.bytes });
+            return Ok(Located { partition, partition_key: own, key: value.bytes });
         }
         Err(Error::NotFound)
     }
@@ -260,7 +253,7 @@ impl Engine {
         let effective = container.definition.partition_key.effective(&partition_key);
         let partition = container.partition_of(&effective)?;
         let key = key::item(&effective, &partition_key, id);
-        Ok(Located { partition, partition_key, id: id.into(), key })
+        Ok(Located { partition, partition_key, key })
     }
 
     /// A header's key as the container spells it; a point operation needs all its values.

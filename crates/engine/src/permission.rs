@@ -43,8 +43,8 @@ impl Owner {
 fn permission_body(body: &Value) -> Result<Object> {
     require_object(body)?;
     let mode = match body.get("permissionMode").as_str() {
-        Some(s) if s.eq_ignore_ascii_case("All") => "All",
-        Some(s) if s.eq_ignore_ascii_case("Read") => "Read",
+        // Echoed in the case it was sent in.
+        Some(s) if s.eq_ignore_ascii_case("All") || s.eq_ignore_ascii_case("Read") => s,
         _ => {
             return Err(Error::invalid(format!(
                 "permissionMode must be All or Read; it is {}.",

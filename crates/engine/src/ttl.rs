@@ -131,13 +131,8 @@ impl Engine {
         }
         let body = orrery_types::Value::parse(text)
             .map_err(|e| orrery_types::Error::internal(format!("a stored item: {e}")))?;
-        let partition_key = container
-            .definition
-            .partition_key
-            .extract(&body)
-            .map_err(|e| orrery_types::Error::internal(e.to_string()))?;
-        let id = body.get("id").as_str().unwrap_or_default().into();
-        let located = Located { partition, partition_key, id, key: item_key.to_vec() };
+        let partition_key = container.definition.partition_key.extract(&body);
+        let located = Located { partition, partition_key, key: item_key.to_vec() };
         self.purge_expired(container, &located)
     }
 }

@@ -167,8 +167,8 @@ impl Verifier<'_> {
     /// An item, and all that is written beside it.
     fn whole_item(&mut self, item: &Item) -> Result<()> {
         let definition = &self.container.definition;
-        let partition_key = definition.partition_key.extract(&item.body).ok();
-        if !self.is_in_place(item, partition_key.as_ref()) {
+        let partition_key = definition.partition_key.extract(&item.body);
+        if !self.is_in_place(item, &partition_key) {
             self.fault(FaultKind::ItemMisplaced, &item.key);
         }
         if !self.is_labelled(item) {
@@ -182,8 +182,7 @@ impl Verifier<'_> {
         if feed.is_none_or(|feed| feed.bytes != item.key) {
             self.fault(FaultKind::FeedMissing, &item.key);
         }
-        let unique_keys = partition_key.map(|key| self.unique_keys(item, &key));
-        for unique in unique_keys.unwrap_or_default() {
+        for unique in self.unique_keys(item, &partition_key) {
             let holder = self.get(Space::Index, &unique)?;
             if holder.is_none_or(|holder| holder.bytes != item.header.row.0.to_be_bytes()) {
                 self.fault(FaultKind::UniqueKeyMissing, &item.key);
@@ -198,8 +197,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn is_in_place(&self, item: &Item, partition_key: Option<&PartitionKey>) -> bool {
-        let Some(partition_key) = partition_key else { return false };
+    fn is_in_place(&self, item: &Item, partition_key: &PartitionKey) -> bool {
         let effective = self.container.definition.partition_key.effective(partition_key);
         let id = item.body.get("id").as_str().unwrap_or_default();
         self.partition.range.contains(&effective)
@@ -232,7 +230,7 @@ impl Verifier<'_> {
         let item = row.map(|row| self.item_of_row(Row(row))).transpose()?.flatten();
         let has_it = item.is_some_and(|item| {
             let partition_key = self.container.definition.partition_key.extract(&item.body);
-            partition_key.is_ok_and(|key| self.unique_keys(&item, &key).contains(&entry.key))
+            self.unique_keys(&item, &partition_key).contains(&entry.key)
         });
         if !has_it {
             self.fault(FaultKind::UniqueKeyOrphan, &entry.key);

@@ -36,7 +36,8 @@ impl IndexPath {
     /// Reads a path that ends in `/?` or `/*`; with `end_optional`, also one that ends in neither
     /// (composite, spatial, vector and full-text paths).
     pub fn parse(text: &str, end_optional: bool) -> Option<Self> {
-        let mut parts = split(text)?;
+        // The oldest clients write the root without its star.
+        let mut parts = if text == "/" { vec!["*"] } else { split(text)? };
         let end = match parts.last().copied() {
             Some("?") => PathEnd::Scalar,
             Some("*") => PathEnd::Subtree,
@@ -120,6 +121,7 @@ mod tests {
     fn paths_of_a_policy_are_read() {
         let steps = |text: &str| IndexPath::parse(text, false).map(|p| p.steps.len());
         assert_eq!(steps("/*"), Some(0));
+        assert_eq!(steps("/"), Some(0));
         assert_eq!(steps("/a/?"), Some(1));
         assert_eq!(steps("/a/[]/b/*"), Some(3));
         assert_eq!(steps("/\"_etag\"/?"), Some(1));

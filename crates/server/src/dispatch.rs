@@ -30,7 +30,13 @@ pub(crate) fn work(call: &Call) -> Work {
             Work::InPlace
         }
         Target::Containers(_) | Target::Ranges(_) if reads => Work::InPlace,
-        Target::Container(_) if reads && !call.headers.populate_quota_info => Work::InPlace,
+        Target::Container(_)
+            if reads
+                && !call.headers.populate_quota_info
+                && !call.headers.populate_range_statistics =>
+        {
+            Work::InPlace
+        }
         _ => Work::Blocking,
     }
 }

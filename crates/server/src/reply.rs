@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
 use orrery_engine::items::Place;
-use orrery_engine::{Container, Resource, session};
+use orrery_engine::{Container, Resource};
 use orrery_types::Etag;
 
 use crate::headers;
@@ -73,13 +73,13 @@ impl Reply {
     }
 
     /// Where in its container an operation happened, and the session token for it.
-    pub(crate) fn place(self, place: Place) -> Self {
+    pub(crate) fn place(self, container: &Container, place: Place) -> Self {
         let (id, lsn) = (place.partition.to_string(), place.lsn.0.to_string());
         let item_lsn = place.item_lsn.0.to_string();
         self.header(headers::PARTITION_KEY_RANGE_ID, &id)
             .header(headers::INTERNAL_PARTITION_ID, &id)
             .header(headers::PHYSICAL_PARTITION_ID, &id)
-            .header(headers::SESSION_TOKEN, &session::token(place.partition, place.lsn))
+            .header(headers::SESSION_TOKEN, &container.token(place.partition, place.lsn))
             .header(headers::LSN, &lsn)
             .header(headers::LOCAL_LSN, &lsn)
             .header(headers::QUORUM_ACKED_LSN, &lsn)

@@ -235,7 +235,7 @@ fn partition_key(value: &Value) -> Result<(PartitionKeyDef, bool)> {
     let most = if kind == PartitionKeyKind::Hash { 1 } else { limits::PARTITION_KEY_LEVELS_MAX };
     if paths.is_empty() || paths.len() > most {
         return Err(Error::invalid(format!(
-            "The partition key has {} paths; of its kind it may have 1 to {most}.",
+            "Too many partition key paths, or none: there are {}; a key of this kind has 1 to {most}.",
             paths.len()
         )));
     }

@@ -24,7 +24,11 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
     } else {
         Reply::json(StatusCode::OK, item.body)
     };
-    Ok(reply.etag(item.stamp.etag).charge(item.charge).container(&container).place(item.place))
+    Ok(reply
+        .etag(item.stamp.etag)
+        .charge(item.charge)
+        .container(&container)
+        .place(&container, item.place))
 }
 
 pub(crate) fn create(call: &Call, at: &ContainerAddress) -> Result<Reply> {
@@ -78,7 +82,7 @@ fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
     } else {
         Reply::json(status, written.body)
     };
-    let reply = reply.charge(written.charge).container(container).place(written.place);
+    let reply = reply.charge(written.charge).container(container).place(container, written.place);
     if deleted { reply } else { reply.etag(written.stamp.etag) }
 }
 
