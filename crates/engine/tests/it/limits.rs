@@ -4,7 +4,7 @@
 use orrery_engine::Container;
 use orrery_engine::feed::PageSize;
 use orrery_engine::patch::Patch;
-use orrery_engine::query::QueryRequest;
+use orrery_engine::query::{Paging, QueryRequest};
 use orrery_engine::resource::Preconditions;
 use orrery_engine::scope::ScopeRequest;
 use orrery_engine::throughput::ThroughputRequest;
@@ -60,16 +60,13 @@ fn items_nest_so_deep() {
     let item = |id: &str, depth: usize| format!(r#"{{"id":"{id}","a":{}}}"#, nested(depth));
     let most = limits::NESTING_DEPTH_MAX - 1;
     check("nesting", create(&world, &item("a", most)), create(&world, &item("b", most + 1)));
-    patch_item(&world, "a", r#"[{"op":"set","path":"/a","value":{"b":{}}}]"#).expect("a patch");
     // A patch brings a value that nests almost to the limit to a place that is deep itself.
     let patch = |path: &str| {
+        patch_item(&world, "a", r#"[{"op":"set","path":"/a","value":{"b":{}}}]"#)?;
         let value = nested(most - 1);
         patch_item(&world, "a", &format!(r#"[{{"op":"set","path":"{path}","value":{value}}}]"#))
     };
-    check("nesting by a patch", patch("/a"), {
-        patch_item(&world, "a", r#"[{"op":"set","path":"/a","value":{"b":{}}}]"#)
-            .and_then(|()| patch("/a/b"))
-    });
+    check("nesting by a patch", patch("/a/b"), patch("/a/b/c"));
     let container = world.container("c");
     let key = PartitionKey::parse_header("[{}]").expect("a key");
     let read = world.engine().read_item(&container, Some(&key), &name("a")).expect("an item");
@@ -311,7 +308,7 @@ fn queries_are_so_long_and_deep() {
         let body = format!(r#"{{"query":{}}}"#, Value::from(text).to_json());
         let request = QueryRequest::parse(&json(&body))?;
         let size = PageSize { items: 10 };
-        let paging = orrery_engine::query::Paging { continuation: None, crosses: true };
+        let paging = Paging { continuation: None, crosses: true };
         world.engine().query_items(&container, &scope, &request, size, &paging)
     };
     let of_size = |size: usize| {

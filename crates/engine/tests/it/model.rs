@@ -110,6 +110,8 @@ enum Change {
     Create(Item),
     Upsert(Item),
     Replace(Item),
+    /// Replaces, and gives the item another id.
+    Rename(Item, &'static str),
     /// Sets `n`, and `u` or `ttl` as the item says.
     Patch(Item),
     Delete,
@@ -119,7 +121,16 @@ impl Change {
     fn item(&self) -> Option<&Item> {
         match self {
             Self::Create(i) | Self::Upsert(i) | Self::Replace(i) | Self::Patch(i) => Some(i),
+            Self::Rename(i, _) => Some(i),
             Self::Delete => None,
+        }
+    }
+
+    /// Where the item stands afterwards.
+    fn target(&self, at: Place) -> Place {
+        match self {
+            Self::Rename(_, id) => Place { id, ..at },
+            _ => at,
         }
     }
 
@@ -127,11 +138,11 @@ impl Change {
         let container = world.container(CONTAINERS[at.container].0);
         let (key, address) = (at.partition_key(), name(at.id));
         let key = Some(&key);
-        let text = self.item().map(|item| item.text(at)).unwrap_or_default();
+        let text = self.item().map(|item| item.text(self.target(at))).unwrap_or_default();
         match self {
             Self::Create(_) => engine.create_item(&container, key, text.as_bytes()),
             Self::Upsert(_) => engine.upsert_item(&container, key, text.as_bytes(), if_match),
-            Self::Replace(_) => {
+            Self::Replace(_) | Self::Rename(..) => {
                 engine.replace_item(&container, key, &address, text.as_bytes(), if_match)
             }
             Self::Patch(item) => {
@@ -240,7 +251,11 @@ impl Run {
         match self.random.below(10) {
             0..4 => Change::Create(item),
             4..6 => Change::Upsert(item),
-            6..8 => Change::Replace(item),
+            6 => Change::Replace(item),
+            7 => match IDS[self.random.below(IDS.len())] {
+                id if self.random.one_in(2) => Change::Rename(item, id),
+                _ => Change::Replace(item),
+            },
             8 => Change::Patch(item),
             _ => Change::Delete,
         }
@@ -266,7 +281,7 @@ impl Run {
         let done = change.run(self.world.engine(), &self.world, at, &condition);
         if self.world.is_faulty() && matches!(done, Err(Error::Unavailable(_) | Error::Internal(_)))
         {
-            return self.settle(at, before, expected.ok().flatten());
+            return self.settle(at, change.target(at), before, expected.ok().flatten());
         }
         match (done, expected) {
             (Ok(written), Ok(after)) => {
@@ -277,7 +292,9 @@ impl Run {
                     (Some(_), Some(_)) => Outcome::Replaced,
                 };
                 assert_eq!(written.outcome, outcome, "{at:?} {change:?}");
-                self.adopt(at, after.map(|after| (after, Item::read(&written.body))));
+                let written = after.map(|after| (after, Item::read(&written.body)));
+                self.items.remove(&at);
+                self.adopt(change.target(at), written);
             }
             (Err(done), Err(expected)) => {
                 assert_eq!(discriminant(&done), discriminant(&expected), "{at:?} {done}");
@@ -291,10 +308,7 @@ impl Run {
 
     /// Keeps what was written, after a look at whether it is what was meant.
     fn adopt(&mut self, at: Place, written: Option<(Item, Item)>) {
-        let Some((meant, found)) = written else {
-            self.items.remove(&at);
-            return;
-        };
+        let Some((meant, found)) = written else { return };
         let content = |item: &Item| (item.n, item.u, item.v, item.ttl);
         assert_eq!(content(&meant), content(&found), "{at:?}");
         assert_eq!(found.ts, self.world.clock.now_s());
@@ -330,6 +344,13 @@ impl Run {
             }
             (change, _) => change.item().expect("a write has an item").clone(),
         };
+        let to = change.target(at);
+        if to != at && self.visible(to).is_some() {
+            return Err(Error::AlreadyExists);
+        }
+        if to != at {
+            self.items.remove(&to);
+        }
         let others: Vec<(Place, Item)> = self
             .items
             .iter()
@@ -359,18 +380,21 @@ impl Run {
     }
 
     /// After an answer that says nothing: the item is as before or as meant, and nothing else.
-    fn settle(&mut self, at: Place, before: Option<Item>, meant: Option<Item>) {
+    fn settle(&mut self, at: Place, to: Place, before: Option<Item>, meant: Option<Item>) {
         self.unknown += 1;
         self.world.reopen();
-        let id = CONTAINERS[at.container].0;
-        let found = self.world.insist(|engine| {
-            let container = engine.read_container(&name("d"), &name(id))?;
-            match engine.read_item(&container, Some(&at.partition_key()), &name(at.id)) {
-                Ok(read) => Ok(Some(Item::read(&read.body))),
-                Err(Error::NotFound) => Ok(None),
-                Err(error) => Err(error),
+        let found = self.look(at);
+        if to != at {
+            let renamed = self.look(to).filter(|item| Some(item.n) == meant.as_ref().map(|m| m.n));
+            if let Some(renamed) = renamed {
+                assert_eq!(found, None, "{at:?} is there under both its ids");
+                self.items.remove(&at);
+                self.items.insert(to, renamed);
+            } else {
+                assert_eq!(found, before, "{at:?}");
             }
-        });
+            return;
+        }
         match found {
             Some(found) => {
                 let known = [&before, &meant].into_iter().flatten().any(|item| item.n == found.n);
@@ -387,6 +411,19 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// The item that is there, however often the disk fails.
+    fn look(&mut self, at: Place) -> Option<Item> {
+        let id = CONTAINERS[at.container].0;
+        self.world.insist(|engine| {
+            let container = engine.read_container(&name("d"), &name(id))?;
+            match engine.read_item(&container, Some(&at.partition_key()), &name(at.id)) {
+                Ok(read) => Ok(Some(Item::read(&read.body))),
+                Err(Error::NotFound) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
     }
 
     fn check_read(&mut self, container: usize) {
