@@ -56,22 +56,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    fn read(shared: Arc<Shared>, request: Request) -> std::result::Result<Self, (Request, Error)> {
-        let read = || {
-            let link = ResourceLink::parse(&request.path_and_query)?;
-            let principal =
-                shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
-            let headers = RequestHeaders::parse(&request.headers)?;
-            check_consistency(headers.consistency_level.as_deref())?;
-            Ok((link, headers, principal))
-        };
-        match read() {
-            Ok((link, headers, principal)) => {
-                let container = OnceLock::new();
-                Ok(Self { shared, request, headers, link, principal, container })
-            }
-            Err(error) => Err((request, error)),
-        }
+    fn read(shared: Arc<Shared>, request: Request) -> Result<Self> {
+        let link = ResourceLink::parse(&request.path_and_query)?;
+        let principal =
+            shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
+        let headers = RequestHeaders::parse(&request.headers)?;
+        check_consistency(headers.consistency_level.as_deref())?;
+        Ok(Self { shared, request, headers, link, principal, container: OnceLock::new() })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -171,26 +162,19 @@ fn check_consistency(level: Option<&str>) -> Result<()> {
 impl Service for Api {
     async fn call(&self, request: Request) -> Response {
         let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
+        let failure = |error: &Error| error::response(error, activity_id, &uri);
         let call = match Call::read(self.shared.clone(), request) {
             Ok(call) => call,
-            Err((request, error)) => {
-                return error::response(&error, request.activity_id, &request.path_and_query);
-            }
+            Err(error) => return failure(&error),
         };
         let name = OperationName(dispatch::name(&call.link.target));
         let is_head = call.request.method == Method::HEAD;
         let mut response = match dispatch::work(&call) {
             Work::InPlace => call.answer(),
-            Work::Blocking => {
-                // The count of blocking threads is the bound on operations at once; more wait.
-                match tokio::task::spawn_blocking(move || call.answer()).await {
-                    Ok(response) => response,
-                    Err(_) => {
-                        let error = Error::internal("an operation panicked");
-                        error::response(&error, activity_id, &uri)
-                    }
-                }
-            }
+            // The count of blocking threads is the bound on operations at once; more wait.
+            Work::Blocking => tokio::task::spawn_blocking(move || call.answer())
+                .await
+                .unwrap_or_else(|_| failure(&Error::internal("an operation panicked"))),
         };
         if is_head {
             *response.body_mut() = http_body_util::Full::default();
