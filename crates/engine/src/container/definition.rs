@@ -41,6 +41,7 @@ impl ContainerDef {
     /// Reads a definition from the body of a request, or back from the catalog.
     pub fn parse(body: &Value) -> Result<Self> {
         require_object(body)?;
+        check_members(body)?;
         let (partition_key, version_named) = partition_key(body.get("partitionKey"))?;
         let indexing = IndexingPolicy::parse(body.get("indexingPolicy")).map_err(policy)?;
         let vectors =
@@ -194,6 +195,31 @@ impl ContainerDef {
         };
         let keys = self.unique_keys.iter().map(key).collect();
         Value::object(object([("uniqueKeys", Value::array(keys))]))
+    }
+}
+
+/// Members that are objects. Without this one of another type would count as left out, and what it
+/// was to guard would go unguarded.
+const OBJECTS: [&str; 8] = [
+    "partitionKey",
+    "uniqueKeyPolicy",
+    "conflictResolutionPolicy",
+    "geospatialConfig",
+    "changeFeedPolicy",
+    "clientEncryptionPolicy",
+    "vectorEmbeddingPolicy",
+    "fullTextPolicy",
+];
+
+fn check_members(body: &Value) -> Result<()> {
+    let fits =
+        |name: &str| matches!(body.get(name), Value::Undefined | Value::Null | Value::Object(_));
+    match OBJECTS.into_iter().find(|name| !fits(name)) {
+        None => Ok(()),
+        Some(name) => Err(Error::invalid(format!(
+            "The property '{name}' must be an object; it is {}.",
+            body.get(name).to_json()
+        ))),
     }
 }
 
