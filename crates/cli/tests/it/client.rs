@@ -49,7 +49,12 @@ pub(crate) fn signed(path: &str) -> (String, String) {
     let kind = segments.len().checked_sub(if feed { 1 } else { 2 });
     let kind = kind.map_or("", |at| segments[at]);
     let link = if feed { &segments[..segments.len() - 1] } else { &segments[..] };
-    (kind.to_owned(), link.join("/"))
+    let link = match link {
+        // Offers are signed by their rid alone, in lower case.
+        ["offers", rid] => rid.to_lowercase(),
+        link => link.join("/"),
+    };
+    (kind.to_owned(), link)
 }
 
 /// A time as the protocol writes it.

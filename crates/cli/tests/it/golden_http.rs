@@ -247,7 +247,7 @@ impl Bench {
             ("cut", _) => with(PRIMARY)[..60].to_owned(),
             ("garbled", _) => {
                 let text = with(PRIMARY);
-                let (head, signature) = text.split_at(text.rfind("%3D").unwrap() - 50);
+                let (head, signature) = text.split_at(text.find("sig%3D").unwrap() + 6);
                 let first = if signature.starts_with('A') { 'B' } else { 'A' };
                 format!("{head}{first}{}", &signature[1..])
             }
