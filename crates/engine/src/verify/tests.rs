@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orrery_storage::{Commit, MemoryStore, Part, Put, Store};
+use orrery_storage::{Commit, MemoryStore, Part, Put};
 use orrery_types::ManualClock;
 use orrery_types::ids::Address;
 
