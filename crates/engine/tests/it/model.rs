@@ -66,15 +66,21 @@ impl Item {
     }
 
     fn text(&self, place: Place) -> String {
-        let mut text = format!(r#"{{"id":"{}","n":{},"v":{}"#, place.id, self.n, self.v);
+        let property = |name: &str, value: String| format!(r#""{name}":{value}"#);
+        let number = |name: &str, n: Option<i64>| n.map(|n| property(name, n.to_string()));
         let key = KEYS[place.key].trim_matches(['[', ']']);
-        if key != "{}" {
-            text += &format!(r#","p":{key}"#);
-        }
-        text += &self.u.map_or(String::new(), |u| format!(r#","u":{u}"#));
-        text += &self.ttl.map_or(String::new(), |ttl| format!(r#","ttl":{ttl}"#));
-        // What a client sends under the names of the server must not count.
-        text + r#","_ts":1,"_etag":"x"}"#
+        let properties = [
+            Some(property("id", format!(r#""{}""#, place.id))),
+            number("n", Some(self.n)),
+            number("v", Some(self.v)),
+            (key != "{}").then(|| property("p", key.to_owned())),
+            number("u", self.u),
+            number("ttl", self.ttl),
+            // What a client sends under the names of the server must not count.
+            number("_ts", Some(1)),
+        ];
+        let properties: Vec<String> = properties.into_iter().flatten().collect();
+        format!("{{{}}}", properties.join(","))
     }
 
     fn read(body: &[u8]) -> Self {
@@ -120,8 +126,11 @@ enum Change {
 impl Change {
     fn item(&self) -> Option<&Item> {
         match self {
-            Self::Create(i) | Self::Upsert(i) | Self::Replace(i) | Self::Patch(i) => Some(i),
-            Self::Rename(i, _) => Some(i),
+            Self::Create(item)
+            | Self::Upsert(item)
+            | Self::Replace(item)
+            | Self::Rename(item, _)
+            | Self::Patch(item) => Some(item),
             Self::Delete => None,
         }
     }
@@ -281,7 +290,9 @@ impl Run {
         let done = change.run(self.world.engine(), &self.world, at, &condition);
         if self.world.is_faulty() && matches!(done, Err(Error::Unavailable(_) | Error::Internal(_)))
         {
-            return self.settle(at, change.target(at), before, expected.ok().flatten());
+            // What was to be refused must have left the item alone.
+            let meant = expected.unwrap_or_else(|_| before.clone());
+            return self.settle(at, change.target(at), before.as_ref(), meant.as_ref());
         }
         match (done, expected) {
             (Ok(written), Ok(after)) => {
@@ -380,36 +391,33 @@ impl Run {
     }
 
     /// After an answer that says nothing: the item is as before or as meant, and nothing else.
-    fn settle(&mut self, at: Place, to: Place, before: Option<Item>, meant: Option<Item>) {
+    fn settle(&mut self, at: Place, to: Place, before: Option<&Item>, meant: Option<&Item>) {
         self.unknown += 1;
         self.world.reopen();
         let found = self.look(at);
         if to != at {
-            let renamed = self.look(to).filter(|item| Some(item.n) == meant.as_ref().map(|m| m.n));
+            let renamed = self.look(to).filter(|item| Some(item.n) == meant.map(|m| m.n));
             if let Some(renamed) = renamed {
                 assert_eq!(found, None, "{at:?} is there under both its ids");
                 self.items.remove(&at);
                 self.items.insert(to, renamed);
             } else {
-                assert_eq!(found, before, "{at:?}");
+                assert_eq!(found.as_ref(), before, "{at:?}");
             }
             return;
         }
-        match found {
-            Some(found) => {
-                let known = [&before, &meant].into_iter().flatten().any(|item| item.n == found.n);
-                assert!(known, "{at:?} is {found:?}, was {before:?}, should be {meant:?}");
-                self.items.insert(at, found);
-            }
-            None => {
-                // Gone, or hidden and perhaps removed: the same to every reader until the default
-                // changes, before which everything hidden is removed.
-                let may_be_gone = before.is_none() || meant.is_none();
-                assert!(may_be_gone, "{at:?} is gone, was {before:?}, should be {meant:?}");
-                if self.visible(at).is_some() {
-                    self.items.remove(&at);
-                }
-            }
+        if let Some(found) = found {
+            let known = [before, meant].into_iter().flatten().any(|item| item.n == found.n);
+            assert!(known, "{at:?} is {found:?}, was {before:?}, should be {meant:?}");
+            self.items.insert(at, found);
+            return;
+        }
+        // Gone, or hidden and perhaps removed: the same to every reader until the default changes,
+        // before which everything hidden is removed.
+        let may_be_gone = before.is_none() || meant.is_none();
+        assert!(may_be_gone, "{at:?} is gone, was {before:?}, should be {meant:?}");
+        if self.visible(at).is_some() {
+            self.items.remove(&at);
         }
     }
 
