@@ -57,7 +57,7 @@ impl ItemBody {
             Some(given) => Some(check_ttl(given)?),
         };
         let key = container.definition.partition_key.extract(&value);
-        check_key_size(container, &key)?;
+        check_key_size(&key)?;
         Ok(Self { value, id, key, ttl })
     }
 
@@ -132,12 +132,8 @@ fn check_ttl(given: &Value) -> Result<i64> {
     })
 }
 
-fn check_key_size(container: &Container, key: &PartitionKey) -> Result<()> {
-    let limit = match container.definition.partition_key.version {
-        1 => limits::PARTITION_KEY_BYTES_MAX_V1,
-        _ => limits::PARTITION_KEY_BYTES_MAX_V2,
-    };
-    let size = key.size_bytes();
+fn check_key_size(key: &PartitionKey) -> Result<()> {
+    let (size, limit) = (key.size_bytes(), limits::PARTITION_KEY_BYTES_MAX);
     if size > limit {
         return Err(Error::invalid(format!(
             "The partition key is {size} bytes long; the limit is {limit}."

@@ -37,7 +37,8 @@ impl IndexPath {
     /// (composite, spatial, vector and full-text paths).
     pub fn parse(text: &str, end_optional: bool) -> Option<Self> {
         // The oldest clients write the root without its star.
-        let mut parts = if text == "/" { vec!["*"] } else { split(text)? };
+        let text = if text == "/" { "/*" } else { text };
+        let mut parts = split(text)?;
         let end = match parts.last().copied() {
             Some("?") => PathEnd::Scalar,
             Some("*") => PathEnd::Subtree,

@@ -239,7 +239,9 @@ pub(crate) fn parse_list<T>(
     match owner.get(member) {
         Value::Undefined | Value::Null => Ok(vec![]),
         Value::Array(elements) => elements.iter().map(parse).collect(),
-        _ => Err(PolicyError::new(format!("'{member}' must be an array."))),
+        _ => Err(PolicyError::new(format!(
+            "One of the specified inputs is invalid: '{member}' must be an array."
+        ))),
     }
 }
 

@@ -19,10 +19,9 @@ pub const PAGE_ITEMS_MAX: usize = 1000;
 pub const RESOURCE_ID_CHARS_MAX: usize = 255;
 /// Id of an item, in bytes. Service; 400.
 pub const ITEM_ID_BYTES_MAX: usize = 1023;
-/// Partition key value under hash version 1. Service; 400.
-pub const PARTITION_KEY_BYTES_MAX_V1: usize = 101;
-/// Partition key value under hash version 2. Service; 400.
-pub const PARTITION_KEY_BYTES_MAX_V2: usize = 2048;
+/// Partition key value. Service; 400. Under hash version 1 the service documents 101 bytes, the
+/// length that is hashed, but takes longer ones, and so do we.
+pub const PARTITION_KEY_BYTES_MAX: usize = 2048;
 /// Levels of a hierarchical partition key. Service; 400.
 pub const PARTITION_KEY_LEVELS_MAX: usize = 3;
 

@@ -163,7 +163,7 @@ fn partition_keys_are_so_long_and_deep() {
     let mut world = world();
     world.create_container(r#"{"id":"v1","partitionKey":{"paths":["/p"]}}"#, None);
     for (id, most) in
-        [("v1", limits::PARTITION_KEY_BYTES_MAX_V1), ("c", limits::PARTITION_KEY_BYTES_MAX_V2)]
+        [("v1", limits::PARTITION_KEY_BYTES_MAX), ("c", limits::PARTITION_KEY_BYTES_MAX)]
     {
         let container = world.container(id);
         let item = |bytes: usize| {

@@ -129,7 +129,7 @@ fn marks(profile: Profile) -> String {
 fn limits(profile: Profile) -> Limits {
     match profile {
         Profile::Core | Profile::Short => {
-            Limits { test: Duration::from_secs(60), file: Duration::from_secs(300) }
+            Limits { test: Duration::from_secs(120), file: Duration::from_secs(400) }
         }
         // The suite itself waits up to ten minutes for a split.
         Profile::Split | Profile::All => {
