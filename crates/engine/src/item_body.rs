@@ -1,6 +1,8 @@
 //! The body of an item: what a client may send, and what is stored. The stored text is what reads
 //! send, so the system properties are in it, behind the client's own.
 
+use std::fmt::Write as _;
+
 use orrery_storage::key::Row;
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::json::write_json_string;
@@ -78,7 +80,6 @@ impl ItemBody {
         if text.len() > limits::ITEM_SIZE_BYTES_MAX {
             return Err(too_large(text.len()));
         }
-        use std::fmt::Write as _;
         let etag = stamp.etag.to_string();
         let _ = write!(
             text,

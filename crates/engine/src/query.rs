@@ -98,21 +98,21 @@ fn narrowed(container: &Container, scope: &Scope, keys: &[PartitionKey]) -> Opti
     Some(Scope { range, partition_key: Some(key.clone()), confined: true })
 }
 
-impl Engine {
-    fn bind(&self, container: &Container, request: &QueryRequest) -> Result<BoundQuery> {
-        let definitions: Vec<(String, String)> = container
-            .definition
-            .computed
-            .iter()
-            .map(|c| (c.name.to_string(), c.query.to_string()))
-            .collect();
-        let computed = ComputedProperty::parse_all(&definitions).map_err(query_error)?;
-        let order = IndexedOrder::from_policy(&container.definition.indexing.to_value());
-        let facts =
-            ContainerFacts { computed: &computed, order: Some(&order), ..Default::default() };
-        request.query.bind(&request.parameters, &facts).map_err(query_error)
-    }
+/// The query made ready for a container.
+fn bind(container: &Container, request: &QueryRequest) -> Result<BoundQuery> {
+    let definitions: Vec<(String, String)> = container
+        .definition
+        .computed
+        .iter()
+        .map(|c| (c.name.to_string(), c.query.to_string()))
+        .collect();
+    let computed = ComputedProperty::parse_all(&definitions).map_err(query_error)?;
+    let order = IndexedOrder::from_policy(&container.definition.indexing.to_value());
+    let facts = ContainerFacts { computed: &computed, order: Some(&order), ..Default::default() };
+    request.query.bind(&request.parameters, &facts).map_err(query_error)
+}
 
+impl Engine {
     /// A page of a query over the items of a scope. What the filter says about the partition key
     /// narrows the scope further; a query that says nothing of it and is not confined needs the
     /// client's consent to cross partitions.
@@ -124,7 +124,7 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<QueryPage> {
-        let bound = self.bind(container, request)?;
+        let bound = bind(container, request)?;
         let keys = bound.partition_keys(&container.definition.partition_key.paths);
         let single = keys.as_ref().is_some_and(|keys| keys.len() <= 1);
         if !scope.confined && !single && !paging.crosses && bound.reads_items() {
@@ -160,7 +160,7 @@ impl Engine {
         scope: &Scope,
         request: &QueryRequest,
     ) -> Result<String> {
-        let bound = self.bind(container, request)?;
+        let bound = bind(container, request)?;
         let definition = &container.definition.partition_key;
         let point = |key: &PartitionKey| {
             let place = definition.effective(key).to_string();

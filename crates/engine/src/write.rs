@@ -91,7 +91,7 @@ impl Engine {
                 (Some(_), Some(_)) => Outcome::Replaced,
             };
             let change = Change { located, target, before: before.as_ref(), after: after.as_ref() };
-            let (part, guards) = self.part(container, &change)?;
+            let (part, guards) = part(container, &change)?;
             let written_bytes = after.as_ref().map_or(0, |a| a.text.len());
             match self.store.commit(Commit { parts: vec![part] }) {
                 Ok(committed) => {
@@ -112,7 +112,7 @@ impl Engine {
                 Err(StorageError::Conflict { check, .. }) => {
                     match guards.into_iter().find(|g| g.check == check).map(|g| g.of) {
                         Some(Guarded::Unique(key)) => {
-                            self.resolve_unique(container, located, &key)?
+                            self.resolve_unique(container, located, &key)?;
                         }
                         Some(Guarded::Target) if !self.purge_expired(container, target)? => {
                             return Err(Error::AlreadyExists);
@@ -151,31 +151,6 @@ impl Engine {
         Ok(After { body, row, stamp, text })
     }
 
-    /// Everything that changes with the item, in one part: the record, its row, its unique keys,
-    /// its expiry and its feed entry. Also tells what the checks after the first one guard.
-    fn part(&self, container: &Container, change: &Change<'_>) -> Result<(Part, Vec<Guard>)> {
-        let Change { located, target, before, after } = *change;
-        let partition = located.partition;
-        let mut part = Part::new(partition.shard, partition.epoch);
-        let mut guards = Vec::new();
-        let expect = before.map_or(Expect::Absent, |b| Expect::Version(b.version));
-        let key = located.key.clone();
-        part.checks.push(Check::Key { space: Space::Items, key, expect });
-        if let Some(before) = before {
-            unwrite(container, change, before, &mut part);
-        }
-        if let Some(after) = after {
-            if target.key != located.key {
-                guards.push(Guard { check: part.checks.len(), of: Guarded::Target });
-                let (key, expect) = (target.key.clone(), Expect::Absent);
-                part.checks.push(Check::Key { space: Space::Items, key, expect });
-            }
-            write_after(container, change, after, &mut part);
-        }
-        unique_keys(container, change, &mut part, &mut guards)?;
-        Ok((part, guards))
-    }
-
     /// A unique key is taken. If an expired item holds it, that item is removed now and the write
     /// may try again; else the write is refused.
     fn resolve_unique(
@@ -201,18 +176,28 @@ impl Engine {
         container: &Container,
         located: &Located<'_>,
     ) -> Result<bool> {
-        let Some(before) = self.before(located)? else { return Ok(true) };
-        if !self.is_expired(container, &before.header) {
-            return Ok(false);
-        }
-        let change = Change { located, target: located, before: Some(&before), after: None };
-        let (part, _) = self.part(container, &change)?;
+        let Some(part) = self.removal_of_expired(container, located)? else {
+            return Ok(self.before(located)?.is_none());
+        };
         match self.store.commit(Commit { parts: vec![part] }) {
-            Ok(_) => Ok(true),
-            // Somebody wrote it anew: then it has not expired any more, or is gone.
-            Err(StorageError::Conflict { .. }) => Ok(true),
+            // A conflict means that somebody wrote or removed it: the caller looks again.
+            Ok(_) | Err(StorageError::Conflict { .. }) => Ok(true),
             Err(error) => Err(storage(error)),
         }
+    }
+
+    /// The writes that remove an item with everything beside it, if it has expired.
+    pub(crate) fn removal_of_expired(
+        &self,
+        container: &Container,
+        located: &Located<'_>,
+    ) -> Result<Option<Part>> {
+        let Some(before) = self.before(located)? else { return Ok(None) };
+        if !self.is_expired(container, &before.header) {
+            return Ok(None);
+        }
+        let change = Change { located, target: located, before: Some(&before), after: None };
+        part(container, &change).map(|(part, _)| Some(part))
     }
 }
 
@@ -245,6 +230,31 @@ enum Guarded {
     Unique(Vec<u8>),
     /// The place to which an item is renamed.
     Target,
+}
+
+/// Everything that changes with the item, in one part: the record, its row, its unique keys,
+/// its expiry and its feed entry. Also tells what the checks after the first one guard.
+fn part(container: &Container, change: &Change<'_>) -> Result<(Part, Vec<Guard>)> {
+    let Change { located, target, before, after } = *change;
+    let partition = located.partition;
+    let mut part = Part::new(partition.shard, partition.epoch);
+    let mut guards = Vec::new();
+    let expect = before.map_or(Expect::Absent, |b| Expect::Version(b.version));
+    let key = located.key.clone();
+    part.checks.push(Check::Key { space: Space::Items, key, expect });
+    if let Some(before) = before {
+        unwrite(container, change, before, &mut part);
+    }
+    if let Some(after) = after {
+        if target.key != located.key {
+            guards.push(Guard { check: part.checks.len(), of: Guarded::Target });
+            let (key, expect) = (target.key.clone(), Expect::Absent);
+            part.checks.push(Check::Key { space: Space::Items, key, expect });
+        }
+        write_after(container, change, after, &mut part);
+    }
+    unique_keys(container, change, &mut part, &mut guards)?;
+    Ok((part, guards))
 }
 
 /// Takes back what the before image had written beside its record.

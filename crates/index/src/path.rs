@@ -70,13 +70,17 @@ fn split(text: &str) -> Option<Vec<&str>> {
     let mut parts = Vec::new();
     let (mut start, mut quote, mut braces) = (0, None, 0_u32);
     for (i, c) in rest.char_indices() {
-        match (c, quote) {
-            (c, Some(q)) if c == q => quote = None,
-            (_, Some(_)) => {}
-            ('"' | '\'', None) => quote = Some(c),
-            ('{', None) => braces += 1,
-            ('}', None) => braces = braces.checked_sub(1)?,
-            ('/', None) if braces == 0 => {
+        if let Some(q) = quote {
+            if c == q {
+                quote = None;
+            }
+            continue;
+        }
+        match c {
+            '"' | '\'' => quote = Some(c),
+            '{' => braces += 1,
+            '}' => braces = braces.checked_sub(1)?,
+            '/' if braces == 0 => {
                 parts.push(&rest[start..i]);
                 start = i + 1;
             }

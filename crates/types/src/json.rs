@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_large_double_equals_itself_after_a_round_trip() {
-        for f in [9.29198732864622e16, -9.007199254740994e15, 9.2e18, 1e19, 1.5e300] {
+        for f in [9.291_987_328_646_22e16, -9.007_199_254_740_994e15, 9.2e18, 1e19, 1.5e300] {
             let value = Value::from(f);
             let back = Value::parse(value.to_json().as_bytes()).expect("json");
             assert_eq!(back, value, "{}", value.to_json());

@@ -100,6 +100,11 @@ impl Container {
     }
 }
 
+/// The database of a change, for changing it too.
+fn owner(change: &Change<'_>, database: &Address) -> Result<Database> {
+    change.state.database(database).map(|d| (**d).clone()).ok_or(Error::OwnerNotFound)
+}
+
 impl Engine {
     /// Makes a container with as many physical partitions as its throughput asks for.
     pub fn create_container(
@@ -111,7 +116,7 @@ impl Engine {
         let id = resource_id(body)?;
         let definition = ContainerDef::accept(body)?;
         let mut change = self.catalog.change();
-        let mut database = self.owner(&change, database)?;
+        let mut database = owner(&change, database)?;
         if database.container(&Address::Name(id.to_string())).is_some() {
             return Err(Error::AlreadyExists);
         }
@@ -176,7 +181,7 @@ impl Engine {
     ) -> Result<Resource> {
         let id = resource_id(body)?;
         let mut change = self.catalog.change();
-        let mut database = self.owner(&change, database)?;
+        let mut database = owner(&change, database)?;
         let old = database.container(address).cloned().ok_or(Error::NotFound)?;
         conditions.check_write(Some(old.stamp))?;
         if id != old.id {
@@ -209,7 +214,7 @@ impl Engine {
         conditions: &Preconditions,
     ) -> Result<()> {
         let mut change = self.catalog.change();
-        let mut database = self.owner(&change, database)?;
+        let mut database = owner(&change, database)?;
         let container = database.container(address).cloned().ok_or(Error::NotFound)?;
         conditions.check_write(Some(container.stamp))?;
         self.remove_container(&mut change, &container)?;
@@ -218,10 +223,6 @@ impl Engine {
         change.commit()?;
         self.drop_shards(&container);
         Ok(())
-    }
-
-    fn owner(&self, change: &Change<'_>, database: &Address) -> Result<Database> {
-        change.state.database(database).map(|d| (**d).clone()).ok_or(Error::OwnerNotFound)
     }
 
     /// Gathers the removal of a container's records.

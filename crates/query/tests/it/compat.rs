@@ -2,6 +2,7 @@
 //! the two differ.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use orrery_query::functions::registry;
@@ -17,7 +18,7 @@ fn table() -> String {
     let mut out = String::from("| Topic | Functions |\n|---|---|\n");
     for (topic, mut names) in topics {
         names.sort_unstable();
-        out.push_str(&format!("| {topic} | {} |\n", names.join(", ")));
+        let _ = writeln!(out, "| {topic} | {} |", names.join(", "));
     }
     out
 }

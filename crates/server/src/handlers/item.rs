@@ -34,11 +34,11 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
 pub(crate) fn create(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
     check_triggers(call)?;
-    let key = call.partition_key()?;
+    let (key, body) = (call.partition_key()?, call.body()?);
     let written = if call.headers.is_upsert {
-        call.engine().upsert_item(&container, key.as_ref(), &call.request.body, &call.conditions())
+        call.engine().upsert_item(&container, key.as_ref(), &body, &call.conditions())
     } else {
-        call.engine().create_item(&container, key.as_ref(), &call.request.body)
+        call.engine().create_item(&container, key.as_ref(), &body)
     };
     Ok(wrote(call, &container, written?))
 }
@@ -46,9 +46,9 @@ pub(crate) fn create(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 pub(crate) fn replace(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
     let container = call.container(at)?;
     check_triggers(call)?;
-    let (key, body) = (call.partition_key()?, &call.request.body);
+    let (key, body) = (call.partition_key()?, call.body()?);
     let conditions = call.conditions();
-    let written = call.engine().replace_item(&container, key.as_ref(), id, body, &conditions)?;
+    let written = call.engine().replace_item(&container, key.as_ref(), id, &body, &conditions)?;
     Ok(wrote(call, &container, written))
 }
 
