@@ -111,17 +111,19 @@ impl Engine {
         entries: &[Entry],
     ) -> Result<Part> {
         let mut part = Part::new(partition.shard, partition.epoch);
-        let mut seen = HashSet::new();
+        let mut removed = HashSet::new();
         for entry in entries {
             part.deletes.push((Space::Ttl, entry.key.clone()));
             let item_key = &entry.value.bytes;
             let row = key::parse_ttl(&entry.key).map(|(_, row)| row).unwrap_or_default();
-            if !seen.insert(item_key) {
+            // Two entries may name one item, the first of them stale.
+            if removed.contains(item_key) {
                 continue;
             }
             if let Some(located) = self.locate_expired(container, partition, row, item_key)?
                 && let Some(removal) = self.removal_of_expired(container, &located)?
             {
+                removed.insert(item_key);
                 part.checks.extend(removal.checks);
                 part.deletes.extend(removal.deletes);
             }
