@@ -26,15 +26,18 @@ impl Tasks {
 }
 
 impl Engine {
-    /// Does all work that waits now; returns how many expired items it removed.
+    /// Does all work that waits now; returns how many expired items it removed. One container's
+    /// failure, which is tried again the next time, keeps no other from its turn.
     pub fn run_tasks(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
+        let mut failed = None;
         for container in self.tasks.take() {
             if let Err(error) = self.retime(&container) {
                 self.tasks.retime(container);
-                return Err(error);
+                failed = Some(error);
             }
         }
-        self.sweep(stop)
+        let removed = self.sweep(stop)?;
+        failed.map_or(Ok(removed), Err)
     }
 }
 

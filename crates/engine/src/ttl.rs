@@ -30,7 +30,7 @@ impl Engine {
     /// Removes expired items of every container; returns how many. Called now and then by the
     /// server's background task; stops early when `stop` says so.
     pub fn sweep(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
-        let mut removed = 0;
+        let (mut removed, mut failed) = (0, None);
         for container in self.catalog.state().containers() {
             if container.definition.default_ttl.is_none() {
                 continue;
@@ -39,10 +39,14 @@ impl Engine {
                 if stop() {
                     return Ok(removed);
                 }
-                removed += self.sweep_partition(container, partition, stop)?;
+                match self.sweep_partition(container, partition, stop) {
+                    Ok(count) => removed += count,
+                    // A damaged item must not keep the rest of the account from being swept.
+                    Err(error) => failed = Some(error),
+                }
             }
         }
-        Ok(removed)
+        failed.map_or(Ok(removed), Err)
     }
 
     fn sweep_partition(
@@ -107,17 +111,19 @@ impl Engine {
         entries: &[Entry],
     ) -> Result<Part> {
         let mut part = Part::new(partition.shard, partition.epoch);
-        let mut seen = HashSet::new();
+        let mut removed = HashSet::new();
         for entry in entries {
             part.deletes.push((Space::Ttl, entry.key.clone()));
             let item_key = &entry.value.bytes;
             let row = key::parse_ttl(&entry.key).map(|(_, row)| row).unwrap_or_default();
-            if !seen.insert(item_key) {
+            // Two entries may name one item, the first of them stale.
+            if removed.contains(item_key) {
                 continue;
             }
             if let Some(located) = self.locate_expired(container, partition, row, item_key)?
                 && let Some(removal) = self.removal_of_expired(container, &located)?
             {
+                removed.insert(item_key);
                 part.checks.extend(removal.checks);
                 part.deletes.extend(removal.deletes);
             }
@@ -172,5 +178,44 @@ impl Engine {
             Value::parse(text).map_err(|e| Error::internal(format!("a stored item: {e}")))?;
         let partition_key = container.definition.partition_key.extract(&body);
         Ok(Some(Located { partition, partition_key, key: item_key.to_vec() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use orrery_storage::{MemoryStore, Put};
+    use orrery_types::ids::Address;
+    use orrery_types::{ManualClock, Value};
+
+    use super::*;
+    use crate::throughput::ThroughputRequest;
+
+    #[test]
+    fn a_damaged_item_keeps_no_other_container_from_being_swept() {
+        let clock = Arc::new(ManualClock::at_s(1000));
+        let engine = Engine::open(Arc::new(MemoryStore::new()), clock.clone(), 1).expect("open");
+        let json = |text: &str| Value::parse(text.as_bytes()).expect("JSON");
+        let (none, database) = (ThroughputRequest::default(), Address::Name("d".into()));
+        engine.create_database(&json(r#"{"id":"d"}"#), &none).expect("a database");
+        let made = ["damaged", "sound"].map(|id| {
+            let body = json(&format!(r#"{{"id":"{id}","defaultTtl":1}}"#));
+            engine.create_container(&database, &body, &none).expect("a container");
+            let name = Address::Name(id.into());
+            let container = engine.read_container(&database, &name).expect("it was made");
+            engine.create_item(&container, None, br#"{"id":"a"}"#).expect("an item");
+            container
+        });
+        let partition = &made[0].partitions[0];
+        let row = key::row(Row(1));
+        let item = engine.store.get(partition.shard, Space::Items, &row).expect("a read").1;
+        let mut part = Part::new(partition.shard, partition.epoch);
+        let (space, value) = (Space::Items, b"nonsense".to_vec());
+        part.puts.push(Put { space, key: item.expect("the row").bytes, value });
+        engine.store.commit(Commit { parts: vec![part] }).expect("a commit");
+        clock.advance_s(1);
+        engine.run_tasks(&|| false).expect_err("the damage is reported");
+        assert_eq!(engine.usage(&made[1]).expect("a count").items, 0);
     }
 }

@@ -164,3 +164,17 @@ fn nothing_that_is_accepted_is_too_deep_to_be_read_again() {
     world.engine().list_encryption_keys(&name("d")).expect("every key reads back");
     world.engine().delete_database(&name("d"), &Preconditions::default()).expect("all of it goes");
 }
+
+#[test]
+fn a_stale_expiry_entry_does_not_stand_for_the_item_that_came_after() {
+    let world = world(TIMED);
+    create(&world, r#"{"id":"a"}"#);
+    redefine(&world, &TIMED.replace(":5}", ":9}"));
+    world.clock.advance_s(9);
+    create(&world, r#"{"id":"a"}"#);
+    world.clock.advance_s(9);
+    // The sweeper comes before the entries of the old default are gone.
+    let removed = world.engine().sweep(&|| false).expect("a sweep");
+    assert_eq!(removed, 1);
+    check_sound(&world);
+}
