@@ -125,6 +125,9 @@ impl Create {
     }
 }
 
+/// How the text of an item ends.
+const END: &str = "\"}";
+
 /// An item's id.
 pub(crate) fn id(number: u64) -> String {
     format!("item-{number:09}")
@@ -144,7 +147,6 @@ pub(crate) fn body(number: u64) -> String {
     );
     text += r#""tags":["blue","large","new"],"size":{"width":12.5,"height":80,"depth":3},"#;
     text += r#""available":true,"supplier":null,"text":""#;
-    const END: &str = "\"}";
     let words = "the quick brown fox jumps over the lazy dog and runs away ".chars().cycle();
     text.extend(words.take(ITEM_BYTES - text.len() - END.len()));
     text + END
