@@ -2,6 +2,7 @@
 //! of its own. `make test` calls `lint` and `conformance`; the rest is for people at work.
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
+mod bench;
 mod conformance;
 mod golden;
 mod lint;
@@ -29,6 +30,8 @@ enum Verb {
     Tidy,
     /// Run official SDKs against a server and compare with the known failures.
     Conformance(conformance::Options),
+    /// Measure this machine: `start`, `items`, or both.
+    Bench(bench::Options),
     /// Write the expected text of all golden cases anew, to be read before it is committed.
     Golden,
 }
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Verb::Lint => lint::run(),
         Verb::Tidy => tidy::run(),
         Verb::Conformance(options) => conformance::run(&options),
+        Verb::Bench(options) => bench::run(&options),
         Verb::Golden => golden::run(),
     };
     match outcome {

@@ -37,7 +37,7 @@ pub(crate) struct Server {
 impl Server {
     /// Builds and starts a server; returns when it answers `/readyz`.
     pub(crate) fn start(profile: Profile) -> Result<Self> {
-        let binary = build(profile)?;
+        let binary = build("orrery", profile)?;
         let address = free_address()?;
         let log = project::cache("conformance")?.join("server.log");
         let output = std::fs::File::create(&log)
@@ -95,25 +95,26 @@ pub(crate) fn key() -> String {
     BASE64.encode(KEY_BYTES)
 }
 
-/// Builds the server and asks cargo where the binary is: the target folder is the user's choice.
-fn build(profile: Profile) -> Result<PathBuf> {
+/// Builds the binary of a package and asks cargo where it is: the target folder is the user's
+/// choice.
+pub(crate) fn build(package: &str, profile: Profile) -> Result<PathBuf> {
     let mut cargo = project::cargo();
-    cargo.args(["build", "--quiet", "--package", "orrery", "--bin", "orrery"]);
+    cargo.args(["build", "--quiet", "--package", package, "--bin", package]);
     cargo.arg("--message-format=json-render-diagnostics");
     if profile == Profile::Release {
         cargo.arg("--release");
     }
-    println!("server: building orrery");
-    executable(&process::output(&mut cargo)?)
-        .context("cargo built the package orrery but named no binary")
+    println!("server: building {package}");
+    executable(&process::output(&mut cargo)?, package)
+        .with_context(|| format!("cargo built the package {package} but named no binary"))
 }
 
-/// Finds the binary in the messages of `cargo build`.
-fn executable(messages: &str) -> Option<PathBuf> {
+/// Finds a binary in the messages of `cargo build`.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "orrery")
+        .filter(|message| message["target"]["name"] == name)
         .find_map(|message| message["executable"].as_str().map(|path| Path::new(path).to_owned()))
 }
 
@@ -146,8 +147,8 @@ mod tests {
         let messages = r#"{"reason":"compiler-artifact","target":{"name":"other"},"executable":"/x"}
 {"reason":"compiler-artifact","target":{"name":"orrery"},"executable":"/t/debug/orrery"}
 {"reason":"build-finished","success":true}"#;
-        assert_eq!(executable(messages), Some(PathBuf::from("/t/debug/orrery")));
-        assert_eq!(executable(""), None);
+        assert_eq!(executable(messages, "orrery"), Some(PathBuf::from("/t/debug/orrery")));
+        assert_eq!(executable("", "orrery"), None);
     }
 
     #[test]

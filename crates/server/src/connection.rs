@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -323,11 +323,19 @@ impl Deadline {
     }
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Step> {
-        let Some((at, step)) = self.watch.deadline(&self.limits) else { return Poll::Pending };
-        let (at, step) = self.grace.map_or((at, step), |grace| (grace, Step::Cut));
-        if self.sleep.deadline() != at {
+        loop {
+            let Some((at, step)) = self.watch.deadline(&self.limits) else { return Poll::Pending };
+            let (at, step) = self.grace.map_or((at, step), |grace| (grace, Step::Cut));
+            // Every request moves the deadline on, and setting a timer is dear: one that is early
+            // is left to ring, and then set to what the deadline has become.
+            if self.sleep.deadline() > at {
+                self.sleep.as_mut().reset(at);
+            }
+            ready!(self.sleep.as_mut().poll(cx));
+            if self.sleep.deadline() >= at {
+                return Poll::Ready(step);
+            }
             self.sleep.as_mut().reset(at);
         }
-        self.sleep.as_mut().poll(cx).map(|()| step)
     }
 }

@@ -4,15 +4,18 @@
 //! It is plain hyper: five side routes and one service need no router, and the limits want the
 //! request before any framework has touched it.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::Poll;
+use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use hyper::body::Incoming;
 use orrery_types::Error;
 use tokio::time::Instant;
@@ -88,8 +91,8 @@ impl<S: Service> Front<S> {
         let operation = response.extensions().get().copied().unwrap_or(OperationName("other"));
         self.config.cors.mark(origin.as_ref(), authority.as_deref(), response.headers_mut());
         let took = began.elapsed();
-        finish(response.headers_mut(), activity_id, took.as_secs_f64() * 1000.0);
-        telemetry::request_ended(&span, operation.0, response.status(), took);
+        finish(response.headers_mut(), activity_id, took);
+        telemetry::request_ended(&span, activity_id, operation.0, response.status(), took);
         response
     }
 
@@ -175,7 +178,20 @@ fn activity_id(headers: &HeaderMap) -> Uuid {
     headers
         .get(headers::ACTIVITY_ID)
         .and_then(|value| Uuid::try_parse_ascii(value.as_bytes()).ok())
-        .unwrap_or_else(Uuid::new_v4)
+        .unwrap_or_else(new_activity_id)
+}
+
+/// A random id that no other request has. It is a name, not a secret, so it is made of a counter
+/// and random keys that each thread asks the system for once.
+fn new_activity_id() -> Uuid {
+    thread_local! {
+        static IDS: (RandomState, Cell<u64>) = (RandomState::new(), Cell::new(0));
+    }
+    IDS.with(|(keys, count)| {
+        count.set(count.get().wrapping_add(1));
+        let [high, low] = [0_u8, 1].map(|half| u128::from(keys.hash_one((half, count.get()))));
+        uuid::Builder::from_random_bytes((high << 64 | low).to_be_bytes()).into_uuid()
+    })
 }
 
 /// Where the client thinks it is: HTTP/2 says so in the URI, HTTP/1 in `Host`.
@@ -219,11 +235,9 @@ async fn caught(call: impl Future<Output = Response>) -> Option<Response> {
     .await
 }
 
-fn finish(headers: &mut HeaderMap, activity_id: Uuid, duration_ms: f64) {
-    let text = |text: String| HeaderValue::try_from(text).expect("numbers and ids are ASCII");
-    headers.insert(headers::ACTIVITY_ID, text(activity_id.to_string()));
-    headers.insert(headers::REQUEST_DURATION_MS, text(format!("{duration_ms:.3}")));
-    for (name, value) in [
+/// What every answer says unless it says something else.
+static USUAL_HEADERS: LazyLock<[(HeaderName, HeaderValue); 8]> = LazyLock::new(|| {
+    [
         (headers::REQUEST_CHARGE, "0"),
         (headers::VERSION, headers::PROTOCOL_VERSION),
         (headers::GATEWAY_VERSION, "version=2.14.0"),
@@ -232,7 +246,31 @@ fn finish(headers: &mut HeaderMap, activity_id: Uuid, duration_ms: f64) {
         (headers::READ_REGIONS, "0"),
         ("cache-control", "no-store, no-cache"),
         ("server", concat!("orrery/", env!("CARGO_PKG_VERSION"))),
-    ] {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    ]
+    .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+});
+
+fn finish(headers: &mut HeaderMap, activity_id: Uuid, took: Duration) {
+    let text = |text: &str| HeaderValue::try_from(text).expect("numbers and ids are ASCII");
+    let mut buffer = Uuid::encode_buffer();
+    let id = text(activity_id.hyphenated().encode_lower(&mut buffer));
+    headers.insert(const { HeaderName::from_static(headers::ACTIVITY_ID) }, id);
+    let us = took.as_micros();
+    let ms = text(&format!("{}.{:03}", us / 1000, us % 1000));
+    headers.insert(const { HeaderName::from_static(headers::REQUEST_DURATION_MS) }, ms);
+    for (name, value) in &*USUAL_HEADERS {
+        headers.entry(name).or_insert_with(|| value.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_activity_ids_are_random_and_differ() {
+        let ids: std::collections::HashSet<Uuid> = (0..1000).map(|_| new_activity_id()).collect();
+        assert_eq!(ids.len(), 1000);
+        assert!(ids.iter().all(|id| id.get_version() == Some(uuid::Version::Random)));
     }
 }

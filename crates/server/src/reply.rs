@@ -10,6 +10,9 @@ use orrery_types::Etag;
 use crate::headers;
 use crate::service::Response;
 
+/// Room for the headers that an item's answer has, so that the map is made once.
+const HEADERS_USUAL: usize = 36;
+
 /// An answer on its way out.
 #[derive(Debug)]
 pub(crate) struct Reply {
@@ -21,7 +24,7 @@ pub(crate) struct Reply {
 impl Reply {
     /// An answer without body.
     pub(crate) fn empty(status: StatusCode) -> Self {
-        Self { status, body: Bytes::new(), headers: HeaderMap::new() }
+        Self { status, body: Bytes::new(), headers: HeaderMap::with_capacity(HEADERS_USUAL) }
     }
 
     /// An answer with a JSON body.
@@ -39,10 +42,15 @@ impl Reply {
     }
 
     /// Adds a header; text that cannot stand in one is left out.
-    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
-        if let Ok(value) = HeaderValue::try_from(value) {
-            self.headers.insert(HeaderName::from_static(name), value);
+    pub(crate) fn header(self, name: &'static str, value: &str) -> Self {
+        match HeaderValue::try_from(value) {
+            Ok(value) => self.value(HeaderName::from_static(name), value),
+            Err(_) => self,
         }
+    }
+
+    fn value(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
         self
     }
 
@@ -74,19 +82,25 @@ impl Reply {
 
     /// Where in its container an operation happened, and the session token for it.
     pub(crate) fn place(self, container: &Container, place: Place) -> Self {
-        let (id, lsn) = (place.partition.to_string(), place.lsn.0.to_string());
-        let item_lsn = place.item_lsn.0.to_string();
-        self.header(headers::PARTITION_KEY_RANGE_ID, &id)
-            .header(headers::INTERNAL_PARTITION_ID, &id)
-            .header(headers::PHYSICAL_PARTITION_ID, &id)
+        let id = HeaderValue::from(place.partition);
+        let (lsn, item_lsn) = (HeaderValue::from(place.lsn.0), HeaderValue::from(place.item_lsn.0));
+        // Names that the compiler has checked: an item's answer has many, and is sent often.
+        macro_rules! name {
+            ($name:ident) => {
+                const { HeaderName::from_static(headers::$name) }
+            };
+        }
+        self.value(name!(PARTITION_KEY_RANGE_ID), id.clone())
+            .value(name!(INTERNAL_PARTITION_ID), id.clone())
+            .value(name!(PHYSICAL_PARTITION_ID), id)
             .header(headers::SESSION_TOKEN, &container.token(place.partition, place.lsn))
-            .header(headers::LSN, &lsn)
-            .header(headers::LOCAL_LSN, &lsn)
-            .header(headers::QUORUM_ACKED_LSN, &lsn)
-            .header(headers::QUORUM_ACKED_LOCAL_LSN, &lsn)
-            .header(headers::GLOBAL_COMMITTED_LSN, &lsn)
-            .header(headers::ITEM_LSN, &item_lsn)
-            .header(headers::ITEM_LOCAL_LSN, &item_lsn)
+            .value(name!(LSN), lsn.clone())
+            .value(name!(LOCAL_LSN), lsn.clone())
+            .value(name!(QUORUM_ACKED_LSN), lsn.clone())
+            .value(name!(QUORUM_ACKED_LOCAL_LSN), lsn.clone())
+            .value(name!(GLOBAL_COMMITTED_LSN), lsn)
+            .value(name!(ITEM_LSN), item_lsn.clone())
+            .value(name!(ITEM_LOCAL_LSN), item_lsn)
     }
 
     pub(crate) fn into_response(self) -> Response {

@@ -2,6 +2,7 @@
 //! it when it ends. Nothing is ever sent anywhere: logs go to standard error, metrics wait to be
 //! fetched.
 
+use std::cell::RefCell;
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,7 +11,6 @@ use http::{Method, StatusCode};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde::Deserialize;
 use tracing::Span;
-use tracing::field::Empty;
 use tracing_subscriber::EnvFilter;
 use uuid::Uuid;
 
@@ -108,39 +108,64 @@ impl Metrics {
 const REQUESTS: &str = "orrery_requests_total";
 const REQUEST_SECONDS: &str = "orrery_request_seconds";
 
-/// The span of one request. What is known only at its end is filled in by [`request_ended`].
+/// The span of one request, for whoever looks closely: at the usual level there is none, because
+/// making one for every request costs more than a point read does.
 pub(crate) fn request_span(activity_id: Uuid, method: &Method) -> Span {
-    tracing::info_span!(
-        "request",
-        %activity_id,
-        %method,
-        operation = Empty,
-        status = Empty,
-        ms = Empty
-    )
+    tracing::debug_span!("request", %activity_id, %method)
 }
 
 /// Counts a request and logs it: every one at debug, faults of ours as warnings.
 pub(crate) fn request_ended(
     span: &Span,
+    activity_id: Uuid,
     operation: &'static str,
     status: StatusCode,
     took: Duration,
 ) {
-    let labels = [("operation", operation.to_owned()), ("status", status.as_str().to_owned())];
-    metrics::counter!(REQUESTS, &labels).increment(1);
-    metrics::histogram!(REQUEST_SECONDS, "operation" => operation).record(took.as_secs_f64());
-    if span.is_disabled() {
-        return;
+    count(operation, status, took);
+    let _in_span = span.enter();
+    let (status_code, ms) = (status.as_u16(), took.as_secs_f64() * 1000.0);
+    if status.is_server_error() {
+        // There may be no span to tell which request it was.
+        let status = status_code;
+        tracing::warn!(%activity_id, operation, status, ms, "answered with a fault");
+    } else {
+        tracing::debug!(operation, status = status_code, ms, "answered");
     }
-    span.record("operation", operation);
-    span.record("status", status.as_u16());
-    span.record("ms", took.as_secs_f64() * 1000.0);
-    span.in_scope(|| {
-        if status.is_server_error() {
-            tracing::warn!("answered with a fault");
-        } else {
-            tracing::debug!("answered");
+}
+
+/// Where the requests of one operation and status are counted.
+struct Meter {
+    operation: &'static str,
+    status: StatusCode,
+    requests: metrics::Counter,
+    seconds: metrics::Histogram,
+}
+
+impl Meter {
+    fn new(operation: &'static str, status: StatusCode) -> Self {
+        let labels = [("operation", operation.to_owned()), ("status", status.as_str().to_owned())];
+        let requests = metrics::counter!(REQUESTS, &labels);
+        let seconds = metrics::histogram!(REQUEST_SECONDS, "operation" => operation);
+        Self { operation, status, requests, seconds }
+    }
+}
+
+fn count(operation: &'static str, status: StatusCode, took: Duration) {
+    thread_local! {
+        /// Looked up once by each thread: finding a metric by its labels is dearer than counting.
+        /// There are few, so a list is searched as fast as anything.
+        static METERS: RefCell<Vec<Meter>> = const { RefCell::new(Vec::new()) };
+    }
+    METERS.with_borrow_mut(|meters| {
+        let known = |meter: &Meter| meter.status == status && meter.operation == operation;
+        let at = meters.iter().position(known).unwrap_or_else(|| {
+            meters.push(Meter::new(operation, status));
+            meters.len() - 1
+        });
+        if let Some(meter) = meters.get(at) {
+            meter.requests.increment(1);
+            meter.seconds.record(took.as_secs_f64());
         }
     });
 }

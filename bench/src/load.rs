@@ -1,0 +1,94 @@
+//! Drives a server with many clients at once, all on one thread: the client must not take the
+//! core that the server would use.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use hdrhistogram::Histogram;
+
+use crate::client::Client;
+use crate::message::Create;
+use crate::sample::Sample;
+use crate::stopwatch::Stopwatch;
+
+/// What the clients ask for.
+#[derive(Clone)]
+pub(crate) enum Work {
+    /// Reads, in an order that jumps about.
+    Reads(Arc<[Vec<u8>]>),
+    /// Creates; each client numbers its own from here on.
+    Creates { create: Create, from: u64 },
+}
+
+/// When a client stops.
+#[derive(Clone, Copy)]
+pub(crate) enum Until {
+    Elapsed(Duration),
+    /// Each client so many.
+    Count(u64),
+}
+
+/// Numbers set aside for one client in one run.
+pub(crate) const CLIENT_NUMBERS: u64 = 100_000;
+
+/// A step that visits every one of up to this prime many requests.
+const STRIDE: usize = 7919;
+
+/// Runs so many clients and measures every call.
+pub(crate) fn run(address: SocketAddr, clients: u64, work: &Work, until: Until) -> Result<Sample> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut connected = Vec::new();
+        for _ in 0..clients {
+            connected.push(Client::connect(address).await?);
+        }
+        let watch = Stopwatch::start();
+        let tasks: Vec<_> = (0..clients)
+            .zip(connected)
+            .map(|(number, client)| tokio::spawn(drive(client, number, work.clone(), until)))
+            .collect();
+        let mut latencies_ns = Sample::histogram();
+        for task in tasks {
+            latencies_ns.add(task.await.context("a client panicked")??)?;
+        }
+        Ok(Sample { latencies_ns, took: watch.elapsed(), processor: None })
+    })
+}
+
+async fn drive(
+    mut client: Client,
+    number: u64,
+    work: Work,
+    until: Until,
+) -> Result<Histogram<u64>> {
+    let mut latencies_ns = Sample::histogram();
+    let watch = Stopwatch::start();
+    let goes_on = |done: u64| match until {
+        Until::Elapsed(time) => watch.elapsed() < time,
+        Until::Count(count) => done < count,
+    };
+    match work {
+        Work::Reads(requests) => {
+            let mut at = usize::try_from(number)? * STRIDE;
+            while goes_on(latencies_ns.len()) {
+                at = (at + STRIDE) % requests.len();
+                let call = Stopwatch::start();
+                client.expect(&requests[at], 200).await?;
+                latencies_ns.record(call.nanoseconds())?;
+            }
+        }
+        Work::Creates { mut create, from } => {
+            let mut next = from + number * CLIENT_NUMBERS;
+            while goes_on(latencies_ns.len()) {
+                let request = create.numbered(next);
+                next += 1;
+                let call = Stopwatch::start();
+                client.expect(request, 201).await?;
+                latencies_ns.record(call.nanoseconds())?;
+            }
+        }
+    }
+    Ok(latencies_ns)
+}

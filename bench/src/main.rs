@@ -1,0 +1,57 @@
+//! Measures a built server from outside. `cargo xtask bench` builds it and the server and calls
+//! one verb; `bench/RESULTS.md` holds what came out and how to read it.
+//!
+//! - `start`: how soon a server is ready, and what it takes while nobody asks it anything
+//! - `items`: point reads and durable creates, beside a handler that does nothing and beside the
+//!   store without a server
+//! - `bare`: that handler; `items` starts it as a process of its own
+#![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
+
+mod bare;
+mod client;
+mod disk;
+mod items;
+mod load;
+mod machine;
+mod message;
+mod process;
+mod raw;
+mod sample;
+mod start;
+mod stopwatch;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "orrery-bench", about = "Measures a built server from outside")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Time to ready, and what an idle server takes.
+    Start(start::Options),
+    /// Point reads and durable creates.
+    Items(items::Options),
+    /// The handler that does nothing; answers what it is given on standard input.
+    Bare,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().verb {
+        Verb::Start(options) => start::run(&options),
+        Verb::Items(options) => items::run(&options),
+        Verb::Bare => bare::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("orrery-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

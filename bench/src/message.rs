@@ -1,0 +1,173 @@
+//! Requests as bytes, ready to be sent: signed once, outside of what is timed. A create differs
+//! from the next one only in digits of fixed width, which are written over in place.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use orrery_types::{Clock as _, SystemClock};
+use sha2::Sha256;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// 64 bytes, as account keys have; it opens nothing but a server that lives for one run.
+const KEY_BYTES: &[u8; 64] = b"this key opens one throw-away server that a benchmark has starte";
+const DATABASE: &str = "bench";
+const CONTAINER: &str = "items";
+/// Digits of an item's number.
+const DIGITS: usize = 9;
+/// Items are padded to this size; with the system properties a stored one is a little larger.
+pub(crate) const ITEM_BYTES: usize = 1024;
+
+/// The account key of every server started here.
+pub(crate) fn key() -> String {
+    BASE64.encode(KEY_BYTES)
+}
+
+/// Makes requests of one date. The server accepts it for a quarter of an hour; a run is shorter.
+#[derive(Clone)]
+pub(crate) struct Signer {
+    mac: Hmac<Sha256>,
+    date: String,
+}
+
+impl Signer {
+    pub(crate) fn now() -> Self {
+        let mac = Hmac::new_from_slice(KEY_BYTES).expect("HMAC takes keys of any length");
+        let date = UNIX_EPOCH + Duration::from_secs(SystemClock.now_s());
+        Self { mac, date: httpdate::fmt_http_date(date) }
+    }
+
+    fn authorization(&self, verb: &str, kind: &str, link: &str) -> String {
+        let mut mac = self.mac.clone();
+        let date = self.date.to_lowercase();
+        mac.update(format!("{}\n{kind}\n{link}\n{date}\n\n", verb.to_lowercase()).as_bytes());
+        let signature = BASE64.encode(mac.finalize().into_bytes());
+        let signature = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+        format!("type%3Dmaster%26ver%3D1.0%26sig%3D{signature}")
+    }
+
+    /// A request; `link` is what is signed, `path` what is asked for.
+    fn request(
+        &self,
+        verb: &str,
+        (kind, link): (&str, &str),
+        path: &str,
+        partition: Option<&str>,
+        body: &str,
+    ) -> Vec<u8> {
+        let (date, authorization) = (&self.date, self.authorization(verb, kind, link));
+        let mut text = format!(
+            "{verb} /{path} HTTP/1.1\r\nhost: localhost\r\nx-ms-date: {date}\r\n\
+             x-ms-version: 2020-07-15\r\nauthorization: {authorization}\r\n"
+        );
+        if let Some(partition) = partition {
+            text += &format!("x-ms-documentdb-partitionkey: [\"{partition}\"]\r\n");
+        }
+        if !body.is_empty() {
+            let length = body.len();
+            text += &format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+        }
+        text += "\r\n";
+        text += body;
+        text.into_bytes()
+    }
+
+    /// What makes the database and the container, in this order.
+    pub(crate) fn setup(&self) -> [Vec<u8>; 2] {
+        let database = format!(r#"{{"id":"{DATABASE}"}}"#);
+        let container = format!(
+            r#"{{"id":"{CONTAINER}","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}}}}"#
+        );
+        let link = format!("dbs/{DATABASE}");
+        [
+            self.request("POST", ("dbs", ""), "dbs", None, &database),
+            self.request("POST", ("colls", &link), &format!("{link}/colls"), None, &container),
+        ]
+    }
+
+    /// Reads an item.
+    pub(crate) fn read(&self, number: u64) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/docs/{}", id(number));
+        self.request("GET", ("docs", &link), &link, Some(&partition(number)), "")
+    }
+
+    /// Creates an item, of which the number can be changed.
+    pub(crate) fn create(&self) -> Create {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let path = format!("{link}/docs");
+        let (partition, body) = (partition(0), body(0));
+        let bytes = self.request("POST", ("docs", &link), &path, Some(&partition), &body);
+        let zeros = "0".repeat(DIGITS);
+        let places = memchr::memmem::find_iter(&bytes, &zeros).collect();
+        Create { bytes, places }
+    }
+}
+
+/// A create whose number is written into it.
+#[derive(Clone)]
+pub(crate) struct Create {
+    bytes: Vec<u8>,
+    places: Vec<usize>,
+}
+
+impl Create {
+    pub(crate) fn numbered(&mut self, number: u64) -> &[u8] {
+        let mut digits = [b'0'; DIGITS];
+        let mut rest = number;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + u8::try_from(rest % 10).expect("one digit");
+            rest /= 10;
+        }
+        assert_eq!(rest, 0, "an item's number has {DIGITS} digits");
+        for place in &self.places {
+            self.bytes[*place..*place + DIGITS].copy_from_slice(&digits);
+        }
+        &self.bytes
+    }
+}
+
+/// How the text of an item ends.
+const END: &str = "\"}";
+
+/// An item's id.
+pub(crate) fn id(number: u64) -> String {
+    format!("item-{number:09}")
+}
+
+/// An item's partition key: every item has its own.
+pub(crate) fn partition(number: u64) -> String {
+    format!("p-{number:09}")
+}
+
+/// An item as a client sends it: a document of some properties, as long as [`ITEM_BYTES`].
+pub(crate) fn body(number: u64) -> String {
+    let mut text = format!(
+        r#"{{"id":"{}","pk":"{}","name":"An item like many others","price":129.95,"stock":12,"#,
+        id(number),
+        partition(number)
+    );
+    text += r#""tags":["blue","large","new"],"size":{"width":12.5,"height":80,"depth":3},"#;
+    text += r#""available":true,"supplier":null,"text":""#;
+    let words = "the quick brown fox jumps over the lazy dog and runs away ".chars().cycle();
+    text.extend(words.take(ITEM_BYTES - text.len() - END.len()));
+    text + END
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_create_carries_its_number_everywhere() {
+        let mut create = Signer::now().create();
+        assert_eq!(create.places.len(), 3, "the header, the id and the partition key");
+        let text = String::from_utf8(create.numbered(42).to_vec()).unwrap();
+        assert!(text.ends_with(&body(42)), "{text}");
+        assert!(text.contains("partitionkey: [\"p-000000042\"]\r\n"), "{text}");
+    }
+
+    #[test]
+    fn every_item_has_the_same_size() {
+        assert_eq!(body(1).len(), ITEM_BYTES);
+        assert_eq!(body(999_999_999).len(), ITEM_BYTES);
+    }
+}

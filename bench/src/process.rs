@@ -1,0 +1,127 @@
+//! Processes under measurement: starting and ending them, and what the system says they took.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::message;
+use crate::stopwatch::Stopwatch;
+
+const READY_LIMIT: Duration = Duration::from_secs(60);
+const PROBE_PAUSE: Duration = Duration::from_millis(1);
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
+/// Linux counts processor time in hundredths of a second for whoever asks.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A process with an address; dropping it kills it, as `kill -9` would.
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Process {
+    /// Starts a server on a folder; returns it once it is ready, with the time that took.
+    pub(crate) fn serve(binary: &Path, data: &Path) -> Result<(Self, Duration)> {
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let log = File::create(data.with_extension("log"))?;
+        let mut command = Command::new(binary);
+        command.args(["serve", "--listen", &address.to_string(), "--key", &message::key()]);
+        command.arg("--data").arg(data).stdin(Stdio::null());
+        command.stdout(log.try_clone()?).stderr(log);
+        let watch = Stopwatch::start();
+        let child = command.spawn().with_context(|| format!("no {}", binary.display()))?;
+        let mut process = Self { child, address };
+        while !is_ready(address) {
+            if let Some(status) = process.child.try_wait()? {
+                bail!("the server ended at once ({status})");
+            }
+            ensure!(watch.elapsed() < READY_LIMIT, "the server was not ready in {READY_LIMIT:?}");
+            std::thread::sleep(PROBE_PAUSE);
+        }
+        Ok((process, watch.elapsed()))
+    }
+
+    /// Starts this program with another verb, gives it the input, and reads its address.
+    pub(crate) fn sibling(verb: &str, input: &[u8]) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(verb).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        child.stdin.take().context("no standard input")?.write_all(input)?;
+        let mut line = String::new();
+        let output = child.stdout.take().context("no standard output")?;
+        BufReader::new(output).read_line(&mut line)?;
+        let address = line.trim().parse().context("the process did not say its address")?;
+        Ok(Self { child, address })
+    }
+
+    /// Asks the process to end in order, and waits for it.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        // The shell's own `kill`: the program of that name is missing on small systems.
+        let id = self.child.id().to_string();
+        let asked = Command::new("sh").args(["-c", r#"kill -s TERM "$0""#, &id]).status()?;
+        ensure!(asked.success(), "the server cannot be asked to stop");
+        let ended = self.child.wait()?;
+        ensure!(ended.success(), "the server stopped with {ended}");
+        Ok(())
+    }
+
+    /// Processor time so far, of all threads, in user and system mode.
+    pub(crate) fn processor(&self) -> Result<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let ticks = ticks(&stat).context("the process's times are not where they should be")?;
+        Ok(TICK * ticks)
+    }
+
+    /// Memory in use, in kilobytes.
+    pub(crate) fn resident_kb(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        number.context("the process's memory is not where it should be")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A failed kill means that it is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The 14th and 15th field; the second one, a name in parentheses, may hold spaces.
+fn ticks(stat: &str) -> Option<u32> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
+    Some(times.next()?.ok()? + times.next()?.ok()?)
+}
+
+fn is_ready(address: SocketAddr) -> bool {
+    let probe = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PROBE_LIMIT))?;
+        stream
+            .write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer.starts_with("HTTP/1.1 200"))
+    };
+    probe().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_found_behind_a_name_with_spaces() {
+        let stat = "7 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 4 0";
+        assert_eq!(ticks(stat), Some(300));
+        assert_eq!(ticks("7 (a) S 1 2"), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! The store without a server: as many threads as there would be clients, each committing what the
+//! engine commits for a create. It is what a durable create through the server is held against.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use hdrhistogram::Histogram;
+use orrery_storage::key::{self, Row};
+use orrery_storage::record::{self, Header};
+use orrery_storage::{
+    Check, Commit, Expect, Part, Put, RocksOptions, RocksStore, Space, Store as _,
+};
+use orrery_types::{
+    Epoch, Etag, KeyComponent, PartitionKey, PartitionKeyDef, PartitionKeyKind, ShardId,
+};
+
+use crate::load::CLIENT_NUMBERS;
+use crate::message;
+use crate::sample::Sample;
+use crate::stopwatch::Stopwatch;
+
+const SHARD: ShardId = ShardId(1);
+const EPOCH: Epoch = Epoch(1);
+/// The system properties, about as long as the engine writes them.
+const SYSTEM: &str = ",\"_rid\":\"AbCdEfGhIjKlMnOpAAAAAA==\",\
+    \"_self\":\"dbs/AbCdEf==/colls/AbCdEfGhIjI=/docs/AbCdEfGhIjKlMnOpAAAAAA==/\",\
+    \"_etag\":\"\\\"00000000-0000-0000-0000-000000000000\\\"\",\
+    \"_attachments\":\"attachments/\",\"_ts\":1700000000}";
+
+/// A store in a folder of its own.
+pub(crate) struct Raw {
+    store: RocksStore,
+    definition: PartitionKeyDef,
+}
+
+impl Raw {
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        let store = RocksStore::open(folder, &RocksOptions::default())?;
+        store.create_shard(SHARD, EPOCH).map_err(|error| anyhow!("no shard: {error}"))?;
+        let kind = PartitionKeyKind::Hash;
+        // The paths tell where in an item the values stand; here they are at hand.
+        let definition = PartitionKeyDef { paths: vec![], kind, version: 2, system_key: false };
+        Ok(Self { store, definition })
+    }
+
+    /// Commits creates from so many threads for so long.
+    pub(crate) fn run(&self, writers: u64, from: u64, time: Duration) -> Result<Sample> {
+        let watch = Stopwatch::start();
+        let mut latencies_ns = Sample::histogram();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..writers)
+                .map(|writer| from + writer * CLIENT_NUMBERS)
+                .map(|from| scope.spawn(move || self.write(from, watch, time)))
+                .collect();
+            for thread in threads {
+                let written = thread.join().map_err(|_| anyhow!("a writer panicked"))?;
+                latencies_ns.add(written?)?;
+            }
+            anyhow::Ok(())
+        })?;
+        Ok(Sample { latencies_ns, took: watch.elapsed(), processor: None })
+    }
+
+    fn write(&self, from: u64, watch: Stopwatch, time: Duration) -> Result<Histogram<u64>> {
+        let mut latencies_ns = Sample::histogram();
+        for number in from.. {
+            if watch.elapsed() >= time {
+                break;
+            }
+            let commit = self.create(number);
+            let call = Stopwatch::start();
+            self.store.commit(commit).map_err(|e| anyhow!("{e}")).context("a commit failed")?;
+            latencies_ns.record(call.nanoseconds())?;
+        }
+        Ok(latencies_ns)
+    }
+
+    /// The record, its row and its feed entry, guarded by the item's absence.
+    fn create(&self, number: u64) -> Commit {
+        let partition = PartitionKey(vec![KeyComponent::String(message::partition(number).into())]);
+        let effective = self.definition.effective(&partition);
+        let item = key::item(&effective, &partition, &message::id(number));
+        let row = Row(number);
+        let header = Header {
+            etag: Etag { node: 1, stamp: number },
+            ts_s: 1_700_000_000,
+            row,
+            feed_seq: 0,
+            ttl_s: None,
+        };
+        let mut text = message::body(number);
+        text.pop();
+        text += SYSTEM;
+        let mut part = Part::new(SHARD, EPOCH);
+        let space = Space::Items;
+        part.checks.push(Check::Key { space, key: item.clone(), expect: Expect::Absent });
+        let value = record::encode(&header, text.as_bytes());
+        part.puts.push(Put { space, key: item.clone(), value });
+        part.puts.push(Put { space, key: key::row(row).to_vec(), value: item.clone() });
+        part.feed.push(item);
+        Commit { parts: vec![part] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_commit_creates_that_do_not_collide() {
+        let folder = tempfile::tempdir().unwrap();
+        let raw = Raw::open(&folder.path().join("store")).unwrap();
+        let sample = raw.run(4, 0, Duration::from_millis(50)).unwrap();
+        assert!(!sample.latencies_ns.is_empty());
+        let key = match &raw.create(0).parts[0].checks[0] {
+            Check::Key { key, .. } => key.clone(),
+            Check::Unchanged(_) => panic!("a create is guarded by a key"),
+        };
+        let (_, value) = raw.store.get(SHARD, Space::Items, &key).unwrap();
+        let value = value.expect("the first writer's first item");
+        record::decode(&value.bytes).expect("a record as the engine writes it");
+    }
+}

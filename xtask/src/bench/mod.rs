@@ -1,0 +1,53 @@
+//! `cargo xtask bench`: builds the server and the measuring program as they are released, and runs
+//! one benchmark or all. The measuring itself is in `bench/`; what came out, and how to read it, in
+//! `bench/RESULTS.md`.
+
+use crate::server::{self, Profile};
+use crate::{process, project};
+use anyhow::Result;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What to measure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Which benchmark [default: all]
+    #[arg(value_enum)]
+    suite: Option<Suite>,
+    /// Folder for the data, on the disk to be measured [default: the system's for temporary files]
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// More arguments for the measuring program, such as `--rounds 3`
+    #[arg(last = true, requires = "suite")]
+    rest: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Suite {
+    /// Time to ready, and what an idle server takes.
+    Start,
+    /// Point reads and durable creates, beside a handler that does nothing and the bare store.
+    Items,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let server = server::build("orrery", Profile::Release)?;
+    let program = server::build("orrery-bench", Profile::Release)?;
+    let suites = match options.suite {
+        Some(suite) => vec![suite],
+        None => vec![Suite::Start, Suite::Items],
+    };
+    for suite in suites {
+        let mut command = Command::new(&program);
+        command.arg(match suite {
+            Suite::Start => "start",
+            Suite::Items => "items",
+        });
+        command.arg("--server").arg(&server).arg("--root").arg(project::root());
+        if let Some(folder) = &options.folder {
+            command.arg("--folder").arg(folder);
+        }
+        process::run(command.args(&options.rest))?;
+    }
+    Ok(())
+}
