@@ -8,6 +8,10 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use orrery_server::config::Choices;
 
+/// A request makes dozens of small allocations; the system's allocator took a fifth of its time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Debug, Parser)]
 #[command(
     name = "orrery",
