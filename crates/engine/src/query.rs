@@ -10,6 +10,7 @@ use orrery_query::{
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
 use crate::charge;
+use crate::continuation;
 use crate::feed::{ItemCursor, PageSize};
 use crate::resource::require_object;
 use crate::scope::Scope;
@@ -140,15 +141,22 @@ impl Engine {
         let mut source = CursorSource { engine: self, container, scope, cursor };
         let context = self.context();
         let page_limits = PageLimits { rows_max: size.items, ..PageLimits::default() };
-        let page = execute(&bound, &mut source, paging.continuation, page_limits, &context);
+        // A token belongs to its container and logical partition. Within those it may be used for
+        // a part of what it was given for: ranges split, and the place it names stays.
+        let key = scope.partition_key.as_ref().map(PartitionKey::to_header);
+        let owner = format!("query {} {}", container.rid(), key.unwrap_or_default());
+        let state = paging.continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
+        let state = state.as_deref().map(String::from_utf8_lossy);
+        let page = execute(&bound, &mut source, state.as_deref(), page_limits, &context);
         let page = page.map_err(query_error)?;
+        let next = page.continuation.map(|state| continuation::encode(&owner, state.as_bytes()));
         let bytes: usize = page.rows.iter().map(|r| r.to_json().len()).sum();
         let loaded = usize::try_from(page.items_read).unwrap_or(usize::MAX);
         Ok(QueryPage {
             charge: charge::page(loaded, bytes),
             session_token: source.cursor.session_token(),
             rows: page.rows,
-            continuation: page.continuation,
+            continuation: next,
             items_read: page.items_read,
         })
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use orrery_storage::key::{self, Row};
 use orrery_storage::record::{self, Header};
 use orrery_storage::{Check, Commit, Expect, Part, Put, Space, StorageError};
+use orrery_types::ids::Address;
 use orrery_types::{Error, Lsn, PropertyPath, Result, Value, limits};
 
 use crate::charge;
@@ -96,6 +97,7 @@ impl Engine {
             match self.store.commit(Commit { parts: vec![part] }) {
                 Ok(committed) => {
                     let lsn = committed.lsns.first().copied().unwrap_or_default();
+                    self.follow_definition(container);
                     let stamp =
                         after.as_ref().map(|a| a.stamp).or(visible.map(|b| stamp_of(&b.header)));
                     return Ok(Written {
@@ -124,6 +126,18 @@ impl Engine {
             }
         }
         Err(Error::RetryWith)
+    }
+
+    /// A write that began under another default time to live may have come after the work that
+    /// follows such a change: then that work is due once more.
+    fn follow_definition(&self, container: &Container) {
+        let database = Address::Rid(container.database_rid());
+        let now = self.catalog.container(&database, &Address::Rid(container.rid()));
+        if let Ok(now) = now
+            && now.definition.default_ttl != container.definition.default_ttl
+        {
+            self.tasks.retime(now);
+        }
     }
 
     fn before(&self, located: &Located<'_>) -> Result<Option<Before>> {
