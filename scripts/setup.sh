@@ -69,21 +69,11 @@ fi
 cache="${ORRERY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/orrery}"
 version=$(grep -A1 '^name = "librocksdb-sys"' Cargo.lock | sed -n 's/^version = "\(.*\)"/\1/p')
 [ -n "$version" ] || die "Cargo.lock does not name librocksdb-sys."
-# Every x86-64 processor since 2009 has these; without them the log's checksums are computed slowly.
-flags="-O2"
-[ "$(uname -m)" = x86_64 ] && flags="$flags -msse4.2 -mpclmul"
-rocksdb="$cache/rocksdb-$version-$(echo "clang++ $flags" | cksum | cut -d' ' -f1)"
+# The library belongs to the crate's version and to the way it is compiled.
+rocksdb="$cache/rocksdb-$version-$(cksum <scripts/rocksdb.sh | cut -d' ' -f1)"
 if [ ! -f "$rocksdb/librocksdb.a" ]; then
-  echo "setup: compiling RocksDB $version once into $rocksdb (some minutes)"
-  mkdir -p "$rocksdb"
-  CC=clang CXX=clang++ CXXFLAGS="$flags" ROCKSDB_COMPILE=1 CARGO_PROFILE_RELEASE_LTO=false \
-    cargo build --quiet --release --locked --package orrery-storage --target-dir "$rocksdb/build" \
-    || die "RocksDB did not compile; the lines above say why."
-  found=$(find "$rocksdb/build/release/build" -name librocksdb.a | head -n 1)
-  [ -n "$found" ] || die "the RocksDB build left no librocksdb.a."
-  # Under its name it is whole: a second checkout may be looking for it this moment.
-  cp "$found" "$rocksdb/librocksdb.a.part" && mv "$rocksdb/librocksdb.a.part" "$rocksdb/librocksdb.a"
-  rm -rf "$rocksdb/build"
+  echo "setup: compiling RocksDB $version once into $rocksdb (about five minutes on two cores)"
+  scripts/rocksdb.sh "$rocksdb" || die "RocksDB did not compile; the lines above say why."
 fi
 
 # --- 3. cargo settings ---------------------------------------------------------------------

@@ -115,11 +115,16 @@ test("a nested partition key reaches its item", async () => {
   assert.equal((await nested.item("1", "Bern").read()).resource?.address.city, "Bern");
 });
 
-test("the key of an item never changes", async () => {
-  await container.items.create({ id: "fixed", pk: "a" });
+test("a replace may change the id of an item, never its key", async () => {
+  const { resource: first } = await container.items.create({ id: "fixed", pk: "a" });
+  await container.items.create({ id: "taken", pk: "a" });
   await fails(container.item("fixed", "a").replace({ id: "fixed", pk: "b" }), 400);
-  await fails(container.item("fixed", "a").replace({ id: "other", pk: "a" }), 400);
+  await fails(container.item("fixed", "a").replace({ id: "taken", pk: "a" }), 409);
   assert.equal((await container.item("fixed", "a").read()).resource.pk, "a");
+  const { resource: renamed } = await container.item("fixed", "a").replace({ id: "other", pk: "a" });
+  assert.equal(renamed._rid, first._rid);
+  assert.equal((await container.item("other", "a").read()).resource._rid, first._rid);
+  assert.equal((await container.item("fixed", "a").read()).statusCode, 404);
 });
 
 test("an item in a container that does not exist is not found", async () => {

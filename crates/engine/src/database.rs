@@ -104,7 +104,7 @@ impl Engine {
             body: Value::Null,
         };
         let database = Database::from_record(&record)?;
-        change.insert(RecordKind::Database, 0, &record);
+        change.insert(RecordKind::Database, 0, &record)?;
         if let Some(offer) = offer {
             self.insert_offer(&mut change, &offer, database.rid(), &database.self_link())?;
         }
@@ -142,7 +142,7 @@ impl Engine {
         let mut record = change.record(RecordKind::Database, 0, number)?;
         database.stamp = self.stamper.next();
         record.stamp = database.stamp;
-        change.replace(RecordKind::Database, 0, &record);
+        change.replace(RecordKind::Database, 0, &record)?;
         let resource = database.to_resource();
         change.state.insert(database);
         change.commit()?;

@@ -62,7 +62,7 @@ impl Engine {
         }
         let number = u64::from(change.next_number("encryption key")?);
         let record = Record { number, version: Lsn(0), id, stamp: self.stamper.next(), body };
-        change.insert(kind, parent, &record);
+        change.insert(kind, parent, &record)?;
         change.commit()?;
         key_resource(database, &record)
     }
@@ -100,7 +100,7 @@ impl Engine {
         }
         record.stamp = self.stamper.next();
         record.body = Value::object(properties);
-        change.replace(RecordKind::EncryptionKey, u64::from(database), &record);
+        change.replace(RecordKind::EncryptionKey, u64::from(database), &record)?;
         change.commit()?;
         key_resource(database, &record)
     }

@@ -2,13 +2,12 @@
 
 use bytes::Bytes;
 use orrery_storage::{Entry, ReadAt, Scan, Space, key, record};
-use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result, limits};
+use orrery_types::{Error, KeyRange, Lsn, Result, limits};
 
 use crate::charge;
 use crate::continuation;
 use crate::partition::PhysicalPartition;
 use crate::scope::Scope;
-use crate::session;
 use crate::storage_error::storage;
 use crate::{Container, Engine};
 
@@ -105,18 +104,13 @@ impl<'e> ItemCursor<'e> {
         scope: &Scope,
         resume: Option<Vec<u8>>,
     ) -> Result<Self> {
-        let start = scope.range.as_ref().map_or_else(EffectiveKey::min, |r| r.min.clone());
-        let (from, partition) = match &resume {
-            Some(last) => {
-                let place = key::parse_item(last)
-                    .ok_or_else(|| Error::invalid("Invalid Continuation Token"))?;
-                (key::after(last), Some(container.partition_of(&place.effective)?))
-            }
-            None => {
-                let first =
-                    scope.range.as_ref().map(|_| container.partition_of(&start)).transpose()?;
-                (Vec::new(), first)
-            }
+        let invalid = || Error::invalid("Invalid Continuation Token");
+        let (from, partition) = if let Some(last) = &resume {
+            let place = key::parse_item(last).ok_or_else(invalid)?;
+            (key::after(last), Some(container.partition_of(&place.effective)?))
+        } else {
+            let first = scope.range.as_ref().map(|r| container.partition_of(&r.min));
+            (Vec::new(), first.transpose()?)
         };
         let mut cursor = Self::starting(engine, container, scope, from, partition);
         cursor.last = resume.unwrap_or_default();
@@ -160,7 +154,7 @@ impl<'e> ItemCursor<'e> {
     /// The next item that has not expired.
     pub(crate) fn next(&mut self) -> Result<Option<FeedItem>> {
         loop {
-            while let Some(entry) = self.batch.next() {
+            for entry in self.batch.by_ref() {
                 self.loaded += 1;
                 let (header, _) = record::decode(&entry.value.bytes).map_err(storage)?;
                 if self.engine.is_expired(self.container, &header) {
@@ -188,7 +182,7 @@ impl<'e> ItemCursor<'e> {
     /// What a session has seen after this walk.
     pub(crate) fn session_token(&self) -> String {
         let tokens: Vec<String> =
-            self.seen.iter().map(|(id, lsn)| session::token(*id, *lsn)).collect();
+            self.seen.iter().map(|(id, lsn)| self.container.token(*id, *lsn)).collect();
         tokens.join(",")
     }
 

@@ -1,6 +1,8 @@
 //! The body of an item: what a client may send, and what is stored. The stored text is what reads
 //! send, so the system properties are in it, behind the client's own.
 
+use std::fmt::Write as _;
+
 use orrery_storage::key::Row;
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::json::write_json_string;
@@ -48,16 +50,13 @@ impl ItemBody {
         check_item_id(id)?;
         let id = (**id).into();
         let ttl = match object.get("ttl") {
-            // Without a policy on the container the property means nothing.
-            _ if container.definition.default_ttl.is_none() => None,
-            None | Some(Value::Null) => None,
+            None => None,
+            // Without a policy on the container the property may be anything; what it says of a
+            // life counts from when the container gets one.
+            Some(given) if container.definition.default_ttl.is_none() => check_ttl(given).ok(),
             Some(given) => Some(check_ttl(given)?),
         };
-        let key = container
-            .definition
-            .partition_key
-            .extract(&value)
-            .map_err(|e| Error::invalid(e.to_string()))?;
+        let key = container.definition.partition_key.extract(&value);
         check_key_size(container, &key)?;
         Ok(Self { value, id, key, ttl })
     }
@@ -81,7 +80,6 @@ impl ItemBody {
         if text.len() > limits::ITEM_SIZE_BYTES_MAX {
             return Err(too_large(text.len()));
         }
-        use std::fmt::Write as _;
         let etag = stamp.etag.to_string();
         let _ = write!(
             text,
@@ -113,9 +111,10 @@ pub(crate) fn check_item_id(id: &str) -> Result<()> {
     }
     if id.len() > limits::ITEM_ID_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "The id is {} bytes long; the limit is {}.",
+            "The input name is invalid: it is {} bytes long. Ensure to provide a unique non-empty \
+             string less than '{}' characters.",
             id.len(),
-            limits::ITEM_ID_BYTES_MAX
+            limits::ITEM_ID_BYTES_MAX + 1
         )));
     }
     check_characters(id, &['/', '\\'])

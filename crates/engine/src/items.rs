@@ -62,7 +62,6 @@ pub struct Place {
 pub(crate) struct Located<'c> {
     pub(crate) partition: &'c PhysicalPartition,
     pub(crate) partition_key: PartitionKey,
-    pub(crate) id: Box<str>,
     pub(crate) key: Vec<u8>,
 }
 
@@ -100,7 +99,7 @@ impl Engine {
         text: &[u8],
     ) -> Result<Written> {
         let body = ItemBody::parse(container, text)?;
-        let located = self.locate_body(container, partition_key, &body)?;
+        let located = locate_body(container, partition_key, &body)?;
         self.write(container, &located, &|current| match current {
             Some(_) => Err(Error::AlreadyExists),
             None => Ok(Decision::Put(body.clone())),
@@ -116,7 +115,7 @@ impl Engine {
         conditions: &Preconditions,
     ) -> Result<Written> {
         let body = ItemBody::parse(container, text)?;
-        let located = self.locate_body(container, partition_key, &body)?;
+        let located = locate_body(container, partition_key, &body)?;
         self.write(container, &located, &|current| {
             conditions.check_upsert(current.map(|c| c.stamp))?;
             Ok(Decision::Put(body.clone()))
@@ -135,14 +134,10 @@ impl Engine {
         let body = ItemBody::parse(container, text)?;
         let given = partition_key.unwrap_or(&body.key);
         let located = self.locate(container, Some(given), item)?;
-        self.check_same_key(&located.partition_key, &body.key)?;
-        if located.id != body.id {
-            return Err(Error::invalid(format!(
-                "The id in the body, '{}', is not the id of the item, '{}'.",
-                body.id, located.id
-            )));
-        }
-        self.write(container, &located, &|current| {
+        check_same_key(&located.partition_key, &body.key)?;
+        // A body with another id renames the item, within its logical partition.
+        let target = place_of(container, body.key.clone(), &body.id)?;
+        self.write_to(container, &located, &target, &|current| {
             let current = current.ok_or(Error::NotFound)?;
             conditions.check_write(Some(current.stamp))?;
             Ok(Decision::Put(body.clone()))
@@ -196,8 +191,8 @@ impl Engine {
         let row = match item {
             Address::Name(id) => {
                 let key = partition_key.ok_or_else(key_missing)?;
-                let key = self.complete_key(container, key)?;
-                return self.located(container, key, id);
+                let key = complete_key(container, key)?;
+                return place_of(container, key, id);
             }
             Address::Rid(Rid::Child { kind: ChildKind::Item, number, .. }) => Row(*number),
             Address::Rid(_) => return Err(Error::NotFound),
@@ -216,81 +211,77 @@ impl Engine {
             let found = self.store.get(partition.shard, Space::Items, &key::row(row));
             let Some(value) = found.map_err(storage)?.1 else { continue };
             let corrupt = || Error::internal("a row leads to no item");
-            let item = key::parse_item(&value.bytes).ok_or_else(corrupt)?;
-            let id = Box::from(item.id);
+            key::parse_item(&value.bytes).ok_or_else(corrupt)?;
             let (_, stored) =
                 self.store.get(partition.shard, Space::Items, &value.bytes).map_err(storage)?;
             let stored = stored.ok_or(Error::NotFound)?;
             let (_, text) = record::decode(&stored.bytes).map_err(storage)?;
             let body = Value::parse(text).map_err(|e| Error::internal(e.to_string()))?;
             let own = container.definition.partition_key.extract(&body);
-            let own = own.map_err(|e| Error::internal(e.to_string()))?;
             if let Some(given) = partition_key {
-                let given = self.complete_key(container, given)?;
+                let given = complete_key(container, given)?;
                 if given != own {
                     return Err(Error::NotFound);
                 }
             }
-            return Ok(Located { partition, partition_key: own, id, key: value.bytes });
+            return Ok(Located { partition, partition_key: own, key: value.bytes });
         }
         Err(Error::NotFound)
     }
+}
 
-    /// The place of an item that a body brings with it.
-    fn locate_body<'c>(
-        &self,
-        container: &'c Container,
-        partition_key: Option<&PartitionKey>,
-        body: &ItemBody,
-    ) -> Result<Located<'c>> {
-        if let Some(given) = partition_key {
-            let given = self.complete_key(container, given)?;
-            self.check_same_key(&given, &body.key)?;
-        }
-        self.located(container, body.key.clone(), &body.id)
+/// The place of an item that a body brings with it.
+fn locate_body<'c>(
+    container: &'c Container,
+    partition_key: Option<&PartitionKey>,
+    body: &ItemBody,
+) -> Result<Located<'c>> {
+    if let Some(given) = partition_key {
+        let given = complete_key(container, given)?;
+        check_same_key(&given, &body.key)?;
     }
+    place_of(container, body.key.clone(), &body.id)
+}
 
-    fn located<'c>(
-        &self,
-        container: &'c Container,
-        partition_key: PartitionKey,
-        id: &str,
-    ) -> Result<Located<'c>> {
-        check_item_id(id)?;
-        let effective = container.definition.partition_key.effective(&partition_key);
-        let partition = container.partition_of(&effective)?;
-        let key = key::item(&effective, &partition_key, id);
-        Ok(Located { partition, partition_key, id: id.into(), key })
-    }
+/// The place of an item in its container.
+fn place_of<'c>(
+    container: &'c Container,
+    partition_key: PartitionKey,
+    id: &str,
+) -> Result<Located<'c>> {
+    check_item_id(id)?;
+    let effective = container.definition.partition_key.effective(&partition_key);
+    let partition = container.partition_of(&effective)?;
+    let key = key::item(&effective, &partition_key, id);
+    Ok(Located { partition, partition_key, key })
+}
 
-    /// A header's key as the container spells it; a point operation needs all its values.
-    fn complete_key(&self, container: &Container, key: &PartitionKey) -> Result<PartitionKey> {
-        let definition = &container.definition.partition_key;
-        let key = definition.normalize(key.clone());
-        if definition.is_complete(&key) {
-            return Ok(key);
-        }
-        Err(Error::PartitionKeyMismatch(
-            format!(
-                "Partition key provided either doesn't correspond to definition in the collection or \
-                 doesn't match partition key field values specified in the document: it has {} \
-                 values, the container declares {}.",
-                key.0.len(),
-                definition.paths.len()
-            )
-            .into(),
-        ))
+/// A header's key as the container spells it; a point operation needs all its values.
+fn complete_key(container: &Container, key: &PartitionKey) -> Result<PartitionKey> {
+    let definition = &container.definition.partition_key;
+    let key = definition.normalize(key.clone());
+    if definition.is_complete(&key) {
+        return Ok(key);
     }
+    Err(Error::PartitionKeyMismatch(
+        format!(
+            "Partition key provided either doesn't correspond to definition in the collection or \
+             doesn't match partition key field values specified in the document: it has {} \
+             values, the container declares {}.",
+            key.0.len(),
+            definition.paths.len()
+        )
+        .into(),
+    ))
+}
 
-    fn check_same_key(&self, given: &PartitionKey, own: &PartitionKey) -> Result<()> {
-        if given == own {
-            return Ok(());
-        }
-        Err(Error::PartitionKeyMismatch(
-            "PartitionKey extracted from document doesn't match the one specified in the header"
-                .into(),
-        ))
+fn check_same_key(given: &PartitionKey, own: &PartitionKey) -> Result<()> {
+    if given == own {
+        return Ok(());
     }
+    Err(Error::PartitionKeyMismatch(
+        "PartitionKey extracted from document doesn't match the one specified in the header".into(),
+    ))
 }
 
 fn key_missing() -> Error {

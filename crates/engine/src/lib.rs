@@ -15,6 +15,7 @@ pub mod patch;
 pub mod permission;
 pub mod query;
 pub mod resource;
+mod retime;
 pub mod scope;
 pub mod session;
 pub mod stamp;
@@ -24,6 +25,7 @@ pub mod throughput;
 pub mod ttl;
 pub mod usage;
 pub mod user;
+pub mod verify;
 mod write;
 
 use std::collections::HashSet;
@@ -58,6 +60,9 @@ impl Engine {
         let stamper = Stamper::new(clock.clone(), node);
         let engine = Self { store, catalog, clock, stamper, tasks: Tasks::default() };
         engine.drop_orphans()?;
+        for container in engine.catalog.state().containers().filter(|c| c.retime) {
+            engine.tasks.retime(container.clone());
+        }
         Ok(engine)
     }
 

@@ -91,7 +91,7 @@ impl RowNumbers {
     }
 
     fn reserve(store: &dyn Store, shard: ShardId, epoch: Epoch) -> Result<std::ops::Range<u64>> {
-        let key = key::rows_reserved().to_vec();
+        let key = key::rows_reserved();
         let (_, current) = store.get(shard, Space::Meta, &key).map_err(storage)?;
         let (expect, start) = match current {
             None => (Expect::Absent, 1),

@@ -96,6 +96,14 @@ impl Patch {
     pub(crate) fn apply(&self, mut item: Value) -> Result<Value> {
         for operation in &self.operations {
             operation.apply(&mut item)?;
+            // Within the loop: the depth is bounded before the next operation adds to it.
+            if depth(&item) > limits::NESTING_DEPTH_MAX {
+                return Err(Error::invalid(format!(
+                    "After the operation at '{}' the item's nesting is deeper than {} levels.",
+                    operation.path.text,
+                    limits::NESTING_DEPTH_MAX
+                )));
+            }
         }
         Ok(item)
     }
@@ -284,6 +292,15 @@ impl Pointer {
 
     fn index(&self, segment: &str) -> Result<usize> {
         array_index(segment).ok_or_else(|| self.no_index())
+    }
+}
+
+/// Levels of arrays and objects.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(elements) => 1 + elements.iter().map(depth).max().unwrap_or(0),
+        Value::Object(object) => 1 + object.iter().map(|(_, v)| depth(v)).max().unwrap_or(0),
+        _ => 0,
     }
 }
 

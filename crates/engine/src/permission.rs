@@ -43,8 +43,8 @@ impl Owner {
 fn permission_body(body: &Value) -> Result<Object> {
     require_object(body)?;
     let mode = match body.get("permissionMode").as_str() {
-        Some(s) if s.eq_ignore_ascii_case("All") => "All",
-        Some(s) if s.eq_ignore_ascii_case("Read") => "Read",
+        // Echoed in the case it was sent in.
+        Some(s) if s.eq_ignore_ascii_case("All") || s.eq_ignore_ascii_case("Read") => s,
         _ => {
             return Err(Error::invalid(format!(
                 "permissionMode must be All or Read; it is {}.",
@@ -148,9 +148,9 @@ impl Engine {
         let stamp = self.stamper.next();
         let record = Record { number, version, id, stamp, body: Value::object(properties) };
         if created {
-            change.insert(RecordKind::Permission, owner.parent(), &record);
+            change.insert(RecordKind::Permission, owner.parent(), &record)?;
         } else {
-            change.replace(RecordKind::Permission, owner.parent(), &record);
+            change.replace(RecordKind::Permission, owner.parent(), &record)?;
         }
         change.commit()?;
         Ok((owner.resource(&record), created))
@@ -198,14 +198,14 @@ impl Engine {
         record.body = Value::object(properties);
         let (kind, parent) = (RecordKind::Permission, owner.parent());
         if id == record.id {
-            change.replace(kind, parent, &record);
+            change.replace(kind, parent, &record)?;
         } else {
             if records::by_name(&*self.store, kind, parent, &id)?.is_some() {
                 return Err(Error::AlreadyExists);
             }
             change.remove(kind, parent, record.number, &record.id);
             record.id = id;
-            change.insert(kind, parent, &record);
+            change.insert(kind, parent, &record)?;
         }
         change.commit()?;
         Ok(owner.resource(&record))

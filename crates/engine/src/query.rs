@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use orrery_query::{
-    ComputedProperty, ContainerFacts, EvalContext, IndexedOrder, ItemSource, PageLimits, Query,
-    QueryError, SourceItem, execute,
+    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, IndexedOrder, ItemSource,
+    PageLimits, PlanRange, PlanScope, Query, QueryError, SourceItem, execute, query_plan,
 };
-use orrery_types::{Error, Result, Value, limits};
+use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
 use crate::charge;
 use crate::feed::{ItemCursor, PageSize};
@@ -79,32 +79,68 @@ pub(crate) fn check_computed(definitions: &[(String, String)]) -> Result<()> {
     ComputedProperty::parse_all(definitions).map(drop).map_err(query_error)
 }
 
+/// Where a page starts, and whether it may cross logical partitions.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct Paging<'t> {
+    pub continuation: Option<&'t str>,
+    pub crosses: bool,
+}
+
+/// The scope of a query whose filter names one partition key, if it is not that key's already.
+fn narrowed(container: &Container, scope: &Scope, keys: &[PartitionKey]) -> Option<Scope> {
+    let [key] = keys else { return None };
+    let definition = &container.definition.partition_key;
+    if scope.partition_key.is_some() || !definition.is_complete(key) {
+        return None;
+    }
+    let range = scope.range.as_ref().and_then(|r| r.intersect(&definition.range_of(key)));
+    Some(Scope { range, partition_key: Some(key.clone()), confined: true })
+}
+
+/// The query made ready for a container.
+fn bind(container: &Container, request: &QueryRequest) -> Result<BoundQuery> {
+    let definitions: Vec<(String, String)> = container
+        .definition
+        .computed
+        .iter()
+        .map(|c| (c.name.to_string(), c.query.to_string()))
+        .collect();
+    let computed = ComputedProperty::parse_all(&definitions).map_err(query_error)?;
+    let order = IndexedOrder::from_policy(&container.definition.indexing.to_value());
+    let facts = ContainerFacts { computed: &computed, order: Some(&order), ..Default::default() };
+    request.query.bind(&request.parameters, &facts).map_err(query_error)
+}
+
 impl Engine {
-    /// A page of a query over the items of a scope.
+    /// A page of a query over the items of a scope. What the filter says about the partition key
+    /// narrows the scope further; a query that says nothing of it and is not confined needs the
+    /// client's consent to cross partitions.
     pub fn query_items(
         &self,
         container: &Container,
         scope: &Scope,
         request: &QueryRequest,
         size: PageSize,
-        continuation: Option<&str>,
+        paging: &Paging<'_>,
     ) -> Result<QueryPage> {
-        let definitions: Vec<(String, String)> = container
-            .definition
-            .computed
-            .iter()
-            .map(|c| (c.name.to_string(), c.query.to_string()))
-            .collect();
-        let computed = ComputedProperty::parse_all(&definitions).map_err(query_error)?;
-        let order = IndexedOrder::from_policy(&container.definition.indexing.to_value());
-        let facts =
-            ContainerFacts { computed: &computed, order: Some(&order), ..Default::default() };
-        let bound = request.query.bind(&request.parameters, &facts).map_err(query_error)?;
+        let bound = bind(container, request)?;
+        let keys = bound.partition_keys(&container.definition.partition_key.paths);
+        let single = keys.as_ref().is_some_and(|keys| keys.len() <= 1);
+        if !scope.confined && !single && !paging.crosses && bound.reads_items() {
+            return Err(Error::invalid(
+                "Cross partition query is required but disabled. Please set \
+                 x-ms-documentdb-query-enablecrosspartition to true, specify \
+                 x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+            ));
+        }
+        let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
+        let scope = narrowed.as_ref().unwrap_or(scope);
         let cursor = ItemCursor::new(self, container, scope, None)?;
         let mut source = CursorSource { engine: self, container, scope, cursor };
         let context = self.context();
         let page_limits = PageLimits { rows_max: size.items, ..PageLimits::default() };
-        let page = execute(&bound, &mut source, continuation, page_limits, &context);
+        let page = execute(&bound, &mut source, paging.continuation, page_limits, &context);
         let page = page.map_err(query_error)?;
         let bytes: usize = page.rows.iter().map(|r| r.to_json().len()).sum();
         let loaded = usize::try_from(page.items_read).unwrap_or(usize::MAX);
@@ -115,6 +151,43 @@ impl Engine {
             continuation: page.continuation,
             items_read: page.items_read,
         })
+    }
+
+    /// The plan by which a client merges the query over physical partitions itself, as JSON.
+    pub fn query_plan(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+    ) -> Result<String> {
+        let bound = bind(container, request)?;
+        let definition = &container.definition.partition_key;
+        let point = |key: &PartitionKey| {
+            let place = definition.effective(key).to_string();
+            PlanRange { min: place.clone(), max: place, max_inclusive: true }
+        };
+        let keys = match &scope.partition_key {
+            Some(key) => Some(vec![key.clone()]),
+            None => bound.partition_keys(&definition.paths),
+        };
+        let (plan_scope, mut ranges) = match keys {
+            Some(keys) if !keys.is_empty() => {
+                let one = if keys.len() == 1 {
+                    PlanScope::SinglePartition
+                } else {
+                    PlanScope::CrossPartition
+                };
+                (one, keys.iter().map(point).collect())
+            }
+            _ => {
+                let whole = KeyRange::full();
+                let range = scope.range.as_ref().unwrap_or(&whole);
+                let (min, max) = (range.min.to_string(), range.max.to_string());
+                (PlanScope::CrossPartition, vec![PlanRange { min, max, max_inclusive: false }])
+            }
+        };
+        ranges.sort_by(|a, b| a.min.cmp(&b.min));
+        query_plan(&request.query, &bound, plan_scope, &ranges).map_err(query_error)
     }
 
     /// A whole query over values that are in memory: a feed of the catalog.

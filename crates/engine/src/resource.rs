@@ -70,7 +70,8 @@ pub(crate) fn resource_id(body: &Value) -> Result<Box<str>> {
     }
     if id.chars().count() > limits::RESOURCE_ID_CHARS_MAX {
         return Err(Error::invalid(format!(
-            "The id is {} characters long; the limit is {}.",
+            "The input name '{id}' is invalid: it is {} characters long. Ensure to provide a unique \
+             non-empty string less than '{}' characters.",
             id.chars().count(),
             limits::RESOURCE_ID_CHARS_MAX
         )));

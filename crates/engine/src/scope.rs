@@ -45,8 +45,11 @@ impl Container {
             confine(&interval(request.start.as_deref(), request.end.as_deref())?);
         }
         let mut partition_key = None;
-        if let Some(key) = &request.partition_key {
-            let key = self.definition.partition_key.normalize(key.clone());
+        let key = request.partition_key.clone().map(|k| self.definition.partition_key.normalize(k));
+        // No value of a hierarchical key confines nothing.
+        let names_none =
+            |k: &PartitionKey| k.0.is_empty() && !self.definition.partition_key.is_complete(k);
+        if let Some(key) = key.filter(|k| !names_none(k)) {
             self.check_key_levels(&key)?;
             confine(&self.definition.partition_key.range_of(&key));
             partition_key = self.definition.partition_key.is_complete(&key).then_some(key);

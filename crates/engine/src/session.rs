@@ -1,15 +1,18 @@
 //! Session tokens: per physical partition, the LSN a client has seen. One node has one history, so
 //! a token is only ever behind, or from the future.
+//!
+//! ```text
+//! <partition>:<number of the container>#<LSN>
+//! ```
+//! Clients call the middle part the version: of two tokens the one with the higher version counts.
+//! The number of the container makes it so that a token of a deleted container never stands in the
+//! way of one that was made later under the same name.
 
 use orrery_types::{Error, Lsn, Result};
 
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
 use crate::{Container, Engine};
-
-/// The version part of every token. All tokens of a container must carry the same, or clients
-/// refuse to merge them.
-const VERSION: &str = "-1";
 
 impl Engine {
     /// The last LSN of a partition.
@@ -22,7 +25,7 @@ impl Engine {
     pub fn session_token(&self, container: &Container) -> Result<String> {
         let mut tokens = Vec::with_capacity(container.partitions.len());
         for partition in &container.partitions {
-            tokens.push(token(partition.id, self.shard_lsn(partition)?));
+            tokens.push(container.token(partition.id, self.shard_lsn(partition)?));
         }
         Ok(tokens.join(","))
     }
@@ -31,7 +34,11 @@ impl Engine {
     /// that are not there are of no concern: clients send all they know.
     pub fn check_session(&self, container: &Container, tokens: &str) -> Result<()> {
         for token in tokens.split(',').map(str::trim).filter(|t| !t.is_empty()) {
-            let (range, lsn) = parse(token)?;
+            let Token { partition: range, version, lsn } = parse(token)?;
+            // A version that is not a container's number comes from elsewhere and is compared.
+            if version > 0 && version != i64::from(container.number) {
+                continue;
+            }
             let Some(partition) = container.partitions.iter().find(|p| p.id == range) else {
                 continue;
             };
@@ -43,21 +50,33 @@ impl Engine {
     }
 }
 
-/// One partition's token.
-pub fn token(partition: u32, lsn: Lsn) -> String {
-    format!("{partition}:{VERSION}#{}", lsn.0)
+impl Container {
+    /// The token for what one partition shows at an LSN.
+    pub fn token(&self, partition: u32, lsn: Lsn) -> String {
+        format!("{partition}:{}#{}", self.number, lsn.0)
+    }
 }
 
-/// `range:version#lsn`, with regions behind it or without, or the old `range:lsn`.
-fn parse(token: &str) -> Result<(u32, Lsn)> {
+#[derive(Debug, PartialEq, Eq)]
+struct Token {
+    partition: u32,
+    version: i64,
+    lsn: Lsn,
+}
+
+/// `partition:version#lsn`, with regions behind it or without, or the old `partition:lsn`.
+fn parse(token: &str) -> Result<Token> {
     let malformed = || Error::invalid(format!("The session token '{token}' is invalid."));
-    let (range, vector) = token.split_once(':').ok_or_else(malformed)?;
-    let range = range.parse().map_err(|_| malformed())?;
+    let number = |text: &str| text.parse::<i64>().map_err(|_| malformed());
+    let (partition, vector) = token.split_once(':').ok_or_else(malformed)?;
+    let partition = partition.parse().map_err(|_| malformed())?;
     let mut parts = vector.split('#');
-    let first = parts.next().ok_or_else(malformed)?;
-    let lsn = parts.next().unwrap_or(first);
-    let lsn: i64 = lsn.parse().map_err(|_| malformed())?;
-    Ok((range, Lsn(u64::try_from(lsn).unwrap_or(0))))
+    let first = number(parts.next().ok_or_else(malformed)?)?;
+    let (version, lsn) = match parts.next() {
+        Some(lsn) => (first, number(lsn)?),
+        None => (-1, first),
+    };
+    Ok(Token { partition, version, lsn: Lsn(u64::try_from(lsn).unwrap_or(0)) })
 }
 
 #[cfg(test)]
@@ -66,10 +85,12 @@ mod tests {
 
     #[test]
     fn tokens_of_every_form_are_read() {
-        assert_eq!(parse("0:-1#12"), Ok((0, Lsn(12))));
-        assert_eq!(parse("3:1#12#0=11"), Ok((3, Lsn(12))));
-        assert_eq!(parse("0:12"), Ok((0, Lsn(12))));
-        assert_eq!(parse(&token(7, Lsn(5))), Ok((7, Lsn(5))));
+        let check = |text: &str, partition, version, lsn| {
+            assert_eq!(parse(text), Ok(Token { partition, version, lsn: Lsn(lsn) }), "{text}");
+        };
+        check("0:-1#12", 0, -1, 12);
+        check("3:1#12#0=11", 3, 1, 12);
+        check("0:12", 0, -1, 12);
         for bad in ["", "0", "x:1", "0:", "0:-1#", "0:-1#x"] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -29,7 +29,10 @@ impl Engine {
     /// Does all work that waits now; returns how many expired items it removed.
     pub fn run_tasks(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
         for container in self.tasks.take() {
-            self.retime(&container);
+            if let Err(error) = self.retime(&container) {
+                self.tasks.retime(container);
+                return Err(error);
+            }
         }
         self.sweep(stop)
     }

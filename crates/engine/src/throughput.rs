@@ -117,30 +117,40 @@ impl Throughput {
 }
 
 fn check_manual(manual: i64) -> Result<Throughput> {
-    let fits = (limits::THROUGHPUT_MIN..=limits::THROUGHPUT_MAX).contains(&manual);
-    if fits && manual % 100 == 0 {
-        return Ok(Throughput::Manual(manual));
+    check_units(manual, limits::THROUGHPUT_MIN, 100)?;
+    Ok(Throughput::Manual(manual))
+}
+
+/// Within the limits and a multiple of the step, in the words that SDK tests look for.
+fn check_units(units: i64, min: i64, step: i64) -> Result<()> {
+    if units < min {
+        return Err(Error::invalid(format!(
+            "Requested throughput {units} is less than required minimum throughput {min}."
+        )));
     }
-    Err(Error::invalid(format!(
-        "The offer throughput must be a multiple of 100 from {} to {}; it is {manual}.",
-        limits::THROUGHPUT_MIN,
-        limits::THROUGHPUT_MAX
-    )))
+    if units > limits::THROUGHPUT_MAX {
+        return Err(Error::invalid(format!(
+            "Requested throughput {units} is more than the maximum throughput {}.",
+            limits::THROUGHPUT_MAX
+        )));
+    }
+    if units % step != 0 {
+        return Err(Error::invalid(format!(
+            "Requested throughput {units} is not a multiple of {step}."
+        )));
+    }
+    Ok(())
 }
 
 fn autoscale(settings: &Value) -> Result<Throughput> {
     let given = settings.get("maxThroughput");
-    let fits = |max: &i64| {
-        (limits::AUTOSCALE_MIN..=limits::THROUGHPUT_MAX).contains(max) && max % 1000 == 0
-    };
-    let max = given.as_i64().filter(fits).ok_or_else(|| {
+    let max = given.as_i64().ok_or_else(|| {
         Error::invalid(format!(
-            "The maximum throughput of autoscale must be a multiple of 1000 from {} to {}; it is {}.",
-            limits::AUTOSCALE_MIN,
-            limits::THROUGHPUT_MAX,
-            given.to_json()
+            "The maxThroughput of autoscale settings must be a number; it is {}.",
+            if given.is_undefined() { "missing".to_owned() } else { given.to_json() }
         ))
     })?;
+    check_units(max, limits::AUTOSCALE_MIN, 1000)?;
     let percent = settings.get("autoUpgradePolicy").get("throughputPolicy").get("incrementPercent");
     let increment_percent = match percent {
         Value::Undefined | Value::Null => 0,
@@ -202,7 +212,7 @@ impl Engine {
             stamp: self.stamper.next(),
             body: Value::object(body),
         };
-        change.insert(RecordKind::Offer, 0, &record);
+        change.insert(RecordKind::Offer, 0, &record)?;
         Ok(())
     }
 
@@ -282,7 +292,7 @@ impl Engine {
         properties.set("content", next.content());
         record.body = Value::object(properties);
         record.stamp = self.stamper.next();
-        change.replace(RecordKind::Offer, 0, &record);
+        change.replace(RecordKind::Offer, 0, &record)?;
         let resource = offer_resource(&record)?;
         change.commit()?;
         Ok(resource)

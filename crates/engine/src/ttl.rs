@@ -1,10 +1,12 @@
 //! Time to live. An item whose time is over is hidden at once, by the clock and the container's
 //! definition of now; the sweeper removes it later, with everything that was written beside it.
 
+use std::collections::HashSet;
+
 use orrery_storage::key::{self, Row};
 use orrery_storage::record::{self, Header};
-use orrery_storage::{Commit, Part, Put, ReadAt, Scan, Space, StorageError};
-use orrery_types::{Result, limits};
+use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError};
+use orrery_types::{Error, Result, Value, limits};
 
 use crate::container::definition::ContainerDef;
 use crate::items::Located;
@@ -71,33 +73,56 @@ impl Engine {
             drop(snapshot);
             let Some(last) = entries.last() else { break };
             from = key::after(&last.key);
-            for entry in &entries {
-                removed += usize::from(self.sweep_entry(
-                    container,
-                    partition,
-                    &entry.key,
-                    &entry.value.bytes,
-                )?);
-            }
+            removed += self.sweep_batch(container, partition, &entries)?;
         }
         Ok(removed)
     }
 
-    /// Removes the item behind an expiry entry, or only the entry when the item lives on under a
-    /// changed definition.
-    fn sweep_entry(
+    /// Removes the items behind expiry entries, and the entries, in one commit. If a writer was
+    /// faster with one of them, each is tried by itself, and what fails stays for the next round.
+    fn sweep_batch(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
-        entry_key: &[u8],
-        item_key: &[u8],
-    ) -> Result<bool> {
-        let row = key::parse_ttl(entry_key).map(|(_, row)| row).unwrap_or_default();
-        let removed = self.purge_expired_at(container, partition, row, item_key)?;
+        entries: &[Entry],
+    ) -> Result<usize> {
+        let part = self.sweep_part(container, partition, entries)?;
+        let removed = part.checks.len();
+        match self.store.commit(Commit { parts: vec![part] }) {
+            Ok(_) => Ok(removed),
+            Err(StorageError::Conflict { .. }) if entries.len() > 1 => {
+                entries.chunks(1).map(|entry| self.sweep_batch(container, partition, entry)).sum()
+            }
+            Err(StorageError::Conflict { .. }) => Ok(0),
+            Err(error) => Err(storage(error)),
+        }
+    }
+
+    /// The commit that removes what has expired; an item that lives on under a changed definition
+    /// loses only its stale entry. There is one check for each item removed.
+    fn sweep_part(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entries: &[Entry],
+    ) -> Result<Part> {
         let mut part = Part::new(partition.shard, partition.epoch);
-        part.deletes.push((Space::Ttl, entry_key.to_vec()));
-        self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
-        Ok(removed)
+        let mut seen = HashSet::new();
+        for entry in entries {
+            part.deletes.push((Space::Ttl, entry.key.clone()));
+            let item_key = &entry.value.bytes;
+            let row = key::parse_ttl(&entry.key).map(|(_, row)| row).unwrap_or_default();
+            if !seen.insert(item_key) {
+                continue;
+            }
+            if let Some(located) = self.locate_expired(container, partition, row, item_key)?
+                && let Some(removal) = self.removal_of_expired(container, &located)?
+            {
+                part.checks.extend(removal.checks);
+                part.deletes.extend(removal.deletes);
+            }
+        }
+        Ok(part)
     }
 
     /// Removes the item with a row if it has expired; whether it is gone afterwards.
@@ -122,64 +147,30 @@ impl Engine {
         row: Row,
         item_key: &[u8],
     ) -> Result<bool> {
+        match self.locate_expired(container, partition, row, item_key)? {
+            Some(located) => self.purge_expired(container, &located),
+            None => Ok(false),
+        }
+    }
+
+    /// The place of an item that has expired and still has the row.
+    fn locate_expired<'c>(
+        &self,
+        container: &Container,
+        partition: &'c PhysicalPartition,
+        row: Row,
+        item_key: &[u8],
+    ) -> Result<Option<Located<'c>>> {
         let (_, value) =
             self.store.get(partition.shard, Space::Items, item_key).map_err(storage)?;
-        let Some(value) = value else { return Ok(true) };
+        let Some(value) = value else { return Ok(None) };
         let (header, text) = record::decode(&value.bytes).map_err(storage)?;
         if header.row != row || !self.is_expired(container, &header) {
-            return Ok(false);
+            return Ok(None);
         }
-        let body = orrery_types::Value::parse(text)
-            .map_err(|e| orrery_types::Error::internal(format!("a stored item: {e}")))?;
-        let partition_key = container
-            .definition
-            .partition_key
-            .extract(&body)
-            .map_err(|e| orrery_types::Error::internal(e.to_string()))?;
-        let id = body.get("id").as_str().unwrap_or_default().into();
-        let located = Located { partition, partition_key, id, key: item_key.to_vec() };
-        self.purge_expired(container, &located)
-    }
-
-    /// Writes the expiry entries of all items anew after a container's default changed. Reads are
-    /// right without them; only the sweeper needs them.
-    pub(crate) fn retime(&self, container: &Container) {
-        for partition in &container.partitions {
-            if let Err(error) = self.retime_partition(container, partition) {
-                tracing::warn!(%error, container = %container.id, "expiry entries are incomplete");
-            }
-        }
-    }
-
-    fn retime_partition(&self, container: &Container, partition: &PhysicalPartition) -> Result<()> {
-        let bounds = key::items_in(&partition.range);
-        let mut from = bounds.from;
-        loop {
-            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-            let scan = Scan {
-                space: Space::Items,
-                from: &from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::SWEEP_ITEMS_MAX,
-                max_bytes: limits::PAGE_SIZE_BYTES_MAX,
-                keys_only: false,
-            };
-            let entries = snapshot.scan(&scan).map_err(storage)?;
-            drop(snapshot);
-            let Some(last) = entries.last() else { return Ok(()) };
-            from = key::after(&last.key);
-            let mut part = Part::new(partition.shard, partition.epoch);
-            for entry in &entries {
-                let (header, _) = record::decode(&entry.value.bytes).map_err(storage)?;
-                if let Some(expiry_s) = expiry(&container.definition, &header) {
-                    let key = key::ttl(expiry_s, header.row).to_vec();
-                    part.puts.push(Put { space: Space::Ttl, key, value: entry.key.clone() });
-                }
-            }
-            if !part.puts.is_empty() {
-                self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
-            }
-        }
+        let body =
+            Value::parse(text).map_err(|e| Error::internal(format!("a stored item: {e}")))?;
+        let partition_key = container.definition.partition_key.extract(&body);
+        Ok(Some(Located { partition, partition_key, key: item_key.to_vec() }))
     }
 }

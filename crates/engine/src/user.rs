@@ -65,9 +65,9 @@ impl Engine {
         };
         record.stamp = self.stamper.next();
         if created {
-            change.insert(RecordKind::User, parent, &record);
+            change.insert(RecordKind::User, parent, &record)?;
         } else {
-            change.replace(RecordKind::User, parent, &record);
+            change.replace(RecordKind::User, parent, &record)?;
         }
         change.commit()?;
         Ok((user_resource(database, &record)?, created))
@@ -103,14 +103,14 @@ impl Engine {
         conditions.check_write(Some(record.stamp))?;
         record.stamp = self.stamper.next();
         if id == record.id {
-            change.replace(RecordKind::User, parent, &record);
+            change.replace(RecordKind::User, parent, &record)?;
         } else {
             if records::by_name(&*self.store, RecordKind::User, parent, &id)?.is_some() {
                 return Err(Error::AlreadyExists);
             }
             change.remove(RecordKind::User, parent, record.number, &record.id);
             record.id = id;
-            change.insert(RecordKind::User, parent, &record);
+            change.insert(RecordKind::User, parent, &record)?;
         }
         change.commit()?;
         user_resource(database, &record)

@@ -36,7 +36,8 @@ impl IndexPath {
     /// Reads a path that ends in `/?` or `/*`; with `end_optional`, also one that ends in neither
     /// (composite, spatial, vector and full-text paths).
     pub fn parse(text: &str, end_optional: bool) -> Option<Self> {
-        let mut parts = split(text)?;
+        // The oldest clients write the root without its star.
+        let mut parts = if text == "/" { vec!["*"] } else { split(text)? };
         let end = match parts.last().copied() {
             Some("?") => PathEnd::Scalar,
             Some("*") => PathEnd::Subtree,
@@ -69,13 +70,17 @@ fn split(text: &str) -> Option<Vec<&str>> {
     let mut parts = Vec::new();
     let (mut start, mut quote, mut braces) = (0, None, 0_u32);
     for (i, c) in rest.char_indices() {
-        match (c, quote) {
-            (c, Some(q)) if c == q => quote = None,
-            (_, Some(_)) => {}
-            ('"' | '\'', None) => quote = Some(c),
-            ('{', None) => braces += 1,
-            ('}', None) => braces = braces.checked_sub(1)?,
-            ('/', None) if braces == 0 => {
+        if let Some(q) = quote {
+            if c == q {
+                quote = None;
+            }
+            continue;
+        }
+        match c {
+            '"' | '\'' => quote = Some(c),
+            '{' => braces += 1,
+            '}' => braces = braces.checked_sub(1)?,
+            '/' if braces == 0 => {
                 parts.push(&rest[start..i]);
                 start = i + 1;
             }
@@ -120,6 +125,7 @@ mod tests {
     fn paths_of_a_policy_are_read() {
         let steps = |text: &str| IndexPath::parse(text, false).map(|p| p.steps.len());
         assert_eq!(steps("/*"), Some(0));
+        assert_eq!(steps("/"), Some(0));
         assert_eq!(steps("/a/?"), Some(1));
         assert_eq!(steps("/a/[]/b/*"), Some(3));
         assert_eq!(steps("/\"_etag\"/?"), Some(1));

@@ -205,6 +205,9 @@ fn write_operand(f: &mut Formatter<'_>, of: &Expr) -> fmt::Result {
     }
 }
 
+/// Whole doubles below this are integers without doubt.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
 fn write_literal(f: &mut Formatter<'_>, value: &Value) -> fmt::Result {
     match value {
         Value::Undefined => f.write_str("undefined"),
@@ -212,6 +215,8 @@ fn write_literal(f: &mut Formatter<'_>, value: &Value) -> fmt::Result {
             // No literal of the language is as large; this is an overflowing text such as 1e999.
             f.write_str(if *x > 0.0 { "1e999" } else { "-1e999" })
         }
+        // Written as digits it would be read as an integer, which may be another number.
+        Value::Number(Number::Float(x)) if x.abs() >= EXACT_MAX => write!(f, "{x:e}"),
         other => f.write_str(&other.to_json()),
     }
 }

@@ -2,7 +2,7 @@
 //! position (`{"errors":[…]}`), and errors of planning and running (`{"Errors":["…"]}`). Everything
 //! in this crate fails with [`QueryError`]; the engine turns it into the domain error.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use orrery_types::json::write_json_string;
 
@@ -79,9 +79,9 @@ impl QueryError {
             }
             out.push_str("{\"severity\":\"Error\",");
             if let Some((start, end)) = diagnostic.location {
-                out.push_str(&format!("\"location\":{{\"start\":{start},\"end\":{end}}},"));
+                let _ = write!(out, "\"location\":{{\"start\":{start},\"end\":{end}}},");
             }
-            out.push_str(&format!("\"code\":\"{}\",\"message\":", diagnostic.code));
+            let _ = write!(out, "\"code\":\"{}\",\"message\":", diagnostic.code);
             write_json_string(&diagnostic.message, &mut out);
             out.push('}');
         }

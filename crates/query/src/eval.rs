@@ -144,16 +144,7 @@ impl<'a> Evaluator<'a> {
             Node::Or(operands) => self.logic(operands, true, env)?,
             Node::In { needle, list, negated } => self.membership(needle, list, *negated, env)?,
             Node::Between { parts, negated } => self.between(parts, *negated, env)?,
-            Node::Like { parts, escape, negated } => {
-                let (of, pattern) = (self.eval(&parts[0], env)?, self.eval(&parts[1], env)?);
-                match (of.as_str(), pattern.as_str()) {
-                    (Some(of), Some(pattern)) => {
-                        let found = self.host.patterns.like(of, pattern, *escape);
-                        found.map_or(Value::Undefined, |found| (found != *negated).into())
-                    }
-                    _ => Value::Undefined,
-                }
-            }
+            Node::Like { parts, escape, negated } => self.like(parts, *escape, *negated, env)?,
             Node::Conditional(parts) => {
                 let chosen = if self.eval(&parts[0], env)?.is_true() { 1 } else { 2 };
                 self.eval(&parts[chosen], env)?
@@ -237,6 +228,27 @@ impl<'a> Evaluator<'a> {
         Ok((found != negated).into())
     }
 
+    fn like(
+        &self,
+        parts: &[Node; 2],
+        escape: Option<char>,
+        negated: bool,
+        env: &mut Env,
+    ) -> Result<Value, QueryError> {
+        let (of, pattern) = (self.eval(&parts[0], env)?, self.eval(&parts[1], env)?);
+        let (Some(of), Some(pattern)) = (of.as_str(), pattern.as_str()) else {
+            return Ok(Value::Undefined);
+        };
+        let pattern = self.host.patterns.like(pattern, escape);
+        // A comparison of characters is a small part of a step.
+        let mut compared = 0_u64;
+        let found = pattern.matches(of, &mut || {
+            compared += 1;
+            if compared.is_multiple_of(32) { self.work(1) } else { Ok(()) }
+        })?;
+        Ok((found != negated).into())
+    }
+
     fn between(
         &self,
         parts: &[Node; 3],
@@ -280,7 +292,11 @@ impl<'a> Evaluator<'a> {
         if values.iter().map(shallow_bytes).sum::<usize>() > self.context.memory_bytes_max {
             return Err(too_large());
         }
-        Ok((function.call)(&values, &self.host).unwrap_or_default())
+        let value = (function.call)(&values, &self.host).unwrap_or_default();
+        match self.host.take_failure() {
+            None => Ok(value),
+            Some(why) => Err(QueryError::runtime(why)),
+        }
     }
 
     fn udf(&self, name: &str, arguments: &[Node], env: &mut Env) -> Result<Value, QueryError> {
@@ -308,13 +324,14 @@ impl<'a> Evaluator<'a> {
             SubqueryKind::Exists => (!rows.is_empty()).into(),
             SubqueryKind::All => rows.is_empty().into(),
             SubqueryKind::Array => Value::array(rows),
-            SubqueryKind::First | SubqueryKind::Last => rows.pop().unwrap_or_default(),
             SubqueryKind::Scalar if rows.len() > 1 => {
                 return Err(QueryError::runtime(
                     "The cardinality of a scalar subquery result set cannot be greater than one.",
                 ));
             }
-            SubqueryKind::Scalar => rows.pop().unwrap_or_default(),
+            SubqueryKind::Scalar | SubqueryKind::First | SubqueryKind::Last => {
+                rows.pop().unwrap_or_default()
+            }
         })
     }
 }
@@ -418,23 +435,29 @@ fn binary(op: BinaryOp, a: &Value, b: &Value) -> Option<Value> {
 
 fn arithmetic(op: BinaryOp, a: Number, b: Number) -> Option<Value> {
     let (x, y) = (a.as_f64(), b.as_f64());
-    let (i, j) = (to_int32(a), to_int32(b));
-    #[expect(clippy::cast_sign_loss, reason = "the bits are meant")]
-    let (bits, shift) = (i as u32, j as u32 & 31);
     Some(match op {
         BinaryOp::Add => (x + y).into(),
         BinaryOp::Subtract => (x - y).into(),
         BinaryOp::Multiply => (x * y).into(),
         BinaryOp::Divide => (x / y).into(),
         BinaryOp::Modulo => (x % y).into(),
-        BinaryOp::BitAnd => i64::from(i & j).into(),
-        BinaryOp::BitOr => i64::from(i | j).into(),
-        BinaryOp::BitXor => i64::from(i ^ j).into(),
-        BinaryOp::ShiftLeft => i64::from(i << shift).into(),
-        BinaryOp::ShiftRight => i64::from(i >> shift).into(),
-        BinaryOp::ShiftRightUnsigned => i64::from(bits >> shift).into(),
-        _ => return None,
+        _ => return bits(op, to_int32(a), to_int32(b)),
     })
+}
+
+#[expect(clippy::cast_sign_loss, reason = "the bits are meant")]
+fn bits(op: BinaryOp, a: i32, b: i32) -> Option<Value> {
+    let shift = b as u32 & 31;
+    let result = match op {
+        BinaryOp::BitAnd => i64::from(a & b),
+        BinaryOp::BitOr => i64::from(a | b),
+        BinaryOp::BitXor => i64::from(a ^ b),
+        BinaryOp::ShiftLeft => i64::from(a << shift),
+        BinaryOp::ShiftRight => i64::from(a >> shift),
+        BinaryOp::ShiftRightUnsigned => i64::from(a as u32 >> shift),
+        _ => return None,
+    };
+    Some(result.into())
 }
 
 /// The low 32 bits of the whole part, signed, as JavaScript takes them.

@@ -11,6 +11,7 @@
 //!
 //! Everything fails with [`QueryError`], which renders itself as the service does.
 
+mod analysis;
 pub mod ast;
 mod bind;
 mod bound;
@@ -21,17 +22,20 @@ mod eval;
 mod exec;
 mod facts;
 pub mod functions;
+mod gateway;
 mod indexed_order;
 mod lexer;
 mod parser;
 mod query;
 mod rewrite;
 
+pub use analysis::QueryShape;
 pub use computed::ComputedProperty;
 pub use error::{Diagnostic, QueryError};
 pub use eval::{EvalContext, UdfHost};
 pub use exec::{ItemSource, Page, PageLimits, SourceItem, execute};
 pub use facts::{ContainerFacts, OrderKey, OrderStep, OrderSupport, VectorPath};
 pub use functions::vector::Metric;
+pub use gateway::{PlanRange, PlanScope, query_plan};
 pub use indexed_order::IndexedOrder;
 pub use query::{BoundQuery, Query};

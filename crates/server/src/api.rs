@@ -5,11 +5,13 @@
 
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use http::Method;
 use orrery_engine::{Container, Engine};
-use orrery_types::{Clock, Error, PartitionKey, Result, Value};
+use orrery_types::{Clock, Error, PartitionKey, Result, Value, limits};
 
 use crate::auth::{Authenticator, Principal};
+use crate::binary_json::{self, BinaryJsonError, Fault};
 use crate::dispatch::{self, Work};
 use crate::error;
 use crate::headers::{self, RequestHeaders};
@@ -54,22 +56,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    fn read(shared: Arc<Shared>, request: Request) -> std::result::Result<Self, (Request, Error)> {
-        let read = || {
-            let link = ResourceLink::parse(&request.path_and_query)?;
-            let principal =
-                shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
-            let headers = RequestHeaders::parse(&request.headers)?;
-            check_consistency(headers.consistency_level.as_deref())?;
-            Ok((link, headers, principal))
-        };
-        match read() {
-            Ok((link, headers, principal)) => {
-                let container = OnceLock::new();
-                Ok(Self { shared, request, headers, link, principal, container })
-            }
-            Err(error) => Err((request, error)),
-        }
+    fn read(shared: Arc<Shared>, request: Request) -> Result<Self> {
+        let link = ResourceLink::parse(&request.path_and_query)?;
+        let principal =
+            shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
+        let headers = RequestHeaders::parse(&request.headers)?;
+        check_consistency(headers.consistency_level.as_deref())?;
+        Ok(Self { shared, request, headers, link, principal, container: OnceLock::new() })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -100,9 +93,14 @@ impl Call {
         self.headers.partition_key.as_ref().map(parse).transpose()
     }
 
+    /// The body as JSON text, from whichever form it came in.
+    pub(crate) fn body(&self) -> Result<Bytes> {
+        json_text(&self.request.body)
+    }
+
     /// The body as JSON.
     pub(crate) fn json(&self) -> Result<Value> {
-        Value::parse(&self.request.body)
+        Value::parse(&self.body()?)
             .map_err(|e| Error::invalid(format!("The request body is not valid JSON: {e}.")))
     }
 
@@ -133,6 +131,21 @@ impl Call {
     }
 }
 
+/// A body as text: text is passed on as it is, for whoever reads it to judge.
+fn json_text(body: &Bytes) -> Result<Bytes> {
+    if body.first() != Some(&binary_json::PREAMBLE) {
+        return Ok(body.clone());
+    }
+    match binary_json::decode(body) {
+        Ok(value) => Ok(value.to_json().into()),
+        Err(BinaryJsonError { fault: Fault::TooLarge { text_bytes: size }, .. }) => {
+            let limit = limits::REQUEST_BODY_BYTES_MAX;
+            Err(Error::TooLarge { what: "the body of the request as text", size, limit })
+        }
+        Err(e) => Err(Error::invalid(format!("The request body is not valid binary JSON: {e}."))),
+    }
+}
+
 /// One region is always consistent, so every level up to the account's own is honoured.
 fn check_consistency(level: Option<&str>) -> Result<()> {
     match level.map(str::to_ascii_lowercase).as_deref() {
@@ -149,31 +162,68 @@ fn check_consistency(level: Option<&str>) -> Result<()> {
 impl Service for Api {
     async fn call(&self, request: Request) -> Response {
         let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
+        let failure = |error: &Error| error::response(error, activity_id, &uri);
         let call = match Call::read(self.shared.clone(), request) {
             Ok(call) => call,
-            Err((request, error)) => {
-                return error::response(&error, request.activity_id, &request.path_and_query);
-            }
+            Err(error) => return failure(&error),
         };
         let name = OperationName(dispatch::name(&call.link.target));
         let is_head = call.request.method == Method::HEAD;
         let mut response = match dispatch::work(&call) {
             Work::InPlace => call.answer(),
-            Work::Blocking => {
-                // The count of blocking threads is the bound on operations at once; more wait.
-                match tokio::task::spawn_blocking(move || call.answer()).await {
-                    Ok(response) => response,
-                    Err(_) => {
-                        let error = Error::internal("an operation panicked");
-                        error::response(&error, activity_id, &uri)
-                    }
-                }
-            }
+            // The count of blocking threads is the bound on operations at once; more wait.
+            Work::Blocking => tokio::task::spawn_blocking(move || call.answer())
+                .await
+                .unwrap_or_else(|_| failure(&Error::internal("an operation panicked"))),
         };
         if is_head {
             *response.body_mut() = http_body_util::Full::default();
         }
         response.extensions_mut().insert(name);
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &[u8], expected: std::result::Result<&str, &str>) {
+        let text = json_text(&Bytes::copy_from_slice(body)).map_err(|e| e.to_string());
+        let text = text.map(|t| String::from_utf8(t.to_vec()).expect("JSON is UTF-8"));
+        assert_eq!(text.as_deref().map_err(String::as_str), expected);
+    }
+
+    #[test]
+    fn a_text_body_is_passed_on_as_it_is() {
+        check(b"", Ok(""));
+        check(b" {\"a\" : 1}", Ok(" {\"a\" : 1}"));
+        check(b"{ not JSON", Ok("{ not JSON"));
+    }
+
+    #[test]
+    fn a_binary_body_becomes_text() {
+        check(b"\x80\xed\x06\x02\x2c\x81a\x81n\x07", Ok(r#"{"id":"a","n":7}"#));
+    }
+
+    #[test]
+    fn a_malformed_binary_body_is_refused_and_the_place_is_named() {
+        let body = b"\x80\xe9\x2c\xff";
+        let message = "The request body is not valid binary JSON: unknown marker 0xff at offset 3.";
+        check(body, Err(message));
+        let error = json_text(&Bytes::from_static(body)).expect_err("it is malformed");
+        assert_eq!(error::response(&error, uuid::Uuid::nil(), "/").status(), 400);
+    }
+
+    #[test]
+    fn a_binary_body_that_stands_for_too_much_text_is_too_large() {
+        // One string of 64 kB, and a hundred references to it.
+        let mut body = vec![0x80, 0xe4, 0, 0, 0, 0, 0xc1, 0xff, 0xff];
+        body.resize(body.len() + 0xffff, b'x');
+        body.extend([0xc3, 6].repeat(100));
+        let length = u32::try_from(body.len() - 6).expect("it is short");
+        body[2..6].copy_from_slice(&length.to_le_bytes());
+        let error = json_text(&body.into()).expect_err("it is too large");
+        assert_eq!(error::response(&error, uuid::Uuid::nil(), "/").status(), 413);
     }
 }

@@ -30,7 +30,13 @@ pub(crate) fn work(call: &Call) -> Work {
             Work::InPlace
         }
         Target::Containers(_) | Target::Ranges(_) if reads => Work::InPlace,
-        Target::Container(_) if reads && !call.headers.populate_quota_info => Work::InPlace,
+        Target::Container(_)
+            if reads
+                && !call.headers.populate_quota_info
+                && !call.headers.populate_range_statistics =>
+        {
+            Work::InPlace
+        }
         _ => Work::Blocking,
     }
 }
@@ -41,8 +47,8 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
     // A HEAD is a GET whose body the server keeps.
     let method = if method == "HEAD" { "GET" } else { method };
     let query = call.headers.is_query || call.headers.is_query_plan;
-    let access =
-        if method == "GET" || (method == "POST" && query) { Access::Read } else { Access::Write };
+    let reads = method == "GET" || (method == "POST" && query && takes_queries(call));
+    let access = if reads { Access::Read } else { Access::Write };
     call.principal.allow(access)?;
     grant::check(call)?;
     match (method, &call.link.target) {
@@ -116,6 +122,23 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
         (_, Target::Model(_) | Target::Advisor(_)) => Err(Error::NotFound),
         _ => Err(Error::MethodNotAllowed),
+    }
+}
+
+/// Whether a POST that says it is a query is one: elsewhere the header changes nothing, and must not
+/// let a read-only key through.
+fn takes_queries(call: &Call) -> bool {
+    match &call.link.target {
+        Target::Items(_) => !call.headers.is_batch,
+        Target::Databases
+        | Target::Containers(_)
+        | Target::Ranges(_)
+        | Target::Users(_)
+        | Target::Permissions(_)
+        | Target::EncryptionKeys(_)
+        | Target::Offers
+        | Target::Conflicts(_) => true,
+        _ => false,
     }
 }
 

@@ -111,7 +111,6 @@ pub const MIN_THROUGHPUT: &str = "x-ms-cosmos-min-throughput";
 pub const OFFER_REPLACE_PENDING: &str = "x-ms-offer-replace-pending";
 pub const SCRIPT_LOG_RESULTS: &str = "x-ms-documentdb-script-log-results";
 pub const INDEX_PROGRESS: &str = "x-ms-documentdb-collection-index-transformation-progress";
-pub const LAZY_INDEX_PROGRESS: &str = "x-ms-documentdb-collection-lazy-indexing-progress";
 /// Ours: the plan of a query, percent-encoded.
 pub const PLAN: &str = "x-orrery-plan";
 

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod auth;
+pub mod binary_json;
 mod body;
 pub mod config;
 mod connection;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
 use orrery_engine::items::Place;
-use orrery_engine::{Container, Resource, session};
+use orrery_engine::{Container, Resource};
 use orrery_types::Etag;
 
 use crate::headers;
@@ -81,7 +81,7 @@ impl Reply {
     }
 
     /// Where in its container an operation happened, and the session token for it.
-    pub(crate) fn place(self, place: Place) -> Self {
+    pub(crate) fn place(self, container: &Container, place: Place) -> Self {
         let id = HeaderValue::from(place.partition);
         let (lsn, item_lsn) = (HeaderValue::from(place.lsn.0), HeaderValue::from(place.item_lsn.0));
         // Names that the compiler has checked: an item's answer has many, and is sent often.
@@ -93,7 +93,7 @@ impl Reply {
         self.value(name!(PARTITION_KEY_RANGE_ID), id.clone())
             .value(name!(INTERNAL_PARTITION_ID), id.clone())
             .value(name!(PHYSICAL_PARTITION_ID), id)
-            .header(headers::SESSION_TOKEN, &session::token(place.partition, place.lsn))
+            .header(headers::SESSION_TOKEN, &container.token(place.partition, place.lsn))
             .value(name!(LSN), lsn.clone())
             .value(name!(LOCAL_LSN), lsn.clone())
             .value(name!(QUORUM_ACKED_LSN), lsn.clone())

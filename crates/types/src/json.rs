@@ -66,9 +66,16 @@ impl Value {
     }
 }
 
+/// From here on a double's shortest digits are not its exact value.
+const TWO_53: f64 = 9_007_199_254_740_992.0;
+
 fn write_number(number: Number, out: &mut String) {
     match number {
         Number::Int(i) => out.push_str(itoa::Buffer::new().format(i)),
+        // Digits that fit 64 bits are read back as an integer, exactly: so they must be exact.
+        Number::Float(f) if f.abs() >= TWO_53 && number.as_i64().is_some() => {
+            out.push_str(itoa::Buffer::new().format(number.as_i64().unwrap_or_default()));
+        }
         Number::Float(f) if f.is_finite() => out.push_str(ryu_js::Buffer::new().format(f)),
         Number::Float(_) => write_json_string(&number.to_string(), out),
     }
@@ -260,6 +267,15 @@ mod tests {
             "[]",
         ] {
             assert_eq!(Value::parse(text.as_bytes()).expect(text).to_json(), text);
+        }
+    }
+
+    #[test]
+    fn a_large_double_equals_itself_after_a_round_trip() {
+        for f in [9.291_987_328_646_22e16, -9.007_199_254_740_994e15, 9.2e18, 1e19, 1.5e300] {
+            let value = Value::from(f);
+            let back = Value::parse(value.to_json().as_bytes()).expect("json");
+            assert_eq!(back, value, "{}", value.to_json());
         }
     }
 

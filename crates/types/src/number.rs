@@ -86,14 +86,13 @@ impl Ord for Number {
 
 impl Hash for Number {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match self.as_i64() {
-            Some(i) => i.hash(state),
-            None => {
-                let f = self.as_f64();
-                let canonical = if f.is_nan() { f64::NAN } else { f };
-                canonical.to_bits().hash(state);
-            }
+        if let Some(i) = self.as_i64() {
+            i.hash(state);
+            return;
         }
+        let f = self.as_f64();
+        let canonical = if f.is_nan() { f64::NAN } else { f };
+        canonical.to_bits().hash(state);
     }
 }
 

@@ -5,11 +5,21 @@ use std::fmt;
 
 use crate::Value;
 
-/// A path from the root of an item through objects; never through arrays.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A path from the root of an item through objects; never through arrays. Two spellings of the
+/// same names are equal; each prints as it was written.
+#[derive(Clone, Debug)]
 pub struct PropertyPath {
+    text: Box<str>,
     segments: Vec<Box<str>>,
 }
+
+impl PartialEq for PropertyPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.segments == other.segments
+    }
+}
+
+impl Eq for PropertyPath {}
 
 /// Why a text is not a property path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +60,7 @@ impl PropertyPath {
         if !rest.is_empty() {
             return Err(fail("a quoted segment must be followed by '/' or the end"));
         }
-        Ok(Self { segments })
+        Ok(Self { text: path.into(), segments })
     }
 
     /// Names from the root down.
@@ -66,11 +76,7 @@ impl PropertyPath {
 
 impl fmt::Display for PropertyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for segment in &self.segments {
-            let plain = segment.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if plain { write!(f, "/{segment}")? } else { write!(f, "/\"{segment}\"")? }
-        }
-        Ok(())
+        f.write_str(&self.text)
     }
 }
 
@@ -90,6 +96,7 @@ mod tests {
         check("/a/b_1", &["a", "b_1"]);
         check("/\"a b\"/c", &["a b", "c"]);
         check("/\"a/b\"", &["a/b"]);
+        check("/'a \" b'/\"c' d\"", &["a \" b", "c' d"]);
         for bad in ["", "a", "/", "/a/", "//a", "/*", "/a/?", "/a/[]/b", "/\"a", "/\"a\"b"] {
             assert!(PropertyPath::parse(bad).is_err(), "{bad}");
         }

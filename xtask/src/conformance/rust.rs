@@ -20,10 +20,7 @@ pub(super) fn run(_options: &Options, target: &Target) -> Result<()> {
             .env("ORRERY_ENDPOINT", endpoint)
             .env("ORRERY_KEY", &target.key)
             // The SDK verifies certificates unless it is told that this is an emulator.
-            .env("AZURE_COSMOS_EMULATOR_SERVER_CERT_VALIDATION_DISABLED", "true")
-            // It sends items in a binary form of JSON unless told otherwise; the server reads text,
-            // and COMPAT.md says so.
-            .env("AZURE_COSMOS_BINARY_ENCODING_ENABLED", "false");
+            .env("AZURE_COSMOS_EMULATOR_SERVER_CERT_VALIDATION_DISABLED", "true");
         if process::run(&mut cargo).is_err() {
             red.push(endpoint.as_str());
         }

@@ -111,12 +111,12 @@ impl Change<'_> {
         records::by_number(self.store(), kind, parent, number)?.ok_or(Error::NotFound)
     }
 
-    pub(crate) fn insert(&mut self, kind: RecordKind, parent: u64, record: &Record) {
-        records::insert(&mut self.part, kind, parent, record);
+    pub(crate) fn insert(&mut self, kind: RecordKind, parent: u64, record: &Record) -> Result<()> {
+        records::insert(&mut self.part, kind, parent, record)
     }
 
-    pub(crate) fn replace(&mut self, kind: RecordKind, parent: u64, record: &Record) {
-        records::replace(&mut self.part, kind, parent, record);
+    pub(crate) fn replace(&mut self, kind: RecordKind, parent: u64, record: &Record) -> Result<()> {
+        records::replace(&mut self.part, kind, parent, record)
     }
 
     pub(crate) fn remove(&mut self, kind: RecordKind, parent: u64, number: u64, id: &str) {

@@ -21,7 +21,18 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    fn to_bytes(&self) -> Vec<u8> {
+    /// The bytes that are stored, read back once: a record wraps what a client sent, and what nests
+    /// up to the limit nests past it then. A catalog that does not read would keep the whole server
+    /// from starting.
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        let bytes = self.encode();
+        match Self::from_bytes(self.version, &bytes) {
+            Ok(_) => Ok(bytes),
+            Err(_) => Err(Error::invalid("The request body nests too deep to be kept.")),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
         let etag = self.stamp.etag;
         let fields = object([
             ("number", integer(self.number)),
@@ -126,22 +137,34 @@ pub(crate) fn list(store: &dyn Store, kind: RecordKind, parent: u64) -> Result<V
     }
 }
 
-pub(crate) fn insert(part: &mut Part, kind: RecordKind, parent: u64, record: &Record) {
+pub(crate) fn insert(
+    part: &mut Part,
+    kind: RecordKind,
+    parent: u64,
+    record: &Record,
+) -> Result<()> {
     let name = key::record_name(kind, parent, &record.id);
     let expect = Expect::Absent;
     part.checks.push(Check::Key { space: Space::Meta, key: name.clone(), expect });
     let number = record.number.to_be_bytes().to_vec();
     part.puts.push(Put { space: Space::Meta, key: name, value: number });
     let key = key::record(kind, parent, record.number);
-    part.puts.push(Put { space: Space::Meta, key, value: record.to_bytes() });
+    part.puts.push(Put { space: Space::Meta, key, value: record.to_bytes()? });
+    Ok(())
 }
 
 /// Writes a record anew; its id has not changed.
-pub(crate) fn replace(part: &mut Part, kind: RecordKind, parent: u64, record: &Record) {
+pub(crate) fn replace(
+    part: &mut Part,
+    kind: RecordKind,
+    parent: u64,
+    record: &Record,
+) -> Result<()> {
     let key = key::record(kind, parent, record.number);
     let expect = Expect::Version(record.version);
     part.checks.push(Check::Key { space: Space::Meta, key: key.clone(), expect });
-    part.puts.push(Put { space: Space::Meta, key, value: record.to_bytes() });
+    part.puts.push(Put { space: Space::Meta, key, value: record.to_bytes()? });
+    Ok(())
 }
 
 pub(crate) fn remove(part: &mut Part, kind: RecordKind, parent: u64, number: u64, id: &str) {

@@ -41,6 +41,7 @@ impl ContainerDef {
     /// Reads a definition from the body of a request, or back from the catalog.
     pub fn parse(body: &Value) -> Result<Self> {
         require_object(body)?;
+        check_members(body)?;
         let (partition_key, version_named) = partition_key(body.get("partitionKey"))?;
         let indexing = IndexingPolicy::parse(body.get("indexingPolicy")).map_err(policy)?;
         let vectors =
@@ -77,6 +78,21 @@ impl ContainerDef {
         })
     }
 
+    /// Reads a definition that is to be kept: its normal form must read back as the same, or the
+    /// catalog could not be opened again.
+    pub fn accept(body: &Value) -> Result<Self> {
+        let definition = Self::parse(body)?;
+        let again = Self::parse(&Value::object(definition.to_object()));
+        let same = |again: Self| {
+            again.partition_key == definition.partition_key
+                && again.unique_keys == definition.unique_keys
+        };
+        if again.is_ok_and(same) {
+            return Ok(definition);
+        }
+        Err(Error::invalid("The definition has a path that cannot be written in its normal form."))
+    }
+
     /// The definition after a replace. What a body leaves out that cannot change, stays.
     pub fn replaced_by(&self, body: &Value) -> Result<Self> {
         let mut body = require_object(body)?.clone();
@@ -87,7 +103,7 @@ impl ContainerDef {
                 body.set(name, old.clone());
             }
         }
-        let new = Self::parse(&Value::object(body))?;
+        let new = Self::accept(&Value::object(body))?;
         let same_key = new.partition_key.paths == self.partition_key.paths
             && new.partition_key.kind == self.partition_key.kind
             && new.partition_key.version == self.partition_key.version;
@@ -182,6 +198,31 @@ impl ContainerDef {
     }
 }
 
+/// Members that are objects. Without this one of another type would count as left out, and what it
+/// was to guard would go unguarded.
+const OBJECTS: [&str; 8] = [
+    "partitionKey",
+    "uniqueKeyPolicy",
+    "conflictResolutionPolicy",
+    "geospatialConfig",
+    "changeFeedPolicy",
+    "clientEncryptionPolicy",
+    "vectorEmbeddingPolicy",
+    "fullTextPolicy",
+];
+
+fn check_members(body: &Value) -> Result<()> {
+    let fits =
+        |name: &str| matches!(body.get(name), Value::Undefined | Value::Null | Value::Object(_));
+    match OBJECTS.into_iter().find(|name| !fits(name)) {
+        None => Ok(()),
+        Some(name) => Err(Error::invalid(format!(
+            "The property '{name}' must be an object; it is {}.",
+            body.get(name).to_json()
+        ))),
+    }
+}
+
 fn policy(error: PolicyError) -> Error {
     Error::Invalid(error.0)
 }
@@ -220,7 +261,7 @@ fn partition_key(value: &Value) -> Result<(PartitionKeyDef, bool)> {
     let most = if kind == PartitionKeyKind::Hash { 1 } else { limits::PARTITION_KEY_LEVELS_MAX };
     if paths.is_empty() || paths.len() > most {
         return Err(Error::invalid(format!(
-            "The partition key has {} paths; of its kind it may have 1 to {most}.",
+            "Too many partition key paths, or none: there are {}; a key of this kind has 1 to {most}.",
             paths.len()
         )));
     }

@@ -34,6 +34,8 @@ pub struct Container {
     pub definition: ContainerDef,
     /// The physical partitions, in the order of their keys, without gap.
     pub partitions: Vec<PhysicalPartition>,
+    /// Whether expiry entries of an earlier default are still to be replaced.
+    pub(crate) retime: bool,
 }
 
 impl Container {
@@ -50,6 +52,7 @@ impl Container {
             definition: ContainerDef::parse(record.body.get("definition"))
                 .map_err(|e| corrupt(e.to_string()))?,
             partitions: partitions.collect::<Result<_>>()?,
+            retime: record.body.get("retime").is_true(),
         })
     }
 
@@ -58,6 +61,7 @@ impl Container {
         Value::object(object([
             ("definition", Value::object(self.definition.to_object())),
             ("partitions", Value::array(partitions)),
+            ("retime", if self.retime { true.into() } else { Value::Undefined }),
         ]))
     }
 
@@ -96,6 +100,11 @@ impl Container {
     }
 }
 
+/// The database of a change, for changing it too.
+fn owner(change: &Change<'_>, database: &Address) -> Result<Database> {
+    change.state.database(database).map(|d| (**d).clone()).ok_or(Error::OwnerNotFound)
+}
+
 impl Engine {
     /// Makes a container with as many physical partitions as its throughput asks for.
     pub fn create_container(
@@ -105,9 +114,9 @@ impl Engine {
         throughput: &ThroughputRequest,
     ) -> Result<Resource> {
         let id = resource_id(body)?;
-        let definition = ContainerDef::parse(body)?;
+        let definition = ContainerDef::accept(body)?;
         let mut change = self.catalog.change();
-        let mut database = self.owner(&change, database)?;
+        let mut database = owner(&change, database)?;
         if database.container(&Address::Name(id.to_string())).is_some() {
             return Err(Error::AlreadyExists);
         }
@@ -128,6 +137,7 @@ impl Engine {
             stamp: self.stamper.next(),
             definition,
             partitions,
+            retime: false,
         };
         // A shard without container is removed at the next start, a container without shard
         // would be a wrong answer: shards first.
@@ -135,7 +145,7 @@ impl Engine {
             self.store.create_shard(partition.shard, partition.epoch).map_err(storage)?;
         }
         let parent = u64::from(database.number);
-        change.insert(RecordKind::Container, parent, &container.record(Lsn(0)));
+        change.insert(RecordKind::Container, parent, &container.record(Lsn(0)))?;
         if let Some(offer) = offer {
             self.insert_offer(&mut change, &offer, container.rid(), &container.self_link())?;
         }
@@ -171,7 +181,7 @@ impl Engine {
     ) -> Result<Resource> {
         let id = resource_id(body)?;
         let mut change = self.catalog.change();
-        let mut database = self.owner(&change, database)?;
+        let mut database = owner(&change, database)?;
         let old = database.container(address).cloned().ok_or(Error::NotFound)?;
         conditions.check_write(Some(old.stamp))?;
         if id != old.id {
@@ -180,11 +190,12 @@ impl Engine {
         let mut container = (*old).clone();
         container.definition = old.definition.replaced_by(body)?;
         container.stamp = self.stamper.next();
+        let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
+        container.retime |= timing_changed;
         let parent = u64::from(database.number);
         let version = change.record(RecordKind::Container, parent, u64::from(old.number))?.version;
-        change.replace(RecordKind::Container, parent, &container.record(version));
+        change.replace(RecordKind::Container, parent, &container.record(version))?;
         let resource = container.to_resource();
-        let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         let container = Arc::new(container);
         database.insert((*container).clone());
         change.state.insert(database);
@@ -203,7 +214,7 @@ impl Engine {
         conditions: &Preconditions,
     ) -> Result<()> {
         let mut change = self.catalog.change();
-        let mut database = self.owner(&change, database)?;
+        let mut database = owner(&change, database)?;
         let container = database.container(address).cloned().ok_or(Error::NotFound)?;
         conditions.check_write(Some(container.stamp))?;
         self.remove_container(&mut change, &container)?;
@@ -212,10 +223,6 @@ impl Engine {
         change.commit()?;
         self.drop_shards(&container);
         Ok(())
-    }
-
-    fn owner(&self, change: &Change<'_>, database: &Address) -> Result<Database> {
-        change.state.database(database).map(|d| (**d).clone()).ok_or(Error::OwnerNotFound)
     }
 
     /// Gathers the removal of a container's records.
@@ -241,7 +248,7 @@ impl Engine {
 }
 
 impl Container {
-    fn record(&self, version: Lsn) -> Record {
+    pub(crate) fn record(&self, version: Lsn) -> Record {
         Record {
             number: u64::from(self.number),
             version,

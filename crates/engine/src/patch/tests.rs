@@ -80,7 +80,7 @@ fn what_cannot_be_done_is_refused() {
     check_refused(r#"{"op":"add","path":"a","value":1}"#, "is not a path");
     check_refused(r#"{"op":"add","path":"/a"}"#, "needs a value");
     assert!(apply("[]").is_err());
-    let eleven = vec![r#"{"op":"incr","path":"/n","value":1}"#; 11].join(",");
+    let eleven = [r#"{"op":"incr","path":"/n","value":1}"#; 11].join(",");
     assert!(apply(&format!("[{eleven}]")).is_err());
 }
 

@@ -259,12 +259,11 @@ pub(super) fn distinct(properties: Vec<(Arc<str>, Node)>) -> Vec<(Arc<str>, Node
     let mut places: HashMap<Arc<str>, usize> = HashMap::with_capacity(properties.len());
     let mut kept: Vec<(Arc<str>, Node)> = Vec::with_capacity(properties.len());
     for (name, node) in properties {
-        match places.get(&name) {
-            Some(place) => kept[*place].1 = node,
-            None => {
-                places.insert(name.clone(), kept.len());
-                kept.push((name, node));
-            }
+        if let Some(place) = places.get(&name) {
+            kept[*place].1 = node;
+        } else {
+            places.insert(name.clone(), kept.len());
+            kept.push((name, node));
         }
     }
     kept

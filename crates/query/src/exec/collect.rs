@@ -135,7 +135,9 @@ impl<'s> Collector<'s> {
             return Ok(rows);
         }
         let mut unique = Unique::default();
-        rows.into_iter().for_each(|row| unique.add(row));
+        for row in rows {
+            unique.add(row);
+        }
         Ok(unique.list)
     }
 }

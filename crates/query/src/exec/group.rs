@@ -13,12 +13,12 @@ use crate::functions::aggregate::Accumulator;
 pub(super) struct Groups<'s> {
     grouping: &'s Grouping,
     places: HashMap<Vec<Value>, usize>,
-    groups: Vec<(Vec<Value>, Vec<Accumulator>)>,
+    list: Vec<(Vec<Value>, Vec<Accumulator>)>,
 }
 
 impl<'s> Groups<'s> {
     pub(super) fn new(grouping: &'s Grouping) -> Self {
-        let mut groups = Self { grouping, places: HashMap::new(), groups: Vec::new() };
+        let mut groups = Self { grouping, places: HashMap::new(), list: Vec::new() };
         if grouping.always_one {
             groups.place_of(Vec::new());
         }
@@ -29,10 +29,10 @@ impl<'s> Groups<'s> {
         if let Some(place) = self.places.get(&keys) {
             return *place;
         }
-        let place = self.groups.len();
+        let place = self.list.len();
         let accumulators =
             self.grouping.aggregates.iter().map(|(_, kind, _)| Accumulator::new(*kind));
-        self.groups.push((keys.clone(), accumulators.collect()));
+        self.list.push((keys.clone(), accumulators.collect()));
         self.places.insert(keys, place);
         place
     }
@@ -46,14 +46,14 @@ impl<'s> Groups<'s> {
         for (_, node) in &self.grouping.keys {
             keys.push(evaluator.eval(node, env)?);
         }
-        let before = self.groups.len();
+        let before = self.list.len();
         let place = self.place_of(keys);
-        if self.groups.len() > before {
-            for key in &self.groups[place].0 {
+        if self.list.len() > before {
+            for key in &self.list[place].0 {
                 evaluator.keep(key)?;
             }
         }
-        let accumulators = &mut self.groups[place].1;
+        let accumulators = &mut self.list[place].1;
         for ((_, _, argument), accumulator) in self.grouping.aggregates.iter().zip(accumulators) {
             let value = evaluator.eval(argument, env)?;
             if accumulator.add(value.clone()) {
@@ -69,7 +69,7 @@ impl<'s> Groups<'s> {
         env: &mut Env,
         f: &mut dyn FnMut(&mut Env) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
-        for (keys, accumulators) in self.groups {
+        for (keys, accumulators) in self.list {
             for ((slot, _), key) in self.grouping.keys.iter().zip(keys) {
                 env[*slot] = key;
             }

@@ -229,9 +229,12 @@ impl Execution<'_> {
     fn whole(&mut self, done: u64) -> Result<Option<Continuation>, QueryError> {
         let select = &self.query.bound.select;
         let wanted = wanted(select);
-        let all = self.collect(select, wanted)?;
         let end = wanted.unwrap_or(u64::MAX);
         let first = select.offset.saturating_add(done);
+        // One row beyond the page tells whether there is another page.
+        let page = u64::try_from(self.limits.rows_max.max(1)).unwrap_or(u64::MAX);
+        let needed = first.saturating_add(page).saturating_add(1).min(end);
+        let all = self.collect(select, Some(needed))?;
         let mut taken = done;
         for (at, row) in (0..end).zip(all) {
             if at < first {

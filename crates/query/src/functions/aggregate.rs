@@ -21,8 +21,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// Which aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum AggregateKind {
+pub(crate) enum AggregateKind {
     Average,
     Count,
     CountIf,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use orrery_types::Value;
+use orrery_types::{Number, Value};
 
 use super::{Function, Host, array, combine, flag, integer};
 
@@ -35,7 +35,7 @@ fn length(n: usize) -> Value {
 
 /// The elements, if all are numbers.
 fn numbers(arguments: &[Value]) -> Option<Vec<f64>> {
-    array(arguments, 0)?.iter().map(|v| v.as_number().map(|n| n.as_f64())).collect()
+    array(arguments, 0)?.iter().map(|v| v.as_number().map(Number::as_f64)).collect()
 }
 
 /// The elements, if none is an array or object.

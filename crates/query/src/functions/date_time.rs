@@ -1,6 +1,8 @@
 //! Dates and times as text, ticks (100 ns since 1970) and milliseconds. All of it is UTC and the
 //! proleptic Gregorian calendar from year 1 to 9999; a moment is one `i64` of ticks.
 
+use std::fmt::Write as _;
+
 use orrery_types::Value;
 
 use super::{Function, Host, integer, text};
@@ -183,6 +185,7 @@ fn text_of(ticks: i64) -> Option<Value> {
     Some(text.into())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the shape of a function's answer")]
 fn now_ms(_: &[Value], host: &Host) -> Option<Value> {
     Some(host.now_ticks.div_euclid(MS).into())
 }
@@ -327,7 +330,7 @@ fn push_specifier(out: &mut String, letter: char, run: usize, ticks: i64) -> Opt
         }
         _ => return None,
     };
-    out.push_str(&format!("{number:0run$}"));
+    let _ = write!(out, "{number:0run$}");
     Some(())
 }
 

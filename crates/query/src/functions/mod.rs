@@ -3,12 +3,14 @@
 //! Unknown names and wrong argument counts are noticed here and nowhere else; the list of supported
 //! functions is printed from here.
 //!
-//! A function answers `None` for undefined. It never fails: wrong types give undefined.
+//! A function answers `None` for undefined, which is also its answer to wrong types. It fails, by
+//! telling its host, only where a limit of ours keeps it from the right answer.
 
 pub(crate) mod aggregate;
 mod array;
 mod date_time;
 pub(crate) mod full_text;
+pub(crate) mod like;
 mod math;
 mod object;
 pub(crate) mod pattern;
@@ -30,6 +32,7 @@ pub(crate) struct Host {
     /// Compiled patterns.
     pub(crate) patterns: Patterns,
     random: Cell<u64>,
+    failure: Cell<Option<&'static str>>,
 }
 
 impl Host {
@@ -38,7 +41,18 @@ impl Host {
             now_ticks: now_us.saturating_mul(10),
             patterns: Patterns::default(),
             random: Cell::new(seed | 1),
+            failure: Cell::new(None),
         }
+    }
+
+    /// Has the execution fail where any answer would be a guess: a limit of ours was reached.
+    fn fail(&self, why: &'static str) {
+        self.failure.set(Some(why));
+    }
+
+    /// The failure that the last call reported, if any.
+    pub(crate) fn take_failure(&self) -> Option<&'static str> {
+        self.failure.take()
     }
 
     /// A number in [0, 1).

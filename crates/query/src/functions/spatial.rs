@@ -1,4 +1,4 @@
-//! GeoJSON figures on the WGS-84 ellipsoid. Distances and areas are geodesic; containment and
+//! `GeoJSON` figures on the WGS-84 ellipsoid. Distances and areas are geodesic; containment and
 //! intersection treat edges as straight in longitude and latitude, which differs from geodesics
 //! only by a sliver for edges of ordinary length. Figures do not cross the 180th meridian.
 
@@ -21,6 +21,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("ST_ISVALIDDETAILED", 1, is_valid_detailed),
     Function::new("ST_WITHIN", 2, |a, _| Some(within(&shape(a, 0)?, &shape(a, 1)?).into())),
 ];
+
+/// The surface of the Earth in square metres.
+const EARTH_M2: f64 = 510_065_621_724_088.4;
 
 /// Points of one polygon.
 const POLYGON_POINTS_MAX: usize = 4096;
@@ -132,7 +135,6 @@ fn area(arguments: &[Value], _: &Host) -> Option<Value> {
         }
         _ => 0.0,
     };
-    const EARTH_M2: f64 = 510_065_621_724_088.4;
     Some(if shape.complement { EARTH_M2 - inside } else { inside }.into())
 }
 

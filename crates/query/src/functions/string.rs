@@ -3,6 +3,7 @@
 
 use orrery_types::{Number, Value, limits};
 
+use super::pattern::TooManySteps;
 use super::{Function, Host, array, combine, flag, integer, number, text};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -37,7 +38,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("LASTINDEXOF", 2, last_index_of).up_to(3),
     Function::new("LEFT", 2, |a, _| left(a)),
     Function::new("LENGTH", 1, |a, _| count(units(text(a, 0)?))),
-    Function::new("LOWER", 1, |a, _| Some(text(a, 0)?.to_lowercase().into())),
+    Function::new("LOWER", 1, |a, _| Some(lower(text(a, 0)?).into())),
     Function::new("LTRIM", 1, |a, _| trim(a, true, false)).up_to(2),
     Function::new("RegexMatch", 2, regex_match).up_to(3),
     Function::new("REPLACE", 3, replace),
@@ -55,13 +56,30 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("StringToNumber", 1, |a, _| json(a, |v| matches!(v, Value::Number(_)))),
     Function::new("StringToObject", 1, |a, _| json(a, |v| matches!(v, Value::Object(_)))),
     Function::new("SUBSTRING", 3, substring),
-    Function::new("ToString", 1, |a, _| to_string(&a[0])),
+    Function::new("ToString", 1, to_string),
     Function::new("TRIM", 1, |a, _| trim(a, true, true)).up_to(2),
-    Function::new("UPPER", 1, |a, _| Some(text(a, 0)?.to_uppercase().into())),
+    Function::new("UPPER", 1, |a, _| Some(upper(text(a, 0)?).into())),
 ];
+
+/// Size of a text that a function may make.
+const SIZE_MAX: usize = 64 << 20;
 
 fn count(n: usize) -> Option<Value> {
     i64::try_from(n).ok().map(Value::from)
+}
+
+/// Case mapping of single characters, without regard to language or neighbours; a character whose
+/// other case is several characters stays as it is.
+fn lower(s: &str) -> String {
+    s.chars().map(|c| only(c, c.to_lowercase())).collect()
+}
+
+fn upper(s: &str) -> String {
+    s.chars().map(|c| only(c, c.to_uppercase())).collect()
+}
+
+fn only(c: char, mut mapped: impl ExactSizeIterator<Item = char>) -> char {
+    if mapped.len() == 1 { mapped.next().unwrap_or(c) } else { c }
 }
 
 /// Length in UTF-16 units.
@@ -88,20 +106,16 @@ fn concat(arguments: &[Value], _: &Host) -> Option<Value> {
 /// A test of two strings with an optional flag to ignore case.
 fn test(arguments: &[Value], f: fn(&str, &str) -> bool) -> Option<Value> {
     let (s, t) = (text(arguments, 0)?, text(arguments, 1)?);
-    let found = if flag(arguments, 2)? { f(&s.to_lowercase(), &t.to_lowercase()) } else { f(s, t) };
+    let found = if flag(arguments, 2)? { f(&upper(s), &upper(t)) } else { f(s, t) };
     Some(found.into())
 }
 
 fn contains_each(arguments: &[Value], ignore_case: bool, any: bool) -> Option<Value> {
     let s = text(arguments, 0)?;
-    let folded = if ignore_case { s.to_lowercase() } else { s.to_owned() };
+    let folded = if ignore_case { upper(s) } else { s.to_owned() };
     let answers = arguments[1..].iter().map(|term| {
         let term = term.as_str()?;
-        Some(if ignore_case {
-            folded.contains(&term.to_lowercase())
-        } else {
-            folded.contains(term)
-        })
+        Some(if ignore_case { folded.contains(&upper(term)) } else { folded.contains(term) })
     });
     combine(answers, any)
 }
@@ -178,18 +192,26 @@ fn regex_match(arguments: &[Value], host: &Host) -> Option<Value> {
         2 => "",
         _ => text(arguments, 2)?,
     };
-    host.patterns.regex(text(arguments, 0)?, text(arguments, 1)?, modifiers).map(Value::from)
+    let found = host.patterns.regex(text(arguments, 0)?, text(arguments, 1)?, modifiers);
+    if found == Err(TooManySteps) {
+        host.fail("The regular expression takes too many steps.");
+    }
+    found.ok().flatten().map(Value::from)
 }
 
 /// Nothing to find leaves nothing to answer.
-fn replace(arguments: &[Value], _: &Host) -> Option<Value> {
+fn replace(arguments: &[Value], host: &Host) -> Option<Value> {
     let (s, find, with) = (text(arguments, 0)?, text(arguments, 1)?, text(arguments, 2)?);
     if find.is_empty() {
         return None;
     }
     let found = s.matches(find).count();
     let size = s.len().saturating_add(found.saturating_mul(with.len()));
-    if size > limits::ITEM_SIZE_BYTES_MAX { None } else { Some(s.replace(find, with).into()) }
+    if size > SIZE_MAX {
+        host.fail("The result of REPLACE is too large.");
+        return None;
+    }
+    Some(s.replace(find, with).into())
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded just before")]
@@ -225,13 +247,15 @@ fn json(arguments: &[Value], wanted: fn(&Value) -> bool) -> Option<Value> {
     Value::parse(text.as_bytes()).ok().filter(wanted)
 }
 
-fn to_string(value: &Value) -> Option<Value> {
-    const SIZE_MAX: usize = 64 << 20;
-    Some(match value {
-        Value::String(_) => value.clone(),
+fn to_string(arguments: &[Value], host: &Host) -> Option<Value> {
+    Some(match &arguments[0] {
+        value @ Value::String(_) => value.clone(),
         Value::Number(n @ Number::Float(_)) => n.to_string().into(),
         // A small value may hold one part a million times, and its text would be without end.
-        other if crate::eval::size_bytes(other, SIZE_MAX) >= SIZE_MAX => return None,
+        other if crate::eval::size_bytes(other, SIZE_MAX) >= SIZE_MAX => {
+            host.fail("The result of ToString is too large.");
+            return None;
+        }
         other => other.to_json().into(),
     })
 }

@@ -189,13 +189,11 @@ impl Parser<'_> {
         let token = self.expect(TokenKind::String)?;
         let text = self.string(token)?;
         let mut chars = text.chars();
-        match (chars.next(), chars.next()) {
-            (Some(c), None) => Ok(c),
-            _ => {
-                let message = "The ESCAPE clause requires a string of exactly one character.";
-                Err(QueryError::at(self.text, token.span, "SC1001", message))
-            }
+        if let (Some(c), None) = (chars.next(), chars.next()) {
+            return Ok(c);
         }
+        let message = "The ESCAPE clause requires a string of exactly one character.";
+        Err(QueryError::at(self.text, token.span, "SC1001", message))
     }
 
     fn postfix(&mut self) -> Result<Expr, QueryError> {
@@ -370,7 +368,6 @@ fn constant(word: &str) -> Option<Value> {
 }
 
 /// Integers of 64 bits keep every digit; the rest are doubles.
-#[expect(clippy::cast_precision_loss, reason = "beyond 64 bits a number is a double")]
 fn number(text: &str) -> Number {
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return match i64::from_str_radix(digits, 16) {
@@ -390,7 +387,7 @@ fn number(text: &str) -> Number {
 }
 
 fn negated(number: Number) -> Number {
-    const MIN_AS_DOUBLE: f64 = i64::MIN as f64;
+    const MIN_AS_DOUBLE: f64 = -9_223_372_036_854_775_808.0;
     match number {
         Number::Int(int) => int.checked_neg().map_or(Number::Float(-MIN_AS_DOUBLE), Number::Int),
         Number::Float(float) if -float == MIN_AS_DOUBLE => Number::Int(i64::MIN),

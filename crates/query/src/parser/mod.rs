@@ -234,6 +234,7 @@ mod tests {
         check("SELECT VALUE NOT a IN (1)", "SELECT VALUE (NOT (a IN (1)))");
         check("SELECT VALUE a and b AND c", "SELECT VALUE (a AND b AND c)");
         check("SELECT VALUE - - 2", "SELECT VALUE 2");
+        check("SELECT VALUE 9.29198732864622e16", "SELECT VALUE 9.29198732864622e16");
         check("SELECT VALUE -9223372036854775808", "SELECT VALUE -9223372036854775808");
         check(
             "SELECT VALUE a ? b : c ? d : e between 1 and 2",

@@ -22,7 +22,7 @@ impl Parser<'_> {
         let distinct = self.accept_word("DISTINCT");
         let top = if self.accept_word("TOP") { Some(self.count()?) } else { None };
         let selection = self.selection()?;
-        let from = self.from_clause()?;
+        let from = self.sources()?;
         let filter = if self.accept_word("WHERE") { Some(self.expr()?) } else { None };
         let group_by = self.group_by_clause()?;
         let order_by = self.order_by_clause()?;
@@ -53,7 +53,7 @@ impl Parser<'_> {
         if !self.is_word("FROM") {
             return Err(self.unexpected());
         }
-        let from = self.from_clause()?;
+        let from = self.sources()?;
         self.expect_word("WHERE")?;
         let filter = Some(self.expr()?);
         let span = start.to(self.previous_span());
@@ -131,7 +131,7 @@ impl Parser<'_> {
         Ok(None)
     }
 
-    fn from_clause(&mut self) -> Result<Vec<Source>, QueryError> {
+    fn sources(&mut self) -> Result<Vec<Source>, QueryError> {
         let mut sources = Vec::new();
         if self.accept_word("FROM") {
             sources.push(self.source()?);

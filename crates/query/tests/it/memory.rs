@@ -53,7 +53,13 @@ impl UdfHost for Twice {
 }
 
 pub(crate) fn context() -> EvalContext<'static> {
-    EvalContext { now_us: NOW_US, udfs: Some(&Twice), ..EvalContext::default() }
+    EvalContext {
+        now_us: NOW_US,
+        udfs: Some(&Twice),
+        steps_max: 20_000_000,
+        memory_bytes_max: 32 << 20,
+        ..EvalContext::default()
+    }
 }
 
 /// All rows, page after page of so many.

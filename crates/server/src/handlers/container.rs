@@ -30,10 +30,16 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         let reply = Reply::empty(StatusCode::NOT_MODIFIED).etag(container.stamp.etag);
         return Ok(owned(reply, &container));
     }
-    let mut reply = Reply::resource(StatusCode::OK, &container.to_resource())
+    let mut resource = container.to_resource();
+    if call.headers.populate_range_statistics {
+        let statistics = call.engine().statistics(&container)?;
+        if let Some(body) = resource.body.as_object_mut() {
+            body.set("statistics", statistics);
+        }
+    }
+    let mut reply = Reply::resource(StatusCode::OK, &resource)
         .charge(charge::catalog_read())
-        .header(headers::INDEX_PROGRESS, "100")
-        .header(headers::LAZY_INDEX_PROGRESS, "100");
+        .header(headers::INDEX_PROGRESS, "100");
     if call.headers.populate_quota_info {
         let usage = call.engine().usage(&container)?;
         let used = format!(

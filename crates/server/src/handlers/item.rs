@@ -24,17 +24,21 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
     } else {
         Reply::json(StatusCode::OK, item.body)
     };
-    Ok(reply.etag(item.stamp.etag).charge(item.charge).container(&container).place(item.place))
+    Ok(reply
+        .etag(item.stamp.etag)
+        .charge(item.charge)
+        .container(&container)
+        .place(&container, item.place))
 }
 
 pub(crate) fn create(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
     check_triggers(call)?;
-    let key = call.partition_key()?;
+    let (key, body) = (call.partition_key()?, call.body()?);
     let written = if call.headers.is_upsert {
-        call.engine().upsert_item(&container, key.as_ref(), &call.request.body, &call.conditions())
+        call.engine().upsert_item(&container, key.as_ref(), &body, &call.conditions())
     } else {
-        call.engine().create_item(&container, key.as_ref(), &call.request.body)
+        call.engine().create_item(&container, key.as_ref(), &body)
     };
     Ok(wrote(call, &container, written?))
 }
@@ -42,9 +46,9 @@ pub(crate) fn create(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 pub(crate) fn replace(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
     let container = call.container(at)?;
     check_triggers(call)?;
-    let (key, body) = (call.partition_key()?, &call.request.body);
+    let (key, body) = (call.partition_key()?, call.body()?);
     let conditions = call.conditions();
-    let written = call.engine().replace_item(&container, key.as_ref(), id, body, &conditions)?;
+    let written = call.engine().replace_item(&container, key.as_ref(), id, &body, &conditions)?;
     Ok(wrote(call, &container, written))
 }
 
@@ -78,7 +82,7 @@ fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
     } else {
         Reply::json(status, written.body)
     };
-    let reply = reply.charge(written.charge).container(container).place(written.place);
+    let reply = reply.charge(written.charge).container(container).place(container, written.place);
     if deleted { reply } else { reply.etag(written.stamp.etag) }
 }
 

@@ -30,7 +30,8 @@ fn token_life_s(call: &Call) -> Result<u64> {
 fn with_token(call: &Call, mut permission: Resource) -> Result<Resource> {
     let expires_s = call.shared.clock.now_s() + token_life_s(call)?;
     let text = |name: &str| permission.body.get(name).as_str().unwrap_or_default();
-    let mode = if text("permissionMode") == "All" { GrantMode::All } else { GrantMode::Read };
+    let all = text("permissionMode").eq_ignore_ascii_case("All");
+    let mode = if all { GrantMode::All } else { GrantMode::Read };
     let partition_key = match permission.body.get("resourcePartitionKey") {
         Value::Undefined => None,
         key => Some(key.to_json()),

@@ -1,8 +1,9 @@
 //! Queries over HTTP: of items, of the catalog's feeds, and the plans that SDKs ask for.
 
+use http::StatusCode;
 use orrery_engine::feed::PageSize;
-use orrery_engine::query::QueryRequest;
-use orrery_types::{Error, Result, Value};
+use orrery_engine::query::{Paging, QueryRequest};
+use orrery_types::{Result, Value};
 
 use super::item::scope;
 use crate::api::Call;
@@ -16,17 +17,12 @@ pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
     let request = QueryRequest::parse(&call.json()?)?;
     let scope = scope(call, &container)?;
-    let crosses = !scope.confined && container.partitions.len() > 1;
-    if crosses && !call.headers.enable_cross_partition {
-        return Err(Error::invalid(
-            "Cross partition query is required but disabled. Please set \
-             x-ms-documentdb-query-enablecrosspartition to true, specify \
-             x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
-        ));
-    }
     let size = PageSize::from_header(call.headers.max_item_count)?;
-    let continuation = call.headers.continuation.as_deref();
-    let page = call.engine().query_items(&container, &scope, &request, size, continuation)?;
+    let paging = Paging {
+        continuation: call.headers.continuation.as_deref(),
+        crosses: call.headers.enable_cross_partition,
+    };
+    let page = call.engine().query_items(&container, &scope, &request, size, &paging)?;
     let session = Some(page.session_token).filter(|t| !t.is_empty());
     Ok(wire::values(&container.rid().to_string(), "Documents", &page.rows)
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
@@ -36,13 +32,13 @@ pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         .container(&container))
 }
 
-/// Plans come with the query capability; until then a client is told plainly.
+/// The plan for clients that merge over physical partitions themselves.
 pub(crate) fn plan(call: &Call, at: &ContainerAddress) -> Result<Reply> {
-    call.container(at)?;
-    Err(Error::NotImplemented(
-        "Query plans: this version of the server does not have them; it answers queries whole."
-            .into(),
-    ))
+    let container = call.container(at)?;
+    let request = QueryRequest::parse(&call.json()?)?;
+    let scope = scope(call, &container)?;
+    let plan = call.engine().query_plan(&container, &scope, &request)?;
+    Ok(Reply::json(StatusCode::OK, plan).charge(1.0).container(&container))
 }
 
 /// A query over resources of the catalog, whole.

@@ -74,10 +74,10 @@ fn catalog() -> Commit {
     let mut part = Part::new(SYSTEM, EPOCH);
     let keys = [
         key::record(RecordKind::Database, 0, 1),
-        key::record_name(RecordKind::Database, 0, "db"),
         key::record(RecordKind::Container, 1, 2),
-        key::record_name(RecordKind::Container, 1, "c"),
         key::record(RecordKind::Udf, 2, 7),
+        key::record_name(RecordKind::Database, 0, "db"),
+        key::record_name(RecordKind::Container, 1, "c"),
         key::counter("shards"),
         key::rows_reserved(),
     ];

@@ -44,12 +44,12 @@ fn without_a_partition_key_the_service_chooses_one() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    check_refused(r#"{"partitionKey":{"paths":[]}}"#, "0 paths");
+    check_refused(r#"{"partitionKey":{"paths":[]}}"#, "there are 0");
     check_refused(r#"{"partitionKey":{"paths":["pk"]}}"#, "'pk' is not a valid path");
-    check_refused(r#"{"partitionKey":{"paths":["/a","/b"]}}"#, "2 paths");
+    check_refused(r#"{"partitionKey":{"paths":["/a","/b"]}}"#, "there are 2");
     check_refused(
         r#"{"partitionKey":{"paths":["/a","/b","/c","/d"],"kind":"MultiHash"}}"#,
-        "4 paths",
+        "there are 4",
     );
     check_refused(r#"{"partitionKey":{"paths":["/a","/a"],"kind":"MultiHash"}}"#, "twice");
     check_refused(

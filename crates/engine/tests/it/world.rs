@@ -1,0 +1,152 @@
+//! An engine to test: on memory, on disk, or on a store that fails now and then.
+
+use std::sync::Arc;
+
+use orrery_engine::throughput::ThroughputRequest;
+use orrery_engine::{Container, Engine};
+use orrery_storage::fault::Faults;
+use orrery_storage::{FaultStore, MemoryStore, RocksOptions, RocksStore, StorageError, Store};
+use orrery_types::ids::Address;
+use orrery_types::{Clock, ManualClock, Value};
+
+/// The second at which every test begins.
+pub(crate) const START_S: u64 = 1_700_000_000;
+
+/// Where the data lies.
+pub(crate) enum Disk {
+    Memory(Arc<MemoryStore>),
+    Rocks(tempfile::TempDir),
+    Faulty(Arc<FaultStore<MemoryStore>>),
+}
+
+pub(crate) struct World {
+    disk: Disk,
+    pub(crate) clock: Arc<ManualClock>,
+    /// Taken while the store is closed.
+    engine: Option<Engine>,
+    /// Processes on one store have different numbers; so have one's lives.
+    node: u32,
+}
+
+impl World {
+    pub(crate) fn memory() -> Self {
+        Self::on(Disk::Memory(Arc::new(MemoryStore::new())))
+    }
+
+    pub(crate) fn rocks() -> Self {
+        Self::on(Disk::Rocks(tempfile::tempdir().expect("a folder")))
+    }
+
+    pub(crate) fn faulty(seed: u64) -> Self {
+        let faults = Faults {
+            commit_fails_one_in: 60,
+            answer_lost_one_in: 40,
+            read_fails_one_in: 300,
+            ..Faults::default()
+        };
+        Self::on(Disk::Faulty(Arc::new(FaultStore::new(MemoryStore::new(), faults, seed))))
+    }
+
+    fn on(disk: Disk) -> Self {
+        let clock = Arc::new(ManualClock::at_s(START_S));
+        let mut world = Self { disk, clock, engine: None, node: 0 };
+        world.reopen();
+        world
+    }
+
+    pub(crate) fn is_faulty(&self) -> bool {
+        matches!(self.disk, Disk::Faulty(_))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.engine.as_ref().expect("the engine is open")
+    }
+
+    /// Ends the engine and starts it again on what is stored. A faulty disk comes back too, and may
+    /// fail again at once.
+    pub(crate) fn reopen(&mut self) {
+        self.engine = None;
+        self.node += 1;
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        for _ in 0..100 {
+            let store: Arc<dyn Store> = match &self.disk {
+                Disk::Memory(store) => store.clone(),
+                Disk::Rocks(folder) => {
+                    let options = RocksOptions::default();
+                    Arc::new(RocksStore::open(folder.path(), &options).expect("the folder opens"))
+                }
+                Disk::Faulty(store) => {
+                    // A commit that turns out to have failed its checks has not happened.
+                    let back = store.reopen();
+                    assert!(matches!(back, Ok(()) | Err(StorageError::Conflict { .. })));
+                    store.clone()
+                }
+            };
+            match Engine::open(store, clock.clone(), self.node) {
+                Ok(engine) => {
+                    self.engine = Some(engine);
+                    return;
+                }
+                Err(error) => assert!(self.is_faulty(), "{error}"),
+            }
+        }
+        panic!("the store fails all the time");
+    }
+
+    /// Does it, again and again where the disk fails.
+    pub(crate) fn insist<T>(&mut self, what: impl Fn(&Engine) -> orrery_types::Result<T>) -> T {
+        for _ in 0..100 {
+            match what(self.engine()) {
+                Ok(done) => return done,
+                Err(error) => assert!(self.is_faulty(), "{error}"),
+            }
+            self.reopen();
+        }
+        panic!("the store fails all the time");
+    }
+
+    /// Does all background work that waits.
+    pub(crate) fn run_tasks(&mut self) {
+        self.insist(|engine| engine.run_tasks(&|| false));
+    }
+
+    /// Makes the database `d`, if it is not there.
+    pub(crate) fn database(&mut self) {
+        self.insist(|engine| {
+            let made = engine.create_database(&json(r#"{"id":"d"}"#), &manual(None));
+            ignore_existing(made.map(drop))
+        });
+    }
+
+    /// Makes a container in `d`.
+    pub(crate) fn create_container(&mut self, body: &str, throughput: Option<i64>) {
+        self.insist(|engine| {
+            let made = engine.create_container(&name("d"), &json(body), &manual(throughput));
+            ignore_existing(made.map(drop))
+        });
+    }
+
+    pub(crate) fn container(&self, id: &str) -> Arc<Container> {
+        self.engine().read_container(&name("d"), &name(id)).expect("the container is there")
+    }
+}
+
+/// What a retry finds done is done.
+fn ignore_existing(result: orrery_types::Result<()>) -> orrery_types::Result<()> {
+    match result {
+        Err(orrery_types::Error::AlreadyExists) => Ok(()),
+        other => other,
+    }
+}
+
+pub(crate) fn manual(throughput: Option<i64>) -> ThroughputRequest {
+    ThroughputRequest { manual: throughput, autoscale: None }
+}
+
+pub(crate) fn name(id: &str) -> Address {
+    Address::Name(id.into())
+}
+
+pub(crate) fn json(text: &str) -> Value {
+    Value::parse(text.as_bytes()).expect("JSON")
+}

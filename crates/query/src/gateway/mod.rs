@@ -1,0 +1,341 @@
+//! The query plan that SDKs ask for: what they must merge, and the query to send to each
+//! partition instead of the original. `parts` writes the pieces of the rewritten texts, `hybrid`
+//! the plan of ORDER BY RANK. The texts are those that the service's planner is known to make;
+//! this crate parses and runs them like any other query.
+
+mod hybrid;
+mod parts;
+
+use orrery_types::{Object, Value};
+
+use crate::ast::{Collection, Direction, ExprKind, OrderBy, Select, Selection};
+use crate::bind::selects_aggregate;
+use crate::bound::Order;
+use crate::error::QueryError;
+use crate::functions::aggregate::AggregateKind;
+use crate::query::{BoundQuery, Query};
+use parts::{FILTER, Item, from_text, items_of, payload, where_text};
+
+/// A range of effective partition keys, as the plan writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanRange {
+    /// First key, in hexadecimal.
+    pub min: String,
+    /// Last key, in hexadecimal.
+    pub max: String,
+    /// Whether `max` itself is meant: so for a single key, not for a range.
+    pub max_inclusive: bool,
+}
+
+/// How many logical partitions the query can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanScope {
+    /// One: the server applies OFFSET and LIMIT itself.
+    SinglePartition,
+    /// Any number.
+    CrossPartition,
+}
+
+/// The plan as JSON text. Fails where the query cannot be merged by a client.
+pub fn query_plan(
+    query: &Query,
+    bound: &BoundQuery,
+    scope: PlanScope,
+    ranges: &[PlanRange],
+) -> Result<String, QueryError> {
+    let mut plan = Object::new();
+    plan.set("partitionedQueryExecutionInfoVersion", 2.into());
+    if let Order::Rank(rank) = &bound.bound.select.order {
+        let info = hybrid::info(query.select(), bound, rank)?;
+        plan.set("hybridSearchQueryInfo", info);
+    } else {
+        let planner = Planner { select: query.select(), bound, scope };
+        plan.set("queryInfo", planner.info()?.into_value());
+    }
+    let ranges = ranges.iter().map(|range| {
+        let mut object = Object::new();
+        object.set("min", range.min.as_str().into());
+        object.set("max", range.max.as_str().into());
+        object.set("isMinInclusive", true.into());
+        object.set("isMaxInclusive", range.max_inclusive.into());
+        Value::object(object)
+    });
+    plan.set("queryRanges", Value::array(ranges.collect()));
+    Ok(Value::object(plan).to_json())
+}
+
+/// The member `queryInfo`.
+#[derive(Default)]
+struct QueryInfo {
+    distinct: Option<&'static str>,
+    top: Option<u64>,
+    offset: Option<u64>,
+    limit: Option<u64>,
+    order_by: Vec<Value>,
+    order_by_expressions: Vec<Value>,
+    group_by_expressions: Vec<Value>,
+    group_by_aliases: Vec<Value>,
+    aggregates: Vec<Value>,
+    alias_types: Object,
+    rewritten: String,
+    select_value: bool,
+    distinct_count_alias: Option<String>,
+    non_streaming: bool,
+}
+
+impl QueryInfo {
+    fn into_value(self) -> Value {
+        let count = |n: Option<u64>| match n.and_then(|n| i64::try_from(n).ok()) {
+            Some(n) => Value::from(n),
+            None => Value::Null,
+        };
+        let distinct_count = match self.distinct_count_alias {
+            None => Value::Null,
+            Some(alias) => {
+                let mut info = Object::new();
+                info.set("dCountAlias", alias.into());
+                Value::object(info)
+            }
+        };
+        let mut info = Object::new();
+        info.set("distinctType", self.distinct.unwrap_or("None").into());
+        info.set("top", count(self.top));
+        info.set("offset", count(self.offset));
+        info.set("limit", count(self.limit));
+        info.set("orderBy", Value::array(self.order_by));
+        info.set("orderByExpressions", Value::array(self.order_by_expressions));
+        info.set("groupByExpressions", Value::array(self.group_by_expressions));
+        info.set("groupByAliases", Value::array(self.group_by_aliases));
+        info.set("aggregates", Value::array(self.aggregates));
+        info.set("groupByAliasToAggregateType", Value::object(self.alias_types));
+        info.set("rewrittenQuery", self.rewritten.into());
+        info.set("hasSelectValue", self.select_value.into());
+        info.set("dCountInfo", distinct_count);
+        info.set("hasNonStreamingOrderBy", self.non_streaming.into());
+        Value::object(info)
+    }
+}
+
+struct Planner<'q> {
+    select: &'q Select,
+    bound: &'q BoundQuery,
+    scope: PlanScope,
+}
+
+impl Planner<'_> {
+    fn info(&self) -> Result<QueryInfo, QueryError> {
+        let select = self.select;
+        let bound = &self.bound.bound.select;
+        let mut info = QueryInfo {
+            top: bound.top,
+            offset: bound.limit.map(|_| bound.offset),
+            limit: bound.limit,
+            select_value: matches!(select.selection, Selection::Value(_)),
+            ..QueryInfo::default()
+        };
+        if let Some((inner, alias)) = distinct_count(select) {
+            info.distinct = Some("Unordered");
+            info.distinct_count_alias = Some(alias);
+            info.rewritten = inner.to_string();
+            return Ok(info);
+        }
+        if select.from.first().is_some_and(|source| reads_whole_subquery(&source.collection)) {
+            return Err(QueryError::runtime(
+                "Aggregates, GROUP BY and DISTINCT in a subquery of the FROM clause are not \
+                 supported across partitions.",
+            ));
+        }
+        if !select.group_by.is_empty() || selects_aggregate(&select.selection) {
+            self.grouped(&mut info)?;
+        } else if let Some(OrderBy::Keys(_)) = &select.order_by {
+            self.ordered(&mut info);
+        } else if select.distinct {
+            info.distinct = Some("Unordered");
+            if select.top.is_some() || select.offset_limit.is_some() {
+                let plain = Select { top: None, offset_limit: None, ..select.clone() };
+                info.rewritten = plain.to_string();
+            }
+        } else if bound.limit.is_some() {
+            self.offset_only(&mut info);
+        }
+        Ok(info)
+    }
+
+    /// One logical partition answers OFFSET and LIMIT itself.
+    fn offset_only(&self, info: &mut QueryInfo) {
+        if self.scope == PlanScope::SinglePartition {
+            info.offset = None;
+            info.limit = None;
+            return;
+        }
+        let plain = Select { offset_limit: None, ..self.select.clone() };
+        info.rewritten = format!("{plain}{}", self.offset_text());
+    }
+
+    /// Each partition must offer every row that may end up behind the offset.
+    fn offset_text(&self) -> String {
+        let bound = &self.bound.bound.select;
+        bound.limit.map_or_else(String::new, |limit| {
+            format!(" OFFSET 0 LIMIT {}", bound.offset.saturating_add(limit))
+        })
+    }
+
+    fn grouped(&self, info: &mut QueryInfo) -> Result<(), QueryError> {
+        let select = self.select;
+        let items = items_of(&select.selection, &self.root_alias());
+        if items.iter().any(Item::is_composition) {
+            return Err(QueryError::runtime(
+                "Compositions of aggregates and other expressions are not allowed.",
+            ));
+        }
+        if select.distinct {
+            info.distinct = Some("Unordered");
+        }
+        let payload = match (&select.selection, items.as_slice()) {
+            (Selection::Value(_), [item]) => {
+                info.aggregates.extend(item.aggregate().map(|kind| kind.plan_name().into()));
+                match item.aggregate() {
+                    Some(_) => format!("[{}]", item.partial()),
+                    None => item.partial(),
+                }
+            }
+            (_, items) => {
+                for item in items {
+                    info.group_by_aliases.push((&*item.name).into());
+                    let kind = item.aggregate().map(AggregateKind::plan_name);
+                    info.alias_types.set(&item.name, kind.map_or(Value::Null, Value::from));
+                }
+                payload(items.iter().map(|item| (&*item.name, item.partial())))
+            }
+        };
+        let tail = format!("{}{}", from_text(select), where_text(select, &[]));
+        if select.group_by.is_empty() {
+            info.rewritten = if matches!(select.selection, Selection::Value(_)) {
+                format!("SELECT VALUE {payload}{tail}")
+            } else {
+                format!("SELECT {payload} AS payload{tail}")
+            };
+            return Ok(());
+        }
+        let keys: Vec<String> = select.group_by.iter().map(ToString::to_string).collect();
+        let key_items: Vec<String> =
+            keys.iter().map(|key| format!("{{\"item\": {key}}}")).collect();
+        info.rewritten = format!(
+            "SELECT [{}] AS groupByItems, {payload} AS payload{tail} GROUP BY {}",
+            key_items.join(", "),
+            keys.join(", ")
+        );
+        info.group_by_expressions = keys.into_iter().map(Value::from).collect();
+        Ok(())
+    }
+
+    fn ordered(&self, info: &mut QueryInfo) {
+        let select = self.select;
+        let (Some(OrderBy::Keys(keys)), Order::Keys(bound)) =
+            (&select.order_by, &self.bound.bound.select.order)
+        else {
+            return;
+        };
+        for (key, (node, direction)) in keys.iter().zip(bound) {
+            info.order_by_expressions.push(key.expr.to_string().into());
+            info.order_by.push(match direction {
+                Direction::Ascending => "Ascending".into(),
+                Direction::Descending => "Descending".into(),
+            });
+            info.non_streaming |= matches!(node, crate::bound::Node::Vector(..));
+        }
+        if select.distinct {
+            let covered = self.order_covers_projection();
+            info.distinct = Some(if covered { "Ordered" } else { "Unordered" });
+        }
+        let root = self.root_alias();
+        let mut conditions = vec![format!("({FILTER})")];
+        let row = match &select.selection {
+            Selection::Star => root.clone(),
+            Selection::Value(expr) => {
+                conditions.push(format!("IS_DEFINED({expr})"));
+                expr.to_string()
+            }
+            Selection::List(_) => payload(
+                items_of(&select.selection, &root).iter().map(|item| (&*item.name, item.text())),
+            ),
+        };
+        let single = self.scope == PlanScope::SinglePartition && !select.distinct;
+        let top = select.top.as_ref().filter(|_| !select.distinct);
+        let top = top.map_or_else(String::new, |top| format!("TOP {top} "));
+        let offset = match &select.offset_limit {
+            Some((offset, limit)) if single => {
+                info.offset = None;
+                info.limit = None;
+                format!(" OFFSET {offset} LIMIT {limit}")
+            }
+            Some(_) if !select.distinct => self.offset_text(),
+            _ => String::new(),
+        };
+        let items: Vec<String> =
+            keys.iter().map(|key| format!("{{\"item\": {}}}", key.expr)).collect();
+        let order = OrderBy::Keys(keys.clone());
+        info.rewritten = format!(
+            "SELECT {top}{root}._rid, [{}] AS orderByItems, {row} AS payload{}{} ORDER BY \
+             {order}{offset}",
+            items.join(", "),
+            from_text(select),
+            where_text(select, &conditions),
+        );
+    }
+
+    /// Rows that are equal stand together when every projected value is a leading key.
+    fn order_covers_projection(&self) -> bool {
+        let Some(OrderBy::Keys(keys)) = &self.select.order_by else { return false };
+        let projected: Vec<_> = match &self.select.selection {
+            Selection::Star => return false,
+            Selection::Value(expr) => vec![expr],
+            Selection::List(items) => items.iter().map(|item| &item.expr).collect(),
+        };
+        let leading = &keys[..projected.len().min(keys.len())];
+        leading.len() == projected.len()
+            && projected.iter().all(|expr| leading.iter().any(|key| key.expr == **expr))
+    }
+
+    fn root_alias(&self) -> String {
+        parts::root_alias(self.select)
+    }
+}
+
+/// `SELECT COUNT(1) FROM (SELECT DISTINCT …)`: the inner query and the name of the count, which is
+/// empty for VALUE.
+fn distinct_count(select: &Select) -> Option<(&Select, String)> {
+    let Select { from, filter: None, group_by, order_by: None, distinct: false, .. } = select
+    else {
+        return None;
+    };
+    let [source] = from.as_slice() else { return None };
+    let Collection::Subquery(inner) = &source.collection else { return None };
+    let plain = group_by.is_empty() && !source.iterates && inner.distinct;
+    if !plain || !inner.group_by.is_empty() || selects_aggregate(&inner.selection) {
+        return None;
+    }
+    let items = items_of(&select.selection, "");
+    let [item] = items.as_slice() else { return None };
+    let counts_rows = item.aggregate() == Some(AggregateKind::Count)
+        && matches!(item.argument().map(|e| &*e.kind), Some(ExprKind::Literal(v)) if !v.is_undefined());
+    let named = !matches!(select.selection, Selection::Value(_));
+    let alias = if named { item.name.to_string() } else { String::new() };
+    counts_rows.then_some((&**inner, alias))
+}
+
+/// Whether a source is a subquery whose rows are known only after all items.
+fn reads_whole_subquery(collection: &Collection) -> bool {
+    match collection {
+        Collection::Expr(_) => false,
+        Collection::Subquery(inner) => {
+            inner.distinct
+                || !inner.group_by.is_empty()
+                || selects_aggregate(&inner.selection)
+                || inner.from.first().is_some_and(|s| reads_whole_subquery(&s.collection))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
