@@ -60,11 +60,11 @@ impl Signer {
              x-ms-version: 2020-07-15\r\nauthorization: {authorization}\r\n"
         );
         if let Some(partition) = partition {
-            text += &format!("x-ms-documentdb-partitionkey: [\"{partition}\"]\r\n");
+            text.extend(["x-ms-documentdb-partitionkey: [\"", partition, "\"]\r\n"]);
         }
         if !body.is_empty() {
-            let length = body.len();
-            text += &format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+            let length = body.len().to_string();
+            text.extend(["content-type: application/json\r\ncontent-length: ", &length, "\r\n"]);
         }
         text += "\r\n";
         text += body;

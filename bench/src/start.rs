@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         started(server, &data)
     });
     let empty_ms = empty.collect::<Result<Vec<_>>>()?;
-    let empty_idle = idle(Process::serve(server, &folder.path().join("empty-0"))?.0)?;
+    let empty_idle = idle(&Process::serve(server, &folder.path().join("empty-0"))?.0)?;
 
     let data = folder.path().join("large");
     let (process, _) = Process::serve(server, &data)?;
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     process.stop()?;
     let clean = (0..runs).map(|_| started(server, &data));
     let clean_ms = clean.collect::<Result<Vec<_>>>()?;
-    let clean_idle = idle(Process::serve(server, &data)?.0)?;
+    let clean_idle = idle(&Process::serve(server, &data)?.0)?;
 
     let (process, _) = Process::serve(server, &data)?;
     fill(&process, LOADERS * load::CLIENT_NUMBERS, UNFLUSHED, false)?;
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         killed_ms.push(started(server, &copy)?);
         std::fs::remove_dir_all(&copy)?;
     }
-    let killed_idle = idle(Process::serve(server, &data)?.0)?;
+    let killed_idle = idle(&Process::serve(server, &data)?.0)?;
 
     machine::describe(&options.root);
     println!("- disk: {syncs:.0} syncs/s by one writer");
@@ -125,7 +125,7 @@ fn started(server: &Path, data: &Path) -> Result<f64> {
     Ok(took.as_secs_f64() * 1000.0)
 }
 
-fn idle(process: Process) -> Result<Idle> {
+fn idle(process: &Process) -> Result<Idle> {
     std::thread::sleep(REST);
     let before = process.processor()?;
     let watch = Stopwatch::start();
