@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use orrery_types::{KeyComponent, PartitionKey, PropertyPath, Value};
+use orrery_types::{KeyComponent, PartitionKey, PropertyPath, Value, limits};
 
 use crate::ast::{BinaryOp, OrderBy, Select, Selection};
 use crate::bind::selects_aggregate;
@@ -69,9 +69,6 @@ fn shape_of(select: &Select) -> QueryShape {
     }
 }
 
-/// Partition keys named by one query; beyond that it goes everywhere.
-const KEYS_MAX: usize = 256;
-
 impl BoundQuery {
     /// The partition keys that the filter allows, for as many leading paths as it fixes; `None`
     /// when it does not fix the first. An empty list means that no item can match.
@@ -88,7 +85,7 @@ impl BoundQuery {
                 .filter(|v| !v.is_undefined())
                 .filter_map(KeyComponent::from_value)
                 .collect();
-            if keys.len().saturating_mul(components.len()) > KEYS_MAX {
+            if keys.len().saturating_mul(components.len()) > limits::QUERY_KEYS_MAX {
                 break;
             }
             let longer = |key: &PartitionKey| {

@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::cmp::Ordering;
 
-use orrery_types::{Number, Object, Value};
+use orrery_types::{Number, Object, Value, limits};
 
 use crate::ast::{BinaryOp, SubqueryKind, UnaryOp};
 use crate::bound::{BoundSelect, List, Node, Step};
@@ -43,8 +43,8 @@ impl Default for EvalContext<'_> {
             now_us: 0,
             seed: 0x9e37_79b9_7f4a_7c15,
             udfs: None,
-            steps_max: 200_000_000,
-            memory_bytes_max: 256 << 20,
+            steps_max: limits::QUERY_STEPS_MAX,
+            memory_bytes_max: limits::QUERY_MEMORY_BYTES_MAX,
             cancelled: None,
         }
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use orrery_types::limits::KEY_BYTES_MIN;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
@@ -22,8 +23,6 @@ pub const WELL_KNOWN_KEY: &str =
 
 const KEY_FILE: &str = "keys.toml";
 const KEY_BYTES: usize = 64;
-/// Fewer bytes than the hash has could be guessed before the signature is.
-const KEY_BYTES_MIN: usize = 32;
 
 /// Why there are no keys.
 #[derive(Debug, thiserror::Error)]

@@ -22,14 +22,6 @@ use crate::service::Service;
 use crate::telemetry::Metrics;
 use crate::tls::Tls;
 
-/// Time without a request after which a kept connection is closed.
-const IDLE_MS_MAX: u64 = 180_000;
-/// Bytes of a body past the limit that are read and thrown away, so that the client gets to
-/// read the refusal instead of a reset connection.
-const DISCARD_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Bytes of bodies held for all requests at once, since nobody has shown a key before the body is
-/// read; past it the answer is 503.
-const BODIES_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// Pause after the system refuses a connection, for want of file handles for instance.
 const ACCEPT_PAUSE_MS: u64 = 50;
 /// How often histograms are folded, which bounds the memory that samples take.
@@ -62,10 +54,10 @@ impl Default for Limits {
             head_time: Duration::from_millis(limits::REQUEST_HEAD_MS_MAX),
             body_bytes_max: limits::REQUEST_BODY_BYTES_MAX,
             body_time: Duration::from_millis(limits::REQUEST_BODY_MS_MAX),
-            bodies_bytes_max: BODIES_BYTES_MAX,
-            discard_bytes_max: DISCARD_BYTES_MAX,
+            bodies_bytes_max: limits::BODIES_BYTES_MAX,
+            discard_bytes_max: limits::DISCARD_BYTES_MAX,
             tls_time: Duration::from_millis(limits::TLS_HANDSHAKE_MS_MAX),
-            idle_time: Duration::from_millis(IDLE_MS_MAX),
+            idle_time: Duration::from_millis(limits::CONNECTION_IDLE_MS_MAX),
             streams_max: limits::HTTP2_STREAMS_MAX,
             drain_time: Duration::from_millis(limits::DRAIN_MS_MAX),
         }

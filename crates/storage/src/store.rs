@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use orrery_types::{Epoch, Lsn, ShardId};
+use orrery_types::{Epoch, Lsn, ShardId, limits};
 
 /// Which of a shard's ordered maps a key lies in, by role: engines tune each differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -162,13 +162,6 @@ pub struct Commit {
     pub parts: Vec<Part>,
 }
 
-/// Keys and values of one commit. Far above what one request may write; it bounds the memory and
-/// the log record that a single commit takes.
-pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// Feed entries of one part: their places are numbered in 16 bits.
-pub const FEED_ENTRIES_MAX: usize = 1 << 16;
-
 /// No shard has this number: engines keep their own records under it.
 pub const SHARD_RESERVED: ShardId = ShardId(u32::MAX);
 
@@ -188,14 +181,18 @@ impl Commit {
                     assert!(versioned, "values in {space:?} have no version");
                 }
             }
-            if part.feed.len() > FEED_ENTRIES_MAX {
+            if part.feed.len() > limits::COMMIT_FEED_ENTRIES_MAX {
                 return Err(StorageError::TooLarge);
             }
             let sizes = part.deletes.iter().map(|(_, key)| key.len());
             let sizes = sizes.chain(part.puts.iter().map(|put| put.key.len() + put.value.len()));
             size_bytes += sizes.chain(part.feed.iter().map(Vec::len)).sum::<usize>();
         }
-        if size_bytes > COMMIT_BYTES_MAX { Err(StorageError::TooLarge) } else { Ok(size_bytes) }
+        if size_bytes > limits::COMMIT_BYTES_MAX {
+            Err(StorageError::TooLarge)
+        } else {
+            Ok(size_bytes)
+        }
     }
 }
 

@@ -74,6 +74,24 @@ pub const QUERY_JOINS_MAX: usize = 10;
 pub const QUERY_UDFS_MAX: usize = 10;
 /// Nesting of expressions and subqueries in a query's text. Ours; 400.
 pub const QUERY_NESTING_MAX: usize = 128;
+/// Levels of one expression's tree. Ours; 400. Higher than the nesting of the text, because a chain
+/// of `a + b + c` grows a level with each operator.
+pub const QUERY_TREE_HEIGHT_MAX: u16 = 400;
+/// Steps of evaluation, about one per expression and row, of one execution. Ours; the page ends
+/// early, or 400 where it cannot.
+pub const QUERY_STEPS_MAX: u64 = 200_000_000;
+/// Memory for rows that an execution must keep to sort, group or compare. Ours; 400.
+pub const QUERY_MEMORY_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Partition keys that a filter may name to confine a query; beyond, it reads everywhere. Ours.
+pub const QUERY_KEYS_MAX: usize = 256;
+/// Size of a text that a function may make. Ours; 400.
+pub const QUERY_STRING_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Size of one compiled regular expression. Ours; undefined.
+pub const REGEX_COMPILED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Steps of one backtracking search. Ours; 400.
+pub const REGEX_BACKTRACK_STEPS_MAX: usize = 1_000_000;
+/// Points of one polygon. Service; undefined.
+pub const POLYGON_POINTS_MAX: usize = 4096;
 /// Characters that REPLICATE may make. Service; undefined.
 pub const REPLICATE_CHARS_MAX: usize = 10_000;
 
@@ -98,6 +116,17 @@ pub const TLS_HANDSHAKE_MS_MAX: u64 = 10_000;
 pub const CONNECTIONS_MAX: usize = 4096;
 /// Streams of one HTTP/2 connection served at once. Ours.
 pub const HTTP2_STREAMS_MAX: u32 = 256;
+/// Time without a request after which a kept connection is closed. Ours.
+pub const CONNECTION_IDLE_MS_MAX: u64 = 180_000;
+/// Bytes of a body past the limit that are read and thrown away, so that the client gets to read
+/// the refusal instead of a reset connection. Ours.
+pub const DISCARD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of bodies held for all requests at once, since nobody has shown a key before the body is
+/// read. Ours; 503.
+pub const BODIES_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Least length of an account key: fewer bytes than the hash has could be guessed before the
+/// signature is. Ours; the server does not start.
+pub const KEY_BYTES_MIN: usize = 32;
 /// Operations running on blocking threads at once; more wait. Ours.
 pub const BLOCKING_OPERATIONS_MAX: usize = 256;
 /// Time that requests in flight get to end when the server stops. Ours.
@@ -105,5 +134,10 @@ pub const DRAIN_MS_MAX: u64 = 10_000;
 
 /// Attempts at a commit whose checks fail because another writer was faster. Ours; 449.
 pub const COMMIT_ATTEMPTS_MAX: usize = 50;
+/// Keys and values of one commit. Ours, far above what one request may write; it bounds the memory
+/// and the log record that a single commit takes.
+pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Feed entries of one part of a commit: their places are numbered in 16 bits. Ours.
+pub const COMMIT_FEED_ENTRIES_MAX: usize = 1 << 16;
 /// Expired items removed in one commit of the sweeper. Ours.
 pub const SWEEP_ITEMS_MAX: usize = 256;

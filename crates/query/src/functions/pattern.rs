@@ -6,14 +6,12 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use orrery_types::limits;
+
 use super::like::LikePattern;
 
 /// Compiled patterns of each kind kept at once.
 const KEPT_MAX: usize = 64;
-/// Size of one compiled expression.
-const COMPILED_BYTES_MAX: usize = 4 << 20;
-/// Steps of one backtracking search.
-const BACKTRACK_MAX: usize = 1_000_000;
 
 /// The patterns of one execution.
 #[derive(Default)]
@@ -64,13 +62,14 @@ impl Patterns {
 }
 
 fn compile(text: &str) -> Option<Expression> {
-    let linear = regex::RegexBuilder::new(text).size_limit(COMPILED_BYTES_MAX).build();
+    let linear =
+        regex::RegexBuilder::new(text).size_limit(limits::REGEX_COMPILED_BYTES_MAX).build();
     if let Ok(regex) = linear {
         return Some(Expression::Linear(regex));
     }
     let backtracking = fancy_regex::RegexBuilder::new(text)
-        .backtrack_limit(BACKTRACK_MAX)
-        .delegate_size_limit(COMPILED_BYTES_MAX)
+        .backtrack_limit(limits::REGEX_BACKTRACK_STEPS_MAX)
+        .delegate_size_limit(limits::REGEX_COMPILED_BYTES_MAX)
         .build();
     backtracking.ok().map(Expression::Backtracking)
 }

@@ -6,7 +6,7 @@ use geo::{
     Coord, Distance, Geodesic, GeodesicArea, Geometry, Intersects, Line, LineString, MultiPolygon,
     Point, Polygon, Relate, Winding,
 };
-use orrery_types::{Object, Value};
+use orrery_types::{Object, Value, limits};
 
 use super::{Function, Host};
 
@@ -24,9 +24,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// The surface of the Earth in square metres.
 const EARTH_M2: f64 = 510_065_621_724_088.4;
-
-/// Points of one polygon.
-const POLYGON_POINTS_MAX: usize = 4096;
 
 /// A figure, or everything but it: a polygon whose outer ring runs clockwise means the rest of
 /// the Earth.
@@ -82,7 +79,7 @@ fn position(value: &Value) -> Result<Coord<f64>, &'static str> {
 
 fn positions(value: &Value) -> Result<LineString<f64>, &'static str> {
     let list = value.as_array().ok_or("The coordinates must be an array of positions.")?;
-    if list.len() > POLYGON_POINTS_MAX {
+    if list.len() > limits::POLYGON_POINTS_MAX {
         return Err("A figure must not have more than 4096 points.");
     }
     list.iter().map(position).collect::<Result<Vec<_>, _>>().map(LineString)

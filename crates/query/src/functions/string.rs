@@ -61,9 +61,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("UPPER", 1, |a, _| Some(upper(text(a, 0)?).into())),
 ];
 
-/// Size of a text that a function may make.
-const SIZE_MAX: usize = 64 << 20;
-
 fn count(n: usize) -> Option<Value> {
     i64::try_from(n).ok().map(Value::from)
 }
@@ -207,7 +204,7 @@ fn replace(arguments: &[Value], host: &Host) -> Option<Value> {
     }
     let found = s.matches(find).count();
     let size = s.len().saturating_add(found.saturating_mul(with.len()));
-    if size > SIZE_MAX {
+    if size > limits::QUERY_STRING_BYTES_MAX {
         host.fail("The result of REPLACE is too large.");
         return None;
     }
@@ -252,7 +249,10 @@ fn to_string(arguments: &[Value], host: &Host) -> Option<Value> {
         value @ Value::String(_) => value.clone(),
         Value::Number(n @ Number::Float(_)) => n.to_string().into(),
         // A small value may hold one part a million times, and its text would be without end.
-        other if crate::eval::size_bytes(other, SIZE_MAX) >= SIZE_MAX => {
+        other
+            if crate::eval::size_bytes(other, limits::QUERY_STRING_BYTES_MAX)
+                >= limits::QUERY_STRING_BYTES_MAX =>
+        {
             host.fail("The result of ToString is too large.");
             return None;
         }

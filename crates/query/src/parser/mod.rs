@@ -11,10 +11,6 @@ use crate::ast::{Expr, ExprKind, Select, Span};
 use crate::error::QueryError;
 use crate::lexer::{Token, TokenKind, tokens};
 
-/// Levels of one expression's tree. Higher than the nesting of the text, because a chain of
-/// `a + b + c` grows a level with each operator.
-const HEIGHT_MAX: u16 = 400;
-
 /// Words that cannot be aliases.
 const RESERVED: [&str; 41] = [
     "AND",
@@ -205,7 +201,11 @@ impl<'t> Parser<'t> {
     /// A node, unless its tree grows too tall.
     fn node(&self, kind: ExprKind, span: Span) -> Result<Expr, QueryError> {
         let expr = Expr::new(kind, span);
-        if expr.height() > HEIGHT_MAX { Err(self.too_complex()) } else { Ok(expr) }
+        if expr.height() > limits::QUERY_TREE_HEIGHT_MAX {
+            Err(self.too_complex())
+        } else {
+            Ok(expr)
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub enum OpenError {
 
 pub(super) struct Opened {
     pub(super) db: DB,
-    pub(super) lock: File,
+    pub(super) lock: FolderLock,
     pub(super) headers: Vec<(ShardId, Header)>,
 }
 
@@ -84,12 +84,25 @@ fn at(path: &Path, error: &io::Error) -> OpenError {
     OpenError::Io(format!("{}: {error}", path.display()).into())
 }
 
-fn lock(path: &Path) -> Result<File, OpenError> {
+/// The lock on a folder. It is given back by name, not by closing the file: a child that another
+/// thread is just starting has the file open for a moment too.
+#[derive(Debug)]
+pub(super) struct FolderLock(File);
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "the folder's lock is given back only when the process ends");
+        }
+    }
+}
+
+fn lock(path: &Path) -> Result<FolderLock, OpenError> {
     let name = path.join(LOCK_FILE);
     let file = File::options().create(true).truncate(false).write(true).open(&name);
     let file = file.map_err(|e| at(&name, &e))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(FolderLock(file)),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.display().to_string().into())),
         Err(TryLockError::Error(e)) => Err(at(&name, &e)),
     }

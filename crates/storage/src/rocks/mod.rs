@@ -26,7 +26,6 @@ mod reclaim;
 mod snapshot;
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -60,7 +59,7 @@ pub struct RocksStore {
     committer: Option<JoinHandle<()>>,
     reclaimer: Option<Reclaimer>,
     /// Held locked as long as the store is open.
-    _lock: File,
+    _lock: folder::FolderLock,
 }
 
 /// What the committer and the callers share.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use orrery_types::{Epoch, Lsn, ShardId};
 
-use crate::store::COMMIT_BYTES_MAX;
 use crate::{Commit, StorageError};
+use orrery_types::limits::COMMIT_BYTES_MAX;
 
 /// What the committer is asked to do.
 #[derive(Debug)]

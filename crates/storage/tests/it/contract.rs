@@ -2,10 +2,10 @@
 
 use std::sync::Barrier;
 
-use orrery_storage::store::{COMMIT_BYTES_MAX, FEED_ENTRIES_MAX};
 use orrery_storage::{
     Check, Commit, Expect, Put, ReadAt, Scan, ShardStats, Space, StorageError, key,
 };
+use orrery_types::limits::{COMMIT_BYTES_MAX, COMMIT_FEED_ENTRIES_MAX as FEED_ENTRIES_MAX};
 use orrery_types::{Epoch, Lsn, ShardId};
 
 use crate::stores::{
