@@ -78,7 +78,7 @@ impl Session<'_> {
         let mut pytest = Command::new(&self.environment.python);
         pytest
             .args(["-m", "pytest", "-p", "orrery_plugin", "-p", "no:cacheprovider"])
-            .args(["--quiet", "--no-header", "--tb=short", "-o", "asyncio_mode=strict"])
+            .args(["--quiet", "--no-header", "--tb=native", "-o", "asyncio_mode=strict"])
             .arg(format!("--timeout={}", self.limits.test.as_secs()))
             .args(["-m", self.marks])
             .args(extra)
