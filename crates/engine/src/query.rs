@@ -27,7 +27,8 @@ pub struct QueryRequest {
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct QueryPage {
-    pub rows: Vec<Value>,
+    /// Each row as JSON text.
+    pub rows: Vec<String>,
     pub continuation: Option<String>,
     pub session_token: String,
     pub charge: f64,
@@ -150,12 +151,13 @@ impl Engine {
         let page = execute(&bound, &mut source, state.as_deref(), page_limits, &context);
         let page = page.map_err(query_error)?;
         let next = page.continuation.map(|state| continuation::encode(&owner, state.as_bytes()));
-        let bytes: usize = page.rows.iter().map(|r| r.to_json().len()).sum();
+        let rows: Vec<String> = page.rows.iter().map(Value::to_json).collect();
+        let bytes = rows.iter().map(String::len).sum();
         let loaded = usize::try_from(page.items_read).unwrap_or(usize::MAX);
         Ok(QueryPage {
             charge: charge::page(loaded, bytes),
             session_token: source.cursor.session_token(),
-            rows: page.rows,
+            rows,
             continuation: next,
             items_read: page.items_read,
         })

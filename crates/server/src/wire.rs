@@ -33,9 +33,14 @@ pub(crate) fn feed_text<'i>(
 /// A feed of values, whole.
 pub(crate) fn values(rid: &str, list: &str, values: &[Value]) -> Reply {
     let texts: Vec<String> = values.iter().map(Value::to_json).collect();
+    texts_of(rid, list, &texts)
+}
+
+/// A feed of values that are JSON text already, whole.
+pub(crate) fn texts_of(rid: &str, list: &str, texts: &[String]) -> Reply {
     let size = texts.iter().map(String::len).sum();
     let body = feed_text(rid, list, texts.iter().map(String::as_bytes), size);
-    let count = values.len().to_string();
+    let count = texts.len().to_string();
     Reply::json(StatusCode::OK, body).header(headers::ITEM_COUNT, &count)
 }
 

@@ -335,8 +335,8 @@ fn queries_are_so_long_and_deep() {
         page.expect("a page").rows
     };
     let most = limits::REPLICATE_CHARS_MAX;
-    assert_eq!(replicate(most), [Value::from(i64::try_from(most).expect("small"))]);
-    assert_eq!(replicate(most + 1), []);
+    assert_eq!(replicate(most), [most.to_string()]);
+    assert!(replicate(most + 1).is_empty());
 }
 
 #[test]
