@@ -165,3 +165,26 @@ pub const INDEX_POLICIES_MAX: usize = 8;
 pub const REBUILD_ITEMS_MAX: usize = 128;
 /// See [`REBUILD_ITEMS_MAX`].
 pub const REBUILD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Types, and likewise relations, aggregates and buckets, of one model. Ours; 400.
+pub const MODEL_RULES_MAX: usize = 100;
+/// Items in other partitions that one write may change by the model, unless the rule says otherwise.
+/// Ours; 400, or the change follows later.
+pub const MODEL_FANOUT_DEFAULT: usize = 100;
+/// The most that a rule may say. Ours; 400 when the model is stored.
+pub const MODEL_FANOUT_MAX: usize = 1000;
+/// Ids that a stored inverse may hold. Ours; 400.
+pub const MODEL_INVERSE_ITEMS_MAX: usize = 10_000;
+/// Elements that `recent` of a bucket may keep. Ours; 400.
+pub const MODEL_RECENT_MAX: usize = 1000;
+/// Elements of one bucket. Ours; 400.
+pub const MODEL_BUCKET_ITEMS_MAX: usize = 10_000;
+/// Items that a write may change by the model in all. Ours; 400.
+pub const MODEL_ITEMS_MAX: usize = 10_000;
+/// Referring items that a refused delete names. Ours.
+pub const MODEL_HOLDERS_MAX: usize = 10;
+/// Violations that the state of a rule lists. Ours; the count goes on.
+pub const MODEL_VIOLATIONS_MAX: usize = 100;
+/// Items that storing a model looks at before it answers; what is left is done in the background.
+/// Ours.
+pub const MODEL_BUILD_ITEMS_MAX: usize = 10_000;
