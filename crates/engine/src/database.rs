@@ -10,6 +10,7 @@ use orrery_types::{Error, Lsn, Result, Value};
 use crate::Engine;
 use crate::catalog::records::Record;
 use crate::container::Container;
+use crate::model::StoredModel;
 use crate::resource::{Preconditions, Resource, object, resource_id};
 use crate::stamp::Stamp;
 use crate::throughput::ThroughputRequest;
@@ -23,6 +24,8 @@ pub struct Database {
     pub(crate) stamp: Stamp,
     containers: BTreeMap<u32, Arc<Container>>,
     names: HashMap<Box<str>, u32>,
+    /// The model of its items, if it has one.
+    pub(crate) model: Option<Arc<StoredModel>>,
 }
 
 impl Database {
@@ -34,6 +37,7 @@ impl Database {
             stamp: record.stamp,
             containers: BTreeMap::new(),
             names: HashMap::new(),
+            model: None,
         })
     }
 
@@ -165,6 +169,7 @@ impl Engine {
             )?;
         }
         change.remove_all(RecordKind::EncryptionKey, parent)?;
+        change.remove_all(RecordKind::Model, parent)?;
         self.remove_offer(&mut change, &database.rid().to_string())?;
         change.remove(RecordKind::Database, 0, parent, &database.id);
         change.state.remove(&database);

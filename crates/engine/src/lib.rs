@@ -15,6 +15,7 @@ pub mod item_body;
 mod item_index;
 pub mod item_write;
 pub mod items;
+pub mod model;
 mod overlay;
 pub mod partition;
 pub mod patch;

@@ -226,7 +226,9 @@ impl Model {
 fn types(root: &Reader<'_>) -> Result<Vec<ItemType>, ModelError> {
     let value = root.get("types");
     let Some(object) = value.as_object() else {
-        return Err(root.error("types", "this must be an object: the name of each type, and the type"));
+        return Err(
+            root.error("types", "this must be an object: the name of each type, and the type")
+        );
     };
     if object.len() > limits::MODEL_RULES_MAX {
         return Err(root.error("types", too_many("types")));
@@ -318,13 +320,16 @@ fn validation(of: &Reader<'_>) -> Result<Validation, ModelError> {
 
 fn relation(reader: &Reader<'_>) -> Result<Relation, ModelError> {
     let path = reader.required_path("path")?;
-    let on_delete = reader.word("onDelete", &[
-        ("keep", OnDelete::Keep),
-        ("restrict", OnDelete::Restrict),
-        ("cascade", OnDelete::Cascade),
-        ("unset", OnDelete::Unset),
-        ("pull", OnDelete::Pull),
-    ])?;
+    let on_delete = reader.word(
+        "onDelete",
+        &[
+            ("keep", OnDelete::Keep),
+            ("restrict", OnDelete::Restrict),
+            ("cascade", OnDelete::Cascade),
+            ("unset", OnDelete::Unset),
+            ("pull", OnDelete::Pull),
+        ],
+    )?;
     let on_delete = on_delete.unwrap_or(OnDelete::Keep);
     if on_delete == OnDelete::Pull && path.is_plain() {
         let reason = "'pull' drops the array element that holds the reference, and the path goes \
@@ -332,7 +337,8 @@ fn relation(reader: &Reader<'_>) -> Result<Relation, ModelError> {
         return Err(reader.error("onDelete", reason));
     }
     if on_delete == OnDelete::Unset && path.last_name().is_none() {
-        let reason = "'unset' removes a property, and the path ends in an array element; use 'pull'";
+        let reason =
+            "'unset' removes a property, and the path ends in an array element; use 'pull'";
         return Err(reader.error("onDelete", reason));
     }
     let missing = [("reject", OnMissing::Reject), ("allow", OnMissing::Allow)];
@@ -388,10 +394,7 @@ fn partition_key(reader: &Reader<'_>, path: &ModelPath) -> Result<Vec<ModelPath>
     Ok(paths)
 }
 
-fn copies(
-    reader: &Reader<'_>,
-    path: &ModelPath,
-) -> Result<Vec<(Box<str>, Box<str>)>, ModelError> {
+fn copies(reader: &Reader<'_>, path: &ModelPath) -> Result<Vec<(Box<str>, Box<str>)>, ModelError> {
     let value = reader.get("copies");
     if value.is_undefined() {
         return Ok(vec![]);

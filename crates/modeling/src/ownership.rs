@@ -31,8 +31,7 @@ struct Stored {
 }
 
 /// Names that every item has or may have.
-const RESERVED: [&str; 8] =
-    ["id", "ttl", "_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"];
+const RESERVED: [&str; 8] = ["id", "ttl", "_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"];
 
 pub(crate) fn check(
     model: &Model,
@@ -67,7 +66,8 @@ fn owned(rules: &Rules) -> Vec<Owned> {
             let rule = format!("/relations/{i}/copies/{name}");
             all.push(Owned { item_type: relation.from, path: path.clone(), rule, client_writes });
         }
-        if let Some(store) = relation.def.inverse.as_ref().and_then(|inverse| inverse.store.clone()) {
+        if let Some(store) = relation.def.inverse.as_ref().and_then(|inverse| inverse.store.clone())
+        {
             let rule = format!("/relations/{i}/inverse/store");
             all.push(Owned { item_type: relation.to, path: store, rule, client_writes });
         }
@@ -89,7 +89,8 @@ fn key_paths(container: &str, containers: &dyn Containers) -> Vec<ModelPath> {
 
 /// The server must not own what says which item it is.
 fn identity(own: &Owned, container: &str, containers: &dyn Containers) -> Result<(), ModelError> {
-    let reserved = matches!(own.path.steps().first(), Some(Step::Name(n)) if RESERVED.contains(&&**n));
+    let reserved =
+        matches!(own.path.steps().first(), Some(Step::Name(n)) if RESERVED.contains(&&**n));
     if reserved || key_paths(container, containers).iter().any(|key| key.overlaps(&own.path)) {
         let reason = format!(
             "'{}' is part of what identifies an item, or a system property; choose another path",
@@ -145,7 +146,11 @@ fn stored(model: &Model, owned: &[Owned], containers: &dyn Containers) -> Vec<St
     let mut all = Vec::new();
     for own in owned {
         let container = model.types[own.item_type].container.clone();
-        all.push(Stored { container, path: own.path.clone(), why: format!("it is kept by {}", own.rule) });
+        all.push(Stored {
+            container,
+            path: own.path.clone(),
+            why: format!("it is kept by {}", own.rule),
+        });
     }
     for (i, relation) in model.relations.iter().enumerate() {
         let Some(from) = model.item_type(&relation.from) else { continue };

@@ -128,7 +128,9 @@ impl ModelPath {
                     let next = found.into_iter().map(|(place, value)| (place, value.get(name)));
                     next.filter(|(_, value)| !value.is_undefined()).collect()
                 }
-                Step::Each => found.into_iter().flat_map(|(place, value)| each(&place, value)).collect(),
+                Step::Each => {
+                    found.into_iter().flat_map(|(place, value)| each(&place, value)).collect()
+                }
             };
         }
         found

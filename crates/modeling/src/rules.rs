@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use orrery_types::{PropertyPath, Value};
 
-use crate::document::{
-    Aggregate, ItemType, Model, OnDelete, OnMissing, Propagate, Relation,
-};
+use crate::document::{Aggregate, ItemType, Model, OnDelete, OnMissing, Propagate, Relation};
 use crate::error::ModelError;
 use crate::expression::{Containers, Expression, Expressions};
 use crate::path::{ModelPath, Step};
@@ -185,7 +183,10 @@ fn check_partition_key(
              \"partitionKey\":[{paths}] where in the source item these values stand"
         )
     } else {
-        format!("the container '{target}' has {} partition key paths ({paths}), not {given}", key.len())
+        format!(
+            "the container '{target}' has {} partition key paths ({paths}), not {given}",
+            key.len()
+        )
     };
     Err(ModelError::new(format!("{at}/partitionKey"), reason))
 }

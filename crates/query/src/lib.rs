@@ -28,6 +28,7 @@ mod lexer;
 mod parser;
 mod query;
 mod rewrite;
+mod root_paths;
 
 pub use analysis::QueryShape;
 pub use computed::ComputedProperty;

@@ -82,10 +82,18 @@ impl BoundQuery {
 
     /// Whether one item satisfies the query: it yields a row for it.
     pub fn matches(&self, item: &Value, context: &EvalContext<'_>) -> Result<bool, QueryError> {
+        Ok(!self.rows_of(item, context)?.is_empty())
+    }
+
+    /// The first row that one item yields; undefined if it yields none.
+    pub fn value_of(&self, item: &Value, context: &EvalContext<'_>) -> Result<Value, QueryError> {
+        Ok(self.rows_of(item, context)?.pop().unwrap_or_default())
+    }
+
+    fn rows_of(&self, item: &Value, context: &EvalContext<'_>) -> Result<Vec<Value>, QueryError> {
         let evaluator = Evaluator::new(context);
         let mut env = vec![Value::Undefined; self.bound.slots];
         env[self.bound.item_slot] = item.clone();
-        let rows = exec::subquery_rows(&evaluator, &self.bound.select, &mut env, 1)?;
-        Ok(!rows.is_empty())
+        exec::subquery_rows(&evaluator, &self.bound.select, &mut env, 1)
     }
 }

@@ -7,8 +7,8 @@ use orrery_types::{Error, Result, limits};
 use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
-    account, container, database, encryption_key, grant, item, offer, permission, query, range,
-    user,
+    account, container, database, encryption_key, grant, item, model, offer, permission, query,
+    range, user,
 };
 use crate::link::Target;
 use crate::reply::Reply;
@@ -148,7 +148,10 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
             "The partition key delete feature is disabled: this version does not have it.",
         )),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
-        (_, Target::Model(_) | Target::Advisor(_)) => Err(Error::NotFound),
+        ("GET", Target::Model(db)) => model::read(call, db),
+        ("PUT", Target::Model(db)) => model::store(call, db),
+        ("DELETE", Target::Model(db)) => model::delete(call, db),
+        (_, Target::Advisor(_)) => Err(Error::NotFound),
         _ => Err(Error::MethodNotAllowed),
     }
 }

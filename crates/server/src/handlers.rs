@@ -6,6 +6,7 @@ pub(crate) mod database;
 pub(crate) mod encryption_key;
 pub(crate) mod grant;
 pub(crate) mod item;
+pub(crate) mod model;
 pub(crate) mod offer;
 pub(crate) mod permission;
 pub(crate) mod query;

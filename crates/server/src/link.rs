@@ -68,7 +68,7 @@ pub enum Target {
     EncryptionKey(Address, Address),
     Offers,
     Offer(Rid),
-    /// Reserved: the declared model of a database.
+    /// The declared model of a database.
     Model(Address),
     /// Reserved: suggestions about a database.
     Advisor(Address),

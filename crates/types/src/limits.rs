@@ -188,3 +188,5 @@ pub const MODEL_VIOLATIONS_MAX: usize = 100;
 /// Items that storing a model looks at before it answers; what is left is done in the background.
 /// Ours.
 pub const MODEL_BUILD_ITEMS_MAX: usize = 10_000;
+/// Steps of evaluation of an expression of the model over one item. Ours; it is undefined then.
+pub const MODEL_STEPS_MAX: u64 = 1_000_000;

@@ -16,6 +16,7 @@ use orrery_types::{Epoch, Error, Result, ShardId};
 
 use crate::container::Container;
 use crate::database::Database;
+use crate::model::StoredModel;
 use crate::storage_error::storage;
 use records::Record;
 
@@ -47,6 +48,10 @@ impl Catalog {
             let parent = u64::from(database.number);
             for record in records::list(&*store, RecordKind::Container, parent)? {
                 database.insert(Container::from_record(&database, &record)?);
+            }
+            if let Some(record) = records::list(&*store, RecordKind::Model, parent)?.first() {
+                let model = StoredModel::from_record(&database, record)?;
+                database.model = Some(Arc::new(model));
             }
             state.insert(database);
         }

@@ -234,6 +234,13 @@ impl Engine {
         let mut database = owner(&change, database)?;
         let container = database.container(address).cloned().ok_or(Error::NotFound)?;
         conditions.check_write(Some(container.stamp))?;
+        if database.model.as_ref().is_some_and(|model| model.rules.concerns(&container.id)) {
+            return Err(Error::invalid(format!(
+                "The model of the database names the container '{}'. Change or delete the model \
+                 first.",
+                container.id
+            )));
+        }
         self.remove_container(&mut change, &container)?;
         database.remove(&container);
         change.state.insert(database);

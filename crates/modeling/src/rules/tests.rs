@@ -120,7 +120,11 @@ fn the_form_is_checked_and_the_place_named() {
         "/types/a/schema",
         "not a JSON Schema",
     );
-    check_relation(r#"{"name":"a","from":"book","to":"author"}"#, "/relations/0", "'path' is missing");
+    check_relation(
+        r#"{"name":"a","from":"book","to":"author"}"#,
+        "/relations/0",
+        "'path' is missing",
+    );
     check_relation(
         r#"{"name":"a b","from":"book","path":"/a","to":"author"}"#,
         "/relations/0/name",
@@ -238,7 +242,11 @@ fn a_name_must_not_hide_what_is_stored() {
     check_relation(&named("title", "x"), "/relations/0/name", "the schema of 'book' has it");
     check_relation(&named("id", "x"), "/relations/0/name", "every item may have it");
     check_relation(&named("a", "x"), "/relations/0/name", "reads its reference there");
-    check_relation(&named("b", "title"), "/relations/0/inverse/name", "the schema of 'book' has it");
+    check_relation(
+        &named("b", "title"),
+        "/relations/0/inverse/name",
+        "the schema of 'book' has it",
+    );
     let stored = r#"{"name":"b","from":"book","path":"/a","to":"author",
         "inverse":{"name":"books","store":"/books"}}"#;
     check_relation(stored, "/relations/0/inverse/name", "it is kept by /relations/0/inverse/store");

@@ -16,6 +16,7 @@ pub enum RecordKind {
     Procedure = 7,
     Trigger = 8,
     Udf = 9,
+    Model = 10,
 }
 
 const RECORD: u8 = 0x01;
