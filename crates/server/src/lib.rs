@@ -15,6 +15,7 @@ pub mod error;
 mod front;
 mod handlers;
 pub mod headers;
+pub mod hybrid_row;
 pub mod keys;
 pub mod link;
 pub mod listener;
