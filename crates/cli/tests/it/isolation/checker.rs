@@ -45,6 +45,22 @@ pub(crate) enum Edge {
     RealTime,
 }
 
+impl Anomaly {
+    /// The transactions that it is about.
+    pub(crate) fn transactions(&self) -> Vec<usize> {
+        match self {
+            Self::Garbage { .. } => vec![],
+            Self::Lost { transaction, .. }
+            | Self::Dirty { transaction, .. }
+            | Self::Torn { transaction, .. } => vec![*transaction],
+            Self::Diverged { reader, .. }
+            | Self::Intermediate { reader, .. }
+            | Self::Blind { reader, .. } => vec![*reader],
+            Self::Cycle(edges) => edges.iter().map(|(transaction, _)| *transaction).collect(),
+        }
+    }
+}
+
 impl fmt::Display for Anomaly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Cycle(edges) = self else { return write!(f, "{self:?}") };
