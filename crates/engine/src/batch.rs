@@ -214,7 +214,7 @@ impl Engine {
             0 | 1 => work(),
             threads => std::thread::scope(|scope| {
                 // This thread is one of them.
-                (1..threads).for_each(|_| drop(scope.spawn(&work)));
+                (1..threads).for_each(|_| drop(scope.spawn(work)));
                 work();
             }),
         }

@@ -1,7 +1,8 @@
-//! The bodies of a batch on the wire: operations in, results out, each as JSON or as HybridRow.
+//! The bodies of a batch on the wire: operations in, results out, each as JSON or as `HybridRow`.
 //! The first byte of a request tells which, and the answer has the same form.
 
 use std::fmt;
+use std::fmt::Write as _;
 
 use bytes::Bytes;
 use orrery_engine::batch::{Action, Answer, Content, Operation};
@@ -278,15 +279,15 @@ impl<'a> Outcome<'a> {
     fn write_json(&self, out: &mut Vec<u8>) {
         let mut text = format!("{{\"statusCode\":{}", self.status);
         if self.sub_status != 0 {
-            text += &format!(",\"subStatusCode\":{}", self.sub_status);
+            let _ = write!(text, ",\"subStatusCode\":{}", self.sub_status);
         }
-        text += &format!(",\"requestCharge\":{}", self.charge);
+        let _ = write!(text, ",\"requestCharge\":{}", self.charge);
         if let Some(etag) = self.etag {
             text.push_str(",\"eTag\":");
             write_json_string(&etag.to_string(), &mut text);
         }
         if let Some(ms) = self.retry_after_ms {
-            text += &format!(",\"retryAfterMilliseconds\":{ms}");
+            let _ = write!(text, ",\"retryAfterMilliseconds\":{ms}");
         }
         if let Some(message) = &self.message {
             text.push_str(",\"message\":");

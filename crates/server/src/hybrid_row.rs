@@ -1,5 +1,5 @@
-//! The binary form in which the .NET SDK sends a batch and wants its results: HybridRow rows in a
-//! RecordIO stream. `handlers/batch` decodes a body that begins with [`VERSION`], which no JSON
+//! The binary form in which the .NET SDK sends a batch and wants its results: `HybridRow` rows in
+//! a `RecordIO` stream. `handlers/batch` decodes a body that begins with [`VERSION`], which no JSON
 //! text does, and answers in kind. Only the two schemas of the batch protocol are known here.
 //!
 //! ```text

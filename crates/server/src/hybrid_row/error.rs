@@ -1,4 +1,4 @@
-//! Why bytes are not a batch in HybridRow form, and where. `handlers/batch` shows it to the sender.
+//! Why bytes are not a batch in `HybridRow` form, and where. `handlers/batch` shows it to the sender.
 
 /// What is wrong with a stream, and the offset of what it is wrong with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

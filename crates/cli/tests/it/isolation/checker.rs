@@ -276,7 +276,9 @@ impl Graph {
     fn knots(&self) -> Vec<Option<usize>> {
         let mut backwards = vec![Vec::new(); self.edges.len()];
         for (from, edges) in self.edges.iter().enumerate() {
-            edges.iter().for_each(|(to, _)| backwards[*to].push(from));
+            for (to, _) in edges {
+                backwards[*to].push(from);
+            }
         }
         let forwards: Vec<Vec<usize>> =
             self.edges.iter().map(|edges| edges.iter().map(|(to, _)| *to).collect()).collect();
@@ -291,7 +293,9 @@ impl Graph {
             let mut part = Vec::new();
             visit(&backwards, start, &mut visited, &mut part);
             if part.len() > 1 {
-                part.into_iter().for_each(|node| knots[node] = Some(start));
+                for node in part {
+                    knots[node] = Some(start);
+                }
             }
         }
         knots

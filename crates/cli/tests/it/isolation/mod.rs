@@ -177,11 +177,10 @@ fn round(folder: &Path, number: usize, transactions: usize, random: &mut Random)
     let (server, at, mut client) = start(folder);
     round.open(&mut client);
     let before_kill = 1 + random.below(transactions);
-    let mut history = History::default();
-    history.transactions = round.run(&at, before_kill, Some(server), random);
+    let mut done = round.run(&at, before_kill, Some(server), random);
     let (_server, at, mut client) = start(folder);
-    history.transactions.extend(round.run(&at, transactions, None, random));
-    history.last = round.last(&mut client);
+    done.extend(round.run(&at, transactions, None, random));
+    let history = History { transactions: done, last: round.last(&mut client) };
     let anomalies = checker::check(&history);
     for anomaly in &anomalies {
         eprintln!("round {number}: {anomaly}");
