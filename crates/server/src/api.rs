@@ -163,7 +163,7 @@ impl Call {
 }
 
 /// A body as text: text is passed on as it is, for whoever reads it to judge.
-fn json_text(body: &Bytes) -> Result<Bytes> {
+pub(crate) fn json_text(body: &Bytes) -> Result<Bytes> {
     if body.first() != Some(&binary_json::PREAMBLE) {
         return Ok(body.clone());
     }

@@ -41,6 +41,14 @@ impl Reply {
         reply
     }
 
+    /// An answer with a body in a binary form.
+    pub(crate) fn binary(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        let mut reply = Self::json(status, body);
+        let binary = HeaderValue::from_static("application/octet-stream");
+        reply.headers.insert(http::header::CONTENT_TYPE, binary);
+        reply
+    }
+
     /// A resource of the catalog.
     pub(crate) fn resource(status: StatusCode, resource: &Resource) -> Self {
         Self::json(status, resource.body.to_json()).etag(resource.stamp.etag)
