@@ -2,6 +2,7 @@
 //! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
 
 pub mod catalog;
+pub mod change_feed;
 pub mod charge;
 pub mod container;
 pub mod continuation;

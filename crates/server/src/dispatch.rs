@@ -7,8 +7,8 @@ use orrery_types::{Error, Result};
 use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
-    account, container, database, encryption_key, grant, item, offer, permission, query, range,
-    user,
+    account, change, container, database, encryption_key, grant, item, offer, permission, query,
+    range, user,
 };
 use crate::link::Target;
 use crate::reply::Reply;
@@ -68,7 +68,10 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("PUT", Target::Container(at)) => container::replace(call, at),
         ("DELETE", Target::Container(at)) => container::delete(call, at),
 
-        ("GET", Target::Items(at)) => item::feed(call, at),
+        ("GET", Target::Items(at)) => match call.headers.a_im {
+            None => item::feed(call, at),
+            Some(mode) => change::feed(call, at, mode),
+        },
         ("POST", Target::Items(at)) if call.headers.is_query_plan => query::plan(call, at),
         ("POST", Target::Items(_)) if call.headers.is_batch => {
             Err(not_built("Transactional batch and bulk"))

@@ -141,3 +141,9 @@ pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const COMMIT_FEED_ENTRIES_MAX: usize = 1 << 16;
 /// Expired items removed in one commit of the sweeper. Ours.
 pub const SWEEP_ITEMS_MAX: usize = 256;
+/// Entries of the change feed that one request looks at. Ours; the page ends there, and the next one
+/// goes on.
+pub const CHANGES_EXAMINED_MAX: usize = 200_000;
+/// How far the time of a write may lie behind that of one committed before it, for a feed that starts
+/// at a time to find it, in seconds. Ours.
+pub const FEED_CLOCK_SLACK_S: u64 = 300;
