@@ -134,6 +134,10 @@ pub const DRAIN_MS_MAX: u64 = 10_000;
 
 /// Attempts at a commit whose checks fail because another writer was faster. Ours; 449.
 pub const COMMIT_ATTEMPTS_MAX: usize = 50;
+/// Attempts that a writer makes beside others; after them it goes alone. Ours.
+pub const COMMIT_ATTEMPTS_SHARED: usize = 4;
+/// Gates of a physical partition; each serves a share of its logical partitions. Ours.
+pub const GATES_PER_PARTITION: usize = 256;
 /// Keys and values of one commit. Ours, far above what one request may write; it bounds the memory
 /// and the log record that a single commit takes.
 pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
