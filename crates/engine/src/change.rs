@@ -11,12 +11,12 @@ use orrery_storage::record::{self, Header};
 use orrery_storage::{Check, Expect, Part, Put, Space, StorageError, Value as Stored};
 use orrery_types::{Error, Lsn, PartitionKey, PropertyPath, Result, Value};
 
-use crate::Container;
 use crate::items::Located;
 use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
 use crate::storage_error::storage;
 use crate::ttl::expiry;
+use crate::{Container, Engine};
 
 /// A stored record, expired or not.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Slot<'_> {
     }
 
     /// Whether the after image has the row of the before image.
-    fn keeps_row(&self) -> bool {
+    pub(crate) fn keeps_row(&self) -> bool {
         self.before.as_ref().zip(self.after()).is_some_and(|(b, a)| b.header.row == a.row)
     }
 }
@@ -152,8 +152,9 @@ pub(crate) struct UniqueGuard {
 }
 
 /// Everything that the slots of one physical partition change, in one part: records, rows, unique
-/// keys, expiries and feed entries, the latter in the order of the slots.
+/// keys, expiries, feed entries and versions, the latter two in the order of the slots.
 pub(crate) fn part(
+    engine: &Engine,
     container: &Container,
     partition: &PhysicalPartition,
     slots: &[&Slot<'_>],
@@ -169,6 +170,7 @@ pub(crate) fn part(
             if let Some(after) = slot.after() {
                 write(container, slot, after, &mut part)?;
             }
+            engine.keep_versions(container, slot, &mut part);
         }
     }
     let guards = unique_keys(container, slots, &mut part)?;

@@ -185,6 +185,6 @@ impl<'e> Draft<'e> {
         let read = self.slots.values().filter(|slot| !slot.is_written());
         let written = self.written.iter().filter_map(|key| self.slots.get(key));
         let slots: Vec<&Slot<'_>> = read.chain(written).map(|slot| &**slot).collect();
-        change::part(self.container, self.partition, &slots)
+        change::part(self.engine, self.container, self.partition, &slots)
     }
 }

@@ -12,6 +12,7 @@ mod draft;
 pub mod encryption_key;
 pub mod feed;
 mod gate;
+mod history;
 pub mod item_body;
 pub mod item_write;
 pub mod items;
@@ -70,6 +71,11 @@ impl Engine {
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers().filter(|c| c.retime) {
             engine.tasks.retime(container.clone());
+        }
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        for container in engine.catalog.state().containers().filter(|c| !kept(c)) {
+            // A history that was being removed when the last process ended.
+            engine.tasks.rebase_history(container.clone());
         }
         Ok(engine)
     }

@@ -84,7 +84,8 @@ impl Engine {
     }
 
     /// Removes the items behind expiry entries, and the entries, in one commit. If a writer was
-    /// faster with one of them, each is tried by itself, and what fails stays for the next round.
+    /// faster with one of them, or what is kept of them is too much for one commit, each is tried by
+    /// itself, and what fails stays for the next round.
     fn sweep_batch(
         &self,
         container: &Container,
@@ -95,7 +96,7 @@ impl Engine {
         let removed = part.checks.len();
         match self.store.commit(Commit { parts: vec![part] }) {
             Ok(_) => Ok(removed),
-            Err(StorageError::Conflict { .. }) if entries.len() > 1 => {
+            Err(StorageError::Conflict { .. } | StorageError::TooLarge) if entries.len() > 1 => {
                 entries.chunks(1).map(|entry| self.sweep_batch(container, partition, entry)).sum()
             }
             Err(StorageError::Conflict { .. }) => Ok(0),
@@ -128,6 +129,7 @@ impl Engine {
                 removed.insert(item_key);
                 part.checks.extend(removal.checks);
                 part.deletes.extend(removal.deletes);
+                part.versions.extend(removal.versions);
             }
         }
         Ok(part)

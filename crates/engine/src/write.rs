@@ -116,15 +116,18 @@ impl Engine {
         written
     }
 
-    /// A write that began under another default time to live may have come after the work that
-    /// follows such a change: then that work is due once more.
+    /// A write that began under another definition may have come after the work that follows such
+    /// a change: then that work is due once more.
     pub(crate) fn follow_definition(&self, container: &Container) {
         let database = Address::Rid(container.database_rid());
         let now = self.catalog.container(&database, &Address::Rid(container.rid()));
-        if let Ok(now) = now
-            && now.definition.default_ttl != container.definition.default_ttl
-        {
-            self.tasks.retime(now);
+        let Ok(now) = now else { return };
+        if now.definition.default_ttl != container.definition.default_ttl {
+            self.tasks.retime(now.clone());
+        }
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        if kept(&now) != kept(container) {
+            self.tasks.rebase_history(now);
         }
     }
 
@@ -174,7 +177,7 @@ impl Engine {
             return Ok(None);
         }
         let slot = Slot { at: located.clone(), before: Some(before), outcome: Becomes::Gone };
-        part(container, located.partition, &[&slot]).map(|(part, _)| Some(part))
+        part(self, container, located.partition, &[&slot]).map(|(part, _)| Some(part))
     }
 
     fn before(&self, located: &Located<'_>) -> Result<Option<Before>> {

@@ -3,7 +3,12 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
+use orrery_storage::version::{Operation, Version};
 use orrery_types::{Error, Lsn, Result, Value};
+
+use crate::Container;
+use crate::change::stored_value;
+use crate::resource::object;
 
 /// In which shape changes are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +35,51 @@ pub(super) fn latest(shape: Shape, item: &[u8], lsn: Lsn, ts_s: u64) -> Result<B
     }
 }
 
+/// One version of an item: the item after a create or replace, or what was deleted.
+pub(super) fn version(container: &Container, version: &Version<'_>, lsn: Lsn) -> Result<Bytes> {
+    let (name, deleted) = match version.operation {
+        Operation::Create => ("create", None),
+        Operation::Replace => ("replace", None),
+        Operation::Delete => ("delete", Some(false)),
+        Operation::Expire => ("delete", Some(true)),
+    };
+    let mut text = Vec::with_capacity(version.body.len() + 128);
+    let image: &[u8] =
+        if deleted.is_some() { b"{\"current\":{},\"previous\":" } else { b"{\"current\":" };
+    text.extend_from_slice(image);
+    text.extend_from_slice(version.body);
+    let mut metadata = object([
+        ("lsn", number(lsn.0)),
+        ("crts", number(version.time_s)),
+        ("operationType", name.into()),
+        ("previousImageLSN", version.previous.map_or(Value::Undefined, |lsn| number(lsn.0))),
+    ]);
+    if let Some(expired) = deleted {
+        let body = stored_value(version.body)?;
+        metadata.set("timeToLiveExpired", expired.into());
+        metadata.set("id", body.get("id").clone());
+        metadata.set("partitionKey", key_of(container, &body));
+    }
+    text.extend_from_slice(b",\"metadata\":");
+    text.extend_from_slice(Value::object(metadata).to_json().as_bytes());
+    text.push(b'}');
+    Ok(text.into())
+}
+
+/// The values of a partition key under the paths that name them.
+fn key_of(container: &Container, body: &Value) -> Value {
+    let mut key = object([]);
+    for path in &container.definition.partition_key.paths {
+        let name = path.to_string();
+        key.set(name.trim_start_matches('/'), path.value_in(body).clone());
+    }
+    Value::object(key)
+}
+
+fn number(n: u64) -> Value {
+    Value::from(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
 const LSN: &str = "_lsn";
 
 /// The stored text with the LSN as its last property. A client may have a property of that name:
@@ -37,11 +87,10 @@ const LSN: &str = "_lsn";
 fn with_lsn(item: &[u8], lsn: Lsn) -> Result<Bytes> {
     let own = item.windows(LSN.len()).any(|w| w == LSN.as_bytes());
     if own {
-        let corrupt = |e| Error::internal(format!("a stored item: {e}"));
-        let value = Value::parse(item).map_err(corrupt)?;
+        let value = stored_value(item)?;
         if let Some(object) = value.as_object().filter(|o| o.get(LSN).is_some()) {
             let mut object = object.clone();
-            object.set(LSN, Value::from(i64::try_from(lsn.0).unwrap_or(i64::MAX)));
+            object.set(LSN, number(lsn.0));
             return Ok(Value::object(object).to_json().into());
         }
     }

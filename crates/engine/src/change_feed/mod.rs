@@ -21,13 +21,22 @@ pub use image::Shape;
 use position::Position;
 use read::{Page, Reader};
 
+/// Which changes are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The newest version of each item that is there, once.
+    Latest(Shape),
+    /// Every version of every item, and every delete.
+    AllVersions,
+}
+
 /// What is read, from where, and how much of it.
 #[derive(Clone, Debug)]
 pub struct ChangesRequest<'r> {
     /// The part of the container.
     pub scope: ScopeRequest,
-    /// In which shape changes are wanted.
-    pub shape: Shape,
+    /// Which changes, and in which shape.
+    pub mode: Mode,
     /// Where to start: a position of an earlier page, `*` for now; `None` for the beginning.
     pub after: Option<&'r str>,
     /// Changes of this second and later only.
@@ -62,7 +71,13 @@ impl Engine {
     ) -> Result<ChangePage> {
         let scope = container.changes_scope(&request.scope)?;
         let range = scope.range.as_ref().ok_or(Error::PartitionGone)?;
-        let owner = format!("changes {}", container.rid());
+        if request.mode == Mode::AllVersions {
+            check_all_versions(container, request)?;
+        }
+        let owner = match request.mode {
+            Mode::Latest(_) => format!("changes {}", container.rid()),
+            Mode::AllVersions => format!("versions {}", container.rid()),
+        };
         let reader = Reader { engine: self, container, scope: &scope, request };
         let mut position = match request.after {
             Some("*") => self.position_of(container, range, |p| self.shard_lsn(p))?,
@@ -102,6 +117,25 @@ impl Engine {
         }
         Ok(position)
     }
+}
+
+/// Versions are there from when the policy was switched on and as long as it keeps them: whoever
+/// reads them starts now.
+fn check_all_versions(container: &Container, request: &ChangesRequest<'_>) -> Result<()> {
+    if container.definition.versions_kept_s().is_none() {
+        return Err(Error::invalid(
+            "All Versions and Deletes change feed mode must be enabled for the container: set \
+             changeFeedPolicy.retentionDuration to the number of minutes for which changes are \
+             kept.",
+        ));
+    }
+    if request.after.is_none() {
+        return Err(Error::invalid(
+            "All Versions and Deletes change feed mode starts from now (If-None-Match: *) or from \
+             a continuation, not from the beginning or a point in time.",
+        ));
+    }
+    Ok(())
 }
 
 impl Container {

@@ -1,12 +1,14 @@
 //! Walking over the entries of the feed, partition by partition, commit by commit.
 
 use bytes::Bytes;
+use orrery_storage::version::Version;
 use orrery_storage::{Entry, ReadAt, Scan, Snapshot, Space, key, record};
-use orrery_types::{Error, KeyRange, Lsn, Result, limits};
+use orrery_types::{Error, KeyRange, Lsn, PartitionKey, Result, limits};
 
 use super::position::Position;
-use super::{ChangesRequest, image};
+use super::{ChangesRequest, Mode, Shape, image};
 use crate::feed::PageSize;
+use crate::history::horizon;
 use crate::partition::PhysicalPartition;
 use crate::scope::Scope;
 use crate::storage_error::storage;
@@ -67,14 +69,33 @@ pub(super) struct Reader<'e> {
     pub(super) request: &'e ChangesRequest<'e>,
 }
 
-/// An entry that the request wants.
-struct Wanted<'s> {
-    lsn: Lsn,
-    item_key: &'s [u8],
+/// The changes of commits, in their order.
+type Commits = Vec<(Lsn, Vec<Bytes>)>;
+
+fn add(commits: &mut Commits, lsn: Lsn, change: Bytes) {
+    match commits.last_mut().filter(|(last, _)| *last == lsn) {
+        Some((_, changes)) => changes.push(change),
+        None => commits.push((lsn, vec![change])),
+    }
 }
 
-/// Entries read at once, at least and at most.
-const ROWS: (usize, usize) = (32, 1000);
+/// How much is read from the store at once.
+#[derive(Clone, Copy)]
+struct Step {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Step {
+    fn for_page(page: &Page) -> Self {
+        let rows = page.size.items.saturating_add(1).clamp(32, limits::PAGE_ITEMS_MAX);
+        Self { rows, bytes: limits::PAGE_SIZE_BYTES_MAX }
+    }
+
+    fn larger(self) -> Self {
+        Self { rows: self.rows.saturating_mul(4), bytes: self.bytes.saturating_mul(4) }
+    }
+}
 
 impl Reader<'_> {
     /// Fills a page and moves the position behind what it took.
@@ -125,19 +146,31 @@ impl Reader<'_> {
                 "Invalid Continuation Token: the position is ahead of the container.",
             ));
         }
+        if self.request.mode == Mode::AllVersions && least < horizon(&*snapshot)? {
+            return Err(Error::invalid(
+                "The continuation is older than the container's changes are kept. Start from now.",
+            ));
+        }
         let mut reached = least;
-        let mut rows = (page.size.items + 1).clamp(ROWS.0, ROWS.1);
+        let mut step = Step::for_page(page);
         loop {
-            let entries = scan(&*snapshot, key::feed_after(reached), rows)?;
-            let at_end = entries.len() < rows;
-            let whole = if at_end { &entries[..] } else { whole_commits(&entries) };
-            if whole.is_empty() && !at_end {
+            let (entries, at_end) = self.scan(&*snapshot, reached, step)?;
+            let whole = if at_end { &entries[..] } else { self.whole_commits(&entries) };
+            let Some(last) = whole.last().map(|e| self.commit_of(e)).transpose()? else {
+                if at_end {
+                    return Ok(end);
+                }
                 // One commit is larger than the step.
-                rows *= 4;
+                step = step.larger();
                 continue;
-            }
+            };
             page.examined += whole.len();
-            let commits = self.render(&*snapshot, part, position, whole, page)?;
+            let commits = match self.request.mode {
+                Mode::Latest(shape) => {
+                    self.latest(&*snapshot, part, position, whole, shape, page)?
+                }
+                Mode::AllVersions => self.versions(part, position, whole)?,
+            };
             for (lsn, changes) in commits {
                 if !page.take(changes) {
                     page.cut_short = true;
@@ -147,7 +180,7 @@ impl Reader<'_> {
             if at_end {
                 return Ok(end);
             }
-            reached = whole.last().and_then(|e| key::parse_feed(&e.key)).ok_or_else(corrupt)?.0;
+            reached = last;
             if page.is_full() {
                 page.cut_short = true;
                 return Ok(reached);
@@ -155,47 +188,67 @@ impl Reader<'_> {
         }
     }
 
-    /// The changes that the request wants of some entries, commit by commit.
-    fn render(
+    /// The newest versions that the request wants of some entries, commit by commit.
+    fn latest(
         &self,
         snapshot: &dyn Snapshot,
         part: &KeyRange,
         position: &Position,
         entries: &[Entry],
+        shape: Shape,
         page: &mut Page,
-    ) -> Result<Vec<(Lsn, Vec<Bytes>)>> {
-        let mut wanted: Vec<Wanted<'_>> = Vec::new();
+    ) -> Result<Commits> {
+        let mut wanted: Vec<(Lsn, &[u8])> = Vec::new();
         for entry in entries {
-            let (lsn, _) = key::parse_feed(&entry.key).ok_or_else(corrupt)?;
-            let item_key = &entry.value.bytes[..];
-            let place = key::parse_item(item_key).ok_or_else(corrupt)?;
-            if self.wants(part, &place) && lsn > position.lsn_at(&place.effective) {
-                wanted.push(Wanted { lsn, item_key });
+            let (lsn, item_key) = (self.commit_of(entry)?, &entry.value.bytes[..]);
+            if self.wants(part, position, lsn, item_key)? {
+                wanted.push((lsn, item_key));
             }
         }
-        let keys: Vec<&[u8]> = wanted.iter().map(|w| w.item_key).collect();
+        let keys: Vec<&[u8]> = wanted.iter().map(|(_, key)| *key).collect();
         let items = snapshot.get_many(Space::Items, &keys).map_err(storage)?;
         page.loaded += items.len();
-        let mut commits: Vec<(Lsn, Vec<Bytes>)> = Vec::new();
-        for (Wanted { lsn, .. }, item) in wanted.iter().zip(items) {
+        let mut commits = Commits::new();
+        for ((lsn, _), item) in wanted.into_iter().zip(items) {
             let item = item.ok_or_else(|| Error::internal("a feed entry leads to no item"))?;
             let (header, text) = record::decode(&item.bytes).map_err(storage)?;
-            let early = self.request.since_s.is_some_and(|since_s| header.ts_s < since_s);
-            if early || self.engine.is_expired(self.container, &header) {
-                continue;
-            }
-            let change = image::latest(self.request.shape, text, *lsn, header.ts_s)?;
-            match commits.last_mut().filter(|(last, _)| last == lsn) {
-                Some((_, changes)) => changes.push(change),
-                None => commits.push((*lsn, vec![change])),
+            if !self.is_early(header.ts_s) && !self.engine.is_expired(self.container, &header) {
+                add(&mut commits, lsn, image::latest(shape, text, lsn, header.ts_s)?);
             }
         }
         Ok(commits)
     }
 
-    fn wants(&self, part: &KeyRange, place: &key::ItemKey<'_>) -> bool {
-        let named = |k: &orrery_types::PartitionKey| k.to_canonical() == place.partition;
-        part.contains(&place.effective) && self.scope.partition_key.as_ref().is_none_or(named)
+    /// All versions that the request wants of some entries, commit by commit.
+    fn versions(&self, part: &KeyRange, position: &Position, entries: &[Entry]) -> Result<Commits> {
+        let mut commits = Commits::new();
+        for entry in entries {
+            let lsn = self.commit_of(entry)?;
+            let version = Version::decode(&entry.value.bytes).map_err(storage)?;
+            let wanted = self.wants(part, position, lsn, version.item_key)?;
+            if wanted && !self.is_early(version.time_s) {
+                add(&mut commits, lsn, image::version(self.container, &version, lsn)?);
+            }
+        }
+        Ok(commits)
+    }
+
+    fn is_early(&self, time_s: u64) -> bool {
+        self.request.since_s.is_some_and(|since_s| time_s < since_s)
+    }
+
+    fn wants(
+        &self,
+        part: &KeyRange,
+        position: &Position,
+        lsn: Lsn,
+        item_key: &[u8],
+    ) -> Result<bool> {
+        let place = key::parse_item(item_key).ok_or_else(corrupt)?;
+        let named = |k: &PartitionKey| k.to_canonical() == place.partition;
+        Ok(part.contains(&place.effective)
+            && self.scope.partition_key.as_ref().is_none_or(named)
+            && lsn > position.lsn_at(&place.effective))
     }
 
     fn snapshot(&self, partition: &PhysicalPartition) -> Result<Box<dyn Snapshot + '_>> {
@@ -211,12 +264,12 @@ impl Reader<'_> {
         // Everything up to `low` is too early; nothing after `high` is.
         while low < high {
             let middle = low + (high - low) / 2;
-            let entry = scan(&*snapshot, key::feed_after(Lsn(middle)), 1)?.pop();
-            let Some(entry) = entry else {
+            let step = Step { rows: 1, bytes: usize::MAX };
+            let Some(entry) = self.scan(&*snapshot, Lsn(middle), step)?.0.pop() else {
                 high = middle;
                 continue;
             };
-            let (lsn, _) = key::parse_feed(&entry.key).ok_or_else(corrupt)?;
+            let lsn = self.commit_of(&entry)?;
             let item = snapshot.get(Space::Items, &entry.value.bytes).map_err(storage)?;
             let item = item.ok_or_else(corrupt)?;
             let (header, _) = record::decode(&item.bytes).map_err(storage)?;
@@ -228,27 +281,46 @@ impl Reader<'_> {
         }
         Ok(Lsn(low.min(snapshot.lsn().0)))
     }
-}
 
-fn scan(snapshot: &dyn Snapshot, bounds: key::Bounds, rows: usize) -> Result<Vec<Entry>> {
-    let scan = Scan {
-        space: Space::Feed,
-        from: &bounds.from,
-        to: &bounds.to,
-        reverse: false,
-        max_rows: rows,
-        max_bytes: usize::MAX,
-        keys_only: false,
-    };
-    snapshot.scan(&scan).map_err(storage)
-}
+    /// Entries of commits after an LSN, and whether they are the last ones.
+    fn scan(&self, snapshot: &dyn Snapshot, after: Lsn, step: Step) -> Result<(Vec<Entry>, bool)> {
+        let bounds = match self.request.mode {
+            Mode::Latest(_) => key::feed_after(after),
+            Mode::AllVersions => key::versions_after(after),
+        };
+        let read = |from: &[u8], step: Step, keys_only: bool| {
+            let scan = Scan {
+                space: Space::Feed,
+                from,
+                to: &bounds.to,
+                reverse: false,
+                max_rows: step.rows,
+                max_bytes: step.bytes,
+                keys_only,
+            };
+            snapshot.scan(&scan).map_err(storage)
+        };
+        let entries = read(&bounds.from, step, false)?;
+        let Some(last) = entries.last() else { return Ok((entries, true)) };
+        let at_end = read(&key::after(&last.key), Step { rows: 1, ..step }, true)?.is_empty();
+        Ok((entries, at_end))
+    }
 
-/// The entries without the last commit's, of which the rest may still be to come.
-fn whole_commits(entries: &[Entry]) -> &[Entry] {
-    let commit = |e: &Entry| key::parse_feed(&e.key).map(|(lsn, _)| lsn);
-    let Some(last) = entries.last().map(commit) else { return entries };
-    let whole = entries.iter().take_while(|e| commit(e) != last).count();
-    &entries[..whole]
+    fn commit_of(&self, entry: &Entry) -> Result<Lsn> {
+        let place = match self.request.mode {
+            Mode::Latest(_) => key::parse_feed(&entry.key),
+            Mode::AllVersions => key::parse_version(&entry.key),
+        };
+        place.map(|(lsn, _)| lsn).ok_or_else(corrupt)
+    }
+
+    /// The entries without the last commit's, of which the rest may still be to come.
+    fn whole_commits<'s>(&self, entries: &'s [Entry]) -> &'s [Entry] {
+        let commit = |e: &Entry| self.commit_of(e).ok();
+        let Some(last) = entries.last().map(commit) else { return entries };
+        let whole = entries.iter().take_while(|e| commit(e) != last).count();
+        &entries[..whole]
+    }
 }
 
 fn corrupt() -> Error {

@@ -192,6 +192,12 @@ impl Engine {
         container.stamp = self.stamper.next();
         let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         container.retime |= timing_changed;
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        let history_begins = kept(&container) && !kept(&old);
+        if history_begins {
+            self.begin_history(&container)?;
+        }
+        let history_ends = kept(&old) && !kept(&container);
         let parent = u64::from(database.number);
         let version = change.record(RecordKind::Container, parent, u64::from(old.number))?.version;
         change.replace(RecordKind::Container, parent, &container.record(version))?;
@@ -200,6 +206,13 @@ impl Engine {
         database.insert((*container).clone());
         change.state.insert(database);
         change.commit()?;
+        if history_begins {
+            // Once more, for writes that were on their way.
+            self.begin_history(&container)?;
+        }
+        if history_ends {
+            self.tasks.rebase_history(container.clone());
+        }
         if timing_changed {
             self.tasks.retime(container);
         }

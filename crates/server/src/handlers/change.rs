@@ -2,7 +2,7 @@
 //! 304 says that there is nothing after it yet.
 
 use http::StatusCode;
-use orrery_engine::change_feed::{ChangesRequest, Shape};
+use orrery_engine::change_feed::{ChangesRequest, Mode, Shape};
 use orrery_engine::feed::PageSize;
 use orrery_types::{Error, Result};
 
@@ -18,14 +18,16 @@ const ENVELOPE_FORMAT: &str = "2021-09-15";
 
 pub(crate) fn feed(call: &Call, at: &ContainerAddress, mode: FeedMode) -> Result<Reply> {
     let container = call.container(at)?;
-    if mode == FeedMode::FullFidelity {
-        return Err(Error::NotImplemented("All versions: not yet.".into()));
-    }
+    let mode = match (mode, shape(call)?) {
+        (FeedMode::Incremental, shape) => Mode::Latest(shape),
+        // There is one shape for them, whether it is named or not.
+        (FeedMode::FullFidelity, _) => Mode::AllVersions,
+    };
     let page = call.engine().read_changes(
         &container,
         &ChangesRequest {
             scope: scope_request(call)?,
-            shape: shape(call)?,
+            mode,
             after: call.headers.if_none_match.as_deref(),
             since_s: call.headers.if_modified_since_s,
             size: PageSize::from_header(call.headers.max_item_count)?,

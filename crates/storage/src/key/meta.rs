@@ -20,6 +20,7 @@ const RECORD: u8 = 0x01;
 const NAME: u8 = 0x02;
 const COUNTER: u8 = 0x10;
 const ROWS_RESERVED: u8 = 0x11;
+const VERSIONS_HORIZON: u8 = 0x12;
 
 fn key(tag: u8, kind: RecordKind, parent: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(18);
@@ -57,4 +58,9 @@ pub fn counter(name: &str) -> Vec<u8> {
 /// Key, in every shard, of how many row numbers have been handed out.
 pub fn rows_reserved() -> Vec<u8> {
     vec![ROWS_RESERVED]
+}
+
+/// Key, in every shard, of the LSN up to which versions may be gone.
+pub fn versions_horizon() -> Vec<u8> {
+    vec![VERSIONS_HORIZON]
 }
