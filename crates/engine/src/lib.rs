@@ -14,6 +14,7 @@ pub mod feed;
 mod gate;
 mod history;
 pub mod item_body;
+mod item_index;
 pub mod item_write;
 pub mod items;
 mod overlay;

@@ -1,6 +1,7 @@
 //! An ordered map of bytes to bytes, in shards, behind one trait with several engines.
 //!
-//! `store` is the contract; `key`, `encode`, `record` and `version` say what the bytes mean; `memory` is the
+//! `store` is the contract; `key`, `encode`, `term`, `record` and `version` say what the bytes mean;
+//! `memory` is the
 //! reference engine, `rocks` the one on disk, and `fault` goes around either in tests.
 
 mod chunks;
@@ -12,6 +13,7 @@ mod progress;
 pub mod record;
 pub mod rocks;
 pub mod store;
+pub mod term;
 pub mod version;
 
 pub use fault::FaultStore;
