@@ -10,6 +10,7 @@ pub mod continuation;
 pub mod database;
 mod draft;
 pub mod encryption_key;
+pub mod erasure;
 pub mod feed;
 mod gate;
 mod history;
@@ -72,6 +73,9 @@ impl Engine {
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers().filter(|c| c.retime) {
             engine.tasks.retime(container.clone());
+        }
+        for container in engine.catalog.state().containers() {
+            engine.load_erasures(container)?;
         }
         let kept = |c: &Container| c.definition.versions_kept_s().is_some();
         for container in engine.catalog.state().containers().filter(|c| !kept(c)) {

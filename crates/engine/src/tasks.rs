@@ -53,6 +53,7 @@ impl Engine {
                 failed = Some(error);
             }
         }
+        self.run_erasures(stop)?;
         let removed = self.sweep(stop)?;
         self.trim_histories(stop)?;
         failed.map_or(Ok(removed), Err)

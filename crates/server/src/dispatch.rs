@@ -147,9 +147,7 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("GET" | "POST" | "PUT" | "DELETE", Target::Scripts(..) | Target::Script(..)) => {
             Err(not_built("Stored procedures, triggers and user-defined functions"))
         }
-        ("POST", Target::PartitionKeyDelete(_)) => Err(Error::invalid(
-            "The partition key delete feature is disabled: this version does not have it.",
-        )),
+        ("POST", Target::PartitionKeyDelete(at)) => item::delete_partition_key(call, at),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
         (_, Target::Model(_) | Target::Advisor(_)) => Err(Error::NotFound),
         _ => Err(Error::MethodNotAllowed),

@@ -24,6 +24,7 @@
 //!        ids         15                       (of each shard: the last u32 given)  → u32
 //!        rebuilt     16                       (how far the index is built anew)    → the engine's
 //!        horizon     17                       (versions up to it may be gone)      → lsn u64
+//!        erasure     18 | what the keys of the items start with                    → the engine's
 //! ```
 //!
 //! `esc` writes a zero byte as `00 FF` and ends with `00 01`. Escaped bytes sort as the raw ones do,
@@ -46,8 +47,9 @@ pub use index::{
     term_prefix, terms_of,
 };
 pub use meta::{
-    PathStep, RecordKind, composite_name, counter, index_ids, index_rebuilt, path_node, record,
-    record_name, records, rows_reserved, shape_name, shape_names, versions_horizon,
+    PathStep, RecordKind, composite_name, counter, erasure, erasures, index_ids, index_rebuilt,
+    parse_erasure, path_node, record, record_name, records, rows_reserved, shape_name, shape_names,
+    versions_horizon,
 };
 
 const ITEM: u8 = 0x01;

@@ -171,3 +171,6 @@ pub const INDEX_POLICIES_MAX: usize = 8;
 pub const REBUILD_ITEMS_MAX: usize = 128;
 /// See [`REBUILD_ITEMS_MAX`].
 pub const REBUILD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Deletes by partition key that a container has not done yet. Ours; 429.
+pub const ERASURES_PENDING_MAX: usize = 1000;

@@ -209,10 +209,11 @@ impl Reader<'_> {
         let items = snapshot.get_many(Space::Items, &keys).map_err(storage)?;
         page.loaded += items.len();
         let mut commits = Commits::new();
-        for ((lsn, _), item) in wanted.into_iter().zip(items) {
+        for ((lsn, item_key), item) in wanted.into_iter().zip(items) {
             let item = item.ok_or_else(|| Error::internal("a feed entry leads to no item"))?;
             let (header, text) = record::decode(&item.bytes).map_err(storage)?;
-            if !self.is_early(header.ts_s) && !self.engine.is_expired(self.container, &header) {
+            let hidden = self.engine.is_hidden(self.container, item_key, item.version, &header);
+            if !hidden && !self.is_early(header.ts_s) {
                 add(&mut commits, lsn, image::latest(shape, text, lsn, header.ts_s)?);
             }
         }

@@ -12,6 +12,7 @@ use orrery_types::{Epoch, Error, Lsn, Result, ShardId, Value};
 
 use crate::catalog::Change;
 use crate::catalog::records::Record;
+use crate::erasure::Erasures;
 use crate::partition::PhysicalPartition;
 use crate::resource::{Preconditions, Resource, object, resource_id};
 use crate::stamp::Stamp;
@@ -37,6 +38,8 @@ pub struct Container {
     pub partitions: Vec<PhysicalPartition>,
     /// Whether expiry entries of an earlier default are still to be replaced.
     pub(crate) retime: bool,
+    /// Partition keys whose items are being deleted.
+    pub(crate) erasures: Arc<Erasures>,
     /// What the index holds, and which paths may be relied upon.
     pub index: Arc<IndexState>,
 }
@@ -66,6 +69,7 @@ impl Container {
             definition,
             partitions: partitions.collect::<Result<_>>()?,
             retime: record.body.get("retime").is_true(),
+            erasures: Arc::default(),
         })
     }
 
@@ -153,6 +157,7 @@ impl Engine {
             definition,
             partitions,
             retime: false,
+            erasures: Arc::default(),
         };
         // A shard without container is removed at the next start, a container without shard
         // would be a wrong answer: shards first.

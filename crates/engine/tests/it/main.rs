@@ -2,6 +2,7 @@
 
 mod changes;
 mod encryption_key;
+mod erasure;
 mod limits;
 mod model;
 mod random;

@@ -72,6 +72,16 @@ pub(crate) fn write(call: &Call) -> Result<Reply> {
     Ok(wrote(call, &container, written))
 }
 
+/// Deletes everything that has the key of the header.
+pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    let container = call.container(at)?;
+    let key = call
+        .partition_key()?
+        .ok_or_else(|| Error::invalid("PartitionKey value must be supplied for this operation."))?;
+    let place = call.engine().erase_partition_key(&container, &key)?;
+    Ok(Reply::empty(StatusCode::OK).charge(1.0).container(&container).place(&container, place))
+}
+
 pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
     let status = match written.outcome {
         Outcome::Created => StatusCode::CREATED,
