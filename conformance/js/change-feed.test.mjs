@@ -2,7 +2,12 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ChangeFeedStartFrom } from "@azure/cosmos";
+import {
+  ChangeFeedMode,
+  ChangeFeedPolicy,
+  ChangeFeedRetentionTimeSpan,
+  ChangeFeedStartFrom,
+} from "@azure/cosmos";
 import { raw, scratch } from "./server.mjs";
 
 const place = await scratch();
@@ -172,4 +177,80 @@ test("a feed of keys that a partition does not hold is gone", async () => {
     assert.equal(reply.status, 410, `${id} ${start} ${end}`);
     assert.equal(reply.headers["x-ms-substatus"], "1002");
   }
+});
+
+const ALL = ChangeFeedMode.AllVersionsAndDeletes;
+const keepingVersions = () =>
+  place.container({
+    changeFeedPolicy: new ChangeFeedPolicy(ChangeFeedRetentionTimeSpan.fromMinutes(10)),
+    defaultTtl: -1,
+  });
+
+test("all versions: creates, replaces and deletes, each with what it left", async () => {
+  const changes = await keepingVersions();
+  const start = await read(changes, ChangeFeedStartFrom.Now(), { changeFeedMode: ALL });
+  assert.deepEqual(start.found, []);
+  await changes.items.create({ id: "1", pk: "a", n: 1 });
+  await changes.item("1", "a").replace({ id: "1", pk: "a", n: 2 });
+  await changes.items.upsert({ id: "2", pk: "a", n: 3 });
+  await changes.item("1", "a").delete();
+  const from = ChangeFeedStartFrom.Continuation(start.token);
+  const { found } = await read(changes, from, { changeFeedMode: ALL, maxItemCount: 3 });
+  assert.deepEqual(
+    found.map(({ metadata }) => metadata.operationType),
+    ["create", "replace", "create", "delete"],
+  );
+  assert.deepEqual(
+    found.map(({ current }) => current.n),
+    [1, 2, 3, undefined],
+  );
+  const [created, replaced, , deleted] = found;
+  assert.equal(created.metadata.previousImageLSN, undefined);
+  assert.equal(replaced.metadata.previousImageLSN, created.metadata.lsn);
+  assert.equal(deleted.metadata.previousImageLSN, replaced.metadata.lsn);
+  assert.ok(found.every(({ metadata }) => Math.abs(metadata.crts - Date.now() / 1000) < 60));
+  assert.equal(replaced.previous, undefined);
+  assert.deepEqual(deleted.current, {});
+  assert.equal(deleted.previous.n, 2);
+  assert.deepEqual(deleted.metadata.partitionKey, { pk: "a" });
+  assert.equal(deleted.metadata.id, "1");
+  assert.equal(deleted.metadata.timeToLiveExpired, false);
+});
+
+test("all versions: an item whose time is over is told apart", async () => {
+  const changes = await keepingVersions();
+  const start = await read(changes, ChangeFeedStartFrom.Now(), { changeFeedMode: ALL });
+  await changes.items.create({ id: "1", pk: "a", n: 1, ttl: 1 });
+  const from = ChangeFeedStartFrom.Continuation(start.token);
+  let found = [];
+  for (let tries = 0; tries < 50 && found.length < 2; tries++) {
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    ({ found } = await read(changes, from, { changeFeedMode: ALL }));
+  }
+  assert.deepEqual(
+    found.map(({ metadata }) => [metadata.operationType, metadata.timeToLiveExpired]),
+    [
+      ["create", undefined],
+      ["delete", true],
+    ],
+  );
+});
+
+test("all versions need a policy, and start from now", async () => {
+  const without = await place.container();
+  const options = { changeFeedMode: ALL };
+  await assert.rejects(read(without, ChangeFeedStartFrom.Now(), options), { code: 400 });
+  const changes = await keepingVersions();
+  await assert.rejects(read(changes, ChangeFeedStartFrom.Beginning(), options), { code: 400 });
+});
+
+test("everything with a partition key is deleted at once", async () => {
+  const items = await place.container();
+  for (let n = 0; n < 10; n++) await items.items.create({ id: `${n}`, pk: `p${n % 2}`, n });
+  const { statusCode } = await items.deleteAllItemsForPartitionKey("p1");
+  assert.equal(statusCode, 200);
+  const { resources } = await items.items.readAll().fetchAll();
+  assert.deepEqual(resources.map(({ n }) => n).toSorted(), [0, 2, 4, 6, 8]);
+  await items.items.create({ id: "1", pk: "p1", n: 11 });
+  assert.equal((await items.item("1", "p1").read()).resource.n, 11);
 });

@@ -60,10 +60,7 @@ fn writes_item(call: &Call) -> bool {
 
 /// Whether the principal may do it.
 pub(crate) fn authorize(call: &Call) -> Result<()> {
-    let method = method(call);
-    let query = call.headers.is_query || call.headers.is_query_plan;
-    let reads = method == "GET" || (method == "POST" && query && takes_queries(call));
-    let access = if reads { Access::Read } else { Access::Write };
+    let access = if call.reads() { Access::Read } else { Access::Write };
     call.principal.allow(access)?;
     grant::check(call)
 }
@@ -156,19 +153,21 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
 
 /// Whether a POST that says it is a query is one: elsewhere the header changes nothing, and must not
 /// let a read-only key through.
-fn takes_queries(call: &Call) -> bool {
-    match &call.link.target {
-        Target::Items(_) => !call.headers.is_batch,
-        Target::Databases
-        | Target::Containers(_)
-        | Target::Ranges(_)
-        | Target::Users(_)
-        | Target::Permissions(_)
-        | Target::EncryptionKeys(_)
-        | Target::Offers
-        | Target::Conflicts(_) => true,
-        _ => false,
-    }
+pub(crate) fn queries(call: &Call) -> bool {
+    let says_so = call.headers.is_query || call.headers.is_query_plan;
+    says_so
+        && match &call.link.target {
+            Target::Items(_) => !call.headers.is_batch,
+            Target::Databases
+            | Target::Containers(_)
+            | Target::Ranges(_)
+            | Target::Users(_)
+            | Target::Permissions(_)
+            | Target::EncryptionKeys(_)
+            | Target::Offers
+            | Target::Conflicts(_) => true,
+            _ => false,
+        }
 }
 
 fn not_built(what: &str) -> Error {

@@ -303,6 +303,10 @@ impl Reader<'_> {
         };
         let entries = read(&bounds.from, step, false)?;
         let Some(last) = entries.last() else { return Ok((entries, true)) };
+        let bytes: usize = entries.iter().map(|e| e.key.len() + e.value.bytes.len()).sum();
+        if entries.len() < step.rows && bytes < step.bytes / 2 {
+            return Ok((entries, true));
+        }
         let at_end = read(&key::after(&last.key), Step { rows: 1, ..step }, true)?.is_empty();
         Ok((entries, at_end))
     }

@@ -47,6 +47,8 @@ struct Item {
     expires_s: Option<u64>,
     /// Rises with every item that is made; the sweeper goes by it.
     born: u64,
+    /// Its key was erased after it was written.
+    erased: bool,
 }
 
 struct Reader {
@@ -68,6 +70,8 @@ struct Run {
     readers: Vec<Reader>,
     n: i64,
     born: u64,
+    /// Keys that are being erased, in the order in which the engine goes about it.
+    erasures: Vec<usize>,
 }
 
 impl Run {
@@ -77,7 +81,7 @@ impl Run {
             "changeFeedPolicy":{"retentionDuration":60}}"#;
         world.create_container(body, Some(30_000));
         let (items, log, readers) = (BTreeMap::new(), vec![], vec![]);
-        Self { world, random, items, log, readers, n: 0, born: 0 }
+        Self { world, random, items, log, readers, n: 0, born: 0, erasures: vec![] }
     }
 
     fn below(&mut self, n: usize) -> usize {
@@ -94,8 +98,9 @@ impl Run {
                     let s = self.below(3) as u64;
                     self.world.clock.advance_s(s)
                 }
-                70 => self.world.reopen(),
-                71..74 if self.readers.len() < 24 => self.add_reader(),
+                70 => self.reopen(),
+                71 => self.erase(),
+                72..75 if self.readers.len() < 24 => self.add_reader(),
                 _ if !self.readers.is_empty() => {
                     let reader = self.below(self.readers.len());
                     self.read(reader);
@@ -120,6 +125,30 @@ impl Run {
         item.expires_s.is_some_and(|at| at <= self.now_s())
     }
 
+    fn is_hidden(&self, item: &Item) -> bool {
+        item.erased || self.is_expired(item)
+    }
+
+    fn reopen(&mut self) {
+        self.world.reopen();
+        // A new process finds what is left to do in the order of keys.
+        let container = self.world.container("c");
+        let definition = &container.definition.partition_key;
+        self.erasures.sort_by_key(|key| definition.effective(&key_of((*key, 0))));
+    }
+
+    fn erase(&mut self) {
+        let key = self.below(KEYS.len());
+        let container = self.world.container("c");
+        let erased = self.world.engine().erase_partition_key(&container, &key_of((key, 0)));
+        erased.expect("it is accepted");
+        for (_, item) in self.items.iter_mut().filter(|(place, _)| place.0 == key) {
+            item.erased = true;
+        }
+        self.erasures.retain(|erasing| *erasing != key);
+        self.erasures.push(key);
+    }
+
     fn note(&mut self, place: Place, operation: &'static str, n: i64, expired: bool) {
         self.log.push(Event { place, operation, n, expired });
     }
@@ -138,17 +167,17 @@ impl Run {
         engine.upsert_item(&container, None, text.as_bytes(), &none).expect("an upsert");
         let expires_s = ttl.map(|ttl| self.now_s() + ttl);
         match self.items.get(&place).cloned() {
-            Some(old) if !self.is_expired(&old) => {
+            Some(old) if !self.is_hidden(&old) => {
                 self.note(place, "replace", n, false);
                 self.items.insert(place, Item { n, expires_s, ..old });
                 return;
             }
-            Some(old) => self.note(place, "delete", old.n, true),
+            Some(old) => self.note(place, "delete", old.n, self.is_expired(&old)),
             None => {}
         }
         self.note(place, "create", n, false);
         self.born += 1;
-        self.items.insert(place, Item { n, expires_s, born: self.born });
+        self.items.insert(place, Item { n, expires_s, born: self.born, erased: false });
     }
 
     fn delete(&mut self) {
@@ -158,7 +187,7 @@ impl Run {
         let (key, id) = (key_of(place), Address::Name(IDS[place.1].into()));
         let deleted = self.world.engine().delete_item(&container, Some(&key), &id, &none);
         match self.items.get(&place).cloned() {
-            Some(item) if !self.is_expired(&item) => {
+            Some(item) if !self.is_hidden(&item) => {
                 deleted.expect("it is there");
                 self.items.remove(&place);
                 self.note(place, "delete", item.n, false);
@@ -169,6 +198,14 @@ impl Run {
 
     fn sweep(&mut self) {
         self.world.run_tasks();
+        for key in std::mem::take(&mut self.erasures) {
+            let erased = self.items.iter().filter(|(place, item)| place.0 == key && item.erased);
+            let erased: Vec<Place> = erased.map(|(place, _)| *place).collect();
+            for place in erased {
+                let item = self.items.remove(&place).expect("it was there");
+                self.note(place, "delete", item.n, self.is_expired(&item));
+            }
+        }
         let container = self.world.container("c");
         let mut expired: Vec<(u32, u64, u64, Place)> = Vec::new();
         for (place, item) in &self.items {
