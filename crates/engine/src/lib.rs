@@ -4,14 +4,17 @@
 pub mod batch;
 pub mod catalog;
 mod change;
+pub mod change_feed;
 pub mod charge;
 pub mod container;
 pub mod continuation;
 pub mod database;
 mod draft;
 pub mod encryption_key;
+pub mod erasure;
 pub mod feed;
 mod gate;
+mod history;
 pub mod item_body;
 mod item_index;
 pub mod item_write;
@@ -71,6 +74,14 @@ impl Engine {
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers().filter(|c| c.retime) {
             engine.tasks.retime(container.clone());
+        }
+        for container in engine.catalog.state().containers() {
+            engine.load_erasures(container)?;
+        }
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        for container in engine.catalog.state().containers().filter(|c| !kept(c)) {
+            // A history that was being removed when the last process ended.
+            engine.tasks.rebase_history(container.clone());
         }
         Ok(engine)
     }

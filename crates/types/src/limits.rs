@@ -157,6 +157,12 @@ pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const COMMIT_FEED_ENTRIES_MAX: usize = 1 << 16;
 /// Expired items removed in one commit of the sweeper. Ours.
 pub const SWEEP_ITEMS_MAX: usize = 256;
+/// Entries of the change feed that one request looks at. Ours; the page ends there, and the next one
+/// goes on.
+pub const CHANGES_EXAMINED_MAX: usize = 200_000;
+/// How far the time of a write may lie behind that of one committed before it, for a feed that starts
+/// at a time to find it, in seconds. Ours.
+pub const FEED_CLOCK_SLACK_S: u64 = 300;
 
 /// Value of an index term; a longer string is cut, and queries look at the item. Ours.
 pub const INDEX_TERM_BYTES_MAX: usize = 256;
@@ -174,3 +180,6 @@ pub const INDEX_POLICIES_MAX: usize = 8;
 pub const REBUILD_ITEMS_MAX: usize = 128;
 /// See [`REBUILD_ITEMS_MAX`].
 pub const REBUILD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Deletes by partition key that a container has not done yet. Ours; 429.
+pub const ERASURES_PENDING_MAX: usize = 1000;

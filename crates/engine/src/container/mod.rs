@@ -12,6 +12,7 @@ use orrery_types::{Epoch, Error, Lsn, Result, ShardId, Value};
 
 use crate::catalog::Change;
 use crate::catalog::records::Record;
+use crate::erasure::Erasures;
 use crate::partition::PhysicalPartition;
 use crate::resource::{Preconditions, Resource, object, resource_id};
 use crate::stamp::Stamp;
@@ -37,6 +38,8 @@ pub struct Container {
     pub partitions: Vec<PhysicalPartition>,
     /// Whether expiry entries of an earlier default are still to be replaced.
     pub(crate) retime: bool,
+    /// Partition keys whose items are being deleted.
+    pub(crate) erasures: Arc<Erasures>,
     /// What the index holds, and which paths may be relied upon.
     pub index: Arc<IndexState>,
     links: OnceLock<Links>,
@@ -76,6 +79,7 @@ impl Container {
             partitions: partitions.collect::<Result<_>>()?,
             retime: record.body.get("retime").is_true(),
             links: OnceLock::new(),
+            erasures: Arc::default(),
         })
     }
 
@@ -177,6 +181,7 @@ impl Engine {
             partitions,
             retime: false,
             links: OnceLock::new(),
+            erasures: Arc::default(),
         };
         // A shard without container is removed at the next start, a container without shard
         // would be a wrong answer: shards first.
@@ -233,6 +238,12 @@ impl Engine {
         container.index = index_state(&container.definition, older);
         let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         container.retime |= timing_changed;
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        let history_begins = kept(&container) && !kept(&old);
+        if history_begins {
+            self.begin_history(&container)?;
+        }
+        let history_ends = kept(&old) && !kept(&container);
         let parent = u64::from(database.number);
         let version = change.record(RecordKind::Container, parent, u64::from(old.number))?.version;
         change.replace(RecordKind::Container, parent, &container.record(version))?;
@@ -241,6 +252,13 @@ impl Engine {
         database.insert((*container).clone());
         change.state.insert(database);
         change.commit()?;
+        if history_begins {
+            // Once more, for writes that were on their way.
+            self.begin_history(&container)?;
+        }
+        if history_ends {
+            self.tasks.rebase_history(container.clone());
+        }
         if timing_changed {
             self.tasks.retime(container);
         }
