@@ -11,6 +11,9 @@ pub use request::{
     FeedMode, IndexMetrics, IndexingDirective, Priority, ReadKeyType, RequestHeaders,
 };
 
+/// How the protocol's own headers begin.
+pub(crate) const PREFIX: &str = "x-ms-";
+
 // Both ways.
 pub const ACTIVITY_ID: &str = "x-ms-activity-id";
 pub const CONTINUATION: &str = "x-ms-continuation";

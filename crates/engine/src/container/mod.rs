@@ -14,6 +14,7 @@ use crate::catalog::Change;
 use crate::catalog::records::Record;
 use crate::partition::PhysicalPartition;
 use crate::resource::{Preconditions, Resource, object, resource_id};
+use crate::script::remove_scripts;
 use crate::stamp::Stamp;
 use crate::storage_error::storage;
 use crate::throughput::{Throughput, ThroughputRequest};
@@ -250,6 +251,7 @@ impl Engine {
     ) -> Result<()> {
         let parent = u64::from(container.database);
         change.remove(RecordKind::Container, parent, u64::from(container.number), &container.id);
+        remove_scripts(change, container)?;
         self.remove_offer(change, &container.rid().to_string())
     }
 
