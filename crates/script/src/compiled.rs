@@ -50,7 +50,9 @@ pub(crate) type Bytecode = Arc<[u8]>;
 /// Compiles a module without running it.
 pub(crate) fn compile(ctx: &Ctx<'_>, file: &str, source: &str) -> rquickjs::Result<Bytecode> {
     let module = Module::declare(ctx.clone(), file, source)?;
-    Ok(module.write(WriteOptions::default())?.into())
+    // Without the text, which only `toString` of a function would show.
+    let options = WriteOptions { strip_source: true, ..WriteOptions::default() };
+    Ok(module.write(options)?.into())
 }
 
 /// Loads a module and runs it down to its export.

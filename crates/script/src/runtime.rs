@@ -39,6 +39,10 @@ impl Default for Bounds {
     }
 }
 
+/// Growth of memory after which a script's garbage is collected. A context alone takes some 300 kB;
+/// a collection among short calls would find nothing.
+const COLLECT_BYTES: usize = 4 * 1024 * 1024;
+
 /// Runs scripts. Shared by all requests.
 pub struct Scripts {
     pub(crate) bounds: Bounds,
@@ -59,6 +63,7 @@ pub(crate) const API_FILE: &str = "orrery:api";
 
 /// The API of procedures and triggers.
 const CALL_API: &str = concat!(
+    include_str!("api/guards.js"),
     include_str!("api/errors.js"),
     include_str!("api/describe.js"),
     include_str!("api/messages.js"),
@@ -70,6 +75,7 @@ const CALL_API: &str = concat!(
 
 /// The API of user-defined functions.
 const UDF_API: &str = concat!(
+    include_str!("api/guards.js"),
     include_str!("api/errors.js"),
     include_str!("api/describe.js"),
     include_str!("api/udf.js"),
@@ -82,7 +88,8 @@ pub(crate) enum ApiKind {
     Udfs,
 }
 
-/// The language without what looks outside: no clocks beyond `Date`, no modules, no threads.
+/// The language without what looks outside: no clocks beyond `Date`, no modules, no threads, and
+/// nothing that tells when memory is freed, which is after the call.
 type Language = (
     intrinsic::Date,
     intrinsic::Eval,
@@ -93,7 +100,6 @@ type Language = (
     intrinsic::MapSet,
     intrinsic::TypedArrays,
     intrinsic::Promise,
-    intrinsic::WeakRef,
 );
 
 #[derive(Clone)]
@@ -177,6 +183,7 @@ impl Scripts {
         let runtime = Runtime::new().map_err(|error| internal(&error))?;
         runtime.set_memory_limit(self.bounds.memory_bytes);
         runtime.set_max_stack_size(self.bounds.stack_bytes);
+        runtime.set_gc_threshold(COLLECT_BYTES);
         Ok(runtime)
     }
 }
@@ -200,11 +207,14 @@ impl Drop for Lease<'_> {
     /// done, or what an interrupted script left.
     fn drop(&mut self) {
         self.runtime.set_interrupt_handler(None);
-        if self.runtime.is_job_pending() || self.deadline.is_over() {
+        if self.deadline.is_over() {
             return;
         }
         // A context is full of circles, which only the collector frees.
         self.runtime.run_gc();
+        if self.runtime.is_job_pending() {
+            return;
+        }
         let mut idle = self.scripts.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < limits::SCRIPT_RUNTIMES_KEPT {
             idle.push(self.runtime.clone());

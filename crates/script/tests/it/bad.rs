@@ -47,6 +47,39 @@ fn whatever_runs_for_ever_is_stopped() {
     check_timeout("(() => { for (;;) ; })()");
 }
 
+/// Within these the runtime does not ask for the time, so they must end by themselves.
+#[test]
+fn one_call_of_the_language_does_not_take_hours() {
+    let holes = "const holes = []; holes.length = 2 ** 32 - 1;";
+    let liar = "const liar = { get length() { return 2 ** 53 - 1 } };";
+    for call in [
+        "holes.join()",
+        "holes.reverse()",
+        "holes.sort()",
+        "holes.shift()",
+        "holes.unshift(1)",
+        "holes.splice(0, 1)",
+        "String(holes)",
+        "[].concat(holes)",
+        "[[holes]].flat(9)",
+        "[1].flatMap(() => holes)",
+        "[].concat({ length: 2 ** 53 - 1, [Symbol.isConcatSpreadable]: true })",
+        "Array.prototype.reverse.call({ length: 2 ** 53 - 1 })",
+        "Array.prototype.reverse.call(liar)",
+        "'a'.repeat(1e7).indexOf('a'.repeat(5e6) + 'b')",
+        "'a'.repeat(1e7).split('a'.repeat(5e6) + 'b')",
+    ] {
+        let body = format!("function () {{ {holes} {liar} {call} }}");
+        let result = run_with(&hurried(), &mut Items::default(), &body, "[]");
+        assert!(result.is_err(), "{call}: {result:?}");
+    }
+    let body = "function () { __.response.setBody([[1, [2, [3]]].flat(), [3, 1].concat(2, [4]), [1, 2].flatMap((x) => [x, x]), [2, 1].sort().reverse().join('-'), 'a,b'.split(','), 'aXb'.replace('X', '')]) }";
+    assert_eq!(
+        answer(&mut Items::default(), body),
+        r#"[[1,2,[3]],[3,1,2,4],[1,1,2,2],"2-1",["a","b"],"ab"]"#
+    );
+}
+
 #[test]
 fn operations_are_refused_when_the_time_runs_out() {
     let body = "function () { let n = 0; (function more() { if (__.readDocument(__.getAltLink() + '/docs/a', () => { n++; more() })) return; __.response.setBody(n > 0) })() }";
