@@ -15,6 +15,7 @@ use crate::catalog::records::Record;
 use crate::erasure::Erasures;
 use crate::partition::PhysicalPartition;
 use crate::resource::{Preconditions, Resource, object, resource_id};
+use crate::script::remove_scripts;
 use crate::stamp::Stamp;
 use crate::storage_error::storage;
 use crate::throughput::{Throughput, ThroughputRequest};
@@ -292,6 +293,7 @@ impl Engine {
     ) -> Result<()> {
         let parent = u64::from(container.database);
         change.remove(RecordKind::Container, parent, u64::from(container.number), &container.id);
+        remove_scripts(change, container)?;
         self.remove_offer(change, container.rid_text())
     }
 

@@ -8,5 +8,6 @@ mod limits;
 mod model;
 mod random;
 mod reopen;
+mod script;
 mod transaction;
 mod world;
