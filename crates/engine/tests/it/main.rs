@@ -1,6 +1,7 @@
 //! The engine as the server calls it, on every store.
 
 mod batch;
+mod batch_model;
 mod changes;
 mod encryption_key;
 mod erasure;
