@@ -28,7 +28,7 @@ use crate::listener::{Limits, ListenerConfig};
 use crate::service::{OperationName, Request, Response, Scheme, Service};
 use crate::side::{self, SideRoute};
 use crate::telemetry::{self, Metrics};
-use crate::{error, headers};
+use crate::{error, explorer, headers};
 
 /// What all connections share.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl<S: Service> Front<S> {
 
     async fn route(&self, request: http::Request<Incoming>, context: Context) -> Response {
         if let Some(route) = SideRoute::of(request.method(), request.uri().path()) {
-            let mut response = self.side(route);
+            let mut response = self.side(route, &request, context.activity_id);
             response.extensions_mut().insert(OperationName(route.name()));
             return response;
         }
@@ -146,7 +146,12 @@ impl<S: Service> Front<S> {
         answer.unwrap_or_else(|| fail(&Error::internal("the service panicked")))
     }
 
-    fn side(&self, route: SideRoute) -> Response {
+    fn side(
+        &self,
+        route: SideRoute,
+        request: &http::Request<Incoming>,
+        activity_id: Uuid,
+    ) -> Response {
         match route {
             SideRoute::Health => side::text(StatusCode::OK, "ok\n"),
             SideRoute::Ready if self.is_ready() => side::text(StatusCode::OK, "ready\n"),
@@ -162,7 +167,11 @@ impl<S: Service> Front<S> {
                 }
                 None => side::text(StatusCode::NOT_FOUND, "This server speaks no TLS.\n"),
             },
-            SideRoute::Explorer => side::explorer_notice(),
+            SideRoute::Explorer => {
+                let path = request.uri().path();
+                explorer::answer(path, request.headers())
+                    .unwrap_or_else(|| error::response(&Error::NotFound, activity_id, path))
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ mod connection;
 pub mod cors;
 mod dispatch;
 pub mod error;
+mod explorer;
 mod front;
 mod handlers;
 pub mod headers;
