@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { findJsonFault, lineAndColumn } from "../src/text/json-fault";
 import { RawNumber, compactJson, parseJson, prettyJson, withoutSystemProperties } from "../src/protocol/json";
 
 describe("JSON", () => {
@@ -32,5 +33,31 @@ describe("JSON", () => {
 
   it("leaves the properties of the system aside", () => {
     expect(withoutSystemProperties({ id: "1", _etag: "x", _own: 1 })).toEqual({ id: "1", _own: 1 });
+  });
+});
+
+describe("a fault in JSON", () => {
+  it.each([
+    ['{"a": }', 6, "a value is missing here"],
+    ['{"a": 1,}', 8, "a comma stands before the end"],
+    ['{"a" 1}', 5, "a colon is missing here"],
+    ["[1 2]", 3, "a comma or ] is missing here"],
+    ["{a: 1}", 1, "the name of a property is missing here, in double quotes"],
+    ['["x]', 1, "this string does not end, or holds an escape that does not exist"],
+    ["{} x", 3, "the text goes on after its end"],
+    ["[01]", 2, "a comma or ] is missing here"],
+    ["", 0, "a value is missing here"],
+  ])("in %s is at %i: %s", (text, at, message) => {
+    expect(findJsonFault(text)).toEqual({ at, message });
+    expect(() => JSON.parse(text)).toThrow();
+  });
+
+  it.each(['{"a":[1,-2.5e3,"x\\u00e9\\n",true,null,{}]}', " [ ] ", '"s"', "0"])("is not in %s", (text) => {
+    expect(findJsonFault(text)).toBeNull();
+    JSON.parse(text);
+  });
+
+  it("has a line and a column", () => {
+    expect(lineAndColumn("ab\ncd", 4)).toEqual({ line: 2, column: 2 });
   });
 });

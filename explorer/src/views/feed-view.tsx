@@ -1,0 +1,1 @@
+export function FeedView(_: object) { return null; }

@@ -1,0 +1,1 @@
+export function QueryView(_: object) { return null; }

@@ -1,0 +1,1 @@
+export function ScriptView(_: object) { return null; }
