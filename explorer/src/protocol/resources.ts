@@ -231,7 +231,10 @@ export async function query(client: Client, container: readonly string[], call: 
   };
   if (call.continuation !== null) headers["x-ms-continuation"] = call.continuation;
   if (call.partitionKey !== undefined) headers["x-ms-documentdb-partitionkey"] = asciiOnly(call.partitionKey);
-  if (call.explain) headers["x-orrery-explain"] = "true";
+  if (call.explain) {
+    headers["x-orrery-explain"] = "true";
+    headers["x-ms-cosmos-populateindexmetrics-v2"] = "true";
+  }
   const body: JsonObject = { query: call.query, parameters: (call.parameters ?? []) as unknown as Json };
   return page(segments, await client.send({ method: "POST", segments, headers, body, signal: call.signal }));
 }

@@ -1,7 +1,5 @@
 // Which columns the grid shows: a list of ticks that opens under its button.
-import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
-import { Icon } from "./icon";
+import { Menu } from "./menu";
 
 interface Props {
   all: readonly string[];
@@ -11,25 +9,13 @@ interface Props {
 }
 
 export function ColumnChooser({ all, shown, onChange }: Props) {
-  const isOpen = useSignal(false);
-  const element = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    const away = (event: Event) => {
-      if (!element.current?.contains(event.target as Node)) isOpen.value = false;
-    };
-    document.addEventListener("pointerdown", away);
-    return () => document.removeEventListener("pointerdown", away);
-  }, []);
   const offered = [...shown, ...all.filter((column) => !shown.includes(column))];
   const flip = (column: string) =>
     onChange(shown.includes(column) ? shown.filter((one) => one !== column) : [...shown, column]);
   return (
-    <div class="menu-anchor" ref={element} onKeyDown={(event) => event.key === "Escape" && (isOpen.value = false)}>
-      <button type="button" aria-haspopup="true" aria-expanded={isOpen.value} onClick={() => (isOpen.value = !isOpen.value)}>
-        <Icon name="columns" />Columns
-      </button>
-      {isOpen.value && (
-        <div class="menu" role="group" aria-label="Columns">
+    <Menu label="Columns" icon="columns">
+      {() => (
+        <>
           {offered.map((column) => (
             <label class="check" key={column}>
               <input type="checkbox" checked={shown.includes(column)} onChange={() => flip(column)} />
@@ -37,8 +23,8 @@ export function ColumnChooser({ all, shown, onChange }: Props) {
             </label>
           ))}
           <button type="button" class="link" onClick={() => onChange(null)}>As at first</button>
-        </div>
+        </>
       )}
-    </div>
+    </Menu>
   );
 }

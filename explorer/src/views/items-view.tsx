@@ -7,15 +7,15 @@ import { describe } from "../protocol/problem";
 import { type Page, containerPath, query } from "../protocol/resources";
 import { account, client } from "../state/account";
 import { findContainer } from "../state/catalog";
-import { FIRST_PAGE, type Paging, arrived, currentToken, nextPage, previousPage } from "../state/paging";
+import { FIRST_PAGE, type Paging, arrived, currentToken } from "../state/paging";
 import { columnChoices, pageSize } from "../state/preferences";
+import { seenPaths } from "../state/seen-paths";
 import { columnsOf } from "../text/csv";
 import { ColumnChooser } from "./column-chooser";
 import { Grid } from "./grid";
 import { Icon } from "./icon";
 import { ItemEditor } from "./item-editor";
-
-const PAGE_SIZES = [20, 100, 500];
+import { Pager } from "./pager";
 
 /** A page may be empty and yet not be the last; so many are skipped before the person is asked. */
 const EMPTY_PAGES_MAX = 20;
@@ -67,6 +67,7 @@ export function ItemsView({ database, container: name }: Props) {
         token = page.continuation;
       } while (page.rows.length === 0 && token !== null && ++round < EMPTY_PAGES_MAX);
       rows.value = page.rows.filter(isObject);
+      seenPaths(database, name).add(rows.value);
       paging.value = arrived(at, page.continuation);
     } catch (problem) {
       if (!control.signal.aborted) error.value = describe(problem);
@@ -83,7 +84,6 @@ export function ItemsView({ database, container: name }: Props) {
     return () => running.current?.abort();
   }, [account.value, pageSize.value]);
 
-  const first = paging.value.index * pageSize.value + 1;
   const count = rows.value?.length ?? 0;
   return (
     <>
@@ -116,19 +116,7 @@ export function ItemsView({ database, container: name }: Props) {
             onSelect={(row) => (chosen.value = row)}
             empty={rows.value === null ? "" : applied.value.trim() === "" ? "This container has no items yet." : "No item matches the filter."}
           />
-          <div class="pager">
-            <span class="muted">{count === 0 ? "" : `${first.toLocaleString()}–${(first + count - 1).toLocaleString()}`}{isLoading.value && " …"}</span>
-            <span class="grow" />
-            <label class="inline muted">
-              <select aria-label="Items on a page" value={pageSize.value} onChange={(event) => (pageSize.value = Number(event.currentTarget.value))}>
-                {PAGE_SIZES.map((size) => <option key={size} value={size}>{size}</option>)}
-              </select>
-              a page
-            </label>
-            <button type="button" class="quiet" aria-label="Previous page" disabled={paging.value.index === 0} onClick={() => void fetchPage(previousPage(paging.value))}><Icon name="left" /></button>
-            <span>{paging.value.index + 1}</span>
-            <button type="button" class="quiet" aria-label="Next page" disabled={paging.value.isLast} onClick={() => void fetchPage(nextPage(paging.value))}><Icon name="right" /></button>
-          </div>
+          <Pager paging={paging.value} count={count} isLoading={isLoading.value} onGo={(at) => void fetchPage(at)} />
         </div>
         {chosen.value !== null && container !== null && (
           <ItemEditor
