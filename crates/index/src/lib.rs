@@ -1,11 +1,26 @@
-//! What is indexed and how. For now: the indexing policy, read, validated and echoed.
+//! What is indexed and how: the policies of a container, read and checked, and the terms that each
+//! write of an item puts and deletes in the item's own commit. [`IndexState`] tells a planner which
+//! paths it may rely on; [`Dictionary`] gives the numbers under which their terms stand.
 
+pub mod composite;
+pub mod dictionary;
 pub mod full_text;
+pub mod maintain;
 pub mod path;
+pub mod path_tree;
 pub mod policy;
+pub mod rules;
+pub mod state;
+pub mod stored_ids;
+pub mod terms;
 pub mod vector;
 
+pub use composite::CompositeIndex;
+pub use dictionary::{Dictionary, Home};
 pub use full_text::FullTextPolicy;
 pub use path::{IndexPath, IndexStep};
-pub use policy::{IndexingMode, IndexingPolicy, PolicyError};
+pub use policy::{CompositePath, IndexingMode, IndexingPolicy, PolicyError};
+pub use rules::Rules;
+pub use state::IndexState;
+pub use terms::{IndexedItem, Terms};
 pub use vector::{VectorEmbeddingPolicy, VectorIndex};
