@@ -92,7 +92,7 @@ impl<S: Service> Front<S> {
         self.config.cors.mark(origin.as_ref(), authority.as_deref(), response.headers_mut());
         let took = began.elapsed();
         finish(response.headers_mut(), activity_id, took);
-        telemetry::request_ended(&span, activity_id, operation.0, response.status(), took);
+        telemetry::request_ended(&span, activity_id, operation.0, &response, took);
         response
     }
 

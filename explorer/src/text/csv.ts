@@ -15,6 +15,12 @@ export function columnsOf(rows: readonly Json[]): string[] {
   return [...own, ...system];
 }
 
+/** The columns to look at: of whole items, what the system wrote is left out. */
+export function shownColumns(rows: readonly Json[]): string[] {
+  const areItems = rows.length > 0 && rows.every((row) => isObject(row) && "_self" in row && "_attachments" in row);
+  return columnsOf(rows).filter((column) => !areItems || !SYSTEM_PROPERTIES.includes(column));
+}
+
 export function cellOf(row: Json, column: string): Json | undefined {
   if (isObject(row)) return Object.hasOwn(row, column) ? row[column] : undefined;
   return column === VALUE_COLUMN ? row : undefined;

@@ -7,6 +7,7 @@ import { describe } from "../protocol/problem";
 import {
   type Container, type Throughput, containerPath, listAll, offerThroughput, readOffer, replace, setThroughput,
 } from "../protocol/resources";
+import { readUsage } from "../protocol/usage";
 import { client } from "../state/account";
 import { reloadContainers } from "../state/catalog";
 import { notifyDone } from "./notice";
@@ -17,12 +18,6 @@ import { deleteContainer } from "./tree";
 interface Props {
   database: string;
   container: string;
-}
-
-/** What the server counts about a container, out of a header of `name=value;` pairs. */
-function readUsage(header: string | null): Record<string, number> {
-  const pairs = (header ?? "").split(";").map((pair) => pair.split("="));
-  return Object.fromEntries(pairs.filter(([name]) => name).map(([name, value]) => [name, Number(value)]));
 }
 
 interface Facts {

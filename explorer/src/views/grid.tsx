@@ -36,7 +36,10 @@ export function Grid<T extends Json>({ label, rows, columns, emphasized = [], se
     <div class="grid-scroll">
       <table class="grid" role="grid" aria-label={label} aria-rowcount={rows.length}>
         <thead>
-          <tr>{columns.map((column) => <th key={column} scope="col" class="mono">{column}</th>)}</tr>
+          <tr>
+            {columns.map((column) => <th key={column} scope="col" class={isNumeric(cellOf(rows[0]!, column)) ? "mono number" : "mono"}>{column}</th>)}
+            <th class="filler" aria-hidden="true" />
+          </tr>
         </thead>
         <tbody onKeyDown={onKeyDown}>
           {rows.map((row, index) => (
@@ -49,6 +52,7 @@ export function Grid<T extends Json>({ label, rows, columns, emphasized = [], se
               }}
             >
               {columns.map((column) => <Cell key={column} value={cellOf(row, column)} isStrong={emphasized.includes(column)} />)}
+              <td class="filler" aria-hidden="true" />
             </tr>
           ))}
         </tbody>

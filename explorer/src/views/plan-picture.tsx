@@ -21,7 +21,7 @@ function Edge({ edge: { from, to, rows } }: { edge: PlacedEdge }) {
   return (
     <g>
       <path class="plan-edge" stroke-width={thickness} d={`M${from.x} ${from.y}C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.y}`} />
-      {rows !== null && <text class="plan-rows" x={(from.x + to.x) / 2 + 8} y={middle + 4}>{shortNumber(rows)}</text>}
+      {rows !== null && <text class="plan-rows" x={from.x + 8} y={from.y - 7}>{shortNumber(rows)}</text>}
     </g>
   );
 }

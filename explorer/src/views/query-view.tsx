@@ -9,7 +9,7 @@ import { scripts } from "../state/catalog";
 import { pageSize, queryHistory, savedQueries } from "../state/preferences";
 import { type Outcome, QueryRun } from "../state/query-run";
 import { seenPaths } from "../state/seen-paths";
-import { columnsOf, csv } from "../text/csv";
+import { columnsOf, csv, shownColumns } from "../text/csv";
 import { download } from "../text/download";
 import { Chart } from "./chart";
 import { Dialog, openDialog } from "./dialog";
@@ -95,7 +95,7 @@ function Results({ run }: { run: QueryRun }) {
         <span class="measure"><b>{outcome.charge.toFixed(2)}</b> RU</span>
         <span class="measure"><b>{outcome.elapsedMs.toFixed(0)}</b> ms</span>
       </div>
-      {shown === "table" && <Grid label="Rows" rows={outcome.rows} columns={columnsOf(outcome.rows)} empty="No rows." onSelect={(row) => openDialog(<RowDialog row={row} />)} />}
+      {shown === "table" && <Grid label="Rows" rows={outcome.rows} columns={shownColumns(outcome.rows)} empty="No rows." onSelect={(row) => openDialog(<RowDialog row={row} />)} />}
       {shown === "json" && <CodeEditor label="Rows as JSON" language="json" text={prettyJson(outcome.rows)} isReadOnly isFilling />}
       {shown === "chart" && <Chart rows={outcome.rows} />}
       {shown === "plan" && outcome.plan !== null && <PlanPicture plan={outcome.plan} />}

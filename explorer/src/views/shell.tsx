@@ -37,7 +37,7 @@ export function Shell() {
           onClick={() => (isDrawerOpen.value = !isDrawerOpen.value)}>
           <Icon name="menu" />
         </button>
-        <a class="brand" href="#/" onClick={() => (activeAddress.value = null)}><Mark size={22} /><b>Orrery</b></a>
+        <a class="brand" href="#/" onClick={() => (activeAddress.value = null)}><Mark size={26} /><b>Orrery</b></a>
         <span class="endpoint mono muted">{endpoint()}</span>
         <span class="grow" />
         <button class="quiet" type="button" onClick={() => open({ kind: "metrics" })}>

@@ -1,11 +1,11 @@
 // The tree of everything in the account, as a flat list of rows that knows its levels; arrow keys
 // move, right and left open and close, Enter opens a tab, Delete asks to delete.
-import { signal, useSignal } from "@preact/signals";
+import { signal, untracked, useSignal, useSignalEffect } from "@preact/signals";
 import { client } from "../state/account";
 import * as catalog from "../state/catalog";
 import type { Loaded } from "../state/catalog";
 import { type ScriptKind, containerPath, databasePath, remove } from "../protocol/resources";
-import { NEW_SCRIPT, type Route, activeAddress, addressOf, closeAll, open } from "../state/tabs";
+import { NEW_SCRIPT, type Route, activeAddress, activeTab, addressOf, closeAll, open } from "../state/tabs";
 import { confirmDeletion, confirmSmallDeletion, openDialog } from "./dialog";
 import { Icon, type IconName } from "./icon";
 import { NewContainer } from "./new-container";
@@ -152,13 +152,20 @@ function deleteScript(database: string, container: string, scripts: ScriptKind, 
 
 export function Tree({ onOpen }: { onOpen: () => void }) {
   const focused = useSignal<string | null>(null);
+  useSignalEffect(() => {
+    const route = activeTab.value?.route;
+    if (route === undefined || !("database" in route)) return;
+    untracked(() => reveal(...("container" in route ? [`d/${route.database}`, `c/${route.database}/${route.container}`] : [`d/${route.database}`])));
+  });
   const all = rows();
   const current = all.some(({ key }) => key === focused.value) ? focused.value : (all[0]?.key ?? null);
 
   const activate = (row: Row) => {
     focused.value = row.key;
-    if (row.onUnfold && !row.isOpen) open(row.onUnfold);
-    row.onToggle?.();
+    if (row.onUnfold && !row.isOpen) {
+      reveal(row.key);
+      open(row.onUnfold);
+    } else row.onToggle?.();
     if (row.route) {
       open(row.route);
       onOpen();

@@ -8,7 +8,7 @@ import { client } from "../state/account";
 import { containers, reloadUsers, users } from "../state/catalog";
 import { Dialog, confirmSmallDeletion, openDialog } from "./dialog";
 import { Icon } from "./icon";
-import { notifyDone } from "./notice";
+import { notifyDone, notifyProblem } from "./notice";
 
 export function UsersView({ database }: { database: string }) {
   const state = users(database).value;
@@ -79,8 +79,14 @@ function Permissions({ database, user }: { database: string; user: string }) {
   };
   useEffect(() => void load(), []);
   const copy = async ({ id, _token }: Permission) => {
-    await navigator.clipboard.writeText(_token);
-    notifyDone(`Copied the token of ${id}.`);
+    try {
+      // A page that came over plain HTTP from another machine has no clipboard.
+      if (!navigator.clipboard) throw new Error(`This page may not use the clipboard over plain HTTP. The token is: ${_token}`);
+      await navigator.clipboard.writeText(_token);
+      notifyDone(`Copied the token of ${id}.`);
+    } catch (problem) {
+      notifyProblem(problem);
+    }
   };
   return (
     <section class="card">

@@ -44,6 +44,7 @@ async fn metrics_count_requests_by_operation_and_status() {
     let counter = "orrery_requests_total{operation=\"echo\",status=\"200\"}";
     assert!(text.contains(counter), "{text}");
     assert!(text.contains("orrery_request_seconds_bucket{operation=\"echo\""), "{text}");
+    assert!(text.contains("orrery_request_charge_total{operation=\"echo\"}"), "{text}");
 }
 
 #[tokio::test]
