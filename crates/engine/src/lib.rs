@@ -10,6 +10,7 @@ pub mod database;
 mod draft;
 pub mod encryption_key;
 pub mod feed;
+mod fence;
 mod gate;
 pub mod item_body;
 mod item_index;
@@ -20,6 +21,7 @@ pub mod partition;
 pub mod patch;
 pub mod permission;
 pub mod query;
+mod reindex;
 pub mod resource;
 mod retime;
 pub mod scope;
@@ -68,8 +70,14 @@ impl Engine {
         let stamper = Stamper::new(clock.clone(), node);
         let engine = Self { store, catalog, clock, stamper, tasks: Tasks::default() };
         engine.drop_orphans()?;
-        for container in engine.catalog.state().containers().filter(|c| c.retime) {
-            engine.tasks.retime(container.clone());
+        for container in engine.catalog.state().containers() {
+            if container.retime {
+                engine.tasks.retime(container.clone());
+            }
+            if !container.index.is_complete() {
+                engine.fence(container)?;
+                engine.tasks.reindex(container.clone());
+            }
         }
         Ok(engine)
     }

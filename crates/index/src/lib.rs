@@ -11,6 +11,7 @@ pub mod path_tree;
 pub mod policy;
 pub mod rules;
 pub mod state;
+pub mod stats;
 pub mod stored_ids;
 pub mod terms;
 pub mod vector;

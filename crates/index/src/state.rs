@@ -35,6 +35,11 @@ impl IndexState {
         }
     }
 
+    /// Whether two policies index the same, however they are written.
+    pub fn same_terms(a: &IndexingPolicy, b: &IndexingPolicy) -> bool {
+        same_terms(a, b)
+    }
+
     /// The older policies after a change from `old` to `new`: nothing has to be done if they index
     /// the same.
     pub fn older_after(&self, old: &IndexingPolicy, new: &IndexingPolicy) -> Vec<IndexingPolicy> {

@@ -4,6 +4,7 @@ mod encryption_key;
 mod limits;
 mod model;
 mod random;
+mod reindex;
 mod reopen;
 mod transaction;
 mod world;

@@ -1,0 +1,4 @@
+//! The index as the engine calls it.
+
+mod dictionary;
+mod prop;
