@@ -72,8 +72,8 @@ impl Engine {
             match self.reindex(&container, stop) {
                 Ok(Turn::Done) => continue,
                 Ok(Turn::Unfinished) => unfinished = true,
-                // The policy has changed again; the next turn takes it up.
-                Err(Error::PartitionGone) => unfinished = true,
+                // The policy has changed again; the next round takes it up.
+                Err(Error::PartitionGone) => {}
                 Err(error) => *failed = Some(error),
             }
             self.tasks.reindex(container);

@@ -181,7 +181,7 @@ proptest! {
                 let id = id.expect("a path that an item has");
                 prop_assert!(stored.contains(&key::term(id, value, Row(1))), "{} {:?}", text, value);
             }
-            let here = id.map(|id| key::terms_of(id)).map_or(0, |b| stored.range(b.from..b.to).count());
+            let here = id.map(key::terms_of).map_or(0, |b| stored.range(b.from..b.to).count());
             let distinct: BTreeSet<Vec<u8>> = found.iter().map(|value| {
                 let mut term = vec![];
                 encode_term(value, &mut term);
