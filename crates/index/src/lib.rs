@@ -10,6 +10,7 @@ pub mod path;
 pub mod path_tree;
 pub mod policy;
 pub mod rules;
+pub mod shapes;
 pub mod state;
 pub mod stats;
 pub mod stored_ids;

@@ -70,6 +70,11 @@ impl IndexState {
         !computed && self.rules.policies_of(path) == self.rules.all()
     }
 
+    /// Whether every item has its shape, so that shapes lead to all rows that lack a path.
+    pub fn has_shapes(&self) -> bool {
+        self.is_complete() && self.rules.indexing() != 0
+    }
+
     /// The composite indexes that hold every item.
     pub fn usable_composites(&self) -> impl Iterator<Item = &CompositeIndex> {
         let computed = |index: &CompositeIndex| {

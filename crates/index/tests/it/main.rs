@@ -2,3 +2,4 @@
 
 mod dictionary;
 mod prop;
+mod shapes;
