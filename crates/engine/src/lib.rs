@@ -1,17 +1,21 @@
 //! What the database means. The server decodes a request, calls one method of [`Engine`], and
 //! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
 
+pub mod batch;
 pub mod catalog;
 mod change;
+pub mod change_feed;
 pub mod charge;
 pub mod container;
 pub mod continuation;
 pub mod database;
 mod draft;
 pub mod encryption_key;
+pub mod erasure;
 pub mod feed;
 mod fence;
 mod gate;
+mod history;
 pub mod item_body;
 mod item_index;
 pub mod item_write;
@@ -78,6 +82,14 @@ impl Engine {
                 engine.fence(container)?;
                 engine.tasks.reindex(container.clone());
             }
+        }
+        for container in engine.catalog.state().containers() {
+            engine.load_erasures(container)?;
+        }
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        for container in engine.catalog.state().containers().filter(|c| !kept(c)) {
+            // A history that was being removed when the last process ended.
+            engine.tasks.rebase_history(container.clone());
         }
         Ok(engine)
     }

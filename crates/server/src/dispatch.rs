@@ -7,8 +7,8 @@ use orrery_types::{Error, Result, limits};
 use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
-    account, container, database, encryption_key, grant, item, offer, permission, query, range,
-    user,
+    account, batch, change, container, database, encryption_key, grant, item, offer, permission,
+    query, range, user,
 };
 use crate::link::Target;
 use crate::reply::Reply;
@@ -60,10 +60,7 @@ fn writes_item(call: &Call) -> bool {
 
 /// Whether the principal may do it.
 pub(crate) fn authorize(call: &Call) -> Result<()> {
-    let method = method(call);
-    let query = call.headers.is_query || call.headers.is_query_plan;
-    let reads = method == "GET" || (method == "POST" && query && takes_queries(call));
-    let access = if reads { Access::Read } else { Access::Write };
+    let access = if call.reads() { Access::Read } else { Access::Write };
     call.principal.allow(access)?;
     grant::check(call)
 }
@@ -97,11 +94,12 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("PUT", Target::Container(at)) => container::replace(call, at),
         ("DELETE", Target::Container(at)) => container::delete(call, at),
 
-        ("GET", Target::Items(at)) => item::feed(call, at),
+        ("GET", Target::Items(at)) => match call.headers.a_im {
+            None => item::feed(call, at),
+            Some(mode) => change::feed(call, at, mode),
+        },
         ("POST", Target::Items(at)) if call.headers.is_query_plan => query::plan(call, at),
-        ("POST", Target::Items(_)) if call.headers.is_batch => {
-            Err(not_built("Transactional batch and bulk"))
-        }
+        ("POST", Target::Items(at)) if call.headers.is_batch => batch::run(call, at),
         ("POST", Target::Items(at)) if call.headers.is_query => query::items(call, at),
         ("POST", Target::Items(_)) | ("PUT" | "PATCH" | "DELETE", Target::Item(..)) => {
             item::write(call)
@@ -144,9 +142,7 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("GET" | "POST" | "PUT" | "DELETE", Target::Scripts(..) | Target::Script(..)) => {
             Err(not_built("Stored procedures, triggers and user-defined functions"))
         }
-        ("POST", Target::PartitionKeyDelete(_)) => Err(Error::invalid(
-            "The partition key delete feature is disabled: this version does not have it.",
-        )),
+        ("POST", Target::PartitionKeyDelete(at)) => item::delete_partition_key(call, at),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
         (_, Target::Model(_) | Target::Advisor(_)) => Err(Error::NotFound),
         _ => Err(Error::MethodNotAllowed),
@@ -155,19 +151,21 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
 
 /// Whether a POST that says it is a query is one: elsewhere the header changes nothing, and must not
 /// let a read-only key through.
-fn takes_queries(call: &Call) -> bool {
-    match &call.link.target {
-        Target::Items(_) => !call.headers.is_batch,
-        Target::Databases
-        | Target::Containers(_)
-        | Target::Ranges(_)
-        | Target::Users(_)
-        | Target::Permissions(_)
-        | Target::EncryptionKeys(_)
-        | Target::Offers
-        | Target::Conflicts(_) => true,
-        _ => false,
-    }
+pub(crate) fn queries(call: &Call) -> bool {
+    let says_so = call.headers.is_query || call.headers.is_query_plan;
+    says_so
+        && match &call.link.target {
+            Target::Items(_) => !call.headers.is_batch,
+            Target::Databases
+            | Target::Containers(_)
+            | Target::Ranges(_)
+            | Target::Users(_)
+            | Target::Permissions(_)
+            | Target::EncryptionKeys(_)
+            | Target::Offers
+            | Target::Conflicts(_) => true,
+            _ => false,
+        }
 }
 
 fn not_built(what: &str) -> Error {

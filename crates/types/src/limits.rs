@@ -31,6 +31,15 @@ pub const PATCH_OPERATIONS_MAX: usize = 10;
 pub const BATCH_OPERATIONS_MAX: usize = 100;
 /// Body of one batch. Service; 413.
 pub const BATCH_SIZE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Items that the results of one batch hold before no further read or patch is begun. Service; 413
+/// with sub-status 3402.
+pub const BATCH_RESPONSE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Items that one transaction of a batch has written before no further write is begun: a patch is
+/// short and its item may be long. Ours; 413 with sub-status 3401, and bulk goes on in another
+/// transaction.
+pub const BATCH_WRITTEN_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Logical partitions that one bulk request writes at once. Ours.
+pub const BULK_THREADS_MAX: usize = 4;
 
 /// Unique keys of a container. Service; 400.
 pub const UNIQUE_KEYS_MAX: usize = 10;
@@ -148,6 +157,12 @@ pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const COMMIT_FEED_ENTRIES_MAX: usize = 1 << 16;
 /// Expired items removed in one commit of the sweeper. Ours.
 pub const SWEEP_ITEMS_MAX: usize = 256;
+/// Entries of the change feed that one request looks at. Ours; the page ends there, and the next one
+/// goes on.
+pub const CHANGES_EXAMINED_MAX: usize = 200_000;
+/// How far the time of a write may lie behind that of one committed before it, for a feed that starts
+/// at a time to find it, in seconds. Ours.
+pub const FEED_CLOCK_SLACK_S: u64 = 300;
 
 /// Value of an index term; a longer string is cut, and queries look at the item. Ours.
 pub const INDEX_TERM_BYTES_MAX: usize = 256;
@@ -168,3 +183,6 @@ pub const INDEX_POLICIES_MAX: usize = 8;
 pub const REBUILD_ITEMS_MAX: usize = 128;
 /// See [`REBUILD_ITEMS_MAX`].
 pub const REBUILD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Deletes by partition key that a container has not done yet. Ours; 429.
+pub const ERASURES_PENDING_MAX: usize = 1000;
