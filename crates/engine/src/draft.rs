@@ -16,6 +16,7 @@ use crate::item_body::ItemBody;
 use crate::item_index::{Indexer, Numbers};
 use crate::item_write::{Decision, ItemWrite};
 use crate::items::{Located, Outcome, Place, Written, place_of};
+use crate::model::{Event, ModelDraft};
 use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
 use crate::storage_error::storage;
@@ -60,7 +61,9 @@ pub(crate) struct Draft<'e> {
     /// Whether it may wait until new paths have their numbers.
     pub(crate) numbers: Numbers,
     /// Keys of the slots that were written, in the order of their last write.
-    written: Vec<Vec<u8>>,
+    pub(crate) written: Vec<Vec<u8>>,
+    /// What the model of the database makes of the changes.
+    pub(crate) model: ModelDraft<'e>,
 }
 
 impl<'e> Draft<'e> {
@@ -71,10 +74,11 @@ impl<'e> Draft<'e> {
         view: View<'e>,
     ) -> Self {
         let (slots, numbers) = (BTreeMap::new(), Numbers::Given);
-        Self { engine, container, partition, view, slots, numbers, written: vec![] }
+        let (written, model) = (vec![], ModelDraft::default());
+        Self { engine, container, partition, view, slots, numbers, written, model }
     }
 
-    fn indexer(&self) -> Indexer<'e> {
+    pub(crate) fn indexer(&self) -> Indexer<'e> {
         let (container, partition) = (self.container, self.partition);
         Indexer { store: &*self.engine.store, container, partition, numbers: self.numbers }
     }
@@ -102,21 +106,40 @@ impl<'e> Draft<'e> {
         Ok(())
     }
 
-    /// The item in a slot, if it is there and has not expired.
+    /// Whether a stored item is not to be seen.
+    pub(crate) fn is_hidden(&self, key: &[u8], before: &Before) -> bool {
+        self.engine.is_hidden(self.container, key, before.version, &before.header)
+    }
+
+    /// The item in a slot, if it is there and to be seen.
     pub(crate) fn current(&self, key: &[u8]) -> Option<Current<'_>> {
         let slot = self.slots.get(key)?;
         match &slot.outcome {
             Becomes::Is(after) => Some(Current::Own(after)),
             Becomes::Gone => None,
             Becomes::Unchanged => {
-                let alive = |b: &&Before| !self.engine.is_expired(self.container, &b.header);
+                let alive = |b: &&Before| !self.is_hidden(key, b);
                 slot.before.as_ref().filter(alive).map(Current::Stored)
             }
         }
     }
 
-    /// Adds a change, unless it is refused.
+    /// Adds a change with all that the model makes of it, unless it is refused.
     pub(crate) fn apply(
+        &mut self,
+        at: &Located<'e>,
+        write: &ItemWrite,
+        owner: &mut dyn Admission,
+    ) -> Result<Written> {
+        self.begin_change();
+        let written = self.change(at, write, owner);
+        if written.is_err() {
+            self.undo_change();
+        }
+        written
+    }
+
+    fn change(
         &mut self,
         at: &Located<'e>,
         write: &ItemWrite,
@@ -135,22 +158,31 @@ impl<'e> Draft<'e> {
                 Size { bytes: size_before, terms: current.terms(&self.indexer())?.count(NOW) };
             let stamp = current.stamp();
             owner.admit(self, &[at], None)?;
+            let before = self.image(&at.key)?;
             self.settle(at, Becomes::Gone);
+            self.follow(vec![Event::new(self.spot(at), before, None)])?;
             return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, size));
         };
         let target = self.target(at, &body)?;
+        let before = self.image(&at.key)?;
+        let past = self.past_image(&at.key)?;
+        let body = self.govern(target.as_ref().unwrap_or(at), before.as_ref(), body)?;
         let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
         let after = self.after(at, row, body)?;
         let bytes = size_before.max(after.text.len());
         let size = Size { bytes, terms: after.terms.count(NOW) };
         let (text, stamp) = (after.text.clone(), after.stamp);
+        let value = after.value.clone();
         if let Some(target) = &target {
             owner.admit(self, &[at, target], Some(&after))?;
             self.settle(at, Becomes::Gone);
             self.settle(target, Becomes::Is(after));
+            let gone = Event::new(self.spot(at), before, None);
+            self.follow(vec![Event::new(self.spot(target), None, Some(value)), gone])?;
         } else {
             owner.admit(self, &[at], Some(&after))?;
             self.settle(at, Becomes::Is(after));
+            self.follow(vec![Event::new(self.spot(at), past, Some(value))])?;
         }
         Ok(self.result(outcome, text, stamp, size))
     }
@@ -170,29 +202,43 @@ impl<'e> Draft<'e> {
 
     /// The after image: an item keeps its number as long as it lives.
     fn after(&self, at: &Located<'e>, row: Option<Row>, body: ItemBody) -> Result<After> {
+        self.stamped(at, row, self.engine.stamper.next(), body)
+    }
+
+    /// The after image of a version.
+    pub(crate) fn stamped(
+        &self,
+        at: &Located<'e>,
+        row: Option<Row>,
+        stamp: Stamp,
+        body: ItemBody,
+    ) -> Result<After> {
+        // Terms may be refused; a row number is not taken before.
+        let terms = self.indexer().terms(stamp, || Ok(&body.value))?;
         let row = match row {
             Some(row) => row,
             None => at.partition.next_row(&*self.engine.store)?,
         };
-        let stamp = self.engine.stamper.next();
         let text = Bytes::from(body.to_text(self.container, row, stamp)?);
-        let terms = self.indexer().terms(stamp, || Ok(&body.value))?;
         Ok(After { value: body.value, text, ttl: body.ttl, row, stamp, terms })
     }
 
-    fn settle(&mut self, at: &Located<'e>, outcome: Becomes) {
+    pub(crate) fn settle(&mut self, at: &Located<'e>, outcome: Becomes) {
         if let Some(slot) = self.slots.get_mut(&at.key) {
             if slot.is_written() {
                 self.written.retain(|key| *key != at.key);
             }
-            slot.outcome = outcome;
+            let undone = std::mem::replace(&mut slot.outcome, outcome);
+            self.model.log.push((at.key.clone(), undone));
             self.written.push(at.key.clone());
         }
     }
 
     fn result(&self, outcome: Outcome, body: Bytes, stamp: Stamp, size: Size) -> Written {
         let place = Place { partition: self.partition.id, lsn: Lsn(0), item_lsn: Lsn(0) };
-        Written { outcome, body, stamp, place, charge: charge::write(outcome, size) }
+        let charge = charge::write(outcome, size) + self.model.charge;
+        let warnings = self.model.warnings.clone();
+        Written { outcome, body, stamp, place, charge, warnings }
     }
 
     /// The commit's part: what was only read comes first, then the changes in their order.
@@ -200,6 +246,6 @@ impl<'e> Draft<'e> {
         let read = self.slots.values().filter(|slot| !slot.is_written());
         let written = self.written.iter().filter_map(|key| self.slots.get(key));
         let slots: Vec<&Slot<'_>> = read.chain(written).map(|slot| &**slot).collect();
-        change::part(&self.indexer(), &slots)
+        change::part(self.engine, &self.indexer(), &slots)
     }
 }

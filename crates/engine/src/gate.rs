@@ -29,6 +29,11 @@ impl Default for Gates {
 }
 
 impl Gates {
+    /// Passes all of them alone: nobody writes to the partition while the passes are held.
+    pub(crate) fn close(&self) -> Vec<Pass> {
+        self.0.iter().map(|gate| gate.pass(Passage::Alone)).collect()
+    }
+
     /// The gate of a logical partition, named by any bytes that it alone has.
     pub(crate) fn of(&self, logical_partition: &[u8]) -> &Arc<Gate> {
         let mut hasher = Xxh3::new();

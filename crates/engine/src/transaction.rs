@@ -21,6 +21,7 @@ use crate::gate::{Gate, Pass, Passage};
 use crate::item_body::{ItemBody, item_rid};
 use crate::item_write::ItemWrite;
 use crate::items::{ItemRead, Located, Place, Written, complete_key};
+use crate::model::ModelScope;
 use crate::overlay::OverlaySource;
 use crate::partition::PhysicalPartition;
 use crate::patch::Patch;
@@ -65,21 +66,34 @@ impl Engine {
         partition_key: &PartitionKey,
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Transacted<T>> {
+        self.with_current(container, &mut |now| self.transact_under(now, partition_key, work))
+    }
+
+    /// The same under one definition.
+    fn transact_under<T>(
+        &self,
+        container: &Container,
+        partition_key: &PartitionKey,
+        work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<Transacted<T>> {
         let key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&key);
         let partition = container.partition_of(&effective)?;
         let mut alone = false;
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
             let passage = if alone { Passage::Alone } else { passage(attempt) };
+            let database = self.database_of(container)?;
             let mut transaction = Transaction::begin(self, container, partition, &key, passage)?;
+            let _turn = self.model_turn(attempt);
+            transaction.draft.model.scope = ModelScope::of(&database, container);
             let result = work(&mut transaction);
             if transaction.must_be_alone {
                 alone = true;
                 continue;
             }
-            if let Some(row) = transaction.claims.blocked_by_expired {
+            if let Some(row) = transaction.claims.blocked_by_hidden {
                 drop(transaction);
-                self.purge_expired_row(container, partition, row)?;
+                self.purge_hidden_row(container, partition, row)?;
                 continue;
             }
             let value = result?;
@@ -296,8 +310,8 @@ impl<'e> Transaction<'e> {
             return Ok(Some(Place { partition, lsn: self.lsn, item_lsn: self.lsn }));
         }
         let (engine, container) = (self.draft.engine, self.draft.container);
-        let (part, _) = self.draft.part()?;
-        match engine.store.commit(Commit { parts: vec![part] }) {
+        let (parts, _) = self.draft.parts()?;
+        match engine.store.commit(Commit { parts }) {
             Ok(committed) => {
                 engine.follow_definition(container);
                 let lsn = committed.lsns.first().copied().unwrap_or_default();

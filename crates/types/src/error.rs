@@ -55,6 +55,12 @@ pub enum Error {
     /// Another item of the logical partition has the same unique key.
     #[error("Unique index constraint violation.")]
     UniqueKeyViolation,
+    /// The item breaks the model of its database; the text names rule and path.
+    #[error("{0}")]
+    ModelViolated(Box<str>),
+    /// Items refer to the one that shall go; the text names some.
+    #[error("{0}")]
+    StillReferenced(Box<str>),
     /// The physical partition was split, merged or moved.
     #[error("The requested resource is no longer available at the server.")]
     PartitionGone,
@@ -68,6 +74,14 @@ pub enum Error {
     #[error("Request size is too large: {what} is {size} bytes, the limit is {limit}.")]
     #[expect(missing_docs, reason = "the message says it")]
     TooLarge { what: &'static str, size: usize, limit: usize },
+    /// The operations of a batch have written as much as one transaction may.
+    #[error("The operations before have written {size} bytes; a transaction may write {limit}.")]
+    #[expect(missing_docs, reason = "the message says it")]
+    TransactionTooLarge { size: usize, limit: usize },
+    /// The results of a batch are as large as an answer may be.
+    #[error("The results before hold {size} bytes of items; the answer may hold {limit}.")]
+    #[expect(missing_docs, reason = "the message says it")]
+    ResponseTooLarge { size: usize, limit: usize },
     /// The throughput of the resource is used up.
     #[error("Request rate is large. Retry after {retry_after_ms} ms.")]
     #[expect(missing_docs, reason = "the message says it")]
@@ -78,12 +92,27 @@ pub enum Error {
     /// The store takes no writes now; the text says why and until when.
     #[error("{0}")]
     Unavailable(Box<str>),
+    /// A script failed; nothing that it did was kept.
+    #[error("{0}")]
+    Script(Box<ScriptFailure>),
     /// The operation is known and not built.
     #[error("{0}")]
     NotImplemented(Box<str>),
     /// A fault of ours. The text is for the log only.
     #[error("{0}")]
     Internal(Box<str>),
+}
+
+/// How a script failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ScriptFailure {
+    /// What was thrown and where, or what does not compile.
+    pub message: Box<str>,
+    /// The number that the script gave its error, or zero.
+    pub number: u16,
+    /// What the script had logged until then.
+    pub log: Box<str>,
 }
 
 impl Error {
@@ -119,9 +148,14 @@ impl Error {
             | Self::MethodNotAllowed
             | Self::AlreadyExists
             | Self::UniqueKeyViolation
+            | Self::ModelViolated(_)
+            | Self::StillReferenced(_)
             | Self::PreconditionFailed
             | Self::ConditionNotMet
             | Self::TooLarge { .. }
+            | Self::TransactionTooLarge { .. }
+            | Self::ResponseTooLarge { .. }
+            | Self::Script(_)
             | Self::NotImplemented(_)
             | Self::Internal(_) => false,
         }

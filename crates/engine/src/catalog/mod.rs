@@ -79,6 +79,19 @@ impl Catalog {
         database.container(container).cloned().ok_or(Error::NotFound)
     }
 
+    /// Takes numbers at once, whatever becomes of the change in whose course it happens.
+    pub(crate) fn reserve_numbers(&self, counter: &str, count: u32) -> Result<u32> {
+        let mut part = Part::new(SYSTEM_SHARD, SYSTEM_EPOCH);
+        let first = records::next_numbers(&*self.store, &mut part, counter, count)?;
+        self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+        Ok(first)
+    }
+
+    /// Returns when every change that had begun is over.
+    pub(crate) fn wait_for_changes(&self) {
+        drop(self.changing.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Begins a change; nobody else changes the catalog until the guard is dropped.
     pub(crate) fn change(&self) -> Change<'_> {
         let guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,21 +1,37 @@
 //! The model of a database: kept in the catalog, one for each database, and compiled into rules when
-//! it is stored and when the server starts.
+//! it is stored and when the server starts. Every write of an item goes through it, whoever makes it:
+//!
+//! 1. `govern` makes the after image what it must be, or refuses it.
+//! 2. `effects` adds to the draft what follows for other items, in whichever partition.
+//! 3. `references` makes one commit of it all, in which the references of every item change too.
+//!
+//! Nothing is locked: whatever was looked at is checked by the commit, and a reference that comes
+//! while its target goes is seen by one of the two (`storage::key::guard`).
 
+mod build;
+mod effects;
+mod expiry;
 mod expression;
+mod govern;
+mod references;
+mod spot;
+mod store;
+mod unbuilt;
+mod verify;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use orrery_modeling::{Model, ModelError, Rules};
-use orrery_storage::key::RecordKind;
+use orrery_modeling::Rules;
 use orrery_types::ids::Address;
-use orrery_types::{Error, Lsn, Result, Value};
+use orrery_types::{Lsn, Result, Value, limits};
 
-use crate::catalog::records::Record;
-use crate::items::Outcome;
-use crate::resource::{Preconditions, Resource, require_object};
+use crate::change::Becomes;
+use crate::draft::Draft;
 use crate::stamp::Stamp;
-use crate::{Database, Engine};
-use expression::Language;
+use crate::{Container, Database, Engine};
+
+pub(crate) use effects::Event;
 
 /// The model of a database at one moment.
 #[derive(Debug)]
@@ -24,118 +40,72 @@ pub(crate) struct StoredModel {
     /// As it was sent, without system properties.
     document: Value,
     pub(crate) rules: Rules,
+    /// For each relation the number under which its references are stored; a relation that changes
+    /// gets a new one.
+    pub(crate) numbers: Vec<u32>,
+    /// For each relation all that its references depend on, as text.
+    identities: Vec<String>,
 }
 
-/// A database has one model; its record has this number and name.
-const NUMBER: u64 = 1;
-const NAME: &str = "model";
-/// What the server adds to the document, and takes off when it is sent back.
-const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_ts", "_state"];
-
-impl StoredModel {
-    pub(crate) fn from_record(database: &Database, record: &Record) -> Result<Self> {
-        let document = record.body.clone();
-        let rules = compile(database, &document)
-            .map_err(|e| Error::internal(format!("the model of '{}': {e}", database.id)))?;
-        Ok(Self { stamp: record.stamp, document, rules })
-    }
-
-    fn record(&self, version: Lsn) -> Record {
-        let (stamp, body) = (self.stamp, self.document.clone());
-        Record { number: NUMBER, version, id: NAME.into(), stamp, body }
-    }
-
-    fn to_resource(&self, database: &Database) -> Resource {
-        let link = format!("{}_model/", database.self_link());
-        let body = self.document.as_object().cloned().unwrap_or_default();
-        Resource::new(database.rid(), self.stamp, &link, body)
-    }
+/// The model that a draft is under.
+#[derive(Clone, Copy)]
+pub(crate) struct ModelScope<'e> {
+    pub(crate) database: &'e Database,
+    pub(crate) model: &'e StoredModel,
 }
 
-fn compile(database: &Database, document: &Value) -> std::result::Result<Rules, ModelError> {
-    let model = Model::parse(document)?;
-    let rules = Rules::compile(&model, database, &Language)?;
-    match unbuilt(&model) {
-        None => Ok(rules),
-        Some((path, what)) => {
-            let reason = format!("{what}: not built yet in this version; leave it out");
-            Err(ModelError::new(path, reason))
-        }
-    }
+/// What a draft has for its model.
+#[derive(Default)]
+pub(crate) struct ModelDraft<'e> {
+    /// `None`: no model says anything about the container.
+    pub(crate) scope: Option<ModelScope<'e>>,
+    /// Drafts of other physical partitions.
+    pub(crate) others: Vec<Draft<'e>>,
+    /// What the current change has replaced, to take it back.
+    pub(crate) log: Vec<(Vec<u8>, Becomes)>,
+    /// Guards of items whose references were looked at, with their versions then.
+    pub(crate) guards: BTreeMap<Vec<u8>, Option<Lsn>>,
+    /// What the current change is warned of.
+    pub(crate) warnings: Vec<String>,
+    /// The charge of what followed from the current change.
+    pub(crate) charge: f64,
 }
 
-/// What is understood and not kept yet: it is refused, because a promise must hold.
-fn unbuilt(model: &Model) -> Option<(String, &'static str)> {
-    let promising = |t: &&orrery_modeling::ItemType| {
-        t.schema.is_some() || t.limits.warn_bytes.is_some() || t.limits.max_bytes.is_some()
-    };
-    if let Some(found) = model.types.iter().find(promising) {
-        return Some((format!("/types/{}", found.name), "schema and limits"));
+/// Whose turn it is.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// Held by whoever removes expired items, and alone by whoever builds what a model keeps.
+    still: RwLock<()>,
+    /// Held by writers that have lost too often: a target that all of them change is in no gate.
+    turn: Mutex<()>,
+}
+
+impl Turns {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, ()> {
+        self.still.read().unwrap_or_else(PoisonError::into_inner)
     }
-    if !model.relations.is_empty() {
-        return Some(("/relations/0".into(), "relations"));
+
+    fn write(&self) -> RwLockWriteGuard<'_, ()> {
+        self.still.write().unwrap_or_else(PoisonError::into_inner)
     }
-    if !model.buckets.is_empty() {
-        return Some(("/buckets/0".into(), "buckets"));
-    }
-    None
 }
 
 impl Engine {
-    /// The model of a database.
-    pub fn read_model(&self, database: &Address) -> Result<Resource> {
-        let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
-        let model = database.model.as_ref().ok_or(Error::NotFound)?;
-        Ok(model.to_resource(&database))
+    /// The database of a container as it is now.
+    #[expect(clippy::unnecessary_wraps, reason = "the caller passes it on")]
+    pub(crate) fn database_of(&self, container: &Container) -> Result<Option<Arc<Database>>> {
+        Ok(self.catalog.database(&Address::Rid(container.database_rid())).ok())
     }
 
-    /// Stores the model of a database, in place of the one that is there.
-    pub fn store_model(
-        &self,
-        database: &Address,
-        document: &Value,
-        conditions: &Preconditions,
-    ) -> Result<(Outcome, Resource)> {
-        let mut object = require_object(document)?.clone();
-        for name in SYSTEM {
-            object.remove(name);
-        }
-        let document = Value::object(object);
-        let mut change = self.catalog.change();
-        let found = change.state.database(database).ok_or(Error::OwnerNotFound)?;
-        let mut database = (**found).clone();
-        let old = database.model.take();
-        match &old {
-            Some(model) => conditions.check_write(Some(model.stamp))?,
-            None => conditions.check_write(None)?,
-        }
-        let rules = compile(&database, &document).map_err(|e| Error::invalid(e.to_string()))?;
-        let model = StoredModel { stamp: self.stamper.next(), document, rules };
-        let parent = u64::from(database.number);
-        let outcome = if old.is_some() {
-            let version = change.record(RecordKind::Model, parent, NUMBER)?.version;
-            change.replace(RecordKind::Model, parent, &model.record(version))?;
-            Outcome::Replaced
-        } else {
-            change.insert(RecordKind::Model, parent, &model.record(Lsn(0)))?;
-            Outcome::Created
-        };
-        let resource = model.to_resource(&database);
-        database.model = Some(Arc::new(model));
-        change.state.insert(database);
-        change.commit()?;
-        Ok((outcome, resource))
+    /// Whether a model says anything about the items of a container.
+    pub(crate) fn is_modelled(&self, container: &Container) -> bool {
+        let database = self.catalog.database(&Address::Rid(container.database_rid())).ok();
+        ModelScope::of(&database, container).is_some()
     }
 
-    /// Deletes the model of a database; the data stays as it is.
-    pub fn delete_model(&self, database: &Address, conditions: &Preconditions) -> Result<()> {
-        let mut change = self.catalog.change();
-        let found = change.state.database(database).ok_or(Error::OwnerNotFound)?;
-        let mut database = (**found).clone();
-        let model = database.model.take().ok_or(Error::NotFound)?;
-        conditions.check_write(Some(model.stamp))?;
-        change.remove(RecordKind::Model, u64::from(database.number), NUMBER, NAME);
-        change.state.insert(database);
-        change.commit()
+    /// For an attempt after many: one at a time.
+    pub(crate) fn model_turn(&self, attempt: usize) -> Option<MutexGuard<'_, ()>> {
+        let late = attempt >= limits::COMMIT_ATTEMPTS_SHARED;
+        late.then(|| self.models.turn.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

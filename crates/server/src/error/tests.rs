@@ -5,6 +5,8 @@ use std::path::Path;
 
 use http_body_util::BodyExt as _;
 
+use orrery_types::ScriptFailure;
+
 use super::*;
 
 fn every_error() -> Vec<Error> {
@@ -24,13 +26,22 @@ fn every_error() -> Vec<Error> {
         Error::Timeout("It took too long.".into()),
         Error::AlreadyExists,
         Error::UniqueKeyViolation,
+        Error::ModelViolated("No such author.".into()),
+        Error::StillReferenced("Books refer to it.".into()),
         Error::PartitionGone,
         Error::PreconditionFailed,
         Error::ConditionNotMet,
         Error::TooLarge { what: "the item", size: 3, limit: 2 },
+        Error::TransactionTooLarge { size: 3, limit: 2 },
+        Error::ResponseTooLarge { size: 3, limit: 2 },
         Error::RateLimited { retry_after_ms: 12 },
         Error::RetryWith,
         Error::Unavailable("No writes now.".into()),
+        Error::Script(Box::new(ScriptFailure {
+            message: "Exception = Error: no".into(),
+            number: 404,
+            log: "".into(),
+        })),
         Error::NotImplemented("Not built.".into()),
         Error::internal("a secret"),
     ];
@@ -52,13 +63,18 @@ fn every_error() -> Vec<Error> {
             | Error::Timeout(_)
             | Error::AlreadyExists
             | Error::UniqueKeyViolation
+            | Error::ModelViolated(_)
+            | Error::StillReferenced(_)
             | Error::PartitionGone
             | Error::PreconditionFailed
             | Error::ConditionNotMet
             | Error::TooLarge { .. }
+            | Error::TransactionTooLarge { .. }
+            | Error::ResponseTooLarge { .. }
             | Error::RateLimited { .. }
             | Error::RetryWith
             | Error::Unavailable(_)
+            | Error::Script(_)
             | Error::NotImplemented(_)
             | Error::Internal(_) => {}
         }

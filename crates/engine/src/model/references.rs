@@ -1,0 +1,104 @@
+//! The commit of a draft under a model: a part for each shard that it touches, with the references of
+//! all its items in the shards of their targets.
+
+use std::collections::BTreeSet;
+
+use orrery_storage::{Check, Expect, Part, Put, Space, key};
+use orrery_types::{Result, Value};
+
+use super::ModelScope;
+use super::spot::Spot;
+use crate::Container;
+use crate::change::{Before, UniqueGuard};
+use crate::draft::Draft;
+use crate::partition::PhysicalPartition;
+
+impl<'e> Draft<'e> {
+    /// All parts of the commit, that of the draft itself first, and the guards of its unique keys.
+    pub(crate) fn parts(&self) -> Result<(Vec<Part>, Vec<UniqueGuard>)> {
+        let (own, guards) = self.part()?;
+        let mut parts = vec![own];
+        for other in self.model.others.iter().filter(|other| !other.slots.is_empty()) {
+            parts.push(other.part()?.0);
+        }
+        let Some(scope) = self.model.scope else { return Ok((parts, guards)) };
+        for draft in std::iter::once(self).chain(&self.model.others) {
+            for (key, version) in &draft.model.guards {
+                let expect = version.map_or(Expect::Absent, Expect::Version);
+                let check = Check::Key { space: Space::Meta, key: key.clone(), expect };
+                part_of(&mut parts, draft.partition).checks.push(check);
+            }
+            for item_key in &draft.written {
+                self.reference_entries(scope, draft, item_key, &mut parts)?;
+            }
+        }
+        Ok((parts, guards))
+    }
+
+    /// What a written item changes about references: of the image that is stored, and of the new one.
+    fn reference_entries(
+        &self,
+        scope: ModelScope<'e>,
+        draft: &Draft<'e>,
+        item_key: &[u8],
+        parts: &mut Vec<Part>,
+    ) -> Result<()> {
+        let Some(slot) = draft.slots.get(item_key) else { return Ok(()) };
+        let stored = slot.before.as_ref().map(Before::value).transpose()?;
+        let after = slot.after().map(|after| &after.value);
+        for (rule, number) in scope.model.rules.relations.iter().zip(&scope.model.numbers) {
+            let targets =
+                |value: Option<&Value>| self.target_spots(scope, rule, draft.container, value);
+            let (old, new) = (targets(stored)?, targets(after)?);
+            let keys: BTreeSet<&[u8]> = new.iter().map(|spot| &*spot.at.key).collect();
+            let known: BTreeSet<&[u8]> = old.iter().map(|spot| &*spot.at.key).collect();
+            for spot in old.iter().filter(|spot| !keys.contains(&*spot.at.key)) {
+                let entry = key::reference(*number, &spot.at.key, item_key);
+                part_of(parts, spot.at.partition).deletes.push((Space::Index, entry));
+            }
+            for spot in new.iter().filter(|spot| !known.contains(&*spot.at.key)) {
+                let part = part_of(parts, spot.at.partition);
+                put_reference(part, *number, &spot.at.key, item_key);
+            }
+        }
+        Ok(())
+    }
+
+    /// The places of all targets of an item.
+    pub(crate) fn target_spots(
+        &self,
+        scope: ModelScope<'e>,
+        rule: &orrery_modeling::RelationRule,
+        container: &Container,
+        value: Option<&Value>,
+    ) -> Result<Vec<Spot<'e>>> {
+        let from = &scope.model.rules.types[rule.from];
+        let Some(value) = value.filter(|value| from.matches(&container.id, value)) else {
+            return Ok(vec![]);
+        };
+        let mut spots: Vec<Spot<'e>> = Vec::new();
+        for target in rule.targets(value) {
+            if let Some(spot) = self.spot_of(rule, &target)?
+                && !spots.iter().any(|known| known.is(&spot))
+            {
+                spots.push(spot);
+            }
+        }
+        Ok(spots)
+    }
+}
+
+/// Writes a reference and the guard that tells of it.
+pub(crate) fn put_reference(part: &mut Part, number: u32, target: &[u8], source: &[u8]) {
+    let key = key::reference(number, target, source);
+    part.puts.push(Put { space: Space::Index, key, value: vec![] });
+    part.puts.push(Put { space: Space::Meta, key: key::guard(target), value: vec![] });
+}
+
+pub(crate) fn part_of<'p>(parts: &'p mut Vec<Part>, partition: &PhysicalPartition) -> &'p mut Part {
+    let at = parts.iter().position(|part| part.shard == partition.shard).unwrap_or_else(|| {
+        parts.push(Part::new(partition.shard, partition.epoch));
+        parts.len() - 1
+    });
+    &mut parts[at]
+}
