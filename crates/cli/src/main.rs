@@ -1,6 +1,8 @@
 //! The one binary. Here arguments become a command and errors one sentence; each command lives
 //! in a file of its own. Without a command it serves.
 
+mod advise;
+mod model;
 mod serve;
 
 use std::process::ExitCode;
@@ -30,6 +32,11 @@ struct Arguments {
 enum Command {
     /// Serve the database; what happens without a command too
     Serve(ServeArguments),
+    /// Find out from the data itself what a model would do for it
+    Advise(advise::AdviseArguments),
+    /// Check or draw a model
+    #[command(subcommand)]
+    Model(model::ModelCommand),
 }
 
 /// Arguments of `serve`.
@@ -44,11 +51,13 @@ struct ServeArguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let serve = match arguments.command {
-        Some(Command::Serve(serve)) => serve,
-        None => arguments.serve,
+    let done = match arguments.command {
+        Some(Command::Advise(arguments)) => advise::run(&arguments),
+        Some(Command::Model(command)) => model::run(&command),
+        Some(Command::Serve(serve)) => serve::run(serve.choices, serve.config.as_deref()),
+        None => serve::run(arguments.serve.choices, arguments.serve.config.as_deref()),
     };
-    match serve::run(serve.choices, serve.config.as_deref()) {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("orrery: {error:#}");
@@ -74,7 +83,7 @@ mod tests {
             let arguments = Arguments::try_parse_from(line).unwrap();
             match arguments.command {
                 Some(Command::Serve(serve)) => serve.choices,
-                None => arguments.serve.choices,
+                _ => arguments.serve.choices,
             }
         };
         let bare = choices(&["orrery", "--memory", "--listen", "127.0.0.1:0"]);

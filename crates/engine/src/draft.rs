@@ -40,6 +40,12 @@ pub(crate) trait Admission {
         places: &[&Located<'_>],
         after: Option<&After>,
     ) -> Result<()>;
+
+    /// A change begins.
+    fn begin(&mut self) {}
+
+    /// The change that began last was refused after it had been admitted: it did not happen.
+    fn retract(&mut self) {}
 }
 
 /// Admits everything: the commit's checks decide.
@@ -132,9 +138,11 @@ impl<'e> Draft<'e> {
         owner: &mut dyn Admission,
     ) -> Result<Written> {
         self.begin_change();
+        owner.begin();
         let written = self.change(at, write, owner);
         if written.is_err() {
             self.undo_change();
+            owner.retract();
         }
         written
     }
@@ -166,7 +174,9 @@ impl<'e> Draft<'e> {
         let target = self.target(at, &body)?;
         let before = self.image(&at.key)?;
         let past = self.past_image(&at.key)?;
-        let body = self.govern(target.as_ref().unwrap_or(at), before.as_ref(), body)?;
+        // Under another id it is a new item to those that refer.
+        let known = before.as_ref().filter(|_| target.is_none());
+        let body = self.govern(target.as_ref().unwrap_or(at), known, body)?;
         let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
         let after = self.after(at, row, body)?;
         let bytes = size_before.max(after.text.len());

@@ -7,6 +7,7 @@
 //! reads a range, by a query or a feed, closes the gate of its logical partition first and is
 //! alone until it ends.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use orrery_storage::{Commit, ReadAt, StorageError};
@@ -82,17 +83,20 @@ impl Engine {
         let mut alone = false;
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
             let passage = if alone { Passage::Alone } else { passage(attempt) };
-            let database = self.database_of(container)?;
+            let database = OnceCell::new();
             let mut transaction = Transaction::begin(self, container, partition, &key, passage)?;
-            let _turn = self.model_turn(attempt);
-            transaction.draft.model.scope = ModelScope::of(&database, container);
+            let turn = self.model_turn(attempt);
+            // Behind the gate: a model takes over while it is closed.
+            let database = database.get_or_init(|| self.database_of(container));
+            transaction.draft.model.scope = ModelScope::of(database, container);
             let result = work(&mut transaction);
             if transaction.must_be_alone {
                 alone = true;
                 continue;
             }
             if let Some(row) = transaction.claims.blocked_by_hidden {
-                drop(transaction);
+                drop((transaction, turn));
+                let _still = self.models.read();
                 self.purge_hidden_row(container, partition, row)?;
                 continue;
             }
@@ -294,6 +298,10 @@ impl<'e> Transaction<'e> {
         drop(self.pass.take());
         self.pass = Some(self.gate.pass(Passage::Alone));
         self.passage = Passage::Alone;
+        if self.draft.engine.model_changed(self.draft.container, self.draft.model.scope) {
+            self.must_be_alone = true;
+            return Err(Error::RetryWith);
+        }
         let store = &self.draft.engine.store;
         let snapshot = store.snapshot(self.draft.partition.shard, ReadAt::Latest);
         let snapshot = snapshot.map_err(storage)?;

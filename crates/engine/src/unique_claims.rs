@@ -17,6 +17,8 @@ use crate::storage_error::storage;
 #[derive(Debug, Default)]
 pub(crate) struct UniqueClaims {
     keys: HashMap<Vec<u8>, Holder>,
+    /// What the change that began last has replaced.
+    replaced: Vec<(Vec<u8>, Option<Holder>)>,
     /// A hidden item holds a key that was claimed: it must be removed, and the work run again.
     pub(crate) blocked_by_hidden: Option<Row>,
 }
@@ -62,8 +64,24 @@ impl Admission for UniqueClaims {
                 changes.insert(key, Holder::Own);
             }
         }
-        self.keys.extend(changes);
+        for (key, holder) in changes {
+            let before = self.keys.insert(key.clone(), holder);
+            self.replaced.push((key, before));
+        }
         Ok(())
+    }
+
+    fn begin(&mut self) {
+        self.replaced.clear();
+    }
+
+    fn retract(&mut self) {
+        for (key, holder) in self.replaced.drain(..) {
+            match holder {
+                Some(holder) => self.keys.insert(key, holder),
+                None => self.keys.remove(&key),
+            };
+        }
     }
 }
 

@@ -121,7 +121,7 @@ impl Engine {
         write: &ItemWrite,
         numbers: Numbers,
     ) -> Result<(Commit, Written, Vec<UniqueGuard>)> {
-        let database = self.database_of(container)?;
+        let database = self.database_of(container);
         let mut draft = Draft::new(self, container, at.partition, View::Now);
         draft.numbers = numbers;
         draft.model.scope = ModelScope::of(&database, container);
@@ -170,6 +170,7 @@ impl Engine {
         let (_, holder) = self.store.get(shard, Space::Index, key).map_err(storage)?;
         let Some(holder) = holder else { return Ok(()) };
         let row: Row = unique_holder(holder.bytes)?;
+        let _still = self.models.read();
         if self.purge_hidden_row(container, located.partition, row)? {
             return Ok(());
         }

@@ -67,11 +67,10 @@ fn depends_on(rules: &Rules, index: usize) -> Vec<usize> {
             of = rules.relations[aggregate.relation].from;
         }
     }
-    let Some(of) = rules.types.get(of) else { return vec![] };
     let is_read = |path: &ModelPath| reads.iter().any(|read| touches(read, path));
     let owned = rules.owned.iter().enumerate();
     owned
-        .filter(|(_, other)| rules.types[other.item_type].def.container == of.def.container)
+        .filter(|(_, other)| other.item_type == of)
         .filter(|(_, other)| is_read(&other.path))
         .map(|(i, _)| i)
         .collect()

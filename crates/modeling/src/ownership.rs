@@ -42,9 +42,9 @@ pub(crate) fn check(
     let container = |item_type: usize| &*model.types[item_type].container;
     for (i, own) in owned.iter().enumerate() {
         identity(own, container(own.item_type), containers)?;
-        let taken = owned[..i].iter().find(|other| {
-            container(other.item_type) == container(own.item_type) && other.path.overlaps(&own.path)
-        });
+        let taken = owned[..i]
+            .iter()
+            .find(|other| other.item_type == own.item_type && other.path.overlaps(&own.path));
         if let Some(other) = taken {
             let reason = format!(
                 "the path '{}' is already kept by the rule at '{}'; choose another path",
@@ -111,7 +111,7 @@ fn references(
     for (i, relation) in rules.relations.iter().enumerate() {
         let (at, path) = (format!("/relations/{i}"), &relation.def.path);
         let container = &*model.types[relation.from].container;
-        let same = |own: &&Owned| *model.types[own.item_type].container == *container;
+        let same = |own: &&Owned| own.item_type == relation.from;
         if let Some(own) = owned.iter().filter(same).find(|own| own.path.overlaps(path)) {
             let reason = format!(
                 "'{path}' is kept by the rule at '{}'; a reference is written by clients",

@@ -7,7 +7,7 @@ use orrery_types::{PropertyPath, Value};
 
 use crate::document::{Aggregate, ItemType, Model, OnDelete, OnMissing, Propagate, Relation};
 use crate::error::ModelError;
-use crate::expression::{Containers, Expression, Expressions};
+use crate::expression::{Containers, Expression, Expressions, PathRead};
 use crate::path::{ModelPath, Step};
 use crate::schema::Schema;
 use crate::{cycles, ownership};
@@ -77,6 +77,31 @@ pub(crate) struct Surroundings<'s> {
     pub(crate) expressions: &'s dyn Expressions,
 }
 
+/// What the server writes into every version of an item.
+const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
+
+impl Surroundings<'_> {
+    /// An expression over what clients write of an item.
+    fn expression(
+        &self,
+        at: String,
+        alias: &str,
+        text: &str,
+    ) -> Result<Arc<dyn Expression>, ModelError> {
+        let parsed = self.expressions.parse(alias, text);
+        let parsed = parsed.map_err(|reason| ModelError::new(&*at, reason))?;
+        let is_system = |path: &PathRead| path.first().is_none_or(|name| SYSTEM.contains(&&**name));
+        if parsed.reads().iter().any(is_system) {
+            let reason = format!(
+                "'{text}' reads the whole item or a system property, which every write changes; name \
+                 the properties that it needs"
+            );
+            return Err(ModelError::new(at, reason));
+        }
+        Ok(parsed)
+    }
+}
+
 impl Rules {
     /// Checks a model against the database.
     pub fn compile(
@@ -120,10 +145,8 @@ fn type_rule(def: &ItemType, with: &Surroundings<'_>) -> Result<Arc<TypeRule>, M
         );
         return Err(ModelError::new(format!("{at}/container"), reason));
     }
-    let filter = def.filter.as_ref().map(|text| {
-        let parsed = with.expressions.parse("c", text);
-        parsed.map_err(|reason| ModelError::new(format!("{at}/where"), reason))
-    });
+    let filter = def.filter.as_ref();
+    let filter = filter.map(|text| with.expression(format!("{at}/where"), "c", text));
     let schema = def.schema.as_ref().map(|schema| {
         Schema::parse(schema).map_err(|reason| ModelError::new(format!("{at}/schema"), reason))
     });
@@ -154,8 +177,7 @@ fn relation_rule(
     let same_partition = source == target && shares_key(def, &key);
     check_propagate(&at, def, same_partition)?;
     let copies = def.copies.iter().map(|(name, text)| {
-        let parsed = with.expressions.parse("t", text);
-        let value = parsed.map_err(|r| ModelError::new(format!("{at}/copies/{name}"), r))?;
+        let value = with.expression(format!("{at}/copies/{name}"), "t", text)?;
         Ok((def.path.sibling(name), value))
     });
     let copies = copies.collect::<Result<_, ModelError>>()?;
@@ -260,8 +282,7 @@ fn aggregate_rule(
         );
         ModelError::new(format!("{at}/of"), reason)
     })?;
-    let argument = with.expressions.parse("c", &def.argument);
-    let argument = argument.map_err(|r| ModelError::new(format!("{at}/value"), r))?;
+    let argument = with.expression(format!("{at}/value"), "c", &def.argument)?;
     Ok(AggregateRule { def: def.clone(), on, relation, argument })
 }
 

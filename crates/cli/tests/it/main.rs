@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod advise;
 mod client;
 mod full_disk;
 mod golden_http;

@@ -4,7 +4,9 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use orrery_modeling::reference::Target;
-use orrery_modeling::{AggregateKind, AggregateRule, OnDelete, Place, RelationRule};
+use orrery_modeling::{
+    AggregateKind, AggregateRule, OnDelete, OnOverflow, Place, Propagate, RelationRule,
+};
 use orrery_storage::{ReadAt, Scan, Space, key};
 use orrery_types::{Error, Result, Value, limits};
 
@@ -150,7 +152,9 @@ impl<'e> Draft<'e> {
     ) -> Result<Value> {
         let mut count = 0;
         for source in self.referrers(aggregate.relation, spot)? {
-            let value = self.value_at(&source)?;
+            // One that is hidden counts until it is removed.
+            let draft = self.beside(source.container, source.at.partition);
+            let value = draft.past_image(&source.at.key)?;
             count += value.map_or(0, |value| contribution(aggregate, Some(&value)));
         }
         Ok(Value::from(count))
@@ -209,10 +213,30 @@ impl<'e> Wave<'_, 'e> {
                 keep_inverse(inverse, &event.spot.id(), is, &mut kept)?;
             }
             if kept != value {
+                let bound = |a: &&AggregateRule| bounds(a.def.propagate, a.def.on_overflow);
+                let max =
+                    aggregates.iter().copied().filter(|a| bound(a)).map(|a| a.def.max_fanout).min();
+                self.limit(index, rule, max, &spot)?;
                 self.put(index, rule, &spot, value, kept)?;
             }
         }
         Ok(())
+    }
+
+    /// An aggregate may allow fewer changes elsewhere than its relation.
+    fn limit(
+        &self,
+        index: usize,
+        rule: &RelationRule,
+        max: Option<usize>,
+        spot: &Spot<'e>,
+    ) -> Result<()> {
+        match max {
+            Some(max) if !spot.is_beside(&self.origin) && self.elsewhere[index] >= max => {
+                Err(over_fanout(rule, max))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The item is of the target type, or was: those that refer to it follow.
@@ -272,7 +296,13 @@ impl<'e> Wave<'_, 'e> {
         let mut sources = self.draft.referrers(index, spot)?;
         sources.retain(|source| !source.is(spot));
         if rule.def.on_delete == OnDelete::Restrict {
-            return if sources.is_empty() { Ok(()) } else { Err(still_referenced(rule, &sources)) };
+            let mut seen = Vec::new();
+            for source in sources {
+                if self.draft.value_at(&source)?.is_some() {
+                    seen.push(source);
+                }
+            }
+            return if seen.is_empty() { Ok(()) } else { Err(still_referenced(rule, &seen)) };
         }
         for source in sources {
             let Some(value) = self.draft.value_at(&source)? else { continue };
@@ -321,19 +351,19 @@ impl<'e> Wave<'_, 'e> {
         }
         if !spot.is_beside(&self.origin) {
             self.elsewhere[index] += 1;
-            if self.elsewhere[index] > rule.def.max_fanout {
-                return Err(Error::ModelViolated(
-                    format!(
-                        "The relation '{}' would change more than {} items in other partitions \
-                         (maxFanout). Nothing was written.",
-                        rule.def.name, rule.def.max_fanout
-                    )
-                    .into(),
-                ));
+            let bound = bounds(rule.propagate(), rule.def.on_overflow);
+            if bound && self.elsewhere[index] > rule.def.max_fanout {
+                return Err(over_fanout(rule, rule.def.max_fanout));
             }
         }
         Ok(())
     }
+}
+
+/// Whether a rule bounds what one write changes elsewhere. What may follow later happens at once here
+/// too; only the bound on a whole write holds for it.
+fn bounds(propagate: Propagate, on_overflow: OnOverflow) -> bool {
+    propagate == Propagate::Sync && on_overflow == OnOverflow::Fail
 }
 
 fn keep_inverse(
@@ -363,9 +393,21 @@ fn keep_inverse(
     Ok(())
 }
 
+fn over_fanout(rule: &RelationRule, max: usize) -> Error {
+    Error::ModelViolated(
+        format!(
+            "The relation '{}' would change more than {max} items in other partitions (maxFanout). \
+             Nothing was written.",
+            rule.def.name
+        )
+        .into(),
+    )
+}
+
 fn still_referenced(rule: &RelationRule, sources: &[Spot<'_>]) -> Error {
-    let ids: Vec<String> =
-        sources.iter().take(limits::MODEL_HOLDERS_MAX).map(|s| s.id().into_string()).collect();
+    let mut ids: Vec<String> = sources.iter().map(|source| source.id().into_string()).collect();
+    ids.sort_unstable();
+    ids.truncate(limits::MODEL_HOLDERS_MAX);
     let more = sources.len().saturating_sub(ids.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Error::StillReferenced(

@@ -45,7 +45,7 @@ impl Engine {
         located: &Located<'_>,
     ) -> Result<bool> {
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
-            let database = self.database_of(container)?;
+            let database = self.database_of(container);
             let mut draft = Draft::new(self, container, located.partition, View::Now);
             draft.model.scope = ModelScope::of(&database, container);
             draft.load(located)?;

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use orrery_modeling::Rules;
 use orrery_types::ids::Address;
-use orrery_types::{Lsn, Result, Value, limits};
+use orrery_types::{Lsn, Value, limits};
 
 use crate::change::Becomes;
 use crate::draft::Draft;
@@ -92,15 +92,24 @@ impl Turns {
 
 impl Engine {
     /// The database of a container as it is now.
-    #[expect(clippy::unnecessary_wraps, reason = "the caller passes it on")]
-    pub(crate) fn database_of(&self, container: &Container) -> Result<Option<Arc<Database>>> {
-        Ok(self.catalog.database(&Address::Rid(container.database_rid())).ok())
+    pub(crate) fn database_of(&self, container: &Container) -> Option<Arc<Database>> {
+        self.catalog.database(&Address::Rid(container.database_rid())).ok()
+    }
+
+    /// Whether a draft of the container is under another model than that of now.
+    pub(crate) fn model_changed(
+        &self,
+        container: &Container,
+        scope: Option<ModelScope<'_>>,
+    ) -> bool {
+        let database = self.database_of(container);
+        let stamp = |scope: Option<ModelScope<'_>>| scope.map(|scope| scope.model.stamp);
+        stamp(ModelScope::of(&database, container)) != stamp(scope)
     }
 
     /// Whether a model says anything about the items of a container.
     pub(crate) fn is_modelled(&self, container: &Container) -> bool {
-        let database = self.catalog.database(&Address::Rid(container.database_rid())).ok();
-        ModelScope::of(&database, container).is_some()
+        ModelScope::of(&self.database_of(container), container).is_some()
     }
 
     /// For an attempt after many: one at a time.

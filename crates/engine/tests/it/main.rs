@@ -7,6 +7,7 @@ mod encryption_key;
 mod erasure;
 mod limits;
 mod model;
+mod modelled;
 mod random;
 mod reindex;
 mod reopen;

@@ -24,7 +24,7 @@ impl Expressions for Fakes {
         if text.contains('!') {
             return Err("Syntax error, incorrect syntax near '!'.".into());
         }
-        let words = text.split(|c: char| !(c.is_alphanumeric() || c == '.'));
+        let words = text.split(|c: char| !(c.is_alphanumeric() || "._".contains(c)));
         let prefix = format!("{alias}.");
         let paths = words.filter_map(|word| word.strip_prefix(&prefix));
         let paths = paths.map(|path| path.split('.').map(Into::into).collect()).collect();
@@ -158,6 +158,11 @@ fn unknown_names_are_refused() {
         r#"{"name":"a","from":"book","path":"/a/id","to":"author","copies":{"n":"!"}}"#,
         "/relations/0/copies/n",
         "Syntax error",
+    );
+    check_relation(
+        r#"{"name":"a","from":"book","path":"/a/id","to":"author","copies":{"n":"t._ts"}}"#,
+        "/relations/0/copies/n",
+        "system property",
     );
     check(
         &model(AUTHOR, r#"{"on":"author","path":"/n","of":"books","value":"COUNT(1)"}"#),
