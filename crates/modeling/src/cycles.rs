@@ -9,8 +9,8 @@ use crate::rules::Rules;
 pub(crate) fn check(rules: &Rules) -> Result<(), ModelError> {
     let depends: Vec<Vec<usize>> = (0..rules.owned.len()).map(|i| depends_on(rules, i)).collect();
     for start in 0..rules.owned.len() {
-        let mut path = vec![start];
-        if let Some(found) = find(&depends, start, &mut path) {
+        let mut seen = vec![false; rules.owned.len()];
+        if let Some(found) = find(&depends, start, &mut vec![start], &mut seen) {
             let names: Vec<String> = found
                 .iter()
                 .map(|i| {
@@ -29,18 +29,23 @@ pub(crate) fn check(rules: &Rules) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// A way from the last of `path` back to `start`.
-fn find(depends: &[Vec<usize>], start: usize, path: &mut Vec<usize>) -> Option<Vec<usize>> {
-    let last = *path.last()?;
-    for next in &depends[last] {
+/// A way from the last of `path` back to `start`. Each property is gone through once: where it does
+/// not lead back the first time, it never does.
+fn find(
+    depends: &[Vec<usize>],
+    start: usize,
+    path: &mut Vec<usize>,
+    seen: &mut [bool],
+) -> Option<Vec<usize>> {
+    for next in &depends[*path.last()?] {
         if *next == start {
             let mut cycle = path.clone();
             cycle.push(start);
             return Some(cycle);
         }
-        if !path.contains(next) {
+        if !std::mem::replace(&mut seen[*next], true) {
             path.push(*next);
-            if let Some(cycle) = find(depends, start, path) {
+            if let Some(cycle) = find(depends, start, path, seen) {
                 return Some(cycle);
             }
             path.pop();

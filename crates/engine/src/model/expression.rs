@@ -34,7 +34,8 @@ pub(crate) struct Language;
 
 impl Expressions for Language {
     fn parse(&self, alias: &str, text: &str) -> Result<Arc<dyn Expression>, String> {
-        let query = format!("SELECT VALUE ({text}) FROM {alias}");
+        // On a line of its own, so that a comment in it ends with it.
+        let query = format!("SELECT VALUE ({text}\n) FROM {alias}");
         let explain = |error: orrery_query::QueryError| {
             format!("'{text}' is not an expression over '{alias}': {error}")
         };
