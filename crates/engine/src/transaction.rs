@@ -65,6 +65,16 @@ impl Engine {
         partition_key: &PartitionKey,
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Transacted<T>> {
+        self.with_current(container, &mut |now| self.transact_under(now, partition_key, work))
+    }
+
+    /// The same under one definition.
+    fn transact_under<T>(
+        &self,
+        container: &Container,
+        partition_key: &PartitionKey,
+        work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<Transacted<T>> {
         let key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&key);
         let partition = container.partition_of(&effective)?;
@@ -77,9 +87,9 @@ impl Engine {
                 alone = true;
                 continue;
             }
-            if let Some(row) = transaction.claims.blocked_by_expired {
+            if let Some(row) = transaction.claims.blocked_by_hidden {
                 drop(transaction);
-                self.purge_expired_row(container, partition, row)?;
+                self.purge_hidden_row(container, partition, row)?;
                 continue;
             }
             let value = result?;
