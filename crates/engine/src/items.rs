@@ -1,20 +1,24 @@
 //! Point operations on items: read, create, replace, upsert, delete, patch. Each finds its logical
 //! partition, then reads the store once or goes through the write pipeline.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use orrery_storage::key::{self, Row};
 use orrery_storage::{Space, record};
 use orrery_types::ids::{Address, ChildKind, Rid};
-use orrery_types::{Error, Lsn, PartitionKey, Result, Value};
+use orrery_types::{Error, Lsn, PartitionKey, Result};
 
+use crate::change::stored_value;
 use crate::charge;
+use crate::gate::Gate;
 use crate::item_body::{ItemBody, check_item_id};
+use crate::item_write::ItemWrite;
 use crate::partition::PhysicalPartition;
 use crate::patch::Patch;
 use crate::resource::Preconditions;
 use crate::stamp::Stamp;
 use crate::storage_error::storage;
-use crate::write::Decision;
 use crate::{Container, Engine};
 
 /// An item that was read.
@@ -59,10 +63,23 @@ pub struct Place {
 }
 
 /// An item's place in the store.
+#[derive(Clone, Debug)]
 pub(crate) struct Located<'c> {
     pub(crate) partition: &'c PhysicalPartition,
     pub(crate) partition_key: PartitionKey,
     pub(crate) key: Vec<u8>,
+}
+
+impl<'c> Located<'c> {
+    /// The gate of the item's logical partition.
+    pub(crate) fn gate(&self) -> &'c Arc<Gate> {
+        self.partition.gates.of(&self.partition_key.to_canonical())
+    }
+
+    /// Whether the item has this id.
+    pub(crate) fn id_is(&self, id: &str) -> bool {
+        key::parse_item(&self.key).is_some_and(|key| key.id == id)
+    }
 }
 
 impl Engine {
@@ -98,12 +115,8 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         text: &[u8],
     ) -> Result<Written> {
-        let body = ItemBody::parse(container, text)?;
-        let located = locate_body(container, partition_key, &body)?;
-        self.write(container, &located, &|current| match current {
-            Some(_) => Err(Error::AlreadyExists),
-            None => Ok(Decision::Put(body.clone())),
-        })
+        let write = ItemWrite::Create(ItemBody::parse(container, text)?);
+        self.write_item(container, partition_key, &write)
     }
 
     /// Makes an item or replaces the one with its id.
@@ -115,11 +128,8 @@ impl Engine {
         conditions: &Preconditions,
     ) -> Result<Written> {
         let body = ItemBody::parse(container, text)?;
-        let located = locate_body(container, partition_key, &body)?;
-        self.write(container, &located, &|current| {
-            conditions.check_upsert(current.map(|c| c.stamp))?;
-            Ok(Decision::Put(body.clone()))
-        })
+        let write = ItemWrite::Upsert(body, conditions.clone());
+        self.write_item(container, partition_key, &write)
     }
 
     /// Replaces an item that is there.
@@ -132,16 +142,8 @@ impl Engine {
         conditions: &Preconditions,
     ) -> Result<Written> {
         let body = ItemBody::parse(container, text)?;
-        let given = partition_key.unwrap_or(&body.key);
-        let located = self.locate(container, Some(given), item)?;
-        check_same_key(&located.partition_key, &body.key)?;
-        // A body with another id renames the item, within its logical partition.
-        let target = place_of(container, body.key.clone(), &body.id)?;
-        self.write_to(container, &located, &target, &|current| {
-            let current = current.ok_or(Error::NotFound)?;
-            conditions.check_write(Some(current.stamp))?;
-            Ok(Decision::Put(body.clone()))
-        })
+        let write = ItemWrite::Replace(item.clone(), body, conditions.clone());
+        self.write_item(container, partition_key, &write)
     }
 
     /// Deletes an item that is there.
@@ -152,12 +154,8 @@ impl Engine {
         item: &Address,
         conditions: &Preconditions,
     ) -> Result<Written> {
-        let located = self.locate(container, partition_key, item)?;
-        self.write(container, &located, &|current| {
-            let current = current.ok_or(Error::NotFound)?;
-            conditions.check_write(Some(current.stamp))?;
-            Ok(Decision::Delete)
-        })
+        let write = ItemWrite::Delete(item.clone(), conditions.clone());
+        self.write_item(container, partition_key, &write)
     }
 
     /// Changes parts of an item that is there.
@@ -169,16 +167,8 @@ impl Engine {
         patch: &Patch,
         conditions: &Preconditions,
     ) -> Result<Written> {
-        patch.check_paths(container)?;
-        let located = self.locate(container, partition_key, item)?;
-        self.write(container, &located, &|current| {
-            let current = current.ok_or(Error::NotFound)?;
-            conditions.check_write(Some(current.stamp))?;
-            let before = current.value()?;
-            patch.check_condition(&before, &self.context())?;
-            let after = patch.apply(before)?;
-            Ok(Decision::Put(ItemBody::check(container, after)?))
-        })
+        let write = ItemWrite::Patch(item.clone(), patch.clone(), conditions.clone());
+        self.write_item(container, partition_key, &write)
     }
 
     /// The place of an item that a URL names, under the key that the header gives.
@@ -216,8 +206,7 @@ impl Engine {
                 self.store.get(partition.shard, Space::Items, &value.bytes).map_err(storage)?;
             let stored = stored.ok_or(Error::NotFound)?;
             let (_, text) = record::decode(&stored.bytes).map_err(storage)?;
-            let body = Value::parse(text).map_err(|e| Error::internal(e.to_string()))?;
-            let own = container.definition.partition_key.extract(&body);
+            let own = container.definition.partition_key.extract(&stored_value(text)?);
             if let Some(given) = partition_key {
                 let given = complete_key(container, given)?;
                 if given != own {
@@ -230,21 +219,8 @@ impl Engine {
     }
 }
 
-/// The place of an item that a body brings with it.
-fn locate_body<'c>(
-    container: &'c Container,
-    partition_key: Option<&PartitionKey>,
-    body: &ItemBody,
-) -> Result<Located<'c>> {
-    if let Some(given) = partition_key {
-        let given = complete_key(container, given)?;
-        check_same_key(&given, &body.key)?;
-    }
-    place_of(container, body.key.clone(), &body.id)
-}
-
 /// The place of an item in its container.
-fn place_of<'c>(
+pub(crate) fn place_of<'c>(
     container: &'c Container,
     partition_key: PartitionKey,
     id: &str,
@@ -257,7 +233,7 @@ fn place_of<'c>(
 }
 
 /// A header's key as the container spells it; a point operation needs all its values.
-fn complete_key(container: &Container, key: &PartitionKey) -> Result<PartitionKey> {
+pub(crate) fn complete_key(container: &Container, key: &PartitionKey) -> Result<PartitionKey> {
     let definition = &container.definition.partition_key;
     let key = definition.normalize(key.clone());
     if definition.is_complete(&key) {
@@ -275,7 +251,7 @@ fn complete_key(container: &Container, key: &PartitionKey) -> Result<PartitionKe
     ))
 }
 
-fn check_same_key(given: &PartitionKey, own: &PartitionKey) -> Result<()> {
+pub(crate) fn check_same_key(given: &PartitionKey, own: &PartitionKey) -> Result<()> {
     if given == own {
         return Ok(());
     }

@@ -2,14 +2,19 @@
 //! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
 
 pub mod catalog;
+mod change;
 pub mod charge;
 pub mod container;
 pub mod continuation;
 pub mod database;
+mod draft;
 pub mod encryption_key;
 pub mod feed;
+mod gate;
 pub mod item_body;
+pub mod item_write;
 pub mod items;
+mod overlay;
 pub mod partition;
 pub mod patch;
 pub mod permission;
@@ -22,11 +27,13 @@ pub mod stamp;
 mod storage_error;
 pub mod tasks;
 pub mod throughput;
+pub mod transaction;
 pub mod ttl;
+mod unique_claims;
 pub mod usage;
 pub mod user;
 pub mod verify;
-mod write;
+pub mod write;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -8,6 +8,7 @@ use orrery_storage::{Check, Commit, Expect, Part, Put, Space, Store};
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Result, ShardId, Value};
 
+use crate::gate::Gates;
 use crate::resource::{Resource, object};
 use crate::storage_error::storage;
 use crate::{Container, Engine};
@@ -25,12 +26,15 @@ pub struct PhysicalPartition {
     pub epoch: Epoch,
     /// The partitions it was split from.
     pub parents: Vec<u32>,
+    /// Who may write to its logical partitions.
+    pub(crate) gates: Arc<Gates>,
     rows: Arc<RowNumbers>,
 }
 
 impl PhysicalPartition {
     pub(crate) fn new(id: u32, range: KeyRange, shard: ShardId, epoch: Epoch) -> Self {
-        Self { id, range, shard, epoch, parents: vec![], rows: Arc::default() }
+        let (gates, rows) = (Arc::default(), Arc::default());
+        Self { id, range, shard, epoch, parents: vec![], gates, rows }
     }
 
     pub(crate) fn to_value(&self) -> Value {

@@ -140,25 +140,50 @@ impl Engine {
         let scope = narrowed.as_ref().unwrap_or(scope);
         let cursor = ItemCursor::new(self, container, scope, None)?;
         let mut source = CursorSource { engine: self, container, scope, cursor };
-        let context = self.context();
-        let page_limits = PageLimits { rows_max: size.items, ..PageLimits::default() };
         // A token belongs to its container and logical partition. Within those it may be used for
         // a part of what it was given for: ranges split, and the place it names stays.
         let key = scope.partition_key.as_ref().map(PartitionKey::to_header);
         let owner = format!("query {} {}", container.rid(), key.unwrap_or_default());
-        let state = paging.continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
+        let mut page = self.run(&bound, &mut source, size, &owner, paging.continuation)?;
+        page.session_token = source.cursor.session_token();
+        Ok(page)
+    }
+
+    /// A page of a query over the items of a source; `owner` tells whose its tokens are.
+    pub(crate) fn query_source(
+        &self,
+        container: &Container,
+        request: &QueryRequest,
+        source: &mut dyn ItemSource,
+        size: PageSize,
+        owner: &str,
+        token: Option<&str>,
+    ) -> Result<QueryPage> {
+        self.run(&bind(container, request)?, source, size, owner, token)
+    }
+
+    fn run(
+        &self,
+        bound: &BoundQuery,
+        source: &mut dyn ItemSource,
+        size: PageSize,
+        owner: &str,
+        token: Option<&str>,
+    ) -> Result<QueryPage> {
+        let page_limits = PageLimits { rows_max: size.items, ..PageLimits::default() };
+        let state = token.map(|t| continuation::decode(owner, t)).transpose()?;
         let state = state.as_deref().map(String::from_utf8_lossy);
-        let page = execute(&bound, &mut source, state.as_deref(), page_limits, &context);
+        let page = execute(bound, source, state.as_deref(), page_limits, &self.context());
         let page = page.map_err(query_error)?;
-        let next = page.continuation.map(|state| continuation::encode(&owner, state.as_bytes()));
+        let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
         let rows: Vec<String> = page.rows.iter().map(Value::to_json).collect();
         let bytes = rows.iter().map(String::len).sum();
         let loaded = usize::try_from(page.items_read).unwrap_or(usize::MAX);
         Ok(QueryPage {
             charge: charge::page(loaded, bytes),
-            session_token: source.cursor.session_token(),
+            session_token: String::new(),
             rows,
-            continuation: next,
+            continuation,
             items_read: page.items_read,
         })
     }

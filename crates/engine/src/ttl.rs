@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 
 use orrery_storage::key::{self, Row};
-use orrery_storage::record::{self, Header};
+use orrery_storage::record::Header;
 use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError};
-use orrery_types::{Error, Result, Value, limits};
+use orrery_types::{Result, limits};
 
+use crate::change::Before;
 use crate::container::definition::ContainerDef;
 use crate::items::Located;
 use crate::partition::PhysicalPartition;
@@ -120,8 +121,9 @@ impl Engine {
             if removed.contains(item_key) {
                 continue;
             }
-            if let Some(located) = self.locate_expired(container, partition, row, item_key)?
-                && let Some(removal) = self.removal_of_expired(container, &located)?
+            if let Some((located, before)) =
+                self.locate_expired(container, partition, row, item_key)?
+                && let Some(removal) = self.removal_of_expired(container, &located, before)?
             {
                 removed.insert(item_key);
                 part.checks.extend(removal.checks);
@@ -154,30 +156,28 @@ impl Engine {
         item_key: &[u8],
     ) -> Result<bool> {
         match self.locate_expired(container, partition, row, item_key)? {
-            Some(located) => self.purge_expired(container, &located),
+            Some((located, _)) => self.purge_expired(container, &located),
             None => Ok(false),
         }
     }
 
-    /// The place of an item that has expired and still has the row.
+    /// An item that has expired and still has the row.
     fn locate_expired<'c>(
         &self,
         container: &Container,
         partition: &'c PhysicalPartition,
         row: Row,
         item_key: &[u8],
-    ) -> Result<Option<Located<'c>>> {
+    ) -> Result<Option<(Located<'c>, Before)>> {
         let (_, value) =
             self.store.get(partition.shard, Space::Items, item_key).map_err(storage)?;
         let Some(value) = value else { return Ok(None) };
-        let (header, text) = record::decode(&value.bytes).map_err(storage)?;
-        if header.row != row || !self.is_expired(container, &header) {
+        let before = Before::read(value)?;
+        if before.header.row != row || !self.is_expired(container, &before.header) {
             return Ok(None);
         }
-        let body =
-            Value::parse(text).map_err(|e| Error::internal(format!("a stored item: {e}")))?;
-        let partition_key = container.definition.partition_key.extract(&body);
-        Ok(Some(Located { partition, partition_key, key: item_key.to_vec() }))
+        let partition_key = container.definition.partition_key.extract(before.value()?);
+        Ok(Some((Located { partition, partition_key, key: item_key.to_vec() }, before)))
     }
 }
 

@@ -10,11 +10,12 @@ use orrery_storage::record::{self, Header};
 use orrery_storage::{Entry, ReadAt, Scan, Snapshot, Space};
 use orrery_types::{Lsn, PartitionKey, Result, Value, limits};
 
+use crate::change::unique_values;
 use crate::item_body::item_rid;
 use crate::partition::PhysicalPartition;
+use crate::stamp::Stamp;
 use crate::storage_error::storage;
 use crate::ttl::expiry;
-use crate::write::{stamp_of, unique_values};
 use crate::{Container, Engine};
 
 /// Something that is not as the write pipeline leaves it.
@@ -205,7 +206,7 @@ impl Verifier<'_> {
     }
 
     fn is_labelled(&self, item: &Item) -> bool {
-        let stamp = stamp_of(&item.header);
+        let stamp = Stamp { etag: item.header.etag, ts: item.header.ts_s };
         let rid = item_rid(self.container, item.header.row).to_string();
         item.body.get("_rid").as_str() == Some(&*rid)
             && item.body.get("_etag").as_str() == Some(&*stamp.etag.to_string())

@@ -5,11 +5,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use orrery_storage::encode::encoded;
 use orrery_storage::key::{Bounds, prefix_end};
-use orrery_types::Value;
-
-use crate::code;
+use orrery_storage::term::{encode_term, is_whole};
+use orrery_types::{Object, Value, limits};
 
 /// A set of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,15 +72,16 @@ impl Kind {
 
     /// First code and the one after the last.
     fn codes(self) -> (u8, u8) {
-        let tag = |value: &Value| encoded(value)[0];
+        let tag = |value: &Value| code_of(value)[0];
         let string = tag(&Value::string(""));
+        let (array, object) = (tag(&Value::array(vec![])), tag(&Value::object(Object::new())));
         match self {
             Self::Null => (tag(&Value::Null), tag(&Value::Null) + 1),
             Self::Bool => (tag(&Value::Bool(false)), tag(&Value::Bool(true)) + 1),
             Self::Number => (tag(&Value::from(0)), tag(&Value::from(0)) + 1),
             Self::String => (string, string + 1),
-            Self::Array => (code::ARRAY, code::ARRAY + 1),
-            Self::Object => (code::OBJECT, code::OBJECT + 1),
+            Self::Array => (array, array + 1),
+            Self::Object => (object, object + 1),
             Self::Primitive => (tag(&Value::Null), string + 1),
         }
     }
@@ -114,13 +113,20 @@ impl Span {
     pub fn codes(&self) -> Codes {
         match self {
             Self::Point(value) => {
-                let (code, exact) = code::of(value);
-                Codes { bounds: Bounds::prefix(code), exact, single: true }
+                Codes {
+                    bounds: Bounds::prefix(code_of(value)),
+                    exact: is_whole(value),
+                    single: true,
+                }
             }
             Self::Interval { low, high } => interval(low.as_ref(), high.as_ref()),
             Self::Prefix(text) => {
-                let (bounds, exact) = code::with_prefix(text);
-                Codes { bounds, exact, single: false }
+                // What does not fit into a term is cut off the prefix too.
+                let mut code = code_of(&Value::string(text.clone()));
+                code.truncate(code.len() - 2);
+                let exact = code.len() <= limits::INDEX_TERM_BYTES_MAX - 3;
+                code.truncate(limits::INDEX_TERM_BYTES_MAX - 3);
+                Codes { bounds: Bounds::prefix(code), exact, single: false }
             }
             Self::Type(kind) => {
                 let (first, end) = kind.codes();
@@ -191,6 +197,13 @@ impl Span {
     }
 }
 
+/// The code of a value, as terms have it.
+fn code_of(value: &Value) -> Vec<u8> {
+    let mut code = Vec::with_capacity(16);
+    encode_term(value, &mut code);
+    code
+}
+
 fn interval(low: Option<&(Value, bool)>, high: Option<&(Value, bool)>) -> Codes {
     let kind = low.or(high).and_then(|(end, _)| Kind::of(end)).unwrap_or(Kind::Null);
     let (first, last) = kind.codes();
@@ -198,7 +211,7 @@ fn interval(low: Option<&(Value, bool)>, high: Option<&(Value, bool)>) -> Codes 
     // The code of a string that is cut stands for all strings that begin alike: the interval takes
     // it in, and is no longer exact.
     let mut end = |(value, included): &(Value, bool), skips: bool| {
-        let (code, whole) = code::of(value);
+        let (code, whole) = (code_of(value), is_whole(value));
         exact &= whole;
         let behind = if whole { *included != skips } else { !skips };
         if behind { prefix_end(&code) } else { code }
@@ -243,8 +256,7 @@ mod tests {
     use super::*;
 
     fn holds(span: &Span, value: &Value) -> bool {
-        let (code, _) = code::of(value);
-        let mut key = code;
+        let mut key = code_of(value);
         key.extend(7_u64.to_be_bytes());
         let Bounds { from, to } = span.codes().bounds;
         from <= key && key < to

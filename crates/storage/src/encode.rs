@@ -21,18 +21,18 @@ use orrery_types::{Number, Object, Value, limits};
 
 use crate::StorageError;
 
-const END: u8 = 0x00;
+pub(crate) const END: u8 = 0x00;
 const UNDEFINED: u8 = 0x01;
 const NULL: u8 = 0x02;
 const FALSE: u8 = 0x03;
 const TRUE: u8 = 0x04;
 const NUMBER: u8 = 0x05;
-const STRING: u8 = 0x06;
-const ARRAY: u8 = 0x07;
-const OBJECT: u8 = 0x08;
+pub(crate) const STRING: u8 = 0x06;
+pub(crate) const ARRAY: u8 = 0x07;
+pub(crate) const OBJECT: u8 = 0x08;
 
 /// After a zero byte: the zero was part of the text.
-const ESCAPED_ZERO: u8 = 0xff;
+pub(crate) const ESCAPED_ZERO: u8 = 0xff;
 /// After a zero byte: the text is over.
 const TERMINATOR: u8 = 0x01;
 
@@ -161,7 +161,7 @@ fn double_of(ordered: u64) -> f64 {
     }
 }
 
-fn corrupt() -> StorageError {
+pub(crate) fn corrupt() -> StorageError {
     StorageError::Corrupt("an encoded value is malformed".into())
 }
 

@@ -7,13 +7,21 @@
 //!        row         02 | row u64                                                  → item key
 //! Index  unique      01 | ordinal u8 | esc(effective key) | esc(partition key) | encoded values
 //!                                                                                  → row u64
-//!        term        02 | path u32 | encoded value | row u64                       → empty
+//!        term        02 | path u32 | term value | row u64                          → empty
+//!        composite   03 | composite u32 | component values | row u64               → empty
+//!        shape       04 | shape u32 | row u64                                      → empty
 //! Feed   change      lsn u64 | seq u16                                             → the engine's
 //! Ttl    expiry      second u64 | row u64                                          → item key
 //! Meta   record      01 | kind u8 | parent u64 | number u64                       → the engine's
 //!        name        02 | kind u8 | parent u64 | name                             → number u64
 //!        counter     10 | name
 //!        rows        11                       (of each shard: row numbers handed out)
+//!        path        12 | path u32 | 00                       (its elements)       → path u32
+//!        path        12 | path u32 | 01 | name                (a property)         → path u32
+//!        composite   13 | canonical text                                           → composite u32
+//!        shape       14 | path u32, ascending, each                                → shape u32
+//!        ids         15                       (of each shard: the last u32 given)  → u32
+//!        rebuilt     16                       (how far the index is built anew)    → the engine's
 //! ```
 //!
 //! `esc` writes a zero byte as `00 FF` and ends with `00 01`. Escaped bytes sort as the raw ones do,
@@ -25,16 +33,24 @@ use orrery_types::{EffectiveKey, KeyRange, Lsn, PartitionKey, Value};
 
 use crate::encode::{encode, escape, escape_terminated, unescape};
 
+mod index;
 mod meta;
 #[cfg(test)]
 mod tests;
 
-pub use meta::{RecordKind, counter, record, record_name, records, rows_reserved};
+pub use index::{
+    Composite, CompositeId, PathId, ROOT_PATH, ShapeId, Term, TermPrefix, all_index_terms,
+    composite_prefix, composites_of, parse_composite, parse_shape, parse_term, shapes_of, term,
+    term_prefix, terms_of,
+};
+pub use meta::{
+    PathStep, RecordKind, composite_name, counter, index_ids, index_rebuilt, path_node, record,
+    record_name, records, rows_reserved, shape_name, shape_names,
+};
 
 const ITEM: u8 = 0x01;
 const ROW: u8 = 0x02;
 const UNIQUE: u8 = 0x01;
-const TERM: u8 = 0x02;
 
 /// Above every key of every space.
 pub const END: &[u8] = &[0xff; 17];
@@ -43,10 +59,6 @@ pub const END: &[u8] = &[0xff; 17];
 /// it instead of the much longer item key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Row(pub u64);
-
-/// Number of a property path within a container's index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PathId(pub u32);
 
 /// A range of keys: `from` inclusive, `to` exclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,49 +184,6 @@ pub fn unique(
         encode(value, &mut key);
     }
     key
-}
-
-/// What an index term says; the value is encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the summary says it")]
-pub struct Term<'k> {
-    pub path: PathId,
-    pub value: &'k [u8],
-    pub row: Row,
-}
-
-/// Key saying that the item with this row has this value at this path.
-pub fn term(path: PathId, value: &Value, row: Row) -> Vec<u8> {
-    let mut key = term_prefix(path, value);
-    key.extend(row.0.to_be_bytes());
-    key
-}
-
-/// Takes a term apart; `None` if it is not one.
-pub fn parse_term(key: &[u8]) -> Option<Term<'_>> {
-    let (path, rest) = key.strip_prefix(&[TERM])?.split_first_chunk::<4>()?;
-    let (value, row) = rest.split_last_chunk::<8>()?;
-    Some(Term {
-        path: PathId(u32::from_be_bytes(*path)),
-        value,
-        row: Row(u64::from_be_bytes(*row)),
-    })
-}
-
-/// Where the terms of one value at one path begin; with [`Bounds::prefix`], all of them by row.
-pub fn term_prefix(path: PathId, value: &Value) -> Vec<u8> {
-    let mut key = Vec::with_capacity(32);
-    key.push(TERM);
-    key.extend(path.0.to_be_bytes());
-    encode(value, &mut key);
-    key
-}
-
-/// All terms of one path, by value and then by row.
-pub fn terms_of(path: PathId) -> Bounds {
-    let mut prefix = vec![TERM];
-    prefix.extend(path.0.to_be_bytes());
-    Bounds::prefix(prefix)
 }
 
 /// Key of the `seq`-th change of the commit with this LSN.

@@ -1,6 +1,6 @@
 //! An ordered map of bytes to bytes, in shards, behind one trait with several engines.
 //!
-//! `store` is the contract; `key`, `encode` and `record` say what the bytes mean; `memory` is the
+//! `store` is the contract; `key`, `encode`, `term` and `record` say what the bytes mean; `memory` is the
 //! reference engine, `rocks` the one on disk, and `fault` goes around either in tests.
 
 mod chunks;
@@ -12,11 +12,12 @@ mod progress;
 pub mod record;
 pub mod rocks;
 pub mod store;
+pub mod term;
 
 pub use fault::FaultStore;
 pub use memory::MemoryStore;
 pub use rocks::{OpenError, RocksOptions, RocksStore};
 pub use store::{
-    Check, Commit, Committed, Entry, Expect, Part, Put, ReadAt, Scan, ShardStats, Snapshot, Space,
-    StorageError, Store, Value,
+    Check, Commit, Committed, Entry, Expect, OnCommitted, Part, Put, ReadAt, Scan, ShardStats,
+    Snapshot, Space, StorageError, Store, Value,
 };

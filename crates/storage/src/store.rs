@@ -245,7 +245,10 @@ pub enum StorageError {
     Io(Box<str>),
 }
 
-/// An engine. All calls block; none needs a runtime.
+/// Who takes the answer of a commit that was submitted.
+pub type OnCommitted = Box<dyn FnOnce(Result<Committed, StorageError>) + Send>;
+
+/// An engine. All calls block, unless they say otherwise; none needs a runtime.
 pub trait Store: Send + Sync {
     /// A consistent view of one shard.
     fn snapshot(&self, shard: ShardId, at: ReadAt) -> Result<Box<dyn Snapshot + '_>, StorageError>;
@@ -262,6 +265,12 @@ pub trait Store: Send + Sync {
     /// Writes all parts or none; when it returns `Ok`, the writes are durable. Commits that wait
     /// at the same time share one sync.
     fn commit(&self, commit: Commit) -> Result<Committed, StorageError>;
+
+    /// The same without waiting: `done` is called once with the answer, perhaps before this
+    /// returns, perhaps on the engine's own thread, which it must not hold up.
+    fn submit(&self, commit: Commit, done: OnCommitted) {
+        done(self.commit(commit));
+    }
 
     /// Waits until the shard has an LSN after `after` or the time is over, and returns the LSN it
     /// has then. A hint: callers also poll.

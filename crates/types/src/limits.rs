@@ -142,6 +142,10 @@ pub const DRAIN_MS_MAX: u64 = 10_000;
 
 /// Attempts at a commit whose checks fail because another writer was faster. Ours; 449.
 pub const COMMIT_ATTEMPTS_MAX: usize = 50;
+/// Attempts that a writer makes beside others; after them it goes alone. Ours.
+pub const COMMIT_ATTEMPTS_SHARED: usize = 4;
+/// Gates of a physical partition; each serves a share of its logical partitions. Ours.
+pub const GATES_PER_PARTITION: usize = 256;
 /// Keys and values of one commit. Ours, far above what one request may write; it bounds the memory
 /// and the log record that a single commit takes.
 pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -149,3 +153,20 @@ pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const COMMIT_FEED_ENTRIES_MAX: usize = 1 << 16;
 /// Expired items removed in one commit of the sweeper. Ours.
 pub const SWEEP_ITEMS_MAX: usize = 256;
+
+/// Value of an index term; a longer string is cut, and queries look at the item. Ours.
+pub const INDEX_TERM_BYTES_MAX: usize = 256;
+/// Name of a property that is indexed; queries on a longer one read the items. Ours.
+pub const INDEX_NAME_BYTES_MAX: usize = 1024;
+/// Property paths that a partition keeps in memory; beyond, it forgets them and reads again those
+/// that are needed. Ours.
+pub const INDEX_PATHS_CACHED_MAX: usize = 16 * 1024;
+/// Sets of paths that a partition tells apart; items with further ones are looked at. Ours.
+pub const INDEX_SHAPES_MAX: usize = 1024;
+/// Indexing policies in effect at once: that of now and those whose terms are still there. Ours; a
+/// further change has to wait: 429.
+pub const INDEX_POLICIES_MAX: usize = 8;
+/// Items whose terms are built in one commit, and bytes of the items. Ours.
+pub const REBUILD_ITEMS_MAX: usize = 128;
+/// See [`REBUILD_ITEMS_MAX`].
+pub const REBUILD_BYTES_MAX: usize = 1024 * 1024;

@@ -5,4 +5,5 @@ mod limits;
 mod model;
 mod random;
 mod reopen;
+mod transaction;
 mod world;

@@ -1,6 +1,8 @@
 //! Keys of the Meta space: the catalog, which lives in the system shard, and the counters. The
 //! layout stands at the head of `key`; the engine decides what the records hold.
 
+use super::{Bounds, PathId};
+
 /// What a record of the catalog is about, as keys spell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -20,6 +22,11 @@ const RECORD: u8 = 0x01;
 const NAME: u8 = 0x02;
 const COUNTER: u8 = 0x10;
 const ROWS_RESERVED: u8 = 0x11;
+const PATH_NODE: u8 = 0x12;
+const COMPOSITE_NAME: u8 = 0x13;
+const SHAPE_NAME: u8 = 0x14;
+const INDEX_IDS: u8 = 0x15;
+const INDEX_REBUILT: u8 = 0x16;
 
 fn key(tag: u8, kind: RecordKind, parent: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(18);
@@ -57,4 +64,56 @@ pub fn counter(name: &str) -> Vec<u8> {
 /// Key, in every shard, of how many row numbers have been handed out.
 pub fn rows_reserved() -> Vec<u8> {
     vec![ROWS_RESERVED]
+}
+
+/// One step of a property path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PathStep<'n> {
+    /// To the elements of an array.
+    Elements,
+    /// To a property of an object.
+    Property(&'n str),
+}
+
+/// Key, in every shard, under which a path and a step lead to the number of the path that they make.
+pub fn path_node(parent: PathId, step: PathStep<'_>) -> Vec<u8> {
+    let mut key = vec![PATH_NODE];
+    key.extend(parent.0.to_be_bytes());
+    match step {
+        PathStep::Elements => key.push(0),
+        PathStep::Property(name) => {
+            key.push(1);
+            key.extend_from_slice(name.as_bytes());
+        }
+    }
+    key
+}
+
+/// Key, in every shard, under which a composite index's canonical text leads to its number.
+pub fn composite_name(text: &str) -> Vec<u8> {
+    let mut key = vec![COMPOSITE_NAME];
+    key.extend_from_slice(text.as_bytes());
+    key
+}
+
+/// Key, in every shard, under which a set of paths, ascending, leads to the number of the shape.
+pub fn shape_name(paths: &[PathId]) -> Vec<u8> {
+    let mut key = vec![SHAPE_NAME];
+    key.extend(paths.iter().flat_map(|path| path.0.to_be_bytes()));
+    key
+}
+
+/// The keys of all shapes.
+pub fn shape_names() -> Bounds {
+    Bounds::prefix(vec![SHAPE_NAME])
+}
+
+/// Key, in every shard, of the last number given to a path, a composite index or a shape.
+pub fn index_ids() -> Vec<u8> {
+    vec![INDEX_IDS]
+}
+
+/// Key, in every shard, of how far the index has been built anew.
+pub fn index_rebuilt() -> Vec<u8> {
+    vec![INDEX_REBUILT]
 }

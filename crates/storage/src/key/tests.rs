@@ -40,7 +40,7 @@ fn foreign_bytes_are_no_key() {
     assert_eq!(parse_row(&[ROW, 1]), None);
     assert_eq!(parse_feed(&[0; 9]), None);
     assert_eq!(parse_ttl(&[0; 17]), None);
-    assert_eq!(parse_term(&[TERM, 0, 0, 0, 1, 2]), None);
+    assert_eq!(parse_term(&[2, 0, 0, 0, 1, 2]), None);
 }
 
 #[test]

@@ -39,12 +39,12 @@ pub use folder::OpenError;
 pub use options::RocksOptions;
 
 use crate::progress::Progress;
-use crate::store::SHARD_RESERVED;
+use crate::store::{OnCommitted, SHARD_RESERVED};
 use crate::{
     Commit, Committed, Put, ReadAt, ShardStats, Snapshot, Space, StorageError, Store, Value, key,
 };
 use layout::Header;
-use queue::{Queue, Work};
+use queue::{Answer, Queue, Work};
 use reclaim::Reclaimer;
 use snapshot::RocksSnapshot;
 
@@ -243,6 +243,16 @@ impl Store for RocksStore {
         let size_bytes = commit.validate()?;
         let lsns = self.core.submit(Work::Commit(commit), size_bytes)?;
         Ok(Committed { lsns })
+    }
+
+    fn submit(&self, commit: Commit, done: OnCommitted) {
+        match self.core.refuse_if_failed().and_then(|()| commit.validate()) {
+            Ok(size_bytes) => {
+                let done = Box::new(|answer: Answer| done(answer.map(|lsns| Committed { lsns })));
+                self.core.queue.enqueue(Work::Commit(commit), size_bytes, done);
+            }
+            Err(error) => done(Err(error)),
+        }
     }
 
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {

@@ -24,20 +24,39 @@ pub(super) enum Work {
 
 pub(super) type Answer = Result<Vec<Lsn>, StorageError>;
 
-/// Where one caller waits for its answer.
+/// Who takes the answer; called on the committer's thread, so it must be quick.
+pub(super) type Done = Box<dyn FnOnce(Answer) + Send>;
+
+/// Where a caller that blocks waits for its answer.
 #[derive(Debug, Default)]
 struct Ticket {
     answer: Mutex<Option<Answer>>,
     answered: Condvar,
 }
 
+impl Ticket {
+    fn put(&self, answer: Answer) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+        self.answered.notify_one();
+    }
+
+    fn wait(&self) -> Answer {
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(answer) = answer.take() {
+                return answer;
+            }
+            answer = self.answered.wait(answer).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
 /// One caller's work. Dropped without an answer, as when the committer panics, it answers that
 /// nobody knows: no caller waits for ever.
-#[derive(Debug)]
 pub(super) struct Request {
     pub(super) work: Work,
     size_bytes: usize,
-    ticket: Option<Arc<Ticket>>,
+    done: Option<Done>,
 }
 
 impl Request {
@@ -46,9 +65,8 @@ impl Request {
     }
 
     fn settle(&mut self, answer: Answer) {
-        if let Some(ticket) = self.ticket.take() {
-            *ticket.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-            ticket.answered.notify_one();
+        if let Some(done) = self.done.take() {
+            done(answer);
         }
     }
 }
@@ -68,13 +86,13 @@ pub(super) struct Pace {
     pub(super) patience: Duration,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
     arrived: Condvar,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     waiting: VecDeque<Request>,
     /// The committer sleeps until so many wait; nobody wakes it for less.
@@ -90,23 +108,23 @@ impl Queue {
     /// Hands work to the committer and waits for the answer.
     pub(super) fn submit(&self, work: Work, size_bytes: usize) -> Answer {
         let ticket = Arc::new(Ticket::default());
-        let request = Request { work, size_bytes, ticket: Some(ticket.clone()) };
+        let answered = ticket.clone();
+        self.enqueue(work, size_bytes, Box::new(move |answer| answered.put(answer)));
+        ticket.wait()
+    }
+
+    /// Hands work to the committer, which will call `done` with the answer.
+    pub(super) fn enqueue(&self, work: Work, size_bytes: usize, done: Done) {
         let mut state = self.lock();
         if state.closed {
-            return Err(StorageError::ReadOnly("the store is closed".into()));
+            drop(state);
+            return done(Err(StorageError::ReadOnly("the store is closed".into())));
         }
-        state.waiting.push_back(request);
+        state.waiting.push_back(Request { work, size_bytes, done: Some(done) });
         let wake = state.waiting.len() >= state.wanted;
         drop(state);
         if wake {
             self.arrived.notify_one();
-        }
-        let mut answer = ticket.answer.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(answer) = answer.take() {
-                return answer;
-            }
-            answer = ticket.answered.wait(answer).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

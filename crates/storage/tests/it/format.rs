@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use orrery_storage::encode::encode;
 use orrery_storage::key::{self, PathId, RecordKind, Row};
 use orrery_storage::record::{self, Header};
 use orrery_storage::{Commit, Part, Put, Space, Store};
@@ -49,6 +50,14 @@ fn values(n: u64) -> Vec<Value> {
     Value::parse(text.as_bytes()).expect("json").as_array().expect("an array").to_vec()
 }
 
+/// A term as the fixture has it: the whole value, where the index of today keeps less.
+fn term(path: u32, value: &Value, n: u64) -> Vec<u8> {
+    let mut key = key::terms_of(PathId(path)).from;
+    encode(value, &mut key);
+    key.extend(n.to_be_bytes());
+    key
+}
+
 /// The n-th commit: what the engine writes when it creates an item.
 fn create(n: u64) -> Commit {
     let mut part = Part::new(SHARD, EPOCH);
@@ -60,7 +69,7 @@ fn create(n: u64) -> Commit {
     let unique = key::unique(0, &effective, &PartitionKey::default(), &values(n));
     put(Space::Index, unique, n.to_be_bytes().to_vec());
     for (path, value) in (0..).zip(values(n)) {
-        put(Space::Index, key::term(PathId(path), &value, Row(n)), vec![]);
+        put(Space::Index, term(path, &value, n), vec![]);
     }
     if let Some(ttl_s) = header(n).ttl_s {
         let second = header(n).ts_s + ttl_s.unsigned_abs();

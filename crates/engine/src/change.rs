@@ -1,0 +1,289 @@
+//! What a change of items writes. A *slot* is the place of one item with its before image and its
+//! after image; from the slots of a commit follows everything that must change with them, so that
+//! an item and what stands beside it are always one commit.
+
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use orrery_storage::key::{self, Row};
+use orrery_storage::record::{self, Header};
+use orrery_storage::{Check, Expect, Part, Put, Space, StorageError, Value as Stored};
+use orrery_types::{Error, Lsn, PartitionKey, PropertyPath, Result, Value};
+
+use crate::Container;
+use crate::items::Located;
+use crate::partition::PhysicalPartition;
+use crate::stamp::Stamp;
+use crate::storage_error::storage;
+use crate::ttl::expiry;
+
+/// A stored record, expired or not.
+#[derive(Debug)]
+pub(crate) struct Before {
+    pub(crate) version: Lsn,
+    pub(crate) header: Header,
+    bytes: Bytes,
+    value: OnceCell<Value>,
+}
+
+impl Before {
+    pub(crate) fn read(stored: Stored) -> Result<Self> {
+        let (header, _) = record::decode(&stored.bytes).map_err(storage)?;
+        let (version, bytes) = (stored.version, Bytes::from(stored.bytes));
+        Ok(Self { version, header, bytes, value: OnceCell::new() })
+    }
+
+    pub(crate) fn text(&self) -> Bytes {
+        self.bytes.slice(record::BODY_AT..)
+    }
+
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp { etag: self.header.etag, ts: self.header.ts_s }
+    }
+
+    /// The item, parsed once.
+    pub(crate) fn value(&self) -> Result<&Value> {
+        if let Some(value) = self.value.get() {
+            return Ok(value);
+        }
+        let value = stored_value(&self.bytes.slice(record::BODY_AT..))?;
+        Ok(self.value.get_or_init(|| value))
+    }
+}
+
+/// Parses what the server itself has written.
+pub(crate) fn stored_value(text: &[u8]) -> Result<Value> {
+    Value::parse(text).map_err(|e| Error::internal(format!("a stored item: {e}")))
+}
+
+/// What is to be written.
+#[derive(Debug)]
+pub(crate) struct After {
+    /// As the client sent it; the system properties are in the text only.
+    pub(crate) value: Value,
+    pub(crate) text: Bytes,
+    pub(crate) ttl: Option<i64>,
+    pub(crate) row: Row,
+    pub(crate) stamp: Stamp,
+}
+
+/// The place of an item and what becomes of it.
+#[derive(Debug)]
+pub(crate) struct Slot<'c> {
+    pub(crate) at: Located<'c>,
+    pub(crate) before: Option<Before>,
+    pub(crate) outcome: Becomes,
+}
+
+/// What becomes of an item.
+#[derive(Debug)]
+pub(crate) enum Becomes {
+    /// It was only read; the commit holds if it is still the same.
+    Unchanged,
+    Gone,
+    Is(After),
+}
+
+impl Slot<'_> {
+    pub(crate) fn after(&self) -> Option<&After> {
+        match &self.outcome {
+            Becomes::Is(after) => Some(after),
+            Becomes::Unchanged | Becomes::Gone => None,
+        }
+    }
+
+    pub(crate) fn is_written(&self) -> bool {
+        !matches!(self.outcome, Becomes::Unchanged)
+    }
+
+    /// Whether the after image has the row of the before image.
+    fn keeps_row(&self) -> bool {
+        self.before.as_ref().zip(self.after()).is_some_and(|(b, a)| b.header.row == a.row)
+    }
+}
+
+/// An item as a write or a read finds it: in the store, or as the same transaction has written it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Current<'s> {
+    Stored(&'s Before),
+    Own(&'s After),
+}
+
+impl<'s> Current<'s> {
+    pub(crate) fn stamp(self) -> Stamp {
+        match self {
+            Self::Stored(before) => before.stamp(),
+            Self::Own(after) => after.stamp,
+        }
+    }
+
+    pub(crate) fn row(self) -> Row {
+        match self {
+            Self::Stored(before) => before.header.row,
+            Self::Own(after) => after.row,
+        }
+    }
+
+    pub(crate) fn text(self) -> Bytes {
+        match self {
+            Self::Stored(before) => before.text(),
+            Self::Own(after) => after.text.clone(),
+        }
+    }
+
+    pub(crate) fn value(self) -> Result<&'s Value> {
+        match self {
+            Self::Stored(before) => before.value(),
+            Self::Own(after) => Ok(&after.value),
+        }
+    }
+}
+
+/// A unique key that must be free, by the number of its check in the part.
+#[derive(Debug)]
+pub(crate) struct UniqueGuard {
+    pub(crate) check: usize,
+    pub(crate) key: Vec<u8>,
+}
+
+/// Everything that the slots of one physical partition change, in one part: records, rows, unique
+/// keys, expiries and feed entries, the latter in the order of the slots.
+pub(crate) fn part(
+    container: &Container,
+    partition: &PhysicalPartition,
+    slots: &[&Slot<'_>],
+) -> Result<(Part, Vec<UniqueGuard>)> {
+    let mut part = Part::new(partition.shard, partition.epoch);
+    for slot in slots {
+        let expect = slot.before.as_ref().map_or(Expect::Absent, |b| Expect::Version(b.version));
+        part.checks.push(Check::Key { space: Space::Items, key: slot.at.key.clone(), expect });
+        if slot.is_written() {
+            if let Some(before) = &slot.before {
+                unwrite(container, slot, before, &mut part);
+            }
+            if let Some(after) = slot.after() {
+                write(container, slot, after, &mut part)?;
+            }
+        }
+    }
+    let guards = unique_keys(container, slots, &mut part)?;
+    Ok((part, guards))
+}
+
+/// Takes back what the before image had written beside its record.
+fn unwrite(container: &Container, slot: &Slot<'_>, before: &Before, part: &mut Part) {
+    let header = &before.header;
+    // The feed names every item once, at its latest change.
+    part.deletes.push((Space::Feed, key::feed(before.version, header.feed_seq).to_vec()));
+    if let Some(expiry_s) = expiry(&container.definition, header) {
+        part.deletes.push((Space::Ttl, key::ttl(expiry_s, header.row).to_vec()));
+    }
+    if !slot.keeps_row() {
+        part.deletes.push((Space::Items, key::row(header.row).to_vec()));
+    }
+    if slot.after().is_none() {
+        part.deletes.push((Space::Items, slot.at.key.clone()));
+    }
+}
+
+/// Writes the record and what goes with it, but for unique keys.
+fn write(container: &Container, slot: &Slot<'_>, after: &After, part: &mut Part) -> Result<()> {
+    let feed_seq = u16::try_from(part.feed.len()).map_err(|_| storage(StorageError::TooLarge))?;
+    let header = Header {
+        etag: after.stamp.etag,
+        ts_s: after.stamp.ts,
+        row: after.row,
+        feed_seq,
+        ttl_s: after.ttl,
+    };
+    let key = &slot.at.key;
+    let value = record::encode(&header, &after.text);
+    part.puts.push(Put { space: Space::Items, key: key.clone(), value });
+    if !slot.keeps_row() {
+        let row = key::row(after.row).to_vec();
+        part.puts.push(Put { space: Space::Items, key: row, value: key.clone() });
+    }
+    if let Some(expiry_s) = expiry(&container.definition, &header) {
+        let expiry = key::ttl(expiry_s, after.row).to_vec();
+        part.puts.push(Put { space: Space::Ttl, key: expiry, value: key.clone() });
+    }
+    part.feed.push(key.clone());
+    Ok(())
+}
+
+/// Unique keys that change: the old ones go, the new ones must be free, or be freed by another
+/// slot of the same commit.
+fn unique_keys(
+    container: &Container,
+    slots: &[&Slot<'_>],
+    part: &mut Part,
+) -> Result<Vec<UniqueGuard>> {
+    let mut guards = Vec::new();
+    if container.definition.unique_keys.is_empty() {
+        return Ok(guards);
+    }
+    let mut moves = Vec::new();
+    for slot in slots.iter().filter(|slot| slot.is_written()) {
+        let keys = |value: &Value| unique_keys_of(container, &slot.at.partition_key, value);
+        let old = slot.before.as_ref().map(Before::value).transpose()?.map(keys);
+        let new = slot.after().map(|after| keys(&after.value));
+        for ordinal in 0..container.definition.unique_keys.len() {
+            let nth = |keys: &Option<Vec<Vec<u8>>>| keys.as_ref()?.get(ordinal).cloned();
+            moves.push((*slot, nth(&old), nth(&new)));
+        }
+    }
+    let freed: HashSet<&Vec<u8>> = moves
+        .iter()
+        .filter(|(_, old, new)| old != new)
+        .filter_map(|(_, o, _)| o.as_ref())
+        .collect();
+    part.deletes.extend(freed.iter().map(|key| (Space::Index, (*key).clone())));
+    for (slot, old, new) in &moves {
+        let (Some(key), Some(after)) = (new, slot.after()) else { continue };
+        if old == new && slot.keeps_row() {
+            continue;
+        }
+        if old != new && !freed.contains(key) {
+            guards.push(UniqueGuard { check: part.checks.len(), key: key.clone() });
+            let (key, expect) = (key.clone(), Expect::Absent);
+            part.checks.push(Check::Key { space: Space::Index, key, expect });
+        }
+        let value = after.row.0.to_be_bytes().to_vec();
+        part.puts.push(Put { space: Space::Index, key: key.clone(), value });
+    }
+    Ok(guards)
+}
+
+/// The keys under which an item stands in the container's unique keys, in their order.
+pub(crate) fn unique_keys_of(
+    container: &Container,
+    partition_key: &PartitionKey,
+    value: &Value,
+) -> Vec<Vec<u8>> {
+    let definition = &container.definition;
+    let effective = definition.partition_key.effective(partition_key);
+    let key = |(ordinal, paths): (u8, &Vec<PropertyPath>)| {
+        key::unique(ordinal, &effective, partition_key, &unique_values(paths, value))
+    };
+    (0_u8..).zip(&definition.unique_keys).map(key).collect()
+}
+
+/// A missing value counts as null.
+pub(crate) fn unique_values(paths: &[PropertyPath], item: &Value) -> Vec<Value> {
+    let value = |path: &PropertyPath| match path.value_in(item) {
+        Value::Undefined => Value::Null,
+        value => value.clone(),
+    };
+    paths.iter().map(value).collect()
+}
+
+/// The row that the value of a unique key names.
+pub(crate) fn unique_holder(bytes: Vec<u8>) -> Result<Row> {
+    let row = bytes.try_into().map(u64::from_be_bytes);
+    row.map(Row).map_err(|_| Error::internal("a unique key is corrupt"))
+}

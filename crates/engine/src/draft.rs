@@ -1,0 +1,190 @@
+//! Changes that are being prepared: the items they are about as they were found, and what becomes
+//! of them. A single write is a draft of one item, read as it is now; a transaction is a draft of
+//! many, read from one snapshot.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use orrery_storage::key::Row;
+use orrery_storage::{Part, Snapshot, Space};
+use orrery_types::{Error, Lsn, Result};
+
+use crate::change::{self, After, Becomes, Before, Current, Slot, UniqueGuard};
+use crate::charge;
+use crate::item_body::ItemBody;
+use crate::item_write::{Decision, ItemWrite};
+use crate::items::{Located, Outcome, Place, Written, place_of};
+use crate::partition::PhysicalPartition;
+use crate::stamp::Stamp;
+use crate::storage_error::storage;
+use crate::{Container, Engine};
+
+/// Where items are read from.
+pub(crate) enum View<'e> {
+    /// The store as it is at each read.
+    Now,
+    /// One moment of it.
+    Snapshot(Box<dyn Snapshot + 'e>),
+}
+
+/// What the owner of a draft has to say about a change before it is added.
+pub(crate) trait Admission {
+    /// Refuses a change for what only the owner knows; nothing is added then. The last of the
+    /// places is that of the after image, if there is one.
+    fn admit(
+        &mut self,
+        draft: &Draft<'_>,
+        places: &[&Located<'_>],
+        after: Option<&After>,
+    ) -> Result<()>;
+}
+
+/// Admits everything: the commit's checks decide.
+pub(crate) struct ByCommit;
+
+impl Admission for ByCommit {
+    fn admit(&mut self, _: &Draft<'_>, _: &[&Located<'_>], _: Option<&After>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The slots of one physical partition, by item key.
+pub(crate) struct Draft<'e> {
+    pub(crate) engine: &'e Engine,
+    pub(crate) container: &'e Container,
+    pub(crate) partition: &'e PhysicalPartition,
+    pub(crate) view: View<'e>,
+    pub(crate) slots: BTreeMap<Vec<u8>, Box<Slot<'e>>>,
+    /// Keys of the slots that were written, in the order of their last write.
+    written: Vec<Vec<u8>>,
+}
+
+impl<'e> Draft<'e> {
+    pub(crate) fn new(
+        engine: &'e Engine,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+        view: View<'e>,
+    ) -> Self {
+        Self { engine, container, partition, view, slots: BTreeMap::new(), written: vec![] }
+    }
+
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.written.is_empty()
+    }
+
+    /// Makes sure that the item at a place has been read.
+    pub(crate) fn load(&mut self, at: &Located<'e>) -> Result<()> {
+        if self.slots.contains_key(&at.key) {
+            return Ok(());
+        }
+        let stored = match &self.view {
+            View::Now => {
+                let found = self.engine.store.get(self.partition.shard, Space::Items, &at.key);
+                found.map_err(storage)?.1
+            }
+            View::Snapshot(snapshot) => snapshot.get(Space::Items, &at.key).map_err(storage)?,
+        };
+        let before = stored.map(Before::read).transpose()?;
+        let slot = Slot { at: at.clone(), before, outcome: Becomes::Unchanged };
+        self.slots.insert(at.key.clone(), Box::new(slot));
+        Ok(())
+    }
+
+    /// The item in a slot, if it is there and has not expired.
+    pub(crate) fn current(&self, key: &[u8]) -> Option<Current<'_>> {
+        let slot = self.slots.get(key)?;
+        match &slot.outcome {
+            Becomes::Is(after) => Some(Current::Own(after)),
+            Becomes::Gone => None,
+            Becomes::Unchanged => {
+                let alive = |b: &&Before| !self.engine.is_expired(self.container, &b.header);
+                slot.before.as_ref().filter(alive).map(Current::Stored)
+            }
+        }
+    }
+
+    /// Adds a change, unless it is refused.
+    pub(crate) fn apply(
+        &mut self,
+        at: &Located<'e>,
+        write: &ItemWrite,
+        owner: &mut dyn Admission,
+    ) -> Result<Written> {
+        self.load(at)?;
+        let current = self.current(&at.key);
+        let decision = write.decide(self.engine, self.container, current)?;
+        let stamp = current.map(Current::stamp);
+        let row = current.map(Current::row);
+        let size_before = self.slots.get(&at.key).and_then(|s| s.before.as_ref());
+        let size_before = size_before.map_or(0, Before::size_bytes);
+        let Decision::Put(body) = decision else {
+            owner.admit(self, &[at], None)?;
+            self.settle(at, Becomes::Gone);
+            let stamp = stamp.ok_or(Error::NotFound)?;
+            return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, size_before));
+        };
+        let target = self.target(at, &body)?;
+        let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
+        let after = self.after(at, row, body)?;
+        let size_bytes = size_before.max(after.text.len());
+        let (text, stamp) = (after.text.clone(), after.stamp);
+        if let Some(target) = &target {
+            owner.admit(self, &[at, target], Some(&after))?;
+            self.settle(at, Becomes::Gone);
+            self.settle(target, Becomes::Is(after));
+        } else {
+            owner.admit(self, &[at], Some(&after))?;
+            self.settle(at, Becomes::Is(after));
+        }
+        Ok(self.result(outcome, text, stamp, size_bytes))
+    }
+
+    /// The place that a body with another id renames its item to, which must be free.
+    fn target(&mut self, at: &Located<'e>, body: &ItemBody) -> Result<Option<Located<'e>>> {
+        if at.id_is(&body.id) {
+            return Ok(None);
+        }
+        let target = place_of(self.container, body.key.clone(), &body.id)?;
+        self.load(&target)?;
+        if self.current(&target.key).is_some() {
+            return Err(Error::AlreadyExists);
+        }
+        Ok(Some(target))
+    }
+
+    /// The after image: an item keeps its number as long as it lives.
+    fn after(&self, at: &Located<'e>, row: Option<Row>, body: ItemBody) -> Result<After> {
+        let row = match row {
+            Some(row) => row,
+            None => at.partition.next_row(&*self.engine.store)?,
+        };
+        let stamp = self.engine.stamper.next();
+        let text = Bytes::from(body.to_text(self.container, row, stamp)?);
+        Ok(After { value: body.value, text, ttl: body.ttl, row, stamp })
+    }
+
+    fn settle(&mut self, at: &Located<'e>, outcome: Becomes) {
+        if let Some(slot) = self.slots.get_mut(&at.key) {
+            if slot.is_written() {
+                self.written.retain(|key| *key != at.key);
+            }
+            slot.outcome = outcome;
+            self.written.push(at.key.clone());
+        }
+    }
+
+    fn result(&self, outcome: Outcome, body: Bytes, stamp: Stamp, size_bytes: usize) -> Written {
+        let place = Place { partition: self.partition.id, lsn: Lsn(0), item_lsn: Lsn(0) };
+        Written { outcome, body, stamp, place, charge: charge::write(outcome, size_bytes) }
+    }
+
+    /// The commit's part: what was only read comes first, then the changes in their order.
+    pub(crate) fn part(&self) -> Result<(Part, Vec<UniqueGuard>)> {
+        let read = self.slots.values().filter(|slot| !slot.is_written());
+        let written = self.written.iter().filter_map(|key| self.slots.get(key));
+        let slots: Vec<&Slot<'_>> = read.chain(written).map(|slot| &**slot).collect();
+        change::part(self.container, self.partition, &slots)
+    }
+}

@@ -1,0 +1,108 @@
+//! What a request wants done to one item, as data: a single write, an operation of a batch and a
+//! call of a script are all one of these.
+
+use orrery_types::ids::Address;
+use orrery_types::{Error, PartitionKey, Result};
+
+use crate::change::Current;
+use crate::item_body::ItemBody;
+use crate::items::{Located, check_same_key, complete_key, place_of};
+use crate::patch::Patch;
+use crate::resource::Preconditions;
+use crate::{Container, Engine};
+
+/// A wanted change.
+#[derive(Clone, Debug)]
+pub enum ItemWrite {
+    /// An item with its id must not be there.
+    Create(ItemBody),
+    /// Makes the item, or replaces the one with its id.
+    Upsert(ItemBody, Preconditions),
+    /// Replaces an item that is there; a body with another id renames it.
+    Replace(Address, ItemBody, Preconditions),
+    /// Changes parts of an item that is there.
+    Patch(Address, Patch, Preconditions),
+    /// Removes an item that is there.
+    Delete(Address, Preconditions),
+}
+
+/// What to do with an item, given what is there.
+pub(crate) enum Decision {
+    Put(ItemBody),
+    Delete,
+}
+
+impl ItemWrite {
+    /// Where the item stands that it is about.
+    pub(crate) fn locate<'c>(
+        &self,
+        engine: &Engine,
+        container: &'c Container,
+        partition_key: Option<&PartitionKey>,
+    ) -> Result<Located<'c>> {
+        match self {
+            Self::Create(body) | Self::Upsert(body, _) => {
+                if let Some(given) = partition_key {
+                    check_same_key(&complete_key(container, given)?, &body.key)?;
+                }
+                place_of(container, body.key.clone(), &body.id)
+            }
+            Self::Replace(item, body, _) => {
+                let given = partition_key.unwrap_or(&body.key);
+                let located = engine.locate(container, Some(given), item)?;
+                self.check(container, &located)?;
+                Ok(located)
+            }
+            Self::Patch(item, ..) | Self::Delete(item, _) => {
+                self.check_paths(container)?;
+                engine.locate(container, partition_key, item)
+            }
+        }
+    }
+
+    /// Refuses what no item at this place could take.
+    pub(crate) fn check(&self, container: &Container, at: &Located<'_>) -> Result<()> {
+        match self {
+            Self::Replace(_, body, _) => check_same_key(&at.partition_key, &body.key),
+            _ => self.check_paths(container),
+        }
+    }
+
+    fn check_paths(&self, container: &Container) -> Result<()> {
+        if let Self::Patch(_, patch, _) = self { patch.check_paths(container) } else { Ok(()) }
+    }
+
+    /// What to do, given what is there.
+    pub(crate) fn decide(
+        &self,
+        engine: &Engine,
+        container: &Container,
+        current: Option<Current<'_>>,
+    ) -> Result<Decision> {
+        let stamp = current.map(Current::stamp);
+        match self {
+            Self::Create(_) if current.is_some() => Err(Error::AlreadyExists),
+            Self::Create(body) => Ok(Decision::Put(body.clone())),
+            Self::Upsert(body, conditions) => {
+                conditions.check_upsert(stamp)?;
+                Ok(Decision::Put(body.clone()))
+            }
+            Self::Replace(_, body, conditions) => {
+                conditions.check_write(Some(stamp.ok_or(Error::NotFound)?))?;
+                Ok(Decision::Put(body.clone()))
+            }
+            Self::Patch(_, patch, conditions) => {
+                let current = current.ok_or(Error::NotFound)?;
+                conditions.check_write(stamp)?;
+                let before = current.value()?;
+                patch.check_condition(before, &engine.context())?;
+                let after = patch.apply(before.clone())?;
+                Ok(Decision::Put(ItemBody::check(container, after)?))
+            }
+            Self::Delete(_, conditions) => {
+                conditions.check_write(Some(stamp.ok_or(Error::NotFound)?))?;
+                Ok(Decision::Delete)
+            }
+        }
+    }
+}

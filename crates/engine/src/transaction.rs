@@ -1,0 +1,310 @@
+//! Several reads and writes of one logical partition that happen together or not at all. Reads
+//! come from one snapshot with the transaction's own writes over it; what was read is checked when
+//! it commits. If another writer was faster, nothing was written and the work runs again, on a new
+//! snapshot: its caller has seen nothing of the first run.
+//!
+//! A check can watch over an item, not over what is missing from a range. So a transaction that
+//! reads a range, by a query or a feed, closes the gate of its logical partition first and is
+//! alone until it ends.
+
+use std::sync::Arc;
+
+use orrery_storage::{Commit, ReadAt, StorageError};
+use orrery_types::ids::Address;
+use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
+
+use crate::change::{Current, Slot};
+use crate::charge;
+use crate::draft::{Draft, View};
+use crate::feed::{ItemPage, PageSize};
+use crate::gate::{Gate, Pass, Passage};
+use crate::item_body::{ItemBody, item_rid};
+use crate::item_write::ItemWrite;
+use crate::items::{ItemRead, Located, Place, Written, complete_key};
+use crate::overlay::OverlaySource;
+use crate::partition::PhysicalPartition;
+use crate::patch::Patch;
+use crate::query::{QueryPage, QueryRequest};
+use crate::resource::Preconditions;
+use crate::storage_error::storage;
+use crate::unique_claims::UniqueClaims;
+use crate::write::passage;
+use crate::{Container, Engine, continuation};
+
+/// What a transaction came to.
+#[derive(Clone, Debug)]
+pub struct Transacted<T> {
+    /// What its work returned.
+    pub value: T,
+    /// Where it committed, or what it read if it wrote nothing.
+    pub place: Place,
+    /// The charge of all its operations.
+    pub charge: f64,
+}
+
+/// A transaction while its work runs.
+pub struct Transaction<'e> {
+    draft: Draft<'e>,
+    partition_key: PartitionKey,
+    gate: &'e Arc<Gate>,
+    passage: Passage,
+    pass: Option<Pass>,
+    lsn: Lsn,
+    claims: UniqueClaims,
+    /// The run counts for nothing, whatever it returns: it has to start over, alone.
+    must_be_alone: bool,
+    charge: f64,
+}
+
+impl Engine {
+    /// Runs `work` in a transaction of one logical partition and commits what it did; an error
+    /// of the work undoes all of it. The work may run several times.
+    pub fn transact<T>(
+        &self,
+        container: &Container,
+        partition_key: &PartitionKey,
+        work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<Transacted<T>> {
+        let key = complete_key(container, partition_key)?;
+        let effective = container.definition.partition_key.effective(&key);
+        let partition = container.partition_of(&effective)?;
+        let mut alone = false;
+        for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
+            let passage = if alone { Passage::Alone } else { passage(attempt) };
+            let mut transaction = Transaction::begin(self, container, partition, &key, passage)?;
+            let result = work(&mut transaction);
+            if transaction.must_be_alone {
+                alone = true;
+                continue;
+            }
+            if let Some(row) = transaction.claims.blocked_by_expired {
+                drop(transaction);
+                self.purge_expired_row(container, partition, row)?;
+                continue;
+            }
+            let value = result?;
+            let charge = transaction.charge;
+            if let Some(place) = transaction.commit()? {
+                return Ok(Transacted { value, place, charge });
+            }
+        }
+        Err(Error::RetryWith)
+    }
+}
+
+impl<'e> Transaction<'e> {
+    fn begin(
+        engine: &'e Engine,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+        partition_key: &PartitionKey,
+        passage: Passage,
+    ) -> Result<Self> {
+        let gate = partition.gates.of(&partition_key.to_canonical());
+        let pass = Some(gate.pass(passage));
+        let snapshot = engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let lsn = snapshot.lsn();
+        let draft = Draft::new(engine, container, partition, View::Snapshot(snapshot));
+        Ok(Self {
+            draft,
+            partition_key: partition_key.clone(),
+            gate,
+            passage,
+            pass,
+            lsn,
+            claims: UniqueClaims::default(),
+            must_be_alone: false,
+            charge: 0.0,
+        })
+    }
+
+    /// The container it works on.
+    pub fn container(&self) -> &'e Container {
+        self.draft.container
+    }
+
+    /// The logical partition it works on.
+    pub fn partition_key(&self) -> &PartitionKey {
+        &self.partition_key
+    }
+
+    /// What its operations cost so far.
+    pub fn charge(&self) -> f64 {
+        self.charge
+    }
+
+    /// Reads one item.
+    pub fn read(&mut self, item: &Address) -> Result<ItemRead> {
+        let at = self.locate(item)?;
+        self.draft.load(&at)?;
+        let current = self.draft.current(&at.key).ok_or(Error::NotFound)?;
+        let (body, stamp) = (current.text(), current.stamp());
+        let item_lsn = match current {
+            Current::Stored(before) => before.version,
+            Current::Own(_) => Lsn(0),
+        };
+        let charge = charge::read(body.len());
+        self.charge += charge;
+        let place = Place { partition: self.draft.partition.id, lsn: self.lsn, item_lsn };
+        Ok(ItemRead { body, stamp, place, charge })
+    }
+
+    /// Makes an item; an item with its id must not be there.
+    pub fn create(&mut self, text: &[u8]) -> Result<Written> {
+        self.write(&ItemWrite::Create(ItemBody::parse(self.draft.container, text)?))
+    }
+
+    /// Makes an item or replaces the one with its id.
+    pub fn upsert(&mut self, text: &[u8], conditions: &Preconditions) -> Result<Written> {
+        let body = ItemBody::parse(self.draft.container, text)?;
+        self.write(&ItemWrite::Upsert(body, conditions.clone()))
+    }
+
+    /// Replaces an item that is there.
+    pub fn replace(
+        &mut self,
+        item: &Address,
+        text: &[u8],
+        conditions: &Preconditions,
+    ) -> Result<Written> {
+        let body = ItemBody::parse(self.draft.container, text)?;
+        self.write(&ItemWrite::Replace(item.clone(), body, conditions.clone()))
+    }
+
+    /// Changes parts of an item that is there.
+    pub fn patch(
+        &mut self,
+        item: &Address,
+        patch: &Patch,
+        conditions: &Preconditions,
+    ) -> Result<Written> {
+        self.write(&ItemWrite::Patch(item.clone(), patch.clone(), conditions.clone()))
+    }
+
+    /// Removes an item that is there.
+    pub fn delete(&mut self, item: &Address, conditions: &Preconditions) -> Result<Written> {
+        self.write(&ItemWrite::Delete(item.clone(), conditions.clone()))
+    }
+
+    /// Does one of the above. A refusal changes nothing: the transaction may go on.
+    pub fn write(&mut self, write: &ItemWrite) -> Result<Written> {
+        let container = self.draft.container;
+        let at = match write {
+            ItemWrite::Create(_) | ItemWrite::Upsert(..) => {
+                write.locate(self.draft.engine, container, Some(&self.partition_key))?
+            }
+            ItemWrite::Replace(item, ..)
+            | ItemWrite::Patch(item, ..)
+            | ItemWrite::Delete(item, _) => {
+                let at = self.locate(item)?;
+                write.check(container, &at)?;
+                at
+            }
+        };
+        let written = self.draft.apply(&at, write, &mut self.claims)?;
+        self.charge += written.charge;
+        Ok(written)
+    }
+
+    /// The place of an item, which may have been written by this transaction only.
+    fn locate(&self, item: &Address) -> Result<Located<'e>> {
+        if let Address::Rid(rid) = item {
+            let has_rid = |slot: &Slot<'_>| {
+                slot.after().is_some_and(|a| item_rid(self.draft.container, a.row) == *rid)
+            };
+            if let Some(slot) = self.draft.slots.values().find(|slot| has_rid(slot)) {
+                return Ok(slot.at.clone());
+            }
+        }
+        self.draft.engine.locate(self.draft.container, Some(&self.partition_key), item)
+    }
+
+    /// A page of the items of the logical partition.
+    pub fn read_items(&mut self, size: PageSize, token: Option<&str>) -> Result<ItemPage> {
+        self.go_alone()?;
+        let owner =
+            format!("items of {} {}", self.container().rid(), self.partition_key.to_header());
+        let resume = token.map(|t| continuation::decode(&owner, t)).transpose()?;
+        let mut source = OverlaySource::new(&self.draft, &self.partition_key, resume.as_deref());
+        let (mut items, mut last, mut bytes, mut more) = (Vec::new(), Vec::new(), 0, false);
+        'page: loop {
+            let batch = source.next_texts(size.items.saturating_add(1))?;
+            if batch.is_empty() {
+                break;
+            }
+            for (key, text) in batch {
+                let over = bytes + text.len() > limits::PAGE_SIZE_BYTES_MAX;
+                if items.len() >= size.items || (over && !items.is_empty()) {
+                    more = true;
+                    break 'page;
+                }
+                bytes += text.len();
+                items.push(text);
+                last = key;
+            }
+        }
+        let charge = charge::page(items.len(), bytes);
+        self.charge += charge;
+        let continuation = more.then(|| continuation::encode(&owner, &last));
+        let session_token = self.container().token(self.draft.partition.id, self.lsn);
+        Ok(ItemPage { items, continuation, session_token, charge })
+    }
+
+    /// A page of a query over the logical partition, which shows the transaction's own writes.
+    pub fn query(
+        &mut self,
+        request: &QueryRequest,
+        size: PageSize,
+        token: Option<&str>,
+    ) -> Result<QueryPage> {
+        self.go_alone()?;
+        let (engine, container) = (self.draft.engine, self.draft.container);
+        let mut source = OverlaySource::new(&self.draft, &self.partition_key, None);
+        let owner = format!("query of {} {}", container.rid(), self.partition_key.to_header());
+        let mut page = engine.query_source(container, request, &mut source, size, &owner, token)?;
+        page.session_token = container.token(self.draft.partition.id, self.lsn);
+        self.charge += page.charge;
+        Ok(page)
+    }
+
+    /// Before a range is read: nobody else may write to the logical partition from now on. Who
+    /// has read nothing yet takes a new snapshot; who has must start over.
+    fn go_alone(&mut self) -> Result<()> {
+        if self.passage == Passage::Alone {
+            return Ok(());
+        }
+        if !self.draft.slots.is_empty() {
+            self.must_be_alone = true;
+            return Err(Error::RetryWith);
+        }
+        drop(self.pass.take());
+        self.pass = Some(self.gate.pass(Passage::Alone));
+        self.passage = Passage::Alone;
+        let store = &self.draft.engine.store;
+        let snapshot = store.snapshot(self.draft.partition.shard, ReadAt::Latest);
+        let snapshot = snapshot.map_err(storage)?;
+        self.lsn = snapshot.lsn();
+        self.draft.view = View::Snapshot(snapshot);
+        Ok(())
+    }
+
+    /// Commits; `None` if another writer was faster. A transaction that wrote nothing has read
+    /// one snapshot and needs no commit.
+    fn commit(self) -> Result<Option<Place>> {
+        let partition = self.draft.partition.id;
+        if self.draft.is_empty() {
+            return Ok(Some(Place { partition, lsn: self.lsn, item_lsn: self.lsn }));
+        }
+        let (engine, container) = (self.draft.engine, self.draft.container);
+        let (part, _) = self.draft.part()?;
+        match engine.store.commit(Commit { parts: vec![part] }) {
+            Ok(committed) => {
+                engine.follow_definition(container);
+                let lsn = committed.lsns.first().copied().unwrap_or_default();
+                Ok(Some(Place { partition, lsn, item_lsn: lsn }))
+            }
+            Err(StorageError::Conflict { .. }) => Ok(None),
+            Err(error) => Err(storage(error)),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The numbers of paths and composite indexes in one shard. A number is given in a commit of its
+//! own, before the first item's commit that uses it: that an item then fails leaves a number unused
+//! and nothing else. A path keeps its number for ever.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use orrery_storage::key::{self, CompositeId, PathId, PathStep, ROOT_PATH};
+use orrery_storage::{Check, Commit, Expect, Part, Put, Space, StorageError, Store};
+use orrery_types::{Epoch, Lsn, ShardId, limits};
+
+use crate::path::IndexStep;
+use crate::path_tree::PathTree;
+use crate::rules::Rules;
+use crate::terms::{IndexedItem, PathIds, Terms};
+
+type Result<T> = std::result::Result<T, StorageError>;
+
+/// Where a dictionary is kept.
+#[derive(Clone, Copy)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct Home<'s> {
+    pub store: &'s dyn Store,
+    pub shard: ShardId,
+    pub epoch: Epoch,
+}
+
+impl Home<'_> {
+    /// A number and the version under which it was read.
+    fn number(&self, key: &[u8]) -> Result<Option<(u32, Lsn)>> {
+        let (_, found) = self.store.get(self.shard, Space::Meta, key)?;
+        let Some(found) = found else { return Ok(None) };
+        let corrupt = |_| StorageError::Corrupt("a number of the index is malformed".into());
+        let bytes = found.bytes.try_into().map_err(corrupt)?;
+        Ok(Some((u32::from_be_bytes(bytes), found.version)))
+    }
+}
+
+/// The dictionary of one shard: what is in memory, in front of what is stored.
+#[derive(Debug, Default)]
+pub struct Dictionary {
+    tree: RwLock<PathTree>,
+    /// Numbers are given by one thread at a time.
+    giving: Mutex<()>,
+}
+
+impl Dictionary {
+    /// The number of a path; `None` if no item ever had it.
+    pub fn path_id(&self, home: Home<'_>, steps: &[IndexStep]) -> Result<Option<PathId>> {
+        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+        let mut id = ROOT_PATH;
+        for step in steps {
+            let step = match step {
+                IndexStep::Property(name) => PathStep::Property(name),
+                IndexStep::Elements => PathStep::Elements,
+                IndexStep::Tuple(_) => return Ok(None),
+            };
+            id = match tree.child(id, step) {
+                Some(id) => id,
+                None => match home.number(&key::path_node(id, step))? {
+                    Some((id, _)) => PathId(id),
+                    None => return Ok(None),
+                },
+            };
+        }
+        Ok(Some(id))
+    }
+
+    /// The number of a composite index by its canonical text; `None` if no item was written under it.
+    pub fn composite_id(&self, home: Home<'_>, text: &str) -> Result<Option<CompositeId>> {
+        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+        match tree.composite(text) {
+            Some(id) => Ok(Some(id)),
+            None => Ok(home.number(&key::composite_name(text))?.map(|(id, _)| CompositeId(id))),
+        }
+    }
+
+    /// The terms of an item, with numbers for all paths it has.
+    pub fn terms(&self, home: Home<'_>, rules: &Rules, item: &IndexedItem<'_>) -> Result<Terms> {
+        {
+            let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+            if let Ok(terms) = Terms::extract(rules, item, &mut &*tree) {
+                return Ok(terms);
+            }
+        }
+        let _giving = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+            if let Some(terms) = self.learn(home, rules, item)? {
+                return Ok(terms);
+            }
+        }
+        Err(StorageError::Conflict { part: 0, check: 0 })
+    }
+
+    /// Looks up what the tree lacks, gives numbers to what has none, and keeps both in the tree.
+    /// `None` if another process gave numbers at the same time.
+    fn learn(
+        &self,
+        home: Home<'_>,
+        rules: &Rules,
+        item: &IndexedItem<'_>,
+    ) -> Result<Option<Terms>> {
+        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+        let mut learner = Learner { home, tree: &tree, learnt: Learnt::default(), last: None };
+        let terms = Terms::extract(rules, item, &mut learner)?;
+        let Learner { learnt, last, .. } = learner;
+        drop(tree);
+        if let Some(last) = last
+            && !give(home, &learnt, last)?
+        {
+            return Ok(None);
+        }
+        let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
+        if tree.is_full() {
+            *tree = PathTree::default();
+        }
+        for path in learnt.paths {
+            tree.insert(path.parent, path.step.as_step(), path.id);
+        }
+        for (text, id) in learnt.composites {
+            tree.insert_composite(&text, id);
+        }
+        Ok(Some(terms))
+    }
+}
+
+/// Writes the numbers that were given; false if somebody else gave some meanwhile.
+fn give(home: Home<'_>, learnt: &Learnt, last: LastNumber) -> Result<bool> {
+    let mut part = Part::new(home.shard, home.epoch);
+    let (space, key) = (Space::Meta, key::index_ids());
+    part.checks.push(Check::Key { space, key: key.clone(), expect: last.expect });
+    let mut put = |key: Vec<u8>, id: u32| {
+        part.puts.push(Put { space, key, value: id.to_be_bytes().to_vec() });
+    };
+    put(key, last.number);
+    for path in learnt.paths.iter().filter(|path| path.new) {
+        put(key::path_node(path.parent, path.step.as_step()), path.id.0);
+    }
+    for (text, id) in learnt.composites.iter().filter(|(_, id)| id.0 > last.before) {
+        put(key::composite_name(text), id.0);
+    }
+    match home.store.commit(Commit { parts: vec![part] }) {
+        Ok(_) => Ok(true),
+        Err(StorageError::Conflict { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a walk found in the store or gave a number to, parents before their children.
+#[derive(Default)]
+struct Learnt {
+    paths: Vec<LearntPath>,
+    places: HashMap<(PathId, OwnedStep), PathId>,
+    composites: Vec<(Box<str>, CompositeId)>,
+}
+
+struct LearntPath {
+    parent: PathId,
+    step: OwnedStep,
+    id: PathId,
+    new: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct OwnedStep(Option<Box<str>>);
+
+impl OwnedStep {
+    fn new(step: PathStep<'_>) -> Self {
+        match step {
+            PathStep::Elements => Self(None),
+            PathStep::Property(name) => Self(Some(name.into())),
+        }
+    }
+
+    fn as_step(&self) -> PathStep<'_> {
+        self.0.as_deref().map_or(PathStep::Elements, PathStep::Property)
+    }
+}
+
+/// The last number given: how it was found, and what it is by now.
+#[derive(Clone, Copy)]
+struct LastNumber {
+    expect: Expect,
+    before: u32,
+    number: u32,
+}
+
+/// Gives numbers: from the tree, from the store, or new ones.
+struct Learner<'l> {
+    home: Home<'l>,
+    tree: &'l PathTree,
+    learnt: Learnt,
+    last: Option<LastNumber>,
+}
+
+impl Learner<'_> {
+    fn next(&mut self) -> Result<u32> {
+        let mut last = match self.last {
+            Some(last) => last,
+            None => match self.home.number(&key::index_ids())? {
+                None => LastNumber { expect: Expect::Absent, before: 0, number: 0 },
+                Some((number, version)) => {
+                    LastNumber { expect: Expect::Version(version), before: number, number }
+                }
+            },
+        };
+        let used_up = || StorageError::Corrupt("the numbers of paths are used up".into());
+        last.number = last.number.checked_add(1).ok_or_else(used_up)?;
+        self.last = Some(last);
+        Ok(last.number)
+    }
+}
+
+impl PathIds for Learner<'_> {
+    type Node = PathId;
+    type Error = StorageError;
+
+    fn root(&self) -> PathId {
+        ROOT_PATH
+    }
+
+    fn child(&mut self, parent: PathId, step: PathStep<'_>) -> Result<PathId> {
+        if let Some(id) = self.tree.child(parent, step) {
+            return Ok(id);
+        }
+        let place = (parent, OwnedStep::new(step));
+        if let Some(id) = self.learnt.places.get(&place) {
+            return Ok(*id);
+        }
+        // Below a path that has just got its number nothing is stored.
+        let fresh = self.last.is_some_and(|last| parent.0 > last.before);
+        let stored =
+            if fresh { None } else { self.home.number(&key::path_node(parent, step))? };
+        let (id, new) = match stored {
+            Some((id, _)) => (PathId(id), false),
+            None => (PathId(self.next()?), true),
+        };
+        self.learnt.paths.push(LearntPath { parent, step: place.1.clone(), id, new });
+        self.learnt.places.insert(place, id);
+        Ok(id)
+    }
+
+    fn id(&self, node: PathId) -> PathId {
+        node
+    }
+
+    fn composite(&mut self, text: &str) -> Result<CompositeId> {
+        if let Some(id) = self.tree.composite(text) {
+            return Ok(id);
+        }
+        let id = match self.home.number(&key::composite_name(text))? {
+            Some((id, _)) => CompositeId(id),
+            None => CompositeId(self.next()?),
+        };
+        self.learnt.composites.push((text.into(), id));
+        Ok(id)
+    }
+}
