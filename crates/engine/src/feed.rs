@@ -77,6 +77,7 @@ impl Engine {
 /// One stored item on the way through a feed.
 pub(crate) struct FeedItem {
     pub(crate) key: Vec<u8>,
+    pub(crate) row: u64,
     pub(crate) body: Bytes,
 }
 
@@ -161,7 +162,7 @@ impl<'e> ItemCursor<'e> {
                     continue;
                 }
                 let body = Bytes::from(entry.value.bytes).slice(record::BODY_AT..);
-                return Ok(Some(FeedItem { key: entry.key, body }));
+                return Ok(Some(FeedItem { key: entry.key, row: header.row.0, body }));
             }
             if !self.fill()? {
                 return Ok(None);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use orrery_query::{
     BoundQuery, ComputedProperty, ContainerFacts, EvalContext, IndexedOrder, ItemSource,
-    PageLimits, PlanRange, PlanScope, Query, QueryError, SourceItem, execute, query_plan,
+    PageLimits, Place, PlanRange, PlanScope, Query, QueryError, Resume, Run, SourceItem, execute,
+    query_plan,
 };
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
@@ -173,7 +174,9 @@ impl Engine {
         let page_limits = PageLimits { rows_max: size.items, ..PageLimits::default() };
         let state = token.map(|t| continuation::decode(owner, t)).transpose()?;
         let state = state.as_deref().map(String::from_utf8_lossy);
-        let page = execute(bound, source, state.as_deref(), page_limits, &self.context());
+        let resume = state.map(|text| Resume::parse(&text, bound)).transpose();
+        let run = Run::over_keys(resume.map_err(query_error)?);
+        let page = execute(bound, source, &run, page_limits, &self.context());
         let page = page.map_err(query_error)?;
         let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
         let rows: Vec<String> = page.rows.iter().map(Value::to_json).collect();
@@ -229,9 +232,10 @@ impl Engine {
     pub fn query_values(&self, values: Vec<Value>, request: &QueryRequest) -> Result<Vec<Value>> {
         let facts = ContainerFacts::default();
         let bound = request.query.bind(&request.parameters, &facts).map_err(query_error)?;
-        let mut source = ValueSource { values: values.into_iter() };
+        let mut source = ValueSource { values: values.into_iter(), given: 0 };
         let page_limits = PageLimits { rows_max: usize::MAX, bytes_max: usize::MAX };
-        let page = execute(&bound, &mut source, None, page_limits, &self.context());
+        let run = Run::over_keys(None);
+        let page = execute(&bound, &mut source, &run, page_limits, &self.context());
         Ok(page.map_err(query_error)?.rows)
     }
 
@@ -266,8 +270,11 @@ struct CursorSource<'e> {
 }
 
 impl ItemSource for CursorSource<'_> {
-    fn seek(&mut self, position: &[u8]) -> Result<()> {
-        self.cursor = ItemCursor::at(self.engine, self.container, self.scope, position)?;
+    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+        let Place::Key(key) = place else {
+            return Err(Error::internal("items come in the order of keys"));
+        };
+        self.cursor = ItemCursor::at(self.engine, self.container, self.scope, key)?;
         Ok(())
     }
 
@@ -277,7 +284,7 @@ impl ItemSource for CursorSource<'_> {
             let Some(item) = self.cursor.next()? else { break };
             let value = Value::parse(&item.body)
                 .map_err(|e| Error::internal(format!("a stored item: {e}")))?;
-            batch.push(SourceItem { value, position: item.key.into() });
+            batch.push(SourceItem { value, row: item.row, key: item.key.into() });
         }
         Ok(batch)
     }
@@ -285,15 +292,19 @@ impl ItemSource for CursorSource<'_> {
 
 struct ValueSource {
     values: std::vec::IntoIter<Value>,
+    given: u64,
 }
 
 impl ItemSource for ValueSource {
-    fn seek(&mut self, _: &[u8]) -> Result<()> {
+    fn seek(&mut self, _: Place<'_>) -> Result<()> {
         Err(Error::invalid("Invalid Continuation Token"))
     }
 
     fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
-        let batch = self.values.by_ref().take(items_max);
-        Ok(batch.map(|value| SourceItem { value, position: Box::default() }).collect())
+        let batch: Vec<Value> = self.values.by_ref().take(items_max).collect();
+        let first = self.given;
+        self.given += batch.len() as u64;
+        let item = |(row, value)| SourceItem { value, row, key: Box::default() };
+        Ok((first..).zip(batch).map(item).collect())
     }
 }

@@ -229,8 +229,7 @@ impl PathIds for Learner<'_> {
         }
         // Below a path that has just got its number nothing is stored.
         let fresh = self.last.is_some_and(|last| parent.0 > last.before);
-        let stored =
-            if fresh { None } else { self.home.number(&key::path_node(parent, step))? };
+        let stored = if fresh { None } else { self.home.number(&key::path_node(parent, step))? };
         let (id, new) = match stored {
             Some((id, _)) => (PathId(id), false),
             None => (PathId(self.next()?), true),

@@ -112,13 +112,11 @@ impl Span {
     /// Where its codes lie, without the head of the key.
     pub fn codes(&self) -> Codes {
         match self {
-            Self::Point(value) => {
-                Codes {
-                    bounds: Bounds::prefix(code_of(value)),
-                    exact: is_whole(value),
-                    single: true,
-                }
-            }
+            Self::Point(value) => Codes {
+                bounds: Bounds::prefix(code_of(value)),
+                exact: is_whole(value),
+                single: true,
+            },
             Self::Interval { low, high } => interval(low.as_ref(), high.as_ref()),
             Self::Prefix(text) => {
                 // What does not fit into a term is cut off the prefix too.

@@ -26,6 +26,7 @@ mod gateway;
 mod indexed_order;
 mod lexer;
 mod parser;
+pub mod plan;
 mod query;
 mod rewrite;
 
@@ -33,7 +34,7 @@ pub use analysis::QueryShape;
 pub use computed::ComputedProperty;
 pub use error::{Diagnostic, QueryError};
 pub use eval::{EvalContext, UdfHost};
-pub use exec::{ItemSource, Page, PageLimits, SourceItem, execute};
+pub use exec::{ItemSource, Page, PageLimits, Place, Resume, Run, SourceItem, execute};
 pub use facts::{ContainerFacts, OrderKey, OrderStep, OrderSupport, VectorPath};
 pub use functions::vector::Metric;
 pub use gateway::{PlanRange, PlanScope, query_plan};

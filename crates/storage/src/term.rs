@@ -182,7 +182,8 @@ mod tests {
             all.push(format!("{}b", "\0".repeat(length)));
         }
         for length in CUT_BYTES - 4..CUT_BYTES + 4 {
-            for tail in ["", "\0", "\0\0", "a", "b", "é", "€", "😀", "\u{1}", "\0zz", "azz", "ézz"] {
+            for tail in ["", "\0", "\0\0", "a", "b", "é", "€", "😀", "\u{1}", "\0zz", "azz", "ézz"]
+            {
                 all.push(format!("{}{tail}", "m".repeat(length)));
             }
         }
