@@ -6,14 +6,16 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use bytes::Bytes;
+use orrery_index::Terms;
+use orrery_index::maintain::{Image, maintain};
 use orrery_storage::key::{self, Row};
 use orrery_storage::record::{self, Header};
 use orrery_storage::{Check, Expect, Part, Put, Space, StorageError, Value as Stored};
 use orrery_types::{Error, Lsn, PartitionKey, PropertyPath, Result, Value};
 
 use crate::Container;
+use crate::item_index::Indexer;
 use crate::items::Located;
-use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
 use crate::storage_error::storage;
 use crate::ttl::expiry;
@@ -25,13 +27,15 @@ pub(crate) struct Before {
     pub(crate) header: Header,
     bytes: Bytes,
     value: OnceCell<Value>,
+    terms: OnceCell<Terms>,
 }
 
 impl Before {
     pub(crate) fn read(stored: Stored) -> Result<Self> {
         let (header, _) = record::decode(&stored.bytes).map_err(storage)?;
         let (version, bytes) = (stored.version, Bytes::from(stored.bytes));
-        Ok(Self { version, header, bytes, value: OnceCell::new() })
+        let (value, terms) = (OnceCell::new(), OnceCell::new());
+        Ok(Self { version, header, bytes, value, terms })
     }
 
     pub(crate) fn text(&self) -> Bytes {
@@ -54,6 +58,15 @@ impl Before {
         let value = stored_value(&self.bytes.slice(record::BODY_AT..))?;
         Ok(self.value.get_or_init(|| value))
     }
+
+    /// Its index terms, found once.
+    pub(crate) fn terms(&self, indexer: &Indexer<'_>) -> Result<&Terms> {
+        if let Some(terms) = self.terms.get() {
+            return Ok(terms);
+        }
+        let terms = indexer.terms(self.stamp(), || self.value())?;
+        Ok(self.terms.get_or_init(|| terms))
+    }
 }
 
 /// Parses what the server itself has written.
@@ -70,6 +83,7 @@ pub(crate) struct After {
     pub(crate) ttl: Option<i64>,
     pub(crate) row: Row,
     pub(crate) stamp: Stamp,
+    pub(crate) terms: Terms,
 }
 
 /// The place of an item and what becomes of it.
@@ -142,6 +156,13 @@ impl<'s> Current<'s> {
             Self::Own(after) => Ok(&after.value),
         }
     }
+
+    pub(crate) fn terms(self, indexer: &Indexer<'_>) -> Result<&'s Terms> {
+        match self {
+            Self::Stored(before) => before.terms(indexer),
+            Self::Own(after) => Ok(&after.terms),
+        }
+    }
 }
 
 /// A unique key that must be free, by the number of its check in the part.
@@ -152,12 +173,9 @@ pub(crate) struct UniqueGuard {
 }
 
 /// Everything that the slots of one physical partition change, in one part: records, rows, unique
-/// keys, expiries and feed entries, the latter in the order of the slots.
-pub(crate) fn part(
-    container: &Container,
-    partition: &PhysicalPartition,
-    slots: &[&Slot<'_>],
-) -> Result<(Part, Vec<UniqueGuard>)> {
+/// keys, index terms, expiries and feed entries, the latter in the order of the slots.
+pub(crate) fn part(indexer: &Indexer<'_>, slots: &[&Slot<'_>]) -> Result<(Part, Vec<UniqueGuard>)> {
+    let Indexer { container, partition, .. } = *indexer;
     let mut part = Part::new(partition.shard, partition.epoch);
     for slot in slots {
         let expect = slot.before.as_ref().map_or(Expect::Absent, |b| Expect::Version(b.version));
@@ -169,6 +187,7 @@ pub(crate) fn part(
             if let Some(after) = slot.after() {
                 write(container, slot, after, &mut part)?;
             }
+            index_terms(indexer, slot, &mut part)?;
         }
     }
     let guards = unique_keys(container, slots, &mut part)?;
@@ -191,7 +210,19 @@ fn unwrite(container: &Container, slot: &Slot<'_>, before: &Before, part: &mut P
     }
 }
 
-/// Writes the record and what goes with it, but for unique keys.
+/// Index terms that change. A renamed item keeps its row: what its old slot deletes its new one puts,
+/// and puts come after deletes.
+fn index_terms(indexer: &Indexer<'_>, slot: &Slot<'_>, part: &mut Part) -> Result<()> {
+    let before = match &slot.before {
+        Some(before) => Some(Image { terms: before.terms(indexer)?, row: before.header.row }),
+        None => None,
+    };
+    let after = slot.after().map(|after| Image { terms: &after.terms, row: after.row });
+    maintain(before, after, indexer.container.index.rules().all(), part);
+    Ok(())
+}
+
+/// Writes the record and what goes with it, but for unique keys and index terms.
 fn write(container: &Container, slot: &Slot<'_>, after: &After, part: &mut Part) -> Result<()> {
     let feed_seq = u16::try_from(part.feed.len()).map_err(|_| storage(StorageError::TooLarge))?;
     let header = Header {

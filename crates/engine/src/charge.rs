@@ -21,13 +21,27 @@ pub(crate) fn read(bytes: usize) -> f64 {
     rounded(kilobytes(bytes).mul_add(0.5, 0.5))
 }
 
+/// What a write is charged for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// The larger of the item before and the item after.
+    pub(crate) bytes: usize,
+    /// Index terms of the item that is written or removed.
+    pub(crate) terms: usize,
+}
+
+/// Terms that the base charge of a write pays for.
+const TERMS_INCLUDED: usize = 10;
+
 /// A write of one item.
-pub(crate) fn write(outcome: Outcome, bytes: usize) -> f64 {
+pub(crate) fn write(outcome: Outcome, size: Size) -> f64 {
     let base = match outcome {
         Outcome::Created | Outcome::Deleted => 5.29,
         Outcome::Replaced => 10.29,
     };
-    rounded((kilobytes(bytes) - 1.0).mul_add(2.5, base))
+    #[expect(clippy::cast_precision_loss, reason = "an item has far fewer than 2^52 terms")]
+    let further_terms = size.terms.saturating_sub(TERMS_INCLUDED) as f64;
+    rounded((kilobytes(size.bytes) - 1.0).mul_add(2.5, further_terms.mul_add(0.05, base)))
 }
 
 /// A page of a feed: what was loaded, and what was sent.

@@ -5,13 +5,15 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use orrery_index::rules::NOW;
 use orrery_storage::key::Row;
 use orrery_storage::{Part, Snapshot, Space};
 use orrery_types::{Error, Lsn, Result};
 
 use crate::change::{self, After, Becomes, Before, Current, Slot, UniqueGuard};
-use crate::charge;
+use crate::charge::{self, Size};
 use crate::item_body::ItemBody;
+use crate::item_index::{Indexer, Numbers};
 use crate::item_write::{Decision, ItemWrite};
 use crate::items::{Located, Outcome, Place, Written, place_of};
 use crate::partition::PhysicalPartition;
@@ -55,6 +57,8 @@ pub(crate) struct Draft<'e> {
     pub(crate) partition: &'e PhysicalPartition,
     pub(crate) view: View<'e>,
     pub(crate) slots: BTreeMap<Vec<u8>, Box<Slot<'e>>>,
+    /// Whether it may wait until new paths have their numbers.
+    pub(crate) numbers: Numbers,
     /// Keys of the slots that were written, in the order of their last write.
     written: Vec<Vec<u8>>,
 }
@@ -66,7 +70,13 @@ impl<'e> Draft<'e> {
         partition: &'e PhysicalPartition,
         view: View<'e>,
     ) -> Self {
-        Self { engine, container, partition, view, slots: BTreeMap::new(), written: vec![] }
+        let (slots, numbers) = (BTreeMap::new(), Numbers::Given);
+        Self { engine, container, partition, view, slots, numbers, written: vec![] }
+    }
+
+    fn indexer(&self) -> Indexer<'e> {
+        let (container, partition) = (self.container, self.partition);
+        Indexer { store: &*self.engine.store, container, partition, numbers: self.numbers }
     }
 
     /// Whether it changes nothing.
@@ -120,15 +130,19 @@ impl<'e> Draft<'e> {
         let size_before = self.slots.get(&at.key).and_then(|s| s.before.as_ref());
         let size_before = size_before.map_or(0, Before::size_bytes);
         let Decision::Put(body) = decision else {
+            let current = current.ok_or(Error::NotFound)?;
+            let size =
+                Size { bytes: size_before, terms: current.terms(&self.indexer())?.count(NOW) };
+            let stamp = current.stamp();
             owner.admit(self, &[at], None)?;
             self.settle(at, Becomes::Gone);
-            let stamp = stamp.ok_or(Error::NotFound)?;
-            return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, size_before));
+            return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, size));
         };
         let target = self.target(at, &body)?;
         let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
         let after = self.after(at, row, body)?;
-        let size_bytes = size_before.max(after.text.len());
+        let bytes = size_before.max(after.text.len());
+        let size = Size { bytes, terms: after.terms.count(NOW) };
         let (text, stamp) = (after.text.clone(), after.stamp);
         if let Some(target) = &target {
             owner.admit(self, &[at, target], Some(&after))?;
@@ -138,7 +152,7 @@ impl<'e> Draft<'e> {
             owner.admit(self, &[at], Some(&after))?;
             self.settle(at, Becomes::Is(after));
         }
-        Ok(self.result(outcome, text, stamp, size_bytes))
+        Ok(self.result(outcome, text, stamp, size))
     }
 
     /// The place that a body with another id renames its item to, which must be free.
@@ -162,7 +176,8 @@ impl<'e> Draft<'e> {
         };
         let stamp = self.engine.stamper.next();
         let text = Bytes::from(body.to_text(self.container, row, stamp)?);
-        Ok(After { value: body.value, text, ttl: body.ttl, row, stamp })
+        let terms = self.indexer().terms(stamp, || Ok(&body.value))?;
+        Ok(After { value: body.value, text, ttl: body.ttl, row, stamp, terms })
     }
 
     fn settle(&mut self, at: &Located<'e>, outcome: Becomes) {
@@ -175,9 +190,9 @@ impl<'e> Draft<'e> {
         }
     }
 
-    fn result(&self, outcome: Outcome, body: Bytes, stamp: Stamp, size_bytes: usize) -> Written {
+    fn result(&self, outcome: Outcome, body: Bytes, stamp: Stamp, size: Size) -> Written {
         let place = Place { partition: self.partition.id, lsn: Lsn(0), item_lsn: Lsn(0) };
-        Written { outcome, body, stamp, place, charge: charge::write(outcome, size_bytes) }
+        Written { outcome, body, stamp, place, charge: charge::write(outcome, size) }
     }
 
     /// The commit's part: what was only read comes first, then the changes in their order.
@@ -185,6 +200,6 @@ impl<'e> Draft<'e> {
         let read = self.slots.values().filter(|slot| !slot.is_written());
         let written = self.written.iter().filter_map(|key| self.slots.get(key));
         let slots: Vec<&Slot<'_>> = read.chain(written).map(|slot| &**slot).collect();
-        change::part(self.container, self.partition, &slots)
+        change::part(&self.indexer(), &slots)
     }
 }

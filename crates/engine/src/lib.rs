@@ -12,6 +12,7 @@ pub mod encryption_key;
 pub mod feed;
 mod gate;
 pub mod item_body;
+mod item_index;
 pub mod item_write;
 pub mod items;
 mod overlay;

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use orrery_index::Dictionary;
 use orrery_storage::key::{self, Row};
 use orrery_storage::{Check, Commit, Expect, Part, Put, Space, Store};
 use orrery_types::ids::{ChildKind, Rid};
@@ -29,12 +30,14 @@ pub struct PhysicalPartition {
     /// Who may write to its logical partitions.
     pub(crate) gates: Arc<Gates>,
     rows: Arc<RowNumbers>,
+    /// The numbers of paths in its index.
+    pub(crate) dictionary: Arc<Dictionary>,
 }
 
 impl PhysicalPartition {
     pub(crate) fn new(id: u32, range: KeyRange, shard: ShardId, epoch: Epoch) -> Self {
-        let (gates, rows) = (Arc::default(), Arc::default());
-        Self { id, range, shard, epoch, parents: vec![], gates, rows }
+        let (gates, rows, dictionary) = (Arc::default(), Arc::default(), Arc::default());
+        Self { id, range, shard, epoch, parents: vec![], gates, rows, dictionary }
     }
 
     pub(crate) fn to_value(&self) -> Value {

@@ -3,8 +3,12 @@
 //! every kind of failure; it reads only, and is meant for a store that nobody writes to and whose
 //! background work is done.
 
+mod terms;
+
+use std::cell::RefCell;
 use std::fmt;
 
+use orrery_index::stored_ids::StoredIds;
 use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::record::{self, Header};
 use orrery_storage::{Entry, ReadAt, Scan, Snapshot, Space};
@@ -17,6 +21,7 @@ use crate::stamp::Stamp;
 use crate::storage_error::storage;
 use crate::ttl::expiry;
 use crate::{Container, Engine};
+use terms::TermCount;
 
 /// Something that is not as the write pipeline leaves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +49,16 @@ pub enum FaultKind {
     FeedMissing,
     /// A unique key of the item is not there, or belongs to another row.
     UniqueKeyMissing,
+    /// An index term of the item is not there.
+    TermMissing,
     /// The item expires, and no entry says when.
     ExpiryMissing,
     /// A row without its item.
     RowOrphan,
     /// A unique key without its item.
     UniqueKeyOrphan,
+    /// An index term without its item.
+    TermOrphan,
     /// A feed entry without its item.
     FeedOrphan,
     /// An expiry entry without its item. One with its item and another time is no fault.
@@ -71,9 +80,12 @@ impl Engine {
         let mut faults = Vec::new();
         for partition in &container.partitions {
             let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-            let mut check = Verifier { container, partition, snapshot: &*snapshot, faults };
+            let (snapshot, count) = (&*snapshot, TermCount::default());
+            let ids = RefCell::new(StoredIds::new(snapshot));
+            let mut check = Verifier { container, partition, snapshot, ids, count, faults };
             check.scan(Space::Items, Verifier::item_or_row)?;
             check.scan(Space::Index, Verifier::index_entry)?;
+            check.terms_without_item()?;
             check.scan(Space::Feed, Verifier::feed_entry)?;
             check.scan(Space::Ttl, Verifier::expiry_entry)?;
             faults = check.faults;
@@ -87,6 +99,8 @@ struct Verifier<'v> {
     container: &'v Container,
     partition: &'v PhysicalPartition,
     snapshot: &'v dyn Snapshot,
+    ids: RefCell<StoredIds<'v>>,
+    count: TermCount,
     faults: Vec<Fault>,
 }
 
@@ -96,6 +110,12 @@ struct Item {
     version: Lsn,
     header: Header,
     body: Value,
+}
+
+impl Item {
+    fn stamp(&self) -> Stamp {
+        Stamp { etag: self.header.etag, ts: self.header.ts_s }
+    }
 }
 
 impl Verifier<'_> {
@@ -189,6 +209,7 @@ impl Verifier<'_> {
                 self.fault(FaultKind::UniqueKeyMissing, &item.key);
             }
         }
+        self.terms_of_item(item)?;
         if let Some(expiry_s) = expiry(definition, &item.header) {
             let entry = self.get(Space::Ttl, &key::ttl(expiry_s, item.header.row))?;
             if entry.is_none_or(|entry| entry.bytes != item.key) {
@@ -206,7 +227,7 @@ impl Verifier<'_> {
     }
 
     fn is_labelled(&self, item: &Item) -> bool {
-        let stamp = Stamp { etag: item.header.etag, ts: item.header.ts_s };
+        let stamp = item.stamp();
         let rid = item_rid(self.container, item.header.row).to_string();
         item.body.get("_rid").as_str() == Some(&*rid)
             && item.body.get("_etag").as_str() == Some(&*stamp.etag.to_string())
@@ -224,7 +245,7 @@ impl Verifier<'_> {
     }
 
     fn index_entry(&mut self, entry: &Entry) -> Result<()> {
-        if key::parse_term(&entry.key).is_some() {
+        if self.is_term(entry) {
             return Ok(());
         }
         let row = entry.value.bytes.as_slice().try_into().map(u64::from_be_bytes).ok();

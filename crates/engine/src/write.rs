@@ -13,6 +13,7 @@ use orrery_types::{Error, PartitionKey, Result, limits};
 use crate::change::{Becomes, Before, Slot, UniqueGuard, part, unique_holder};
 use crate::draft::{ByCommit, Draft, View};
 use crate::gate::{Pass, Passage};
+use crate::item_index::{Indexer, Numbers};
 use crate::item_write::ItemWrite;
 use crate::items::{Located, Written};
 use crate::storage_error::storage;
@@ -44,7 +45,7 @@ impl Engine {
         let gate = at.gate();
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
             let pass = gate.pass(passage(attempt));
-            let (commit, written, guards) = self.attempt(container, &at, write)?;
+            let (commit, written, guards) = self.attempt(container, &at, write, Numbers::Given)?;
             let answer = self.store.commit(commit);
             drop(pass);
             match answer {
@@ -70,8 +71,12 @@ impl Engine {
     ) -> Result<Option<Begun>> {
         let at = write.locate(self, container, partition_key)?;
         let Some(pass) = at.gate().try_shared() else { return Ok(None) };
-        let (commit, written, _) = self.attempt(container, &at, write)?;
-        Ok(Some(Begun { commit, written, pass }))
+        match self.attempt(container, &at, write, Numbers::Known) {
+            Ok((commit, written, _)) => Ok(Some(Begun { commit, written, pass })),
+            // A path of the item has no number yet.
+            Err(Error::RetryWith) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Commits a prepared write; `done` is called once, when it is durable or refused.
@@ -96,8 +101,10 @@ impl Engine {
         container: &Container,
         at: &Located<'_>,
         write: &ItemWrite,
+        numbers: Numbers,
     ) -> Result<(Commit, Written, Vec<UniqueGuard>)> {
         let mut draft = Draft::new(self, container, at.partition, View::Now);
+        draft.numbers = numbers;
         let written = draft.apply(at, write, &mut ByCommit)?;
         let (part, guards) = draft.part()?;
         Ok((Commit { parts: vec![part] }, written, guards))
@@ -174,7 +181,9 @@ impl Engine {
             return Ok(None);
         }
         let slot = Slot { at: located.clone(), before: Some(before), outcome: Becomes::Gone };
-        part(container, located.partition, &[&slot]).map(|(part, _)| Some(part))
+        let (store, partition) = (&*self.store, located.partition);
+        let indexer = Indexer { store, container, partition, numbers: Numbers::Given };
+        part(&indexer, &[&slot]).map(|(part, _)| Some(part))
     }
 
     fn before(&self, located: &Located<'_>) -> Result<Option<Before>> {

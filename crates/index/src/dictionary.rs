@@ -75,14 +75,14 @@ impl Dictionary {
         }
     }
 
-    /// The terms of an item, with numbers for all paths it has.
+    /// The terms of an item, if the numbers of all its paths are in memory. Waits for nothing.
+    pub fn known_terms(&self, rules: &Rules, item: &IndexedItem<'_>) -> Option<Terms> {
+        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+        Terms::extract(rules, item, &mut &*tree).ok()
+    }
+
+    /// The terms of an item; paths that have no number get one.
     pub fn terms(&self, home: Home<'_>, rules: &Rules, item: &IndexedItem<'_>) -> Result<Terms> {
-        {
-            let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
-            if let Ok(terms) = Terms::extract(rules, item, &mut &*tree) {
-                return Ok(terms);
-            }
-        }
         let _giving = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
             if let Some(terms) = self.learn(home, rules, item)? {

@@ -15,6 +15,7 @@ pub mod range;
 pub mod rules;
 pub mod span;
 pub mod state;
+pub mod stored_ids;
 pub mod terms;
 pub mod vector;
 

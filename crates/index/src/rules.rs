@@ -140,6 +140,11 @@ impl Rules {
         if steps.is_empty() { 0 } else { place.included() }
     }
 
+    /// Whether any policy indexes a property of the item itself.
+    pub fn includes_property(&self, name: &str) -> bool {
+        self.root().step(PathStep::Property(name)).included() != 0
+    }
+
     /// Composite indexes with the policies that have them.
     pub fn composites(&self) -> &[(CompositeIndex, PolicySet)] {
         &self.composites
@@ -254,7 +259,7 @@ mod tests {
         assert_eq!(policies_of(&rules, "/b"), 0b001);
         assert_eq!(policies_of(&rules, "/_ts"), 0b011);
         assert!(Rules::new(&none, &[]).index_nothing());
-        assert!(!Rules::new(&none, &[bare.clone()]).index_nothing());
+        assert!(!Rules::new(&none, std::slice::from_ref(&bare)).index_nothing());
         assert!(!Rules::new(&bare, &[]).index_nothing());
     }
 

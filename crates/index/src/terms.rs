@@ -157,6 +157,13 @@ impl Terms {
         self.spans.iter().map(|span| (&self.bytes[span.from..span.to], span.policies))
     }
 
+    /// Those that the given policies ask for.
+    #[must_use]
+    pub fn of(mut self, policies: PolicySet) -> Self {
+        self.spans.retain(|span| span.policies & policies != 0);
+        self
+    }
+
     /// How many there are under the given policies.
     pub fn count(&self, policies: PolicySet) -> usize {
         self.spans.iter().filter(|span| span.policies & policies != 0).count()

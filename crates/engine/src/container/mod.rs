@@ -5,6 +5,7 @@ pub mod policies;
 
 use std::sync::Arc;
 
+use orrery_index::{IndexState, IndexingPolicy};
 use orrery_storage::key::RecordKind;
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Epoch, Error, Lsn, Result, ShardId, Value};
@@ -36,6 +37,14 @@ pub struct Container {
     pub partitions: Vec<PhysicalPartition>,
     /// Whether expiry entries of an earlier default are still to be replaced.
     pub(crate) retime: bool,
+    /// What the index holds, and which paths may be relied upon.
+    pub index: Arc<IndexState>,
+}
+
+/// The state of an index under a definition and the policies before it.
+fn index_state(definition: &ContainerDef, older: Vec<IndexingPolicy>) -> Arc<IndexState> {
+    let computed = definition.computed.iter().map(|property| property.name.clone()).collect();
+    Arc::new(IndexState::new(&definition.indexing, older, computed))
 }
 
 impl Container {
@@ -43,14 +52,18 @@ impl Container {
         let corrupt = |_| Error::internal(format!("container '{}' is corrupt", record.id));
         let partitions = record.body.get("partitions").as_array().unwrap_or_default();
         let partitions = partitions.iter().map(PhysicalPartition::from_value);
+        let definition = ContainerDef::parse(record.body.get("definition"))
+            .map_err(|e| corrupt(e.to_string()))?;
+        let older = IndexState::older_from_value(record.body.get("indexed"))
+            .map_err(|e| corrupt(e.to_string()))?;
         Ok(Self {
             database: database.number,
             database_id: database.id.clone(),
             number: u32::try_from(record.number).map_err(|e| corrupt(e.to_string()))?,
             id: record.id.clone(),
             stamp: record.stamp,
-            definition: ContainerDef::parse(record.body.get("definition"))
-                .map_err(|e| corrupt(e.to_string()))?,
+            index: index_state(&definition, older),
+            definition,
             partitions: partitions.collect::<Result<_>>()?,
             retime: record.body.get("retime").is_true(),
         })
@@ -62,6 +75,7 @@ impl Container {
             ("definition", Value::object(self.definition.to_object())),
             ("partitions", Value::array(partitions)),
             ("retime", if self.retime { true.into() } else { Value::Undefined }),
+            ("indexed", self.index.older_to_value()),
         ]))
     }
 
@@ -135,6 +149,7 @@ impl Engine {
             number: change.next_number("container")?,
             id,
             stamp: self.stamper.next(),
+            index: index_state(&definition, vec![]),
             definition,
             partitions,
             retime: false,
@@ -190,6 +205,8 @@ impl Engine {
         let mut container = (*old).clone();
         container.definition = old.definition.replaced_by(body)?;
         container.stamp = self.stamper.next();
+        let older = old.index.older_after(&old.definition.indexing, &container.definition.indexing);
+        container.index = index_state(&container.definition, older);
         let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         container.retime |= timing_changed;
         let parent = u64::from(database.number);

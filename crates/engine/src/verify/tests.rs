@@ -63,7 +63,7 @@ impl Bench {
         self.entry(Space::Items, |e| key::parse_row(&e.key).is_some())
     }
 
-    /// Changes the store and looks: the kinds of all faults, sorted.
+    /// Changes the store and looks: the kinds of all faults, sorted, each once.
     fn plant(self, change: impl FnOnce(&mut Part)) -> Vec<FaultKind> {
         let partition = &self.container.partitions[0];
         let mut part = Part::new(partition.shard, partition.epoch);
@@ -72,6 +72,7 @@ impl Bench {
         let faults = self.engine.verify(&self.container).expect("a verification");
         let mut kinds: Vec<FaultKind> = faults.iter().map(|fault| fault.kind).collect();
         kinds.sort_unstable();
+        kinds.dedup();
         kinds
     }
 
@@ -128,6 +129,7 @@ fn what_is_left_of_an_item_is_named() {
     let expected = [
         FaultKind::RowOrphan,
         FaultKind::UniqueKeyOrphan,
+        FaultKind::TermOrphan,
         FaultKind::FeedOrphan,
         FaultKind::ExpiryOrphan,
     ];
@@ -170,6 +172,29 @@ fn a_unique_key_of_another_row_is_named() {
 }
 
 #[test]
+fn a_term_too_few_or_too_many_is_named() {
+    let b = bench();
+    let term = b.entry(Space::Index, |e| key::parse_term(&e.key).is_some());
+    check_missing(Space::Index, &term, b, &[FaultKind::TermMissing]);
+    let parsed = key::parse_term(&term.key).expect("a term");
+    let other = key::term(parsed.path, &"other".into(), parsed.row);
+    check_orphan(Space::Index, other.clone(), vec![], FaultKind::TermOrphan);
+    let nobody = key::term(parsed.path, &"x".into(), Row(12345));
+    check_orphan(Space::Index, nobody, vec![], FaultKind::TermOrphan);
+    // One for another, so that there are as many as there should be.
+    let kinds = bench().plant(|part| {
+        part.deletes.push((Space::Index, term.key.clone()));
+        part.puts.push(Put { space: Space::Index, key: other, value: vec![] });
+    });
+    assert_eq!(kinds, [FaultKind::TermMissing, FaultKind::TermOrphan]);
+    // The paths of the item have no numbers.
+    let number = bench().entry(Space::Meta, |e| e.key.starts_with(&[0x12]));
+    let b = bench();
+    let kinds = b.plant(|part| part.deletes.push((Space::Meta, number.key)));
+    assert_eq!(kinds, [FaultKind::TermMissing, FaultKind::TermOrphan]);
+}
+
+#[test]
 fn a_damaged_item_is_named() {
     let b = bench();
     let mut item = b.item();
@@ -184,8 +209,12 @@ fn a_damaged_item_is_named() {
 #[test]
 fn an_item_that_says_something_else_than_its_key_is_named() {
     for (from, to, expected) in [
-        (r#""p":"x""#, r#""p":"y""#, vec![FaultKind::ItemMisplaced, FaultKind::UniqueKeyMissing]),
-        (r#""id":"a""#, r#""id":"z""#, vec![FaultKind::ItemMisplaced]),
+        (
+            r#""p":"x""#,
+            r#""p":"y""#,
+            vec![FaultKind::ItemMisplaced, FaultKind::UniqueKeyMissing, FaultKind::TermMissing],
+        ),
+        (r#""id":"a""#, r#""id":"z""#, vec![FaultKind::ItemMisplaced, FaultKind::TermMissing]),
         (r#""_ts":1000"#, r#""_ts":1001"#, vec![FaultKind::ItemMislabelled]),
     ] {
         let b = bench();
@@ -195,8 +224,8 @@ fn an_item_that_says_something_else_than_its_key_is_named() {
         let mut rewritten = Part::new(b.container.partitions[0].shard, orrery_types::Epoch(1));
         b.rewrite(&header, changed.as_bytes(), &mut rewritten);
         let kinds = b.plant(|part| *part = rewritten);
-        let orphaned = FaultKind::UniqueKeyOrphan;
-        let kinds: Vec<_> = kinds.into_iter().filter(|kind| *kind != orphaned).collect();
+        let orphaned = [FaultKind::UniqueKeyOrphan, FaultKind::TermOrphan];
+        let kinds: Vec<_> = kinds.into_iter().filter(|kind| !orphaned.contains(kind)).collect();
         assert_eq!(kinds, expected, "{from}");
     }
 }
