@@ -1,21 +1,29 @@
 //! Queries: the text and parameters of a request, run over the items of a container or over a feed
 //! of the catalog. The language itself is in the `query` crate; here it gets items and the time.
 
+pub(crate) mod facts;
+mod reader;
+
 use std::sync::Arc;
 
+use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
-    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, IndexedOrder, ItemSource,
-    PageLimits, Place, PlanRange, PlanScope, Query, QueryError, Resume, Run, SourceItem, execute,
-    query_plan,
+    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, ItemSource, PageLimits, Place,
+    PlanRange, PlanScope, Query, QueryError, Resume, Run, SourceItem, execute, query_plan,
 };
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
+use crate::access::Shards;
+use crate::access::facts::Facts;
 use crate::charge;
 use crate::continuation;
-use crate::feed::{ItemCursor, PageSize};
+use crate::feed::PageSize;
 use crate::resource::require_object;
 use crate::scope::Scope;
 use crate::{Container, Engine};
+use reader::Reader;
+
+pub use reader::Report;
 
 /// The query of a request.
 #[derive(Clone, Debug)]
@@ -35,6 +43,7 @@ pub struct QueryPage {
     pub charge: f64,
     /// Items that were read to find the rows.
     pub items_read: u64,
+    pub report: Report,
 }
 
 impl QueryRequest {
@@ -83,11 +92,15 @@ pub(crate) fn check_computed(definitions: &[(String, String)]) -> Result<()> {
 }
 
 /// Where a page starts, and whether it may cross logical partitions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[expect(missing_docs, reason = "the summary says it")]
 pub struct Paging<'t> {
     pub continuation: Option<&'t str>,
     pub crosses: bool,
+    /// Whether the plan is wanted with the answer.
+    pub explains: bool,
+    /// Whether all items are to be read, whatever the index has: for comparing the two.
+    pub without_index: bool,
 }
 
 /// The scope of a query whose filter names one partition key, if it is not that key's already.
@@ -103,16 +116,34 @@ fn narrowed(container: &Container, scope: &Scope, keys: &[PartitionKey]) -> Opti
 
 /// The query made ready for a container.
 fn bind(container: &Container, request: &QueryRequest) -> Result<BoundQuery> {
-    let definitions: Vec<(String, String)> = container
-        .definition
-        .computed
-        .iter()
-        .map(|c| (c.name.to_string(), c.query.to_string()))
-        .collect();
-    let computed = ComputedProperty::parse_all(&definitions).map_err(query_error)?;
-    let order = IndexedOrder::from_policy(&container.definition.indexing.to_value());
-    let facts = ContainerFacts { computed: &computed, order: Some(&order), ..Default::default() };
+    let facts = container.definition.query_facts.of(&container.definition)?;
+    let facts = ContainerFacts {
+        computed: &facts.computed,
+        order: Some(&facts.order),
+        ..Default::default()
+    };
     request.query.bind(&request.parameters, &facts).map_err(query_error)
+}
+
+/// The place that a token of this query names.
+fn resume(bound: &BoundQuery, owner: &str, token: Option<&str>) -> Result<Option<Resume>> {
+    let Some(token) = token else { return Ok(None) };
+    let state = continuation::decode(owner, token)?;
+    Resume::parse(&String::from_utf8_lossy(&state), bound).map(Some).map_err(query_error)
+}
+
+fn query_page(rows: Vec<Value>, continuation: Option<String>, report: Report) -> QueryPage {
+    let rows: Vec<String> = rows.iter().map(Value::to_json).collect();
+    let bytes = rows.iter().map(String::len).sum();
+    let loaded = usize::try_from(report.items).unwrap_or(usize::MAX);
+    QueryPage {
+        charge: charge::query(loaded, report.entries, bytes),
+        session_token: report.session_token.clone(),
+        rows,
+        continuation,
+        items_read: report.items,
+        report,
+    }
 }
 
 impl Engine {
@@ -139,18 +170,49 @@ impl Engine {
         }
         let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
         let scope = narrowed.as_ref().unwrap_or(scope);
-        let cursor = ItemCursor::new(self, container, scope, None)?;
-        let mut source = CursorSource { engine: self, container, scope, cursor };
         // A token belongs to its container and logical partition. Within those it may be used for
         // a part of what it was given for: ranges split, and the place it names stays.
         let key = scope.partition_key.as_ref().map(PartitionKey::to_header);
         let owner = format!("query {} {}", container.rid(), key.unwrap_or_default());
-        let mut page = self.run(&bound, &mut source, size, &owner, paging.continuation)?;
-        page.session_token = source.cursor.session_token();
-        Ok(page)
+        let resume = resume(&bound, &owner, paging.continuation)?;
+        let shards = Shards::open(self, container, scope)?;
+        let plan =
+            self.plan(&bound, &shards, scope, size, resume.as_ref(), paging.without_index)?;
+        let now_us = self.clock.now_us();
+        let out_of_time =
+            || self.clock.now_us().saturating_sub(now_us) > limits::QUERY_PAGE_MS_MAX * 1000;
+        let context = EvalContext { out_of_time: Some(&out_of_time), ..self.context() };
+        let reader = Reader { bound: &bound, shards: &shards, scope, plan, context: &context };
+        let (page, report) = reader.read(resume, size, paging.explains)?;
+        let continuation = page.continuation.map(|s| continuation::encode(&owner, s.as_bytes()));
+        Ok(query_page(page.rows, continuation, report))
     }
 
-    /// A page of a query over the items of a source; `owner` tells whose its tokens are.
+    /// The way that a query takes.
+    fn plan(
+        &self,
+        bound: &BoundQuery,
+        shards: &Shards<'_>,
+        scope: &Scope,
+        size: PageSize,
+        resume: Option<&Resume>,
+        without_index: bool,
+    ) -> Result<Plan> {
+        let facts = Facts::new(shards, !without_index);
+        let definition = &shards.container.definition;
+        let key = scope.partition_key.as_ref();
+        let request = PlanRequest {
+            facts: &facts,
+            key: key.map(|key| (key, &definition.partition_key.paths[..])),
+            is_whole: key.is_some() || shards.are_whole(),
+            is_mortal: definition.default_ttl.is_some(),
+            rows: size.items,
+        };
+        Ok(bound.plan(&request, resume))
+    }
+
+    /// A page of a query over the items of a source in the order of keys; `owner` tells whose its
+    /// tokens are.
     pub(crate) fn query_source(
         &self,
         container: &Container,
@@ -160,35 +222,13 @@ impl Engine {
         owner: &str,
         token: Option<&str>,
     ) -> Result<QueryPage> {
-        self.run(&bind(container, request)?, source, size, owner, token)
-    }
-
-    fn run(
-        &self,
-        bound: &BoundQuery,
-        source: &mut dyn ItemSource,
-        size: PageSize,
-        owner: &str,
-        token: Option<&str>,
-    ) -> Result<QueryPage> {
-        let page_limits = PageLimits { rows_max: size.items, ..PageLimits::default() };
-        let state = token.map(|t| continuation::decode(owner, t)).transpose()?;
-        let state = state.as_deref().map(String::from_utf8_lossy);
-        let resume = state.map(|text| Resume::parse(&text, bound)).transpose();
-        let run = Run::over_keys(resume.map_err(query_error)?);
-        let page = execute(bound, source, &run, page_limits, &self.context());
+        let bound = bind(container, request)?;
+        let run = Run::over_keys(resume(&bound, owner, token)?);
+        let page = execute(&bound, source, &run, size.limits(), &self.context());
         let page = page.map_err(query_error)?;
         let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
-        let rows: Vec<String> = page.rows.iter().map(Value::to_json).collect();
-        let bytes = rows.iter().map(String::len).sum();
-        let loaded = usize::try_from(page.items_read).unwrap_or(usize::MAX);
-        Ok(QueryPage {
-            charge: charge::page(loaded, bytes),
-            session_token: String::new(),
-            rows,
-            continuation,
-            items_read: page.items_read,
-        })
+        let report = Report { items: page.items_read, ..Report::default() };
+        Ok(query_page(page.rows, continuation, report))
     }
 
     /// The plan by which a client merges the query over physical partitions itself, as JSON.
@@ -258,35 +298,6 @@ impl Condition {
 
     pub(crate) fn matches(&self, item: &Value, context: &EvalContext<'_>) -> Result<bool> {
         self.0.matches(item, context).map_err(query_error)
-    }
-}
-
-/// Items of a scope as the query crate pulls them; a place is an item key.
-struct CursorSource<'e> {
-    engine: &'e Engine,
-    container: &'e Container,
-    scope: &'e Scope,
-    cursor: ItemCursor<'e>,
-}
-
-impl ItemSource for CursorSource<'_> {
-    fn seek(&mut self, place: Place<'_>) -> Result<()> {
-        let Place::Key(key) = place else {
-            return Err(Error::internal("items come in the order of keys"));
-        };
-        self.cursor = ItemCursor::at(self.engine, self.container, self.scope, key)?;
-        Ok(())
-    }
-
-    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
-        let mut batch = Vec::with_capacity(items_max.min(limits::PAGE_ITEMS_MAX));
-        while batch.len() < items_max {
-            let Some(item) = self.cursor.next()? else { break };
-            let value = Value::parse(&item.body)
-                .map_err(|e| Error::internal(format!("a stored item: {e}")))?;
-            batch.push(SourceItem { value, row: item.row, key: item.key.into() });
-        }
-        Ok(batch)
     }
 }
 

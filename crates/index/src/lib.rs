@@ -5,6 +5,7 @@
 
 pub mod composite;
 pub mod dictionary;
+pub mod estimate;
 pub mod full_text;
 pub mod maintain;
 pub mod path;

@@ -34,8 +34,11 @@ pub use analysis::QueryShape;
 pub use computed::ComputedProperty;
 pub use error::{Diagnostic, QueryError};
 pub use eval::{EvalContext, UdfHost};
-pub use exec::{ItemSource, Page, PageLimits, Place, Resume, Run, SourceItem, execute};
-pub use facts::{ContainerFacts, OrderKey, OrderStep, OrderSupport, VectorPath};
+pub use exec::{
+    ItemSource, Page, PageLimits, Place, Resume, Run, SourceItem, answer_aggregates, answer_rows,
+    execute,
+};
+pub use facts::{ContainerFacts, OrderKey, OrderSupport, VectorPath};
 pub use functions::vector::Metric;
 pub use gateway::{PlanRange, PlanScope, query_plan};
 pub use indexed_order::IndexedOrder;

@@ -1,6 +1,8 @@
 //! The engine as the server calls it, on every store.
 
 mod encryption_key;
+mod law;
+mod law_queries;
 mod limits;
 mod model;
 mod random;

@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 
 use orrery_types::Value;
 
-pub use page::{Page, PageLimits, Run, execute};
+pub use page::{Page, PageLimits, Run, answer_aggregates, answer_rows, execute};
 pub use token::Resume;
 
 use crate::bound::BoundSelect;

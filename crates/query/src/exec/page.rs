@@ -112,6 +112,56 @@ pub fn execute(
     })
 }
 
+/// The row of a query whose aggregates are known.
+pub fn answer_aggregates(
+    query: &BoundQuery,
+    values: Vec<Value>,
+    context: &EvalContext<'_>,
+) -> Result<Page, QueryError> {
+    let evaluator = Evaluator::new(context);
+    let select = &query.bound.select;
+    let mut env = vec![Value::Undefined; query.bound.slots];
+    let aggregates = select.grouping.iter().flat_map(|grouping| &grouping.aggregates);
+    for ((slot, ..), value) in aggregates.zip(values) {
+        env[*slot] = value;
+    }
+    let row = super::collect::project(&evaluator, select, &mut env)?;
+    let shown = select.offset == 0 && wanted(select) != Some(0);
+    let rows = row.into_iter().filter(|_| shown).collect();
+    Ok(Page { rows, steps: evaluator.steps(), ..Page::default() })
+}
+
+/// A page of a query whose rows are known, all of them and in the order of their values.
+pub fn answer_rows(
+    query: &BoundQuery,
+    rows: Vec<Value>,
+    resume: Option<&Resume>,
+    limits: PageLimits,
+) -> Page {
+    let select = &query.bound.select;
+    let done = match resume.map(|resume| &resume.continuation) {
+        Some(Continuation::Whole { rows, .. }) => *rows,
+        _ => 0,
+    };
+    let first = usize::try_from(select.offset.saturating_add(done)).unwrap_or(usize::MAX);
+    let end = wanted(select).and_then(|end| usize::try_from(end).ok()).unwrap_or(usize::MAX);
+    let end = end.min(rows.len());
+    let mut page = Page::default();
+    let mut bytes = 0;
+    let mut rest = rows.into_iter().take(end).skip(first);
+    while page.rows.is_empty() || (page.rows.len() < limits.rows_max && bytes < limits.bytes_max) {
+        let Some(row) = rest.next() else { break };
+        bytes += size_bytes(&row, limits.bytes_max);
+        page.rows.push(row);
+    }
+    if rest.next().is_some() {
+        let rows = done + page.rows.len() as u64;
+        let next = Continuation::Whole { order: SourceOrder::Values, rows };
+        page.continuation = Some(Resume::new(next, None).to_text(query.fingerprint()));
+    }
+    page
+}
+
 pub(super) struct Items<'a> {
     pub(super) source: &'a mut dyn ItemSource,
     fetched: VecDeque<SourceItem>,
@@ -239,6 +289,11 @@ impl Execution<'_> {
         Continuation::Whole { order: SourceOrder::Values, rows }
     }
 
+    /// Whether earlier pages were of rows in the order of their values.
+    fn counts_by_value(&self) -> bool {
+        self.run.resume.as_ref().is_some_and(Resume::counts_by_value)
+    }
+
     /// Computes the whole result and takes the rows after the first `done` ones.
     fn whole(&mut self, done: u64) -> Result<Option<Continuation>, QueryError> {
         let select = &self.query.bound.select;
@@ -249,7 +304,7 @@ impl Execution<'_> {
         let page = u64::try_from(self.limits.rows_max.max(1)).unwrap_or(u64::MAX);
         let needed = first.saturating_add(page).saturating_add(1).min(end);
         let mut all = self.collect(select, Some(needed))?;
-        if self.keys.is_none() && self.run.resume.as_ref().is_some_and(Resume::counts_by_value) {
+        if self.keys.is_none() && self.counts_by_value() {
             all.sort_unstable();
         }
         let mut taken = done;
@@ -259,7 +314,7 @@ impl Execution<'_> {
             }
             if self.is_full() {
                 let order = match self.run.order {
-                    _ if self.keys.is_some() => SourceOrder::Values,
+                    _ if self.keys.is_some() || self.counts_by_value() => SourceOrder::Values,
                     order => order,
                 };
                 return Ok(Some(Continuation::Whole { order, rows: taken }));
@@ -280,8 +335,8 @@ impl Execution<'_> {
         let evaluator = self.evaluator;
         let outermost = std::ptr::eq(select, &raw const self.query.bound.select);
         let chosen = self.keys.filter(|_| outermost && matches!(select.order, Order::None));
-        let by_value = self.run.resume.as_ref().is_some_and(Resume::counts_by_value);
-        let rows_max = if by_value && self.keys.is_none() { usize::MAX } else { rows_max };
+        let by_value = self.counts_by_value() && self.keys.is_none();
+        let rows_max = if by_value { usize::MAX } else { rows_max };
         let mut collector = Collector::ordered(select, rows_max, chosen);
         let mut env = std::mem::take(&mut self.env);
         if rows_max == 0 {

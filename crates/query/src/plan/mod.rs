@@ -36,6 +36,8 @@ pub trait IndexFacts {
     fn composites(&self) -> Vec<Vec<(ItemPath, Direction)>>;
     /// Items, roughly.
     fn items(&self) -> u64;
+    /// Items that a scan would read, roughly.
+    fn scope_items(&self) -> u64;
     /// Whether items without a value at the path are found without looking at all items.
     fn knows_lacking(&self, path: &[IndexStep]) -> bool;
 }
@@ -47,8 +49,6 @@ pub struct PlanRequest<'a> {
     pub facts: &'a dyn IndexFacts,
     /// The one logical partition that is read, if it is one, and the paths of its key.
     pub key: Option<(&'a PartitionKey, &'a [PropertyPath])>,
-    /// Items that a scan would read, roughly.
-    pub scope_items: u64,
     /// Whether the scope is made of whole physical partitions.
     pub is_whole: bool,
     /// Whether items may have expired and still be in the index.
@@ -119,9 +119,20 @@ impl<'a> Planner<'a> {
     }
 
     fn plan(&self, resume: Option<&Resume>) -> Plan {
+        let by_key = resume.and_then(Resume::source_order) != Some(SourceOrder::Rows);
+        if let Some(best) = self.points().filter(|_| by_key && self.is_plain()) {
+            return Plan {
+                access: best.access,
+                estimate: 1,
+                cost: best.cost,
+                only: None,
+                chosen_order: resume.and_then(Resume::chosen_order),
+                paths: vec![],
+            };
+        }
         let facts = self.request.facts;
         let priced = cost::price(&self.filter.condition, facts);
-        let items = count(self.request.scope_items).min(count(facts.items()));
+        let items = count(self.request.facts.scope_items()).min(count(facts.items()));
         let matches = priced.as_ref().map_or(items, |p| p.rows.min(items));
         let only = self.index_only().filter(|_| resume.is_none_or(Resume::counts_by_value));
         let best = self.best(priced.as_ref(), matches, resume);
@@ -135,6 +146,11 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Whether the filter decides alone which items are read.
+    fn is_plain(&self) -> bool {
+        self.select.reads_items && !matches!(self.select.order, Order::Rank(_))
+    }
+
     fn best(&self, priced: Option<&Priced>, matches: f64, resume: Option<&Resume>) -> Candidate {
         let plain = |access, cost| Candidate { access, cost, chosen_order: None };
         if !self.select.reads_items || self.filter.condition == Condition::Nothing {
@@ -142,7 +158,7 @@ impl<'a> Planner<'a> {
         }
         // Statistics for scores are over all items, whatever the filter says.
         if matches!(self.select.order, Order::Rank(_)) {
-            return plain(Access::Scan, count(self.request.scope_items) * SCANNED);
+            return plain(Access::Scan, count(self.request.facts.scope_items()) * SCANNED);
         }
         let order = resume.and_then(Resume::source_order);
         let sorted = resume.and_then(Resume::chosen_order);
@@ -183,7 +199,7 @@ impl<'a> Planner<'a> {
     }
 
     fn scan(&self, matches: f64, wanted: f64) -> Candidate {
-        let items = count(self.request.scope_items);
+        let items = count(self.request.facts.scope_items());
         let share = if matches > 0.0 { (wanted / matches).min(1.0) } else { 1.0 };
         Candidate { access: Access::Scan, cost: SEEK + items * share * SCANNED, chosen_order: None }
     }
@@ -309,9 +325,12 @@ impl<'a> Planner<'a> {
         matches: f64,
     ) -> Option<Candidate> {
         let condition = &self.filter.condition;
-        let first = (0..=components.len().checked_sub(keys.len())?)
-            .find(|first| components[*first..].iter().zip(keys).all(|(c, k)| c.0 == k.0))?;
-        let own = &components[first..first + keys.len()];
+        // Behind the keys nothing may stand: it would order what is to be ordered by row.
+        let first = components.len().checked_sub(keys.len())?;
+        let own = &components[first..];
+        if own.iter().zip(keys).any(|(c, k)| c.0 != k.0) {
+            return None;
+        }
         let same = own.iter().zip(keys).filter(|(c, k)| c.1 == k.1).count();
         if same != 0 && same != keys.len() {
             return None;
@@ -339,7 +358,7 @@ impl<'a> Planner<'a> {
             components: components.to_vec(),
             fixed,
             span,
-            keys: first..first + keys.len(),
+            keys: first..components.len(),
         };
         Some(self.walk(index, same == 0, false, entries, 0.0, priced, matches))
     }

@@ -21,6 +21,8 @@ pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let paging = Paging {
         continuation: call.headers.continuation.as_deref(),
         crosses: call.headers.enable_cross_partition,
+        explains: call.headers.explain,
+        ..Paging::default()
     };
     let page = call.engine().query_items(&container, &scope, &request, size, &paging)?;
     let session = Some(page.session_token).filter(|t| !t.is_empty());
