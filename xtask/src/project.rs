@@ -2,10 +2,17 @@
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-/// The root of the checkout this xtask was compiled from.
+/// The root of the checkout that this xtask was started in. Cargo names it at run time: checkouts
+/// share a target folder, so that the binary may have been compiled from another one.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies one level below the root")
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let own = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let own = own.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        own.parent().expect("xtask lies one level below the root").to_owned()
+    })
 }
 
 /// The folder for one purpose in the user's cache, created if need be. `scripts/setup.sh` computes

@@ -1,7 +1,8 @@
 //! The service that serves the database. A request is read in the order of its parts: the link,
 //! the headers, the credentials; then `dispatch` finds the handler. What may wait for the disk
 //! runs on a blocking thread; a point read and the catalog in memory are answered in place, since
-//! handing them over would cost more than they do.
+//! handing them over would cost more than they do. A write of one item is prepared in place too,
+//! and its commit awaited.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,11 +10,13 @@ use bytes::Bytes;
 use http::Method;
 use orrery_engine::{Container, Engine};
 use orrery_types::{Clock, Error, PartitionKey, Result, Value, limits};
+use tokio::sync::oneshot;
 
 use crate::auth::{Authenticator, Principal};
 use crate::binary_json::{self, BinaryJsonError, Fault};
 use crate::dispatch::{self, Work};
 use crate::error;
+use crate::handlers::item::{self, Wanted};
 use crate::headers::{self, RequestHeaders};
 use crate::link::{ContainerAddress, ResourceLink};
 use crate::reply::Reply;
@@ -105,10 +108,38 @@ impl Call {
     }
 
     fn answer(&self) -> Response {
-        match dispatch::dispatch(self) {
+        self.response(dispatch::dispatch(self))
+    }
+
+    fn response(&self, result: Result<Reply>) -> Response {
+        match result {
             Ok(reply) => reply.into_response(),
             Err(error) => self.failure(&error),
         }
+    }
+
+    /// Writes an item without a thread that waits for the disk; `None` if somebody else is in the
+    /// way, so that it needs one after all. Nothing was written then.
+    async fn commit(&self) -> Option<Response> {
+        match self.try_commit().await {
+            Ok(reply) => reply.map(Reply::into_response),
+            Err(error) => Some(self.failure(&error)),
+        }
+    }
+
+    async fn try_commit(&self) -> Result<Option<Reply>> {
+        dispatch::authorize(self)?;
+        let Wanted { container, partition_key, write } = item::wanted(self)?;
+        let engine = self.engine();
+        let Some(begun) = engine.begin_write(&container, partition_key.as_ref(), &write)? else {
+            return Ok(None);
+        };
+        let (sender, receiver) = oneshot::channel();
+        // Who asked may be gone when the answer comes; the write stands all the same.
+        engine.submit(begun, move |settled| drop(sender.send(settled)));
+        let settled = receiver.await.map_err(|_| Error::internal("a commit was not answered"))?;
+        let written = engine.settle(&container, settled)?;
+        Ok(written.map(|written| item::wrote(self, &container, written)))
     }
 
     /// Clients learn how far a container is from failures too.
@@ -169,10 +200,15 @@ impl Service for Api {
         };
         let name = OperationName(dispatch::name(&call.link.target));
         let is_head = call.request.method == Method::HEAD;
-        let mut response = match dispatch::work(&call) {
-            Work::InPlace => call.answer(),
+        let in_place = match dispatch::work(&call) {
+            Work::InPlace => Some(call.answer()),
+            Work::Commit => call.commit().await,
+            Work::Blocking => None,
+        };
+        let mut response = match in_place {
+            Some(response) => response,
             // The count of blocking threads is the bound on operations at once; more wait.
-            Work::Blocking => tokio::task::spawn_blocking(move || call.answer())
+            None => tokio::task::spawn_blocking(move || call.answer())
                 .await
                 .unwrap_or_else(|_| failure(&Error::internal("an operation panicked"))),
         };

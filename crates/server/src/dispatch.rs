@@ -2,7 +2,7 @@
 //! here too, before a handler runs.
 
 use http::Method;
-use orrery_types::{Error, Result};
+use orrery_types::{Error, Result, limits};
 
 use crate::api::Call;
 use crate::auth::Access;
@@ -18,6 +18,8 @@ use crate::reply::Reply;
 pub(crate) enum Work {
     /// On the thread of the connection: microseconds, as a rule without the disk.
     InPlace,
+    /// On the thread of the connection up to its commit, which is awaited: a write of one item.
+    Commit,
     /// On a blocking thread.
     Blocking,
 }
@@ -37,21 +39,48 @@ pub(crate) fn work(call: &Call) -> Work {
         {
             Work::InPlace
         }
+        _ if writes_item(call) && call.request.body.len() <= limits::IN_PLACE_BODY_BYTES_MAX => {
+            Work::Commit
+        }
         _ => Work::Blocking,
+    }
+}
+
+/// Whether it is a write of one item and nothing else.
+fn writes_item(call: &Call) -> bool {
+    let headers = &call.headers;
+    match (call.request.method.as_str(), &call.link.target) {
+        ("POST", Target::Items(_)) => {
+            !headers.is_query && !headers.is_query_plan && !headers.is_batch
+        }
+        ("PUT" | "PATCH" | "DELETE", Target::Item(..)) => true,
+        _ => false,
+    }
+}
+
+/// Whether the principal may do it.
+pub(crate) fn authorize(call: &Call) -> Result<()> {
+    let method = method(call);
+    let query = call.headers.is_query || call.headers.is_query_plan;
+    let reads = method == "GET" || (method == "POST" && query && takes_queries(call));
+    let access = if reads { Access::Read } else { Access::Write };
+    call.principal.allow(access)?;
+    grant::check(call)
+}
+
+/// A HEAD is a GET whose body the server keeps.
+fn method(call: &Call) -> &str {
+    match call.request.method.as_str() {
+        "HEAD" => "GET",
+        method => method,
     }
 }
 
 /// Finds the handler and runs it.
 pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
-    let method = call.request.method.as_str();
-    // A HEAD is a GET whose body the server keeps.
-    let method = if method == "HEAD" { "GET" } else { method };
+    authorize(call)?;
     let query = call.headers.is_query || call.headers.is_query_plan;
-    let reads = method == "GET" || (method == "POST" && query && takes_queries(call));
-    let access = if reads { Access::Read } else { Access::Write };
-    call.principal.allow(access)?;
-    grant::check(call)?;
-    match (method, &call.link.target) {
+    match (method(call), &call.link.target) {
         ("GET", Target::Account) => account::read(call),
 
         ("GET", Target::Databases) => database::list(call),
@@ -74,11 +103,10 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
             Err(not_built("Transactional batch and bulk"))
         }
         ("POST", Target::Items(at)) if call.headers.is_query => query::items(call, at),
-        ("POST", Target::Items(at)) => item::create(call, at),
+        ("POST", Target::Items(_)) | ("PUT" | "PATCH" | "DELETE", Target::Item(..)) => {
+            item::write(call)
+        }
         ("GET", Target::Item(at, id)) => item::read(call, at, id),
-        ("PUT", Target::Item(at, id)) => item::replace(call, at, id),
-        ("PATCH", Target::Item(at, id)) => item::patch(call, at, id),
-        ("DELETE", Target::Item(at, id)) => item::delete(call, at, id),
 
         ("GET", Target::Ranges(at)) => range::list(call, at),
         ("POST", Target::Ranges(at)) if query => range::query(call, at),

@@ -137,6 +137,9 @@ pub const BODIES_BYTES_MAX: usize = 1024 * 1024 * 1024;
 pub const KEY_BYTES_MIN: usize = 32;
 /// Operations running on blocking threads at once; more wait. Ours.
 pub const BLOCKING_OPERATIONS_MAX: usize = 256;
+/// Body of a write that is read on the thread of its connection; a larger one would hold up the
+/// others there. Ours.
+pub const IN_PLACE_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Time that requests in flight get to end when the server stops. Ours.
 pub const DRAIN_MS_MAX: u64 = 10_000;
 

@@ -1,17 +1,21 @@
 //! Items over HTTP: point operations and the feed.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use orrery_engine::Container;
 use orrery_engine::feed::PageSize;
+use orrery_engine::item_body::ItemBody;
+use orrery_engine::item_write::ItemWrite;
 use orrery_engine::items::{Outcome, Written};
 use orrery_engine::patch::Patch;
 use orrery_engine::scope::{Scope, ScopeRequest};
 use orrery_types::ids::Address;
-use orrery_types::{Error, Result};
+use orrery_types::{Error, PartitionKey, Result};
 
 use crate::api::Call;
 use crate::headers::{self, ReadKeyType};
-use crate::link::ContainerAddress;
+use crate::link::{ContainerAddress, Target};
 use crate::reply::Reply;
 use crate::wire;
 
@@ -31,46 +35,44 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
         .place(&container, item.place))
 }
 
-pub(crate) fn create(call: &Call, at: &ContainerAddress) -> Result<Reply> {
-    let container = call.container(at)?;
-    check_triggers(call)?;
-    let (key, body) = (call.partition_key()?, call.body()?);
-    let written = if call.headers.is_upsert {
-        call.engine().upsert_item(&container, key.as_ref(), &body, &call.conditions())
-    } else {
-        call.engine().create_item(&container, key.as_ref(), &body)
+/// What a request wants done to an item.
+pub(crate) struct Wanted {
+    pub(crate) container: Arc<Container>,
+    pub(crate) partition_key: Option<PartitionKey>,
+    pub(crate) write: ItemWrite,
+}
+
+/// Reads a request that writes one item.
+pub(crate) fn wanted(call: &Call) -> Result<Wanted> {
+    let (Target::Items(at) | Target::Item(at, _)) = &call.link.target else {
+        return Err(Error::MethodNotAllowed);
     };
-    Ok(wrote(call, &container, written?))
-}
-
-pub(crate) fn replace(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
     let container = call.container(at)?;
     check_triggers(call)?;
-    let (key, body) = (call.partition_key()?, call.body()?);
+    let partition_key = call.partition_key()?;
+    let body = || ItemBody::parse(&container, &call.body()?);
     let conditions = call.conditions();
-    let written = call.engine().replace_item(&container, key.as_ref(), id, &body, &conditions)?;
+    let write = match (call.request.method.as_str(), &call.link.target) {
+        ("POST", _) if call.headers.is_upsert => ItemWrite::Upsert(body()?, conditions),
+        ("POST", _) => ItemWrite::Create(body()?),
+        ("PUT", Target::Item(_, id)) => ItemWrite::Replace(id.clone(), body()?, conditions),
+        ("PATCH", Target::Item(_, id)) => {
+            ItemWrite::Patch(id.clone(), Patch::parse(&call.json()?)?, conditions)
+        }
+        ("DELETE", Target::Item(_, id)) => ItemWrite::Delete(id.clone(), conditions),
+        _ => return Err(Error::MethodNotAllowed),
+    };
+    Ok(Wanted { container, partition_key, write })
+}
+
+/// Writes one item and waits until it is durable.
+pub(crate) fn write(call: &Call) -> Result<Reply> {
+    let Wanted { container, partition_key, write } = wanted(call)?;
+    let written = call.engine().write_item(&container, partition_key.as_ref(), &write)?;
     Ok(wrote(call, &container, written))
 }
 
-pub(crate) fn patch(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
-    let container = call.container(at)?;
-    check_triggers(call)?;
-    let key = call.partition_key()?;
-    let patch = Patch::parse(&call.json()?)?;
-    let conditions = call.conditions();
-    let written = call.engine().patch_item(&container, key.as_ref(), id, &patch, &conditions)?;
-    Ok(wrote(call, &container, written))
-}
-
-pub(crate) fn delete(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
-    let container = call.container(at)?;
-    check_triggers(call)?;
-    let key = call.partition_key()?;
-    let written = call.engine().delete_item(&container, key.as_ref(), id, &call.conditions())?;
-    Ok(wrote(call, &container, written))
-}
-
-fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
+pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
     let status = match written.outcome {
         Outcome::Created => StatusCode::CREATED,
         Outcome::Replaced => StatusCode::OK,

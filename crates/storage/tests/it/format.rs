@@ -21,7 +21,7 @@ const EPOCH: Epoch = Epoch(3);
 const ITEMS: u64 = 60;
 
 fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/format/v1")
+    PathBuf::from("../../testdata/format/v1")
 }
 
 fn item_key(n: u64) -> Vec<u8> {
