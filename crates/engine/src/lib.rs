@@ -11,6 +11,7 @@ pub mod database;
 mod draft;
 pub mod encryption_key;
 pub mod feed;
+mod fence;
 mod gate;
 pub mod item_body;
 mod item_index;
@@ -21,6 +22,7 @@ pub mod partition;
 pub mod patch;
 pub mod permission;
 pub mod query;
+mod reindex;
 pub mod resource;
 mod retime;
 pub mod scope;
@@ -69,8 +71,14 @@ impl Engine {
         let stamper = Stamper::new(clock.clone(), node);
         let engine = Self { store, catalog, clock, stamper, tasks: Tasks::default() };
         engine.drop_orphans()?;
-        for container in engine.catalog.state().containers().filter(|c| c.retime) {
-            engine.tasks.retime(container.clone());
+        for container in engine.catalog.state().containers() {
+            if container.retime {
+                engine.tasks.retime(container.clone());
+            }
+            if !container.index.is_complete() {
+                engine.fence(container)?;
+                engine.tasks.reindex(container.clone());
+            }
         }
         Ok(engine)
     }

@@ -5,23 +5,41 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use orrery_types::Result;
+use orrery_types::{Error, Result};
 
+use crate::reindex::Turn;
 use crate::{Container, Engine};
 
 /// Work that waits for the background thread.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    retime: Mutex<Vec<Arc<Container>>>,
+    retime: Queue,
+    reindex: Queue,
 }
 
-impl Tasks {
-    pub(crate) fn retime(&self, container: Arc<Container>) {
-        self.retime.lock().unwrap_or_else(PoisonError::into_inner).push(container);
+/// Containers with work of one kind.
+#[derive(Default)]
+struct Queue(Mutex<Vec<Arc<Container>>>);
+
+impl Queue {
+    fn push(&self, container: Arc<Container>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(container);
     }
 
     fn take(&self) -> Vec<Arc<Container>> {
-        std::mem::take(&mut *self.retime.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Tasks {
+    /// Expiry entries are to follow a new default time to live.
+    pub(crate) fn retime(&self, container: Arc<Container>) {
+        self.retime.push(container);
+    }
+
+    /// Index terms are to follow a new policy.
+    pub(crate) fn reindex(&self, container: Arc<Container>) {
+        self.reindex.push(container);
     }
 }
 
@@ -30,14 +48,37 @@ impl Engine {
     /// failure, which is tried again the next time, keeps no other from its turn.
     pub fn run_tasks(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let mut failed = None;
-        for container in self.tasks.take() {
+        for container in self.tasks.retime.take() {
             if let Err(error) = self.retime(&container) {
                 self.tasks.retime(container);
                 failed = Some(error);
             }
         }
-        let removed = self.sweep(stop)?;
-        failed.map_or(Ok(removed), Err)
+        let mut removed = 0;
+        // A large index takes many turns, between which expired items are removed.
+        loop {
+            let unfinished = self.reindex_turns(stop, &mut failed);
+            removed += self.sweep(stop)?;
+            if !unfinished || failed.is_some() || stop() {
+                return failed.map_or(Ok(removed), Err);
+            }
+        }
+    }
+
+    /// A turn for every container whose index is to be built; whether one needs more.
+    fn reindex_turns(&self, stop: &dyn Fn() -> bool, failed: &mut Option<Error>) -> bool {
+        let mut unfinished = false;
+        for container in self.tasks.reindex.take() {
+            match self.reindex(&container, stop) {
+                Ok(Turn::Done) => continue,
+                Ok(Turn::Unfinished) => unfinished = true,
+                // The policy has changed again; the next round takes it up.
+                Err(Error::PartitionGone) => {}
+                Err(error) => *failed = Some(error),
+            }
+            self.tasks.reindex(container);
+        }
+        unfinished
     }
 }
 

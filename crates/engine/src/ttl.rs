@@ -95,7 +95,8 @@ impl Engine {
         let removed = part.checks.len();
         match self.store.commit(Commit { parts: vec![part] }) {
             Ok(_) => Ok(removed),
-            Err(StorageError::Conflict { .. }) if entries.len() > 1 => {
+            // The terms of many large items may be more than one commit takes.
+            Err(StorageError::Conflict { .. } | StorageError::TooLarge) if entries.len() > 1 => {
                 entries.chunks(1).map(|entry| self.sweep_batch(container, partition, entry)).sum()
             }
             Err(StorageError::Conflict { .. }) => Ok(0),

@@ -44,8 +44,8 @@ pub use index::{
     term_prefix, terms_of,
 };
 pub use meta::{
-    PathStep, RecordKind, composite_name, counter, index_ids, index_rebuilt, path_node, record,
-    record_name, records, rows_reserved, shape_name, shape_names,
+    PathStep, RecordKind, composite_name, counter, index_ids, index_rebuilt, parse_shape_name,
+    path_node, record, record_name, records, rows_reserved, shape_name, shape_names,
 };
 
 const ITEM: u8 = 0x01;

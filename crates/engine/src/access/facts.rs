@@ -114,7 +114,7 @@ impl IndexFacts for Facts<'_, '_> {
         *self.scope_items.get_or_init(|| self.count_scope().unwrap_or(0))
     }
 
-    fn knows_lacking(&self, _: &[IndexStep]) -> bool {
-        false
+    fn knows_lacking(&self) -> bool {
+        self.is_usable && self.shards.container.index.has_shapes()
     }
 }

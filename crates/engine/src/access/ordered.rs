@@ -5,14 +5,14 @@
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use orrery_index::postings::{Difference, Postings, RowList, Rows, collect_rows};
+use orrery_index::postings::{Difference, Postings, RowList, Rows, Union, collect_rows};
 use orrery_index::range::{ValueCursor, ValueEntry};
-use orrery_index::{CompositeIndex, IndexStep, Span};
+use orrery_index::{CompositeIndex, IndexStep, Span, shapes};
 use orrery_query::ast::Direction;
 use orrery_query::plan::access::{OrderedAccess, OrderedIndex};
 use orrery_query::plan::condition::ItemPath;
 use orrery_query::{ItemSource, Place, SourceItem};
-use orrery_storage::key::{self, Bounds, Row};
+use orrery_storage::key::{self, Bounds, Row, ShapeId};
 use orrery_storage::term::{TermValue, decode_component, encode_component, is_whole};
 use orrery_types::{Error, Result, Value, limits};
 
@@ -244,15 +244,35 @@ impl<'s, 'e> Walk<'s, 'e> {
         Ok(())
     }
 
+    /// The rows of items without a value at the path.
     fn lacking(&self, path: &[IndexStep]) -> Result<Rows<'s>> {
         let shard: &'s Shard<'e> = self.shard;
         let snapshot = &*shard.snapshot;
-        let all: Rows<'s> = Box::new(Postings::all(snapshot));
-        let Some(head) = shard.head(&*self.shards.engine.store, path)? else { return Ok(all) };
-        let rows = collect_rows(snapshot, &Bounds::prefix(head), usize::MAX).map_err(storage)?;
-        let having = rows.unwrap_or_default();
-        let read = having.len() as u64;
-        Ok(Box::new(Difference::new(all, Box::new(RowList::new(having, read)))))
+        let id = shard.partition.path_id(&*self.shards.engine.store, path)?;
+        let Some(id) = id else { return Ok(Box::new(Postings::all(snapshot))) };
+        let having = || -> Result<Rows<'s>> {
+            let rows = collect_rows(snapshot, &key::terms_of(id), usize::MAX).map_err(storage)?;
+            let rows = rows.unwrap_or_default();
+            let read = rows.len() as u64;
+            Ok(Box::new(RowList::new(rows, read)))
+        };
+        if !self.shards.container.index.has_shapes() {
+            let all = Box::new(Postings::all(snapshot));
+            return Ok(Box::new(Difference::new(all, having()?)));
+        }
+        let mut lists: Vec<Rows<'s>> = Vec::new();
+        for shape in shapes::without(snapshot, id).map_err(storage)? {
+            let mut rows: Rows<'s> = Box::new(Postings::of(snapshot, key::shapes_of(shape).from));
+            // Items of a shape that is not noted may have the path all the same.
+            if shape == ShapeId::ANY {
+                if rows.seek(Row(0)).map_err(storage)?.is_none() {
+                    continue;
+                }
+                rows = Box::new(Difference::new(rows, having()?));
+            }
+            lists.push(rows);
+        }
+        Ok(Box::new(Union::new(lists)))
     }
 
     fn open_entries(&mut self) -> Result<()> {

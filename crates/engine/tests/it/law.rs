@@ -34,7 +34,7 @@ fn the_index_answers_as_a_scan_does() {
 
 /// Checks queries over one set of items; says how many used the index.
 fn check_data(seed: u64, queries: u64) -> u64 {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::new(seed);
     let data = Data::new(&mut random);
     let mut indexed = 0;
     for number in 0..queries {

@@ -6,6 +6,7 @@ mod law_queries;
 mod limits;
 mod model;
 mod random;
+mod reindex;
 mod reopen;
 mod transaction;
 mod world;

@@ -17,8 +17,7 @@ impl Random {
         Self(seed)
     }
 
-    /// From a seed that the caller names.
-    pub(crate) fn seeded(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 

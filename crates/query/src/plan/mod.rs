@@ -38,8 +38,8 @@ pub trait IndexFacts {
     fn items(&self) -> u64;
     /// Items that a scan would read, roughly.
     fn scope_items(&self) -> u64;
-    /// Whether items without a value at the path are found without looking at all items.
-    fn knows_lacking(&self, path: &[IndexStep]) -> bool;
+    /// Whether items without a value at a path are found without looking at all items.
+    fn knows_lacking(&self) -> bool;
 }
 
 /// Where and how much a query is to read.
@@ -308,7 +308,7 @@ impl<'a> Planner<'a> {
         let sees_lacking = with_undefined && (!reverse || entries < self.wanted_in_order());
         let lacking = match sees_lacking {
             false => 0.0,
-            true if facts.knows_lacking(path) => SEEK,
+            true if facts.knows_lacking() => SEEK,
             true => count(facts.items()) * 2.0,
         };
         let index = OrderedIndex::Path { path: path.clone(), span };
