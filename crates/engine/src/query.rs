@@ -2,13 +2,14 @@
 //! of the catalog. The language itself is in the `query` crate; here it gets items and the time.
 
 pub(crate) mod facts;
+mod leg;
 mod reader;
 
 use std::sync::Arc;
 
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
-    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, ItemSource, PageLimits, Place,
+    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, ItemSource, Page, PageLimits, Place,
     PlanRange, PlanScope, Query, QueryError, Resume, Run, SourceItem, execute, query_plan,
 };
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
@@ -21,8 +22,10 @@ use crate::feed::PageSize;
 use crate::resource::require_object;
 use crate::scope::Scope;
 use crate::{Container, Engine};
+use leg::Leg;
 use reader::Reader;
 
+pub use orrery_query::plan::PlanPath;
 pub use reader::Report;
 
 /// The query of a request.
@@ -97,6 +100,8 @@ pub(crate) fn check_computed(definitions: &[(String, String)]) -> Result<()> {
 pub struct Paging<'t> {
     pub continuation: Option<&'t str>,
     pub crosses: bool,
+    /// Whether the client merges the answers of several partitions itself: then it is told to.
+    pub merges: bool,
     /// Whether the plan is wanted with the answer.
     pub explains: bool,
     /// Whether all items are to be read, whatever the index has: for comparing the two.
@@ -168,24 +173,51 @@ impl Engine {
                  x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
             ));
         }
+        let many = !scope.confined && !single && container.partitions.len() > 1;
+        let merged = request.query.shape().needs_merge();
+        if many && merged && paging.merges && bound.reads_items() {
+            return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
+        }
         let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
         let scope = narrowed.as_ref().unwrap_or(scope);
         // A token belongs to its container and logical partition. Within those it may be used for
         // a part of what it was given for: ranges split, and the place it names stays.
         let key = scope.partition_key.as_ref().map(PartitionKey::to_header);
         let owner = format!("query {} {}", container.rid(), key.unwrap_or_default());
-        let resume = resume(&bound, &owner, paging.continuation)?;
-        let shards = Shards::open(self, container, scope)?;
-        let plan =
-            self.plan(&bound, &shards, scope, size, resume.as_ref(), paging.without_index)?;
+        let state = paging.continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
+        let (leg, state) = Leg::parse(container, scope, state, many && !merged)?;
+        let resume = state.map(|text| Resume::parse(&text, &bound)).transpose();
+        let resume = resume.map_err(query_error)?;
+        let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
+        let (page, report) = self.read_part(container, part, &bound, size, paging, resume)?;
+        let next = match &leg {
+            None => page.continuation,
+            Some(leg) => leg.next(container, scope, page.continuation),
+        };
+        let continuation = next.map(|state| continuation::encode(&owner, state.as_bytes()));
+        Ok(query_page(page.rows, continuation, report))
+    }
+
+    /// A page of a query over one part of a container.
+    fn read_part(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        bound: &BoundQuery,
+        size: PageSize,
+        paging: &Paging<'_>,
+        resume: Option<Resume>,
+    ) -> Result<(Page, Report)> {
         let now_us = self.clock.now_us();
+        let shards = Shards::open(self, container, scope)?;
+        let plan = self.plan(bound, &shards, scope, size, resume.as_ref(), paging.without_index)?;
         let out_of_time =
             || self.clock.now_us().saturating_sub(now_us) > limits::QUERY_PAGE_MS_MAX * 1000;
         let context = EvalContext { out_of_time: Some(&out_of_time), ..self.context() };
-        let reader = Reader { bound: &bound, shards: &shards, scope, plan, context: &context };
-        let (page, report) = reader.read(resume, size, paging.explains)?;
-        let continuation = page.continuation.map(|s| continuation::encode(&owner, s.as_bytes()));
-        Ok(query_page(page.rows, continuation, report))
+        let reader = Reader { bound, shards: &shards, scope, plan, context: &context };
+        let (page, mut report) = reader.read(resume, size, paging.explains)?;
+        report.time_us = self.clock.now_us().saturating_sub(now_us);
+        Ok((page, report))
     }
 
     /// The way that a query takes.
@@ -229,6 +261,31 @@ impl Engine {
         let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
         let report = Report { items: page.items_read, ..Report::default() };
         Ok(query_page(page.rows, continuation, report))
+    }
+
+    /// The plan for a client that can do what `features` name; an empty list names nothing.
+    pub fn query_plan_for(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+        features: &[String],
+    ) -> Result<String> {
+        let lacks = |needed: &&&str| !features.iter().any(|f| f.eq_ignore_ascii_case(needed));
+        let needed = request.query.merge_features();
+        let lacking: Vec<&&str> = needed.iter().filter(lacks).collect();
+        if !features.is_empty() && !lacking.is_empty() {
+            let list = lacking.iter().fold(String::new(), |list, feature| {
+                format!(
+                    "{list}\nQuery contained {feature}, which the calling client does not support."
+                )
+            });
+            return Err(Error::invalid(format!(
+                "Query contains 1 or more unsupported features. Upgrade your SDK to a version that \
+                 does support the requested features:{list}"
+            )));
+        }
+        self.query_plan(container, scope, request)
     }
 
     /// The plan by which a client merges the query over physical partitions itself, as JSON.

@@ -11,6 +11,7 @@
 //!
 //! Everything fails with [`QueryError`], which renders itself as the service does.
 
+mod advice;
 mod analysis;
 pub mod ast;
 mod bind;

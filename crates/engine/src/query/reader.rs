@@ -27,6 +27,8 @@ pub struct Report {
     pub items_bytes: u64,
     /// Index entries read.
     pub entries: u64,
+    /// Time it took.
+    pub time_us: u64,
     /// Steps of evaluation.
     pub steps: u64,
     /// Whether the index led to the items.
@@ -73,6 +75,7 @@ impl Reader<'_, '_> {
             items,
             items_bytes,
             entries: taken.entries.get(),
+            time_us: 0,
             steps: page.steps,
             uses_index: !matches!(self.plan.access, Access::Scan) || self.plan.only.is_some(),
             paths: std::mem::take(&mut self.plan.paths),

@@ -83,6 +83,13 @@ pub struct PlanPath {
     pub is_exact: bool,
 }
 
+impl PlanPath {
+    /// The index as a policy would name it.
+    pub fn index_spec(&self) -> String {
+        format!("{}/?", access::ShownPath(&self.path))
+    }
+}
+
 impl BoundQuery {
     /// Finds the cheapest way that can go on where a page ended.
     pub fn plan(&self, request: &PlanRequest<'_>, resume: Option<&Resume>) -> Plan {
@@ -127,7 +134,7 @@ impl<'a> Planner<'a> {
                 cost: best.cost,
                 only: None,
                 chosen_order: resume.and_then(Resume::chosen_order),
-                paths: vec![],
+                paths: self.plan_paths(),
             };
         }
         let facts = self.request.facts;
