@@ -99,7 +99,7 @@ impl ItemSource for OverlaySource<'_, '_> {
     fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
         let item = |item: OverlaidItem| {
             let value = stored_value(&item.text)?;
-            Ok(SourceItem { value, row: item.row.0, key: item.key.into() })
+            Ok(SourceItem { value, text: None, row: item.row.0, key: item.key.into() })
         };
         self.next_texts(items_max)?.into_iter().map(item).collect()
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
     BoundQuery, ComputedProperty, ContainerFacts, EvalContext, ItemSource, Page, PageLimits, Place,
-    PlanRange, PlanScope, Query, QueryError, Resume, Run, SourceItem, execute, query_plan,
+    PlanRange, PlanScope, Query, QueryError, Resume, Row, Run, SourceItem, execute, query_plan,
 };
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
@@ -137,8 +137,8 @@ fn resume(bound: &BoundQuery, owner: &str, token: Option<&str>) -> Result<Option
     Resume::parse(&String::from_utf8_lossy(&state), bound).map(Some).map_err(query_error)
 }
 
-fn query_page(rows: Vec<Value>, continuation: Option<String>, report: Report) -> QueryPage {
-    let rows: Vec<String> = rows.iter().map(Value::to_json).collect();
+fn query_page(rows: Vec<Row>, continuation: Option<String>, report: Report) -> QueryPage {
+    let rows: Vec<String> = rows.iter().map(Row::to_json).collect();
     let bytes = rows.iter().map(String::len).sum();
     let loaded = usize::try_from(report.items).unwrap_or(usize::MAX);
     QueryPage {
@@ -209,13 +209,15 @@ impl Engine {
         resume: Option<Resume>,
     ) -> Result<(Page, Report)> {
         let now_us = self.clock.now_us();
-        let shards = Shards::open(self, container, scope)?;
+        let mut shards = Shards::open(self, container, scope)?;
         let plan = self.plan(bound, &shards, scope, size, resume.as_ref(), paging.without_index)?;
         let out_of_time =
             || self.clock.now_us().saturating_sub(now_us) > limits::QUERY_PAGE_MS_MAX * 1000;
         let context = EvalContext { out_of_time: Some(&out_of_time), ..self.context() };
-        let reader = Reader { bound, shards: &shards, scope, plan, context: &context };
-        let (page, mut report) = reader.read(resume, size, paging.explains)?;
+        let run = Run::by(&plan, resume);
+        shards.members = bound.members(&run);
+        let reader = Reader { bound, run, shards: &shards, scope, plan, context: &context };
+        let (page, mut report) = reader.read(size, paging.explains)?;
         report.time_us = self.clock.now_us().saturating_sub(now_us);
         Ok((page, report))
     }
@@ -333,7 +335,7 @@ impl Engine {
         let page_limits = PageLimits { rows_max: usize::MAX, bytes_max: usize::MAX };
         let run = Run::over_keys(None);
         let page = execute(&bound, &mut source, &run, page_limits, &self.context());
-        Ok(page.map_err(query_error)?.rows)
+        Ok(page.map_err(query_error)?.rows.into_iter().map(Row::into_value).collect())
     }
 
     pub(crate) fn context(&self) -> EvalContext<'static> {
@@ -372,7 +374,7 @@ impl ItemSource for ValueSource {
         let batch: Vec<Value> = self.values.by_ref().take(items_max).collect();
         let first = self.given;
         self.given += batch.len() as u64;
-        let item = |(row, value)| SourceItem { value, row, key: Box::default() };
+        let item = |(row, value)| SourceItem { value, text: None, row, key: Box::default() };
         Ok((first..).zip(batch).map(item).collect())
     }
 }

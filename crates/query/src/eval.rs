@@ -116,6 +116,15 @@ impl<'a> Evaluator<'a> {
         if after >= max { Err(too_large()) } else { Ok(()) }
     }
 
+    /// Counts the memory of a row.
+    pub(crate) fn keep_row(&self, row: &exec::Row) -> Result<(), QueryError> {
+        let before = self.memory_bytes.get();
+        let max = self.context.memory_bytes_max;
+        let after = before + row.size_bytes(max.saturating_sub(before));
+        self.memory_bytes.set(after);
+        if after >= max { Err(too_large()) } else { Ok(()) }
+    }
+
     /// Memory counted so far, to be given to [`Self::release_to`] when what follows is dropped.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.memory_bytes.get()

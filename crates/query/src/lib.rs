@@ -26,6 +26,7 @@ pub mod functions;
 mod gateway;
 mod indexed_order;
 mod lexer;
+mod members;
 mod parser;
 pub mod plan;
 mod query;
@@ -36,11 +37,12 @@ pub use computed::ComputedProperty;
 pub use error::{Diagnostic, QueryError};
 pub use eval::{EvalContext, UdfHost};
 pub use exec::{
-    ItemSource, Page, PageLimits, Place, Resume, Run, SourceItem, answer_aggregates, answer_rows,
-    execute,
+    ItemSource, Page, PageLimits, Place, Resume, Row, Run, SourceItem, answer_aggregates,
+    answer_rows, execute,
 };
 pub use facts::{ContainerFacts, OrderKey, OrderSupport, VectorPath};
 pub use functions::vector::Metric;
 pub use gateway::{PlanRange, PlanScope, query_plan};
 pub use indexed_order::IndexedOrder;
+pub use members::Members;
 pub use query::{BoundQuery, Query};

@@ -12,11 +12,11 @@ use std::cell::Cell;
 use bytes::Bytes;
 use orrery_index::postings::{Intersection, Postings, RowList, Rows, Union, collect_rows};
 use orrery_index::{IndexStep, Span};
-use orrery_query::SourceItem;
 use orrery_query::plan::access::{RowSet, TermSet};
+use orrery_query::{Members, SourceItem};
 use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::{ReadAt, Snapshot, Space, Store, record};
-use orrery_types::{Error, Lsn, Result, Value, limits};
+use orrery_types::{Error, Lsn, Object, Result, Value, limits};
 
 use crate::partition::PhysicalPartition;
 use crate::scope::Scope;
@@ -29,6 +29,8 @@ pub(crate) struct Shards<'e> {
     pub(crate) container: &'e Container,
     pub(crate) list: Vec<Shard<'e>>,
     pub(crate) taken: Taken,
+    /// What the query needs of each item.
+    pub(crate) members: Members,
 }
 
 /// One partition.
@@ -78,7 +80,8 @@ impl<'e> Shards<'e> {
             let is_whole = scope.partition_key.is_none() && range == partition.range;
             list.push(Shard { partition, snapshot, bounds, is_whole });
         }
-        Ok(Self { engine, container, list, taken: Taken::default() })
+        let members = Members::default();
+        Ok(Self { engine, container, list, taken: Taken::default(), members })
     }
 
     /// What a session has seen after this read.
@@ -131,9 +134,7 @@ impl<'e> Shards<'e> {
             return Ok(None);
         }
         let body = Bytes::from(bytes).slice(record::BODY_AT..);
-        let value =
-            Value::parse(&body).map_err(|e| Error::internal(format!("a stored item: {e}")))?;
-        Ok(Some(SourceItem { value, row: header.row.0, key: key.into() }))
+        source_item(&self.members, key, header.row.0, body).map(Some)
     }
 
     /// The items of one logical partition that have these ids, in the order of keys.
@@ -219,6 +220,23 @@ impl<'e> Shard<'e> {
             _ => Box::new(Union::new(lists)),
         }))
     }
+}
+
+/// An item as the query needs it.
+pub(crate) fn source_item(
+    members: &Members,
+    key: Vec<u8>,
+    row: u64,
+    body: Bytes,
+) -> Result<SourceItem> {
+    let value = match &members.names {
+        Some(names) if names.is_empty() => Ok(Value::object(Object::new())),
+        Some(names) => Value::parse_members(&body, names),
+        None => Value::parse(&body),
+    };
+    let value = value.map_err(|e| Error::internal(format!("a stored item: {e}")))?;
+    let text = members.texts.then_some(body);
+    Ok(SourceItem { value, text, row, key: key.into() })
 }
 
 /// The keys of a span behind the head of a path.

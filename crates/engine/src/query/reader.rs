@@ -8,13 +8,13 @@ use orrery_query::{
     answer_rows, execute,
 };
 use orrery_storage::key;
-use orrery_types::{Error, Result, Value, limits};
+use orrery_types::{Error, Result, limits};
 
 use super::query_error;
-use crate::access::Shards;
 use crate::access::answer::Answer;
 use crate::access::ordered::OrderedSource;
 use crate::access::rows::RowSource;
+use crate::access::{Shards, source_item};
 use crate::feed::{ItemCursor, PageSize};
 use crate::scope::Scope;
 
@@ -43,6 +43,7 @@ pub struct Report {
 /// A query with its plan.
 pub(super) struct Reader<'r, 'e> {
     pub(super) bound: &'r BoundQuery,
+    pub(super) run: Run,
     pub(super) shards: &'r Shards<'e>,
     pub(super) scope: &'r Scope,
     pub(super) plan: Plan,
@@ -51,19 +52,14 @@ pub(super) struct Reader<'r, 'e> {
 
 impl Reader<'_, '_> {
     /// One page and its report.
-    pub(super) fn read(
-        mut self,
-        resume: Option<Resume>,
-        size: PageSize,
-        explains: bool,
-    ) -> Result<(Page, Report)> {
-        let answered = self.from_index(resume.as_ref(), size)?;
+    pub(super) fn read(mut self, size: PageSize, explains: bool) -> Result<(Page, Report)> {
+        let answered = self.from_index(self.run.resume.as_ref(), size)?;
         if answered.is_none() {
             self.plan.only = None;
         }
         let (page, scanned) = match answered {
             Some(page) => (page, None),
-            None => self.from_items(resume, size)?,
+            None => self.from_items(size)?,
         };
         let taken = &self.shards.taken;
         let (items, items_bytes) = match &scanned {
@@ -112,15 +108,10 @@ impl Reader<'_, '_> {
     }
 
     /// Runs the query over items; gives also the cursor that scanned them, if one did.
-    fn from_items(
-        &self,
-        resume: Option<Resume>,
-        size: PageSize,
-    ) -> Result<(Page, Option<ItemCursor<'_>>)> {
-        let run = Run::by(&self.plan, resume);
-        let shards = self.shards;
+    fn from_items(&self, size: PageSize) -> Result<(Page, Option<ItemCursor<'_>>)> {
+        let (run, shards) = (&self.run, self.shards);
         let run_over = |source: &mut dyn ItemSource| {
-            execute(self.bound, source, &run, size.limits(), self.context).map_err(query_error)
+            execute(self.bound, source, run, size.limits(), self.context).map_err(query_error)
         };
         match &self.plan.access {
             Access::Nothing => Ok((run_over(&mut GivenSource::new(Vec::new()))?, None)),
@@ -169,9 +160,7 @@ impl ItemSource for ScanSource<'_, '_> {
         let mut batch = Vec::with_capacity(items_max.min(limits::PAGE_ITEMS_MAX));
         while batch.len() < items_max {
             let Some(item) = self.cursor.next()? else { break };
-            let value = Value::parse(&item.body)
-                .map_err(|e| Error::internal(format!("a stored item: {e}")))?;
-            batch.push(SourceItem { value, row: item.row, key: item.key.into() });
+            batch.push(source_item(&self.shards.members, item.key, item.row, item.body)?);
         }
         Ok(batch)
     }

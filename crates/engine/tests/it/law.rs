@@ -6,12 +6,13 @@
 use orrery_engine::Container;
 use orrery_engine::feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
+use orrery_engine::resource::Preconditions;
 use orrery_engine::scope::{Scope, ScopeRequest};
 use orrery_types::{Result, Value};
 
-use crate::law_queries::{Case, Checked};
+use crate::law_queries::{Case, Checked, item, policy};
 use crate::random::Random;
-use crate::world::{World, json};
+use crate::world::{World, json, name};
 
 const QUERIES: u64 = 20_000;
 const QUERIES_PER_DATA: u64 = 500;
@@ -51,6 +52,35 @@ fn check_data(seed: u64, queries: u64) -> u64 {
     indexed
 }
 
+fn definition(policy: &str) -> String {
+    format!(
+        r#"{{"id":"c","partitionKey":{{"paths":["/pk"],"kind":"Hash"}},"indexingPolicy":{policy}}}"#
+    )
+}
+
+/// Writes the item with a number, new or over its last version.
+fn write(world: &World, random: &mut Random, number: usize) {
+    let item = item(random, number);
+    let container = world.container("c");
+    let written =
+        world.engine().upsert_item(&container, None, item.as_bytes(), &Preconditions::default());
+    written.expect(&item);
+}
+
+/// Gives the container another policy; the index is built anew, or not yet.
+fn change_policy(world: &mut World, random: &mut Random) -> String {
+    let policy = policy(random);
+    let body = json(&definition(&policy));
+    let (database, id) = (name("d"), name("c"));
+    let replaced =
+        world.engine().replace_container(&database, &id, &body, &Preconditions::default());
+    replaced.expect(&policy);
+    if random.one_in(2) {
+        world.run_tasks();
+    }
+    policy
+}
+
 struct Data {
     world: World,
     policy: String,
@@ -60,27 +90,21 @@ impl Data {
     fn new(random: &mut Random) -> Self {
         let mut world = World::memory();
         world.database();
-        let policy = crate::law_queries::policy(random);
+        let mut policy = policy(random);
         let throughput = [None, Some(25_000), Some(45_000)][random.below(3)];
-        let body = format!(
-            r#"{{"id":"c","partitionKey":{{"paths":["/pk"],"kind":"Hash"}},"indexingPolicy":{policy}}}"#
-        );
-        world.create_container(&body, throughput);
-        let container = world.container("c");
+        world.create_container(&definition(&policy), throughput);
         let items = 10 + random.below(90);
+        let changes_at = random.one_in(3).then(|| random.below(items));
         for number in 0..items {
-            let item = crate::law_queries::item(random, number);
-            world.engine().create_item(&container, None, item.as_bytes()).expect(&item);
+            if changes_at == Some(number) {
+                policy = change_policy(&mut world, random);
+            }
+            write(&world, random, number);
         }
         // Holes in the rows, and terms that came and went.
         for _ in 0..items / 5 {
             let number = random.below(items);
-            let item = crate::law_queries::item(random, number);
-            let conditions = Default::default();
-            world
-                .engine()
-                .upsert_item(&container, None, item.as_bytes(), &conditions)
-                .expect(&item);
+            write(&world, random, number);
         }
         Self { world, policy }
     }

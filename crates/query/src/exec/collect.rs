@@ -8,6 +8,7 @@ use orrery_types::Value;
 use super::Flow;
 use super::group::Groups;
 use super::rank::Ranking;
+use super::row::Row;
 use super::sort::{Sorted, Sorter};
 use crate::ast::Direction;
 use crate::bound::{BoundSelect, Node, Order, Projection};
@@ -104,7 +105,7 @@ impl<'s> Collector<'s> {
             return Ok(ControlFlow::Continue(()));
         };
         if let Way::Sorted(sorter) = &mut self.way {
-            sorter.add(evaluator, env, value)?;
+            sorter.add(evaluator, env, Row::Value(value))?;
             return Ok(ControlFlow::Continue(()));
         }
         evaluator.keep(&value)?;
@@ -136,7 +137,7 @@ impl<'s> Collector<'s> {
             Way::Plain(list) => return Ok(list),
             Way::Distinct(unique) => return Ok(unique.list),
             Way::Sorted(sorter) => {
-                sorter.finish().into_iter().map(|row: Sorted| row.value).collect()
+                sorter.finish().into_iter().map(|row: Sorted| row.value.into_value()).collect()
             }
             Way::Ranked(ranking) => ranking.finish(),
             Way::Grouped(groups) => {
@@ -159,6 +160,19 @@ impl<'s> Collector<'s> {
             unique.add(row);
         }
         Ok(unique.list)
+    }
+}
+
+/// The row of SELECT for what is at hand: the text of the item, where that is the row.
+pub(super) fn row(
+    evaluator: &Evaluator<'_>,
+    select: &BoundSelect,
+    text: Option<&bytes::Bytes>,
+    env: &mut Env,
+) -> Result<Option<Row>, QueryError> {
+    match text {
+        Some(text) => Ok(Some(Row::Text(text.clone()))),
+        None => Ok(project(evaluator, select, env)?.map(Row::Value)),
     }
 }
 

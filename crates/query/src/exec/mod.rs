@@ -11,6 +11,7 @@ mod collect;
 mod group;
 mod page;
 mod rank;
+mod row;
 mod rows;
 mod sort;
 mod stream;
@@ -18,9 +19,11 @@ mod token;
 
 use std::ops::ControlFlow;
 
+use bytes::Bytes;
 use orrery_types::Value;
 
 pub use page::{Page, PageLimits, Run, answer_aggregates, answer_rows, execute};
+pub use row::Row;
 pub use token::Resume;
 
 use crate::bound::BoundSelect;
@@ -31,8 +34,10 @@ use collect::Collector;
 /// An item and the place to find it again.
 #[derive(Clone, Debug)]
 pub struct SourceItem {
-    /// The item with its system properties.
+    /// The item with its system properties, or those of its members that the query needs.
     pub value: Value,
+    /// The text of the item, where that is wanted.
+    pub text: Option<Bytes>,
     /// Its number, which no other item of the container has.
     pub row: u64,
     /// Its key, if items come in the order of keys; it ends up in continuation tokens.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use orrery_types::{Value, limits};
 
 use super::collect::Collector;
+use super::row::Row;
 use super::sort::{After, Sorter};
 use super::token::{Continuation, Resume, is_short};
 use super::{ItemSource, SourceItem, rows};
@@ -36,7 +37,7 @@ impl Default for PageLimits {
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// The rows; possibly none although there are more to come.
-    pub rows: Vec<Value>,
+    pub rows: Vec<Row>,
     /// Present when there may be more.
     pub continuation: Option<String>,
     /// Items taken from the source.
@@ -63,6 +64,11 @@ impl Run {
     /// By a plan.
     pub fn by(plan: &Plan, resume: Option<Resume>) -> Self {
         Self { resume, order: plan.access.order(), chosen_order: plan.chosen_order.clone() }
+    }
+
+    /// Whether earlier rows are only counted, so that all rows are made again.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.resume.as_ref().is_some_and(|r| matches!(r.continuation, Continuation::Whole { .. }))
     }
 
     /// Over items in the order of their keys.
@@ -96,6 +102,7 @@ pub fn execute(
         items: Items { source, fetched: VecDeque::new(), read: 0 },
         env: vec![Value::Undefined; query.bound.slots],
         rows: Vec::new(),
+        text: None,
         bytes: 0,
         limits,
         run,
@@ -127,7 +134,7 @@ pub fn answer_aggregates(
     }
     let row = super::collect::project(&evaluator, select, &mut env)?;
     let shown = select.offset == 0 && wanted(select) != Some(0);
-    let rows = row.into_iter().filter(|_| shown).collect();
+    let rows = row.into_iter().filter(|_| shown).map(Row::Value).collect();
     Ok(Page { rows, steps: evaluator.steps(), ..Page::default() })
 }
 
@@ -152,7 +159,7 @@ pub fn answer_rows(
     while page.rows.is_empty() || (page.rows.len() < limits.rows_max && bytes < limits.bytes_max) {
         let Some(row) = rest.next() else { break };
         bytes += size_bytes(&row, limits.bytes_max);
-        page.rows.push(row);
+        page.rows.push(Row::Value(row));
     }
     if rest.next().is_some() {
         let rows = done + page.rows.len() as u64;
@@ -189,7 +196,9 @@ pub(super) struct Execution<'a> {
     pub(super) evaluator: &'a Evaluator<'a>,
     pub(super) items: Items<'a>,
     pub(super) env: Env,
-    pub(super) rows: Vec<Value>,
+    pub(super) rows: Vec<Row>,
+    /// The text of the item at hand, if it is the row.
+    pub(super) text: Option<bytes::Bytes>,
     bytes: usize,
     limits: PageLimits,
     pub(super) run: &'a Run,
@@ -230,11 +239,11 @@ impl Execution<'_> {
                 || self.bytes >= self.limits.bytes_max)
     }
 
-    pub(super) fn push(&mut self, row: Value) -> Result<(), QueryError> {
+    pub(super) fn push(&mut self, row: Row) -> Result<(), QueryError> {
         let kept = self.evaluator.kept_bytes();
-        self.evaluator.keep(&row)?;
+        self.evaluator.keep_row(&row)?;
         self.evaluator.release_to(kept);
-        self.bytes += size_bytes(&row, self.limits.bytes_max);
+        self.bytes += row.size_bytes(self.limits.bytes_max);
         self.rows.push(row);
         Ok(())
     }
@@ -257,9 +266,10 @@ impl Execution<'_> {
             let Some(item) = self.items.next()? else { break };
             sorter.begin(item.row);
             env[query.bound.item_slot] = item.value;
+            let text = item.text;
             let _ = rows::each(evaluator, select, &mut env, &mut |env| {
-                if let Some(value) = super::collect::project(evaluator, select, env)? {
-                    sorter.add(evaluator, env, value)?;
+                if let Some(row) = super::collect::row(evaluator, select, text.as_ref(), env)? {
+                    sorter.add(evaluator, env, row)?;
                 }
                 Ok(std::ops::ControlFlow::Continue(()))
             })?;
@@ -319,7 +329,7 @@ impl Execution<'_> {
                 };
                 return Ok(Some(Continuation::Whole { order, rows: taken }));
             }
-            self.push(row)?;
+            self.push(Row::Value(row))?;
             taken += 1;
         }
         Ok(None)

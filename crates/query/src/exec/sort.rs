@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 
 use orrery_types::Value;
 
+use super::row::Row;
 use crate::ast::Direction;
 use crate::bound::Node;
 use crate::error::QueryError;
@@ -18,7 +19,7 @@ pub(super) struct Sorted {
     pub(super) item: u64,
     /// Which of the item's rows it is, from 0.
     pub(super) number: u64,
-    pub(super) value: Value,
+    pub(super) value: Row,
 }
 
 /// A place between rows: behind the first so many of one item.
@@ -63,7 +64,7 @@ impl<'s> Sorter<'s> {
         &mut self,
         evaluator: &Evaluator<'_>,
         env: &mut Env,
-        value: Value,
+        value: Row,
     ) -> Result<(), QueryError> {
         let mut keys = Vec::with_capacity(self.keys.len());
         for (node, _) in self.keys {
@@ -74,14 +75,14 @@ impl<'s> Sorter<'s> {
         if self.is_done(&row) {
             return Ok(());
         }
-        evaluator.keep(&row.value)?;
+        evaluator.keep_row(&row.value)?;
         row.keys.iter().try_for_each(|key| evaluator.keep(key))?;
         self.rows.push(row);
         if self.rows.len() >= self.rows_max.saturating_mul(2).saturating_add(SLACK) {
             self.trim();
             evaluator.release_to(0);
             for row in &self.rows {
-                evaluator.keep(&row.value)?;
+                evaluator.keep_row(&row.value)?;
                 row.keys.iter().try_for_each(|key| evaluator.keep(key))?;
             }
         }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use orrery_types::Value;
 
-use super::collect::project;
+use super::collect::row;
 use super::page::{Execution, wanted};
 use super::sort::After;
 use super::token::{ALL_ROWS, Continuation};
@@ -137,6 +137,7 @@ impl Execution<'_> {
                 continue;
             }
             self.env[self.query.bound.item_slot] = std::mem::take(&mut item.value);
+            self.text = item.text.take();
             let rows = match self.item_rows(done, &mut seen)? {
                 Ended::Enough => return Ok(None),
                 Ended::Full(rows) => rows,
@@ -162,10 +163,11 @@ impl Execution<'_> {
             return Ok(Ended::Enough);
         }
         let mut env = std::mem::take(&mut self.env);
+        let text = self.text.take();
         let mut number = 0;
         let mut ended = Ended::Done;
         let result = rows::each(evaluator, select, &mut env, &mut |env| {
-            let Some(row) = project(evaluator, select, env)? else {
+            let Some(row) = row(evaluator, select, text.as_ref(), env)? else {
                 return Ok(ControlFlow::Continue(()));
             };
             number += 1;

@@ -32,6 +32,7 @@ impl ItemSource for MemorySource {
         let end = (self.at + items_max.min(3)).min(self.items.len());
         let batch = (self.at..end).map(|at| SourceItem {
             value: self.items[at].clone(),
+            text: None,
             row: at as u64,
             key: at.to_be_bytes().into(),
         });
@@ -90,7 +91,7 @@ pub(crate) fn all_rows(
         let mut source = MemorySource::new(items.to_vec());
         let page = page(query, &mut source, continuation.as_deref(), limits, context)?;
         assert!(page.rows.len() <= rows_max, "a page holds {} rows", page.rows.len());
-        rows.extend(page.rows);
+        rows.extend(page.rows.into_iter().map(orrery_query::Row::into_value));
         match page.continuation {
             Some(next) => continuation = Some(next),
             None => return Ok(rows),
