@@ -26,6 +26,8 @@ pub(crate) struct Erasure {
     /// What the keys of its items start with.
     prefix: Vec<u8>,
     up_to: Lsn,
+    /// When its items were all removed.
+    done_s: Option<u64>,
 }
 
 /// The erasures of a container that are not done; shared by all its pictures, since a request that
@@ -40,6 +42,11 @@ impl Erasures {
         self.0.load().iter().any(hides)
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.load().is_empty()
+    }
+
     fn insert(&self, erasure: &Erasure) {
         self.0.rcu(|all| {
             let mut all: Vec<Erasure> = (**all).clone();
@@ -49,9 +56,29 @@ impl Erasures {
         });
     }
 
-    /// Takes out an erasure that is done, unless a later one took its place.
-    fn remove(&self, done: &Erasure) {
-        self.0.rcu(|all| all.iter().filter(|e| *e != done).cloned().collect::<Vec<_>>());
+    /// Marks an erasure as done, unless a later one took its place. It goes on hiding what it hid
+    /// for a while: a read that began before the items were removed still has them before it.
+    fn mark_done(&self, done: &Erasure, now_s: u64) {
+        self.0.rcu(|all| {
+            let mut all: Vec<Erasure> = (**all).clone();
+            for erasure in all.iter_mut().filter(|e| *e == done) {
+                erasure.done_s = Some(now_s);
+            }
+            all
+        });
+    }
+
+    /// Forgets what was done so long ago that no read can have begun before.
+    fn forget(&self, now_s: u64) {
+        let kept =
+            |e: &&Erasure| e.done_s.is_none_or(|done_s| done_s + limits::ERASURE_KEPT_S > now_s);
+        if !self.0.load().iter().all(|e| kept(&e)) {
+            self.0.rcu(|all| all.iter().filter(kept).cloned().collect::<Vec<_>>());
+        }
+    }
+
+    fn pending(&self) -> usize {
+        self.0.load().iter().filter(|e| e.done_s.is_none()).count()
     }
 }
 
@@ -82,14 +109,15 @@ impl Engine {
         let partition_key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&partition_key);
         let partition = container.partition_of(&effective)?;
-        if container.erasures.0.load().len() >= limits::ERASURES_PENDING_MAX {
+        if container.erasures.pending() >= limits::ERASURES_PENDING_MAX {
             return Err(Error::RateLimited { retry_after_ms: 1000 });
         }
         // Nobody writes to the logical partition meanwhile, so that all its items are either of
         // before or of after.
         let _pass = partition.gates.of(&partition_key.to_canonical()).pass(Passage::Alone);
         let prefix = key::items_of(&effective, &partition_key).from;
-        let erasure = Erasure { partition_key, prefix, up_to: self.shard_lsn(partition)? };
+        let up_to = self.shard_lsn(partition)?;
+        let erasure = Erasure { partition_key, prefix, up_to, done_s: None };
         let mut part = Part::new(partition.shard, partition.epoch);
         let (key, value) = (key::erasure(&erasure.prefix), erasure.to_bytes());
         part.puts.push(Put { space: Space::Meta, key, value });
@@ -120,7 +148,8 @@ impl Engine {
     /// Removes the items of all erasures.
     pub(crate) fn run_erasures(&self, stop: &dyn Fn() -> bool) -> Result<()> {
         for container in self.catalog.state().containers() {
-            for erasure in container.erasures.0.load_full().iter() {
+            container.erasures.forget(self.clock.now_s());
+            for erasure in container.erasures.0.load_full().iter().filter(|e| e.done_s.is_none()) {
                 match self.run_erasure(container, erasure, stop) {
                     // The container was deleted meanwhile.
                     Err(Error::PartitionGone) => break,
@@ -207,7 +236,7 @@ impl Engine {
                 Err(error) => return Err(storage(error)),
             }
         }
-        container.erasures.remove(erasure);
+        container.erasures.mark_done(erasure, self.clock.now_s());
         Ok(())
     }
 }
@@ -223,7 +252,8 @@ impl Erasure {
         let prefix = key::parse_erasure(key)?.to_vec();
         let (up_to, header) = value.split_first_chunk::<8>()?;
         let partition_key = PartitionKey::parse_header(std::str::from_utf8(header).ok()?).ok()?;
-        Some(Self { partition_key, prefix, up_to: Lsn(u64::from_be_bytes(*up_to)) })
+        let up_to = Lsn(u64::from_be_bytes(*up_to));
+        Some(Self { partition_key, prefix, up_to, done_s: None })
     }
 }
 
