@@ -126,10 +126,10 @@ it("the plan of a query is drawn", async () => {
   const plan = page.getByRole("img", { name: "Query plan" });
   await plan.getByText("Filter").waitFor();
   expect(await plan.locator(".plan-node.index").count()).toBeGreaterThan(0);
-  expect(await plan.getByText("items loaded").count()).toBe(1);
+  expect(await plan.getByText("item loaded").count()).toBe(1);
   await picture(page, "query-plan");
   await face("Statistics");
-  await page.getByText("look up in the index").waitFor();
+  await page.getByText("Where the time went").waitFor();
   await picture(page, "query-statistics");
 });
 
