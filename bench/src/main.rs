@@ -5,6 +5,7 @@
 //! - `items`: point reads and durable creates, beside a handler that does nothing and beside the
 //!   store without a server
 //! - `feed`: how fast the change feed is read, and how far a reader is behind writers
+//! - `query`: queries on a growing container, beside PostgreSQL with the same items
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
@@ -17,6 +18,7 @@ mod load;
 mod machine;
 mod message;
 mod process;
+mod query;
 mod raw;
 mod sample;
 mod start;
@@ -41,6 +43,8 @@ enum Verb {
     Items(items::Options),
     /// The change feed: reading it, and following it.
     Feed(feed::Options),
+    /// Queries, beside PostgreSQL.
+    Query(query::Options),
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,
 }
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         Verb::Start(options) => start::run(&options),
         Verb::Items(options) => items::run(&options),
         Verb::Feed(options) => feed::run(&options),
+        Verb::Query(options) => query::run(&options),
         Verb::Bare => bare::run(),
     };
     match outcome {

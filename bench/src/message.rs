@@ -100,6 +100,40 @@ impl Signer {
         self.request("GET", ("docs", &link), &format!("{link}/docs"), &headers, "")
     }
 
+    /// A page of a query, over one logical partition or all of them.
+    pub(crate) fn query(
+        &self,
+        body: &str,
+        partition: Option<&str>,
+        page: usize,
+        after: Option<&str>,
+    ) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let page = page.to_string();
+        let key = partition.map(key_header);
+        let mut headers = vec![
+            ("x-ms-documentdb-isquery", "True"),
+            ("x-ms-documentdb-query-enablecrosspartition", "True"),
+            ("x-ms-max-item-count", &*page),
+        ];
+        headers.extend(key.as_deref().map(|key| (KEY_HEADER, key)));
+        headers.extend(after.map(|token| ("x-ms-continuation", token)));
+        self.request("POST", ("docs", &link), &format!("{link}/docs"), &headers, body)
+    }
+
+    /// A transactional batch of one logical partition.
+    pub(crate) fn batch(&self, partition: &str, operations: &str) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let key = key_header(partition);
+        let headers = [
+            (KEY_HEADER, &*key),
+            ("x-ms-cosmos-is-batch-request", "True"),
+            ("x-ms-cosmos-batch-atomic", "True"),
+            ("prefer", "return=minimal"),
+        ];
+        self.request("POST", ("docs", &link), &format!("{link}/docs"), &headers, operations)
+    }
+
     /// Creates an item, of which the number can be changed.
     pub(crate) fn create(&self) -> Create {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
