@@ -7,8 +7,8 @@ use orrery_types::{Error, Result, limits};
 use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
-    account, change, container, database, encryption_key, grant, item, offer, permission, query,
-    range, user,
+    account, batch, change, container, database, encryption_key, grant, item, offer, permission,
+    query, range, user,
 };
 use crate::link::Target;
 use crate::reply::Reply;
@@ -99,9 +99,7 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
             Some(mode) => change::feed(call, at, mode),
         },
         ("POST", Target::Items(at)) if call.headers.is_query_plan => query::plan(call, at),
-        ("POST", Target::Items(_)) if call.headers.is_batch => {
-            Err(not_built("Transactional batch and bulk"))
-        }
+        ("POST", Target::Items(at)) if call.headers.is_batch => batch::run(call, at),
         ("POST", Target::Items(at)) if call.headers.is_query => query::items(call, at),
         ("POST", Target::Items(_)) | ("PUT" | "PATCH" | "DELETE", Target::Item(..)) => {
             item::write(call)

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod auth;
+mod batch_body;
 pub mod binary_json;
 mod body;
 pub mod config;
@@ -16,6 +17,7 @@ pub mod error;
 mod front;
 mod handlers;
 pub mod headers;
+pub mod hybrid_row;
 pub mod keys;
 pub mod link;
 pub mod listener;
