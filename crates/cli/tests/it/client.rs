@@ -53,7 +53,7 @@ pub(crate) fn signed(path: &str) -> (String, String) {
     let feed = segments.len() % 2 == 1;
     let kind = segments.len().checked_sub(if feed { 1 } else { 2 });
     let kind = kind.map_or("", |at| segments[at]);
-    let link = if feed { &segments[..segments.len() - 1] } else { &segments[..] };
+    let link = if feed { &segments[..segments.len() - 1] } else { segments };
     let link = match link {
         // Offers are signed by their rid alone, in lower case.
         ["offers", rid] => rid.to_lowercase(),
