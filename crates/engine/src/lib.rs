@@ -13,6 +13,7 @@ mod draft;
 pub mod encryption_key;
 pub mod erasure;
 pub mod feed;
+mod fence;
 mod gate;
 mod history;
 pub mod item_body;
@@ -24,9 +25,11 @@ pub mod partition;
 pub mod patch;
 pub mod permission;
 pub mod query;
+mod reindex;
 pub mod resource;
 mod retime;
 pub mod scope;
+pub mod script;
 pub mod session;
 pub mod stamp;
 mod storage_error;
@@ -43,6 +46,7 @@ pub mod write;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use orrery_script::{Bounds, Scripts};
 use orrery_storage::Store;
 use orrery_types::{Clock, Result, ShardId};
 
@@ -62,6 +66,7 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stamper: Stamper,
     pub(crate) tasks: Tasks,
+    pub(crate) scripts: Scripts,
 }
 
 impl Engine {
@@ -70,10 +75,18 @@ impl Engine {
     pub fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, node: u32) -> Result<Self> {
         let catalog = Catalog::open(store.clone())?;
         let stamper = Stamper::new(clock.clone(), node);
-        let engine = Self { store, catalog, clock, stamper, tasks: Tasks::default() };
+        let tasks = Tasks::default();
+        let scripts = Scripts::new(Bounds::default());
+        let engine = Self { store, catalog, clock, stamper, tasks, scripts };
         engine.drop_orphans()?;
-        for container in engine.catalog.state().containers().filter(|c| c.retime) {
-            engine.tasks.retime(container.clone());
+        for container in engine.catalog.state().containers() {
+            if container.retime {
+                engine.tasks.retime(container.clone());
+            }
+            if !container.index.is_complete() {
+                engine.fence(container)?;
+                engine.tasks.reindex(container.clone());
+            }
         }
         for container in engine.catalog.state().containers() {
             engine.load_erasures(container)?;
@@ -84,6 +97,13 @@ impl Engine {
             engine.tasks.rebase_history(container.clone());
         }
         Ok(engine)
+    }
+
+    /// The same with other bounds of scripts.
+    #[must_use]
+    pub fn with_script_bounds(mut self, bounds: Bounds) -> Self {
+        self.scripts = Scripts::new(bounds);
+        self
     }
 
     /// Frees shards that no container has: a process that ended between two steps of making or

@@ -100,6 +100,9 @@ pub struct Choices {
     /// Milliseconds that requests in flight get to end when the server stops
     #[arg(long, env = "ORRERY_DRAIN_MS", value_name = "NUMBER")]
     pub drain_ms: Option<u64>,
+    /// Milliseconds that one script may run [default: 5000]
+    #[arg(long, env = "ORRERY_SCRIPT_MS", value_name = "NUMBER")]
+    pub script_ms: Option<u64>,
 
     /// What to log: a level, or levels by module [default: info]
     #[arg(long, env = "ORRERY_LOG", value_name = "FILTER")]
@@ -138,6 +141,7 @@ impl Choices {
             cors_origins: self.cors_origins.or(there.cors_origins),
             connections_max: self.connections_max.or(there.connections_max),
             drain_ms: self.drain_ms.or(there.drain_ms),
+            script_ms: self.script_ms.or(there.script_ms),
             log: self.log.or(there.log),
             log_format: self.log_format.or(there.log_format),
         }
@@ -167,6 +171,8 @@ pub struct Settings {
     pub connections_max: Option<usize>,
     /// Time to drain, where the settings say.
     pub drain_ms: Option<u64>,
+    /// Milliseconds that one script may run.
+    pub script_ms: Option<u64>,
     /// What to log.
     pub log: String,
     /// How log lines look.
@@ -205,6 +211,7 @@ impl Settings {
             cors_origins: choices.cors_origins.unwrap_or_default(),
             connections_max: choices.connections_max,
             drain_ms: choices.drain_ms,
+            script_ms: choices.script_ms,
             log: choices.log.unwrap_or_else(|| LOG_DEFAULT.to_owned()),
             log_format: choices.log_format.unwrap_or_default(),
         })

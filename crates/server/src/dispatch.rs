@@ -8,9 +8,9 @@ use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
     account, batch, change, container, database, encryption_key, grant, item, offer, permission,
-    query, range, user,
+    query, range, script, user,
 };
-use crate::link::Target;
+use crate::link::{ScriptKind, Target};
 use crate::reply::Reply;
 
 /// Where an operation runs.
@@ -46,16 +46,25 @@ pub(crate) fn work(call: &Call) -> Work {
     }
 }
 
-/// Whether it is a write of one item and nothing else.
+/// Whether it is a write of one item and nothing else: no script runs before, in or after it.
 fn writes_item(call: &Call) -> bool {
     let headers = &call.headers;
+    if item::names_triggers(call) {
+        return false;
+    }
     match (call.request.method.as_str(), &call.link.target) {
         ("POST", Target::Items(_)) => {
             !headers.is_query && !headers.is_query_plan && !headers.is_batch
         }
-        ("PUT" | "PATCH" | "DELETE", Target::Item(..)) => true,
+        ("PUT" | "DELETE", Target::Item(..)) => true,
+        ("PATCH", Target::Item(..)) => !may_call_functions(&call.request.body),
         _ => false,
     }
+}
+
+/// Whether the condition of a patch may call a function, which takes its time.
+fn may_call_functions(body: &[u8]) -> bool {
+    body.windows(3).any(|word| word.eq_ignore_ascii_case(b"udf"))
 }
 
 /// Whether the principal may do it.
@@ -139,9 +148,13 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("POST", Target::Conflicts(at)) if query => container::conflicts(call, at),
         ("GET" | "DELETE", Target::Conflict(at, _)) => call.container(at).and(Err(Error::NotFound)),
 
-        ("GET" | "POST" | "PUT" | "DELETE", Target::Scripts(..) | Target::Script(..)) => {
-            Err(not_built("Stored procedures, triggers and user-defined functions"))
-        }
+        ("GET", Target::Scripts(at, kind)) => script::list(call, at, *kind),
+        ("POST", Target::Scripts(at, kind)) if query => script::query(call, at, *kind),
+        ("POST", Target::Scripts(at, kind)) => script::create(call, at, *kind),
+        ("GET", Target::Script(at, kind, id)) => script::read(call, at, *kind, id),
+        ("PUT", Target::Script(at, kind, id)) => script::replace(call, at, *kind, id),
+        ("DELETE", Target::Script(at, kind, id)) => script::delete(call, at, *kind, id),
+        ("POST", Target::Script(at, ScriptKind::Procedure, id)) => script::execute(call, at, id),
         ("POST", Target::PartitionKeyDelete(at)) => item::delete_partition_key(call, at),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
         (_, Target::Model(_) | Target::Advisor(_)) => Err(Error::NotFound),
@@ -159,6 +172,7 @@ pub(crate) fn queries(call: &Call) -> bool {
             Target::Databases
             | Target::Containers(_)
             | Target::Ranges(_)
+            | Target::Scripts(..)
             | Target::Users(_)
             | Target::Permissions(_)
             | Target::EncryptionKeys(_)

@@ -12,6 +12,7 @@ pub(crate) mod offer;
 pub(crate) mod permission;
 pub(crate) mod query;
 pub(crate) mod range;
+pub(crate) mod script;
 pub(crate) mod user;
 
 use orrery_engine::resource::Preconditions;

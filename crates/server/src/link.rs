@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+pub use orrery_engine::script::ScriptKind;
 pub use orrery_types::ids::Address;
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::{Error, Result};
@@ -30,15 +31,6 @@ pub struct UserAddress {
     pub database: Address,
     /// The user itself.
     pub user: Address,
-}
-
-/// The three kinds of script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum ScriptKind {
-    Procedure,
-    Trigger,
-    Udf,
 }
 
 /// Everything a path can address. A plural is the feed, a singular one resource of it.

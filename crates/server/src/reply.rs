@@ -74,6 +74,14 @@ impl Reply {
         }
     }
 
+    /// What a script logged, if it did.
+    pub(crate) fn script_log(self, log: &str) -> Self {
+        match headers::script_log(log) {
+            Some(log) => self.value(HeaderName::from_static(headers::SCRIPT_LOG_RESULTS), log),
+            None => self,
+        }
+    }
+
     pub(crate) fn etag(self, etag: Etag) -> Self {
         etag.with_text(|text| self.header(headers::ETAG, text))
     }

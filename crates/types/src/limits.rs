@@ -64,6 +64,32 @@ pub const UDFS_MAX: usize = 50;
 /// Triggers of a container. Service; 400.
 pub const TRIGGERS_MAX: usize = 25;
 
+/// Text of one script. Ours; 413.
+pub const SCRIPT_SOURCE_BYTES_MAX: usize = 512 * 1024;
+/// Run of one script, or of all user-defined functions of one page of a query. Service; 408.
+pub const SCRIPT_RUN_MS_MAX: u64 = 5000;
+/// Share of that time after which a script's operations are no longer queued, in percent: it shall
+/// have time to end well. Ours; the operation is not accepted.
+pub const SCRIPT_ACCEPT_PERCENT: u64 = 80;
+/// Memory of one script. Ours; 400.
+pub const SCRIPT_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Stack of one script; threads have four times as much. Ours; 400.
+pub const SCRIPT_STACK_BYTES_MAX: usize = 512 * 1024;
+/// Operations that one script may queue. Ours; the operation is not accepted.
+pub const SCRIPT_OPERATIONS_MAX: usize = 10_000;
+/// Body that a script may answer with, or give to the operation that it precedes. Service; 413.
+pub const SCRIPT_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Text that a script may log. Service; 413.
+pub const SCRIPT_LOG_BYTES_MAX: usize = 4096;
+/// Text of what a script threw, with its stack; the rest is cut off. Ours.
+pub const SCRIPT_MESSAGE_BYTES_MAX: usize = 16 * 1024;
+/// Triggers that one request may name for either moment. Ours (the service runs one); 400.
+pub const TRIGGERS_PER_REQUEST_MAX: usize = 10;
+/// Compiled scripts that are kept, all together. Ours; beyond, they are compiled anew.
+pub const SCRIPTS_COMPILED_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// JavaScript runtimes that are kept for the next call. Ours; beyond, they are made anew.
+pub const SCRIPT_RUNTIMES_KEPT: usize = 32;
+
 /// Time to live, in seconds. Service; 400.
 pub const TTL_SECONDS_MAX: i64 = 2_147_483_647;
 /// Least manual throughput. Service; 400.
@@ -171,8 +197,11 @@ pub const INDEX_NAME_BYTES_MAX: usize = 1024;
 /// Property paths that a partition keeps in memory; beyond, it forgets them and reads again those
 /// that are needed. Ours.
 pub const INDEX_PATHS_CACHED_MAX: usize = 16 * 1024;
-/// Sets of paths that a partition tells apart; items with further ones are looked at. Ours.
+/// Sets of paths that a partition tells apart; items with further ones are looked at. Ours; stored
+/// terms depend on it, so another number needs the index built anew.
 pub const INDEX_SHAPES_MAX: usize = 1024;
+/// Paths of such a set; items with more are looked at. Ours; the same holds.
+pub const INDEX_SHAPE_PATHS_MAX: usize = 256;
 /// Indexing policies in effect at once: that of now and those whose terms are still there. Ours; a
 /// further change has to wait: 429.
 pub const INDEX_POLICIES_MAX: usize = 8;

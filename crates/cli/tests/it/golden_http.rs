@@ -30,11 +30,14 @@ const ACTIVITY: &str = "00000000-0000-0000-0000-000000000001";
 const PRIMARY: &str = "cHJpbWFyeS1rZXktb2YtdGhlLXRlc3RzLXdpdGgtZW5vdWdoLWJ5dGVzLWluLWl0LSEhIQ==";
 const READ_ONLY: &str = "cmVhZG9ubHkta2V5LW9mLXRoZS10ZXN0cy13aXRoLWVub3VnaC1ieXRlcy1pbi1pdC0hISE=";
 /// Everything that a request could have changed.
-const FEEDS: [&str; 8] = [
+const FEEDS: [&str; 11] = [
     "/dbs",
     "/dbs/d/colls",
     "/dbs/d/colls/c/docs",
     "/dbs/d/colls/other/docs",
+    "/dbs/d/colls/c/sprocs",
+    "/dbs/d/colls/c/triggers",
+    "/dbs/d/colls/c/udfs",
     "/dbs/d/users",
     "/dbs/d/users/u1/permissions",
     "/dbs/d/clientencryptionkeys",

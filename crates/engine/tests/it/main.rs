@@ -1,12 +1,15 @@
 //! The engine as the server calls it, on every store.
 
 mod batch;
+mod batch_model;
 mod changes;
 mod encryption_key;
 mod erasure;
 mod limits;
 mod model;
 mod random;
+mod reindex;
 mod reopen;
+mod script;
 mod transaction;
 mod world;

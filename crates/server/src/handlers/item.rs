@@ -10,6 +10,7 @@ use orrery_engine::item_write::ItemWrite;
 use orrery_engine::items::{Outcome, Written};
 use orrery_engine::patch::Patch;
 use orrery_engine::scope::{Scope, ScopeRequest};
+use orrery_engine::script::{TriggerNames, TriggeredWrite, WriteKind};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result};
 
@@ -47,7 +48,6 @@ pub(crate) fn wanted(call: &Call) -> Result<Wanted> {
         return Err(Error::MethodNotAllowed);
     };
     let container = call.container(at)?;
-    check_triggers(call)?;
     let partition_key = call.partition_key()?;
     let body = || ItemBody::parse(&container, &call.body()?);
     let conditions = call.conditions();
@@ -66,6 +66,9 @@ pub(crate) fn wanted(call: &Call) -> Result<Wanted> {
 
 /// Writes one item and waits until it is durable.
 pub(crate) fn write(call: &Call) -> Result<Reply> {
+    if names_triggers(call) {
+        return write_with_triggers(call);
+    }
     let Wanted { container, partition_key, write } = wanted(call)?;
     let written = call.engine().write_item(&container, partition_key.as_ref(), &write)?;
     Ok(wrote(call, &container, written))
@@ -99,14 +102,35 @@ pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Rep
     if deleted { reply } else { reply.etag(written.stamp.etag) }
 }
 
-/// Triggers run inside the write; a server without them must not write as if they had run.
-fn check_triggers(call: &Call) -> Result<()> {
-    if call.headers.pre_triggers.is_empty() && call.headers.post_triggers.is_empty() {
-        return Ok(());
-    }
-    Err(Error::NotImplemented(
-        "The request names triggers; this version of the server does not have them.".into(),
-    ))
+/// Whether the request names triggers, which run inside the write.
+pub(crate) fn names_triggers(call: &Call) -> bool {
+    !call.headers.pre_triggers.is_empty() || !call.headers.post_triggers.is_empty()
+}
+
+/// A write with its triggers. Its body is read when those before it have had their say.
+fn write_with_triggers(call: &Call) -> Result<Reply> {
+    let (Target::Items(at) | Target::Item(at, _)) = &call.link.target else {
+        return Err(Error::MethodNotAllowed);
+    };
+    let container = call.container(at)?;
+    let (kind, item) = match (call.request.method.as_str(), &call.link.target) {
+        ("POST", _) if call.headers.is_upsert => (WriteKind::Upsert, None),
+        ("POST", _) => (WriteKind::Create, None),
+        ("PUT", Target::Item(_, id)) => (WriteKind::Replace, Some(id.clone())),
+        ("PATCH", Target::Item(_, id)) => (WriteKind::Patch, Some(id.clone())),
+        ("DELETE", Target::Item(_, id)) => (WriteKind::Delete, Some(id.clone())),
+        _ => return Err(Error::MethodNotAllowed),
+    };
+    let write = TriggeredWrite { kind, item, text: call.body()?, conditions: call.conditions() };
+    let names = TriggerNames {
+        before: call.headers.pre_triggers.clone(),
+        after: call.headers.post_triggers.clone(),
+    };
+    let key = call.partition_key()?;
+    let facts = super::script::facts(call, &container);
+    let engine = call.engine();
+    let written = engine.write_with_triggers(&container, key.as_ref(), &write, &names, &facts)?;
+    Ok(wrote(call, &container, written))
 }
 
 pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
