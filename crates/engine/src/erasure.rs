@@ -207,11 +207,10 @@ impl Engine {
             Indexer { store: &*self.store, container, partition, numbers: Numbers::Given };
         let (part, _) = part(self, &indexer, &slots.iter().collect::<Vec<_>>())?;
         match self.store.commit(Commit { parts: vec![part] }) {
-            Ok(_) => Ok(()),
             Err(StorageError::Conflict { .. } | StorageError::TooLarge) if slots.len() > 1 => {
                 slots.chunks(1).try_for_each(|one| self.remove(container, partition, one))
             }
-            Err(StorageError::Conflict { .. }) => Ok(()),
+            Ok(_) | Err(StorageError::Conflict { .. }) => Ok(()),
             Err(error) => Err(storage(error)),
         }
     }

@@ -166,6 +166,15 @@ fn query_page(rows: Vec<Row>, continuation: Option<String>, report: Report) -> Q
     }
 }
 
+/// A query over all partitions that does not say that it wants to be one.
+pub fn crossing_refused() -> Error {
+    Error::invalid(
+        "Cross partition query is required but disabled. Please set \
+         x-ms-documentdb-query-enablecrosspartition to true, specify \
+         x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+    )
+}
+
 impl Engine {
     /// A page of a query over the items of a scope. What the filter says about the partition key
     /// narrows the scope further; a query that says nothing of it and is not confined needs the
@@ -183,11 +192,7 @@ impl Engine {
         let keys = bound.partition_keys(&container.definition.partition_key.paths);
         let single = keys.as_ref().is_some_and(|keys| keys.len() <= 1);
         if !scope.confined && !single && !paging.crosses && bound.reads_items() {
-            return Err(Error::invalid(
-                "Cross partition query is required but disabled. Please set \
-                 x-ms-documentdb-query-enablecrosspartition to true, specify \
-                 x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
-            ));
+            return Err(crossing_refused());
         }
         let many = !scope.confined && !single && container.partitions.len() > 1;
         let merged = request.query.shape().needs_merge();
