@@ -242,7 +242,7 @@ pub(crate) fn complete_key(container: &Container, key: &PartitionKey) -> Result<
     Err(Error::PartitionKeyMismatch(
         format!(
             "Partition key provided either doesn't correspond to definition in the collection or \
-             doesn't match partition key field values specified in the document: it has {} \
+             doesn't match partition key field values specified in the document. It has {} \
              values, the container declares {}.",
             key.0.len(),
             definition.paths.len()
@@ -260,6 +260,6 @@ pub(crate) fn check_same_key(given: &PartitionKey, own: &PartitionKey) -> Result
     ))
 }
 
-fn key_missing() -> Error {
+pub(crate) fn key_missing() -> Error {
     Error::invalid("PartitionKey value must be supplied for this operation.")
 }

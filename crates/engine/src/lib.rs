@@ -1,6 +1,7 @@
 //! What the database means. The server decodes a request, calls one method of [`Engine`], and
 //! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
 
+pub mod batch;
 pub mod catalog;
 mod change;
 pub mod charge;

@@ -82,7 +82,9 @@ pub(crate) fn number(error: &Error) -> Option<i32> {
         Error::NotFound | Error::OwnerNotFound => Some(404),
         Error::AlreadyExists | Error::UniqueKeyViolation => Some(409),
         Error::PreconditionFailed | Error::ConditionNotMet => Some(412),
-        Error::TooLarge { .. } => Some(413),
+        Error::TooLarge { .. }
+        | Error::TransactionTooLarge { .. }
+        | Error::ResponseTooLarge { .. } => Some(413),
         Error::ContainerRecreated
         | Error::Unauthenticated(_)
         | Error::OutsideTime(_)

@@ -51,7 +51,7 @@ impl Api {
 pub(crate) struct Call {
     pub(crate) shared: Arc<Shared>,
     pub(crate) request: Request,
-    pub(crate) headers: RequestHeaders,
+    pub(crate) headers: Box<RequestHeaders>,
     pub(crate) link: ResourceLink,
     pub(crate) principal: Principal,
     /// The container that the request turned out to be about; failures name its session too.
@@ -77,7 +77,7 @@ impl Call {
         let found = self.engine().read_container(&address.database, &address.container);
         let container = found.map_err(|_| Error::OwnerNotFound)?;
         if let Some(intended) = &self.headers.intended_collection_rid
-            && *intended != container.rid().to_string()
+            && intended != container.rid_text()
         {
             return Err(Error::ContainerRecreated);
         }
@@ -163,7 +163,7 @@ impl Call {
 }
 
 /// A body as text: text is passed on as it is, for whoever reads it to judge.
-fn json_text(body: &Bytes) -> Result<Bytes> {
+pub(crate) fn json_text(body: &Bytes) -> Result<Bytes> {
     if body.first() != Some(&binary_json::PREAMBLE) {
         return Ok(body.clone());
     }

@@ -7,8 +7,8 @@ use orrery_types::{Error, Result, limits};
 use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
-    account, container, database, encryption_key, grant, item, offer, permission, query, range,
-    script, user,
+    account, batch, container, database, encryption_key, grant, item, offer, permission, query,
+    range, script, user,
 };
 use crate::link::{ScriptKind, Target};
 use crate::reply::Reply;
@@ -108,9 +108,7 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
 
         ("GET", Target::Items(at)) => item::feed(call, at),
         ("POST", Target::Items(at)) if call.headers.is_query_plan => query::plan(call, at),
-        ("POST", Target::Items(_)) if call.headers.is_batch => {
-            Err(not_built("Transactional batch and bulk"))
-        }
+        ("POST", Target::Items(at)) if call.headers.is_batch => batch::run(call, at),
         ("POST", Target::Items(at)) if call.headers.is_query => query::items(call, at),
         ("POST", Target::Items(_)) | ("PUT" | "PATCH" | "DELETE", Target::Item(..)) => {
             item::write(call)

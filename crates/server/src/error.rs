@@ -5,6 +5,8 @@
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use http_body_util::Full;
+use orrery_engine::batch::Answer;
+use orrery_engine::items::Outcome;
 use orrery_types::Error;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -46,6 +48,8 @@ impl WireError {
             Error::PreconditionFailed => (412, 0, "PreconditionFailed"),
             Error::ConditionNotMet => (412, 1110, "PreconditionFailed"),
             Error::TooLarge { .. } => (413, 0, "RequestEntityTooLarge"),
+            Error::TransactionTooLarge { .. } => (413, 3401, "RequestEntityTooLarge"),
+            Error::ResponseTooLarge { .. } => (413, 3402, "RequestEntityTooLarge"),
             Error::RateLimited { .. } => (429, 3200, "429"),
             Error::RetryWith => (449, 0, "449"),
             Error::Internal(_) => (500, 0, "InternalServerError"),
@@ -59,6 +63,21 @@ impl WireError {
             _ => None,
         };
         Self { status, sub_status, code, retry_after_ms }
+    }
+}
+
+/// The status of one result of a batch.
+pub(crate) fn status_of(answer: &Answer) -> u16 {
+    match answer {
+        Answer::Read(_) => 200,
+        Answer::NotModified(_) => 304,
+        Answer::Written(item) => match item.outcome {
+            Outcome::Created => 201,
+            Outcome::Replaced => 200,
+            Outcome::Deleted => 204,
+        },
+        Answer::Failed(error) => WireError::of(error).status,
+        Answer::Dependent => 424,
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod auth;
+mod batch_body;
 pub mod binary_json;
 mod body;
 pub mod config;
@@ -15,6 +16,7 @@ pub mod error;
 mod front;
 mod handlers;
 pub mod headers;
+pub mod hybrid_row;
 pub mod keys;
 pub mod link;
 pub mod listener;

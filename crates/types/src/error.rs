@@ -68,6 +68,14 @@ pub enum Error {
     #[error("Request size is too large: {what} is {size} bytes, the limit is {limit}.")]
     #[expect(missing_docs, reason = "the message says it")]
     TooLarge { what: &'static str, size: usize, limit: usize },
+    /// The operations of a batch have written as much as one transaction may.
+    #[error("The operations before have written {size} bytes; a transaction may write {limit}.")]
+    #[expect(missing_docs, reason = "the message says it")]
+    TransactionTooLarge { size: usize, limit: usize },
+    /// The results of a batch are as large as an answer may be.
+    #[error("The results before hold {size} bytes of items; the answer may hold {limit}.")]
+    #[expect(missing_docs, reason = "the message says it")]
+    ResponseTooLarge { size: usize, limit: usize },
     /// The throughput of the resource is used up.
     #[error("Request rate is large. Retry after {retry_after_ms} ms.")]
     #[expect(missing_docs, reason = "the message says it")]
@@ -137,6 +145,8 @@ impl Error {
             | Self::PreconditionFailed
             | Self::ConditionNotMet
             | Self::TooLarge { .. }
+            | Self::TransactionTooLarge { .. }
+            | Self::ResponseTooLarge { .. }
             | Self::Script(_)
             | Self::NotImplemented(_)
             | Self::Internal(_) => false,

@@ -31,6 +31,15 @@ pub const PATCH_OPERATIONS_MAX: usize = 10;
 pub const BATCH_OPERATIONS_MAX: usize = 100;
 /// Body of one batch. Service; 413.
 pub const BATCH_SIZE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Items that the results of one batch hold before no further read or patch is begun. Service; 413
+/// with sub-status 3402.
+pub const BATCH_RESPONSE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Items that one transaction of a batch has written before no further write is begun: a patch is
+/// short and its item may be long. Ours; 413 with sub-status 3401, and bulk goes on in another
+/// transaction.
+pub const BATCH_WRITTEN_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Logical partitions that one bulk request writes at once. Ours.
+pub const BULK_THREADS_MAX: usize = 4;
 
 /// Unique keys of a container. Service; 400.
 pub const UNIQUE_KEYS_MAX: usize = 10;

@@ -3,7 +3,7 @@
 pub mod definition;
 pub mod policies;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use orrery_index::{IndexState, IndexingPolicy};
 use orrery_storage::key::RecordKind;
@@ -40,6 +40,15 @@ pub struct Container {
     pub(crate) retime: bool,
     /// What the index holds, and which paths may be relied upon.
     pub index: Arc<IndexState>,
+    links: OnceLock<Links>,
+}
+
+/// The texts that answers name a container by.
+#[derive(Clone)]
+struct Links {
+    rid: Box<str>,
+    alt_link: Box<str>,
+    self_link: Box<str>,
 }
 
 /// The state of an index under a definition and the policies before it.
@@ -67,6 +76,7 @@ impl Container {
             definition,
             partitions: partitions.collect::<Result<_>>()?,
             retime: record.body.get("retime").is_true(),
+            links: OnceLock::new(),
         })
     }
 
@@ -90,14 +100,27 @@ impl Container {
         Rid::Database(self.database)
     }
 
+    fn links(&self) -> &Links {
+        self.links.get_or_init(|| Links {
+            rid: self.rid().to_string().into(),
+            alt_link: format!("dbs/{}/colls/{}", self.database_id, self.id).into(),
+            self_link: format!("dbs/{}/colls/{}/", self.database_rid(), self.rid()).into(),
+        })
+    }
+
+    /// The `_rid` as text.
+    pub fn rid_text(&self) -> &str {
+        &self.links().rid
+    }
+
     /// `dbs/{id}/colls/{id}`.
-    pub fn alt_link(&self) -> String {
-        format!("dbs/{}/colls/{}", self.database_id, self.id)
+    pub fn alt_link(&self) -> &str {
+        &self.links().alt_link
     }
 
     /// `dbs/{rid}/colls/{rid}/`.
-    pub fn self_link(&self) -> String {
-        format!("dbs/{}/colls/{}/", self.database_rid(), self.rid())
+    pub fn self_link(&self) -> &str {
+        &self.links().self_link
     }
 
     /// As a client sees it.
@@ -106,7 +129,7 @@ impl Container {
         for (name, value) in self.definition.to_object().iter() {
             body.set(name, value.clone());
         }
-        Resource::new(self.rid(), self.stamp, &self.self_link(), body)
+        Resource::new(self.rid(), self.stamp, self.self_link(), body)
             .with("_docs", "docs/")
             .with("_sprocs", "sprocs/")
             .with("_triggers", "triggers/")
@@ -154,6 +177,7 @@ impl Engine {
             definition,
             partitions,
             retime: false,
+            links: OnceLock::new(),
         };
         // A shard without container is removed at the next start, a container without shard
         // would be a wrong answer: shards first.
@@ -163,7 +187,7 @@ impl Engine {
         let parent = u64::from(database.number);
         change.insert(RecordKind::Container, parent, &container.record(Lsn(0)))?;
         if let Some(offer) = offer {
-            self.insert_offer(&mut change, &offer, container.rid(), &container.self_link())?;
+            self.insert_offer(&mut change, &offer, container.rid(), container.self_link())?;
         }
         let resource = container.to_resource();
         database.insert(container);
@@ -252,7 +276,7 @@ impl Engine {
         let parent = u64::from(container.database);
         change.remove(RecordKind::Container, parent, u64::from(container.number), &container.id);
         remove_scripts(change, container)?;
-        self.remove_offer(change, &container.rid().to_string())
+        self.remove_offer(change, container.rid_text())
     }
 
     /// Frees the data of a container that is no longer in the catalog. What cannot be freed now

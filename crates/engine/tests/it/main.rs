@@ -1,5 +1,6 @@
 //! The engine as the server calls it, on every store.
 
+mod batch;
 mod encryption_key;
 mod limits;
 mod model;

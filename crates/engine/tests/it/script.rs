@@ -54,8 +54,8 @@ impl Shelf {
 
     fn facts(&self) -> CallFacts {
         CallFacts {
-            self_link: self.container.self_link(),
-            alt_link: self.container.alt_link(),
+            self_link: self.container.self_link().to_owned(),
+            alt_link: self.container.alt_link().to_owned(),
             is_logging: true,
             ..CallFacts::default()
         }

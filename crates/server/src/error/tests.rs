@@ -30,6 +30,8 @@ fn every_error() -> Vec<Error> {
         Error::PreconditionFailed,
         Error::ConditionNotMet,
         Error::TooLarge { what: "the item", size: 3, limit: 2 },
+        Error::TransactionTooLarge { size: 3, limit: 2 },
+        Error::ResponseTooLarge { size: 3, limit: 2 },
         Error::RateLimited { retry_after_ms: 12 },
         Error::RetryWith,
         Error::Unavailable("No writes now.".into()),
@@ -63,6 +65,8 @@ fn every_error() -> Vec<Error> {
             | Error::PreconditionFailed
             | Error::ConditionNotMet
             | Error::TooLarge { .. }
+            | Error::TransactionTooLarge { .. }
+            | Error::ResponseTooLarge { .. }
             | Error::RateLimited { .. }
             | Error::RetryWith
             | Error::Unavailable(_)

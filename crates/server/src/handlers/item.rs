@@ -24,16 +24,15 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
     let container = call.container(at)?;
     let key = call.partition_key()?;
     let item = call.engine().read_item(&container, key.as_ref(), id)?;
-    let reply = if call.conditions().unmodified(item.stamp) {
-        Reply::empty(StatusCode::NOT_MODIFIED)
-    } else {
-        Reply::json(StatusCode::OK, item.body)
-    };
-    Ok(reply
-        .etag(item.stamp.etag)
-        .charge(item.charge)
-        .container(&container)
-        .place(&container, item.place))
+    let at = (&*container, item.place);
+    if call.conditions().unmodified(item.stamp) {
+        return Ok(Reply::empty(StatusCode::NOT_MODIFIED)
+            .etag(item.stamp.etag)
+            .charge(item.charge)
+            .container(&container)
+            .place(&container, item.place));
+    }
+    Ok(Reply::item(StatusCode::OK, item.body, item.stamp.etag, item.charge, at))
 }
 
 /// What a request wants done to an item.
@@ -82,12 +81,14 @@ pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Rep
         Outcome::Deleted => StatusCode::NO_CONTENT,
     };
     let deleted = written.outcome == Outcome::Deleted;
-    let reply = if deleted || call.headers.prefer_minimal {
-        Reply::empty(status)
-    } else {
-        Reply::json(status, written.body)
-    };
-    let reply = reply.charge(written.charge).container(container).place(container, written.place);
+    if !deleted && !call.headers.prefer_minimal {
+        let at = (container, written.place);
+        return Reply::item(status, written.body, written.stamp.etag, written.charge, at);
+    }
+    let reply = Reply::empty(status)
+        .charge(written.charge)
+        .container(container)
+        .place(container, written.place);
     if deleted { reply } else { reply.etag(written.stamp.etag) }
 }
 
@@ -133,8 +134,8 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let continuation = call.headers.continuation.as_deref();
     let page = call.engine().read_items(&container, &scope, size, continuation)?;
     let bytes = page.items.iter().map(bytes::Bytes::len).sum();
-    let rid = container.rid().to_string();
-    let body = wire::feed_text(&rid, "Documents", page.items.iter().map(|i| &**i), bytes);
+    let body =
+        wire::feed_text(container.rid_text(), "Documents", page.items.iter().map(|i| &**i), bytes);
     let count = page.items.len().to_string();
     let session = Some(page.session_token).filter(|t| !t.is_empty());
     Ok(Reply::json(StatusCode::OK, body)
