@@ -4,6 +4,7 @@
 //! - `start`: how soon a server is ready, and what it takes while nobody asks it anything
 //! - `items`: point reads and durable creates, beside a handler that does nothing and beside the
 //!   store without a server
+//! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
@@ -17,6 +18,7 @@ mod message;
 mod process;
 mod raw;
 mod sample;
+mod scripts;
 mod start;
 mod stopwatch;
 
@@ -37,6 +39,8 @@ enum Verb {
     Start(start::Options),
     /// Point reads and durable creates.
     Items(items::Options),
+    /// A stored procedure beside a batch.
+    Scripts(scripts::Options),
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,
 }
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
         Verb::Start(options) => start::run(&options),
         Verb::Items(options) => items::run(&options),
+        Verb::Scripts(options) => scripts::run(&options),
         Verb::Bare => bare::run(),
     };
     match outcome {

@@ -54,6 +54,19 @@ impl Signer {
         partition: Option<&str>,
         body: &str,
     ) -> Vec<u8> {
+        self.request_with(verb, (kind, link), path, partition, "", body)
+    }
+
+    /// The same with more headers, each line ended.
+    fn request_with(
+        &self,
+        verb: &str,
+        (kind, link): (&str, &str),
+        path: &str,
+        partition: Option<&str>,
+        headers: &str,
+        body: &str,
+    ) -> Vec<u8> {
         let (date, authorization) = (&self.date, self.authorization(verb, kind, link));
         let mut text = format!(
             "{verb} /{path} HTTP/1.1\r\nhost: localhost\r\nx-ms-date: {date}\r\n\
@@ -62,6 +75,7 @@ impl Signer {
         if let Some(partition) = partition {
             text.extend(["x-ms-documentdb-partitionkey: [\"", partition, "\"]\r\n"]);
         }
+        text += headers;
         if !body.is_empty() {
             let length = body.len().to_string();
             text.extend(["content-type: application/json\r\ncontent-length: ", &length, "\r\n"]);
@@ -88,6 +102,49 @@ impl Signer {
     pub(crate) fn read(&self, number: u64) -> Vec<u8> {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/docs/{}", id(number));
         self.request("GET", ("docs", &link), &link, Some(&partition(number)), "")
+    }
+
+    /// Creates an item of a group, whose items share a partition key.
+    pub(crate) fn create_in(&self, group: u64, number: u64) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let (partition, body) = (partition(group), grouped(group, number));
+        self.request("POST", ("docs", &link), &format!("{link}/docs"), Some(&partition), &body)
+    }
+
+    /// Creates the procedure that changes every item of a group.
+    pub(crate) fn procedure(&self) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let text = "function touch(ids) { const c = getContext().getCollection(), l = c.getAltLink() + '/docs/'; \
+            let left = ids.length; for (const id of ids) c.readDocument(l + id, function (e, item) { \
+            if (e) throw e; item.stock += 1; c.replaceDocument(l + id, item, function (e) { if (e) throw e; \
+            if (--left === 0) getContext().getResponse().setBody(ids.length) }) }) }";
+        let body = format!(r#"{{"id":"touch","body":"{text}"}}"#);
+        self.request("POST", ("sprocs", &link), &format!("{link}/sprocs"), None, &body)
+    }
+
+    /// Calls it for a group.
+    pub(crate) fn execute(&self, group: u64, size: u64) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/sprocs/touch");
+        let ids: Vec<String> = (0..size).map(|n| format!("\"{}\"", id(n))).collect();
+        let body = format!("[[{}]]", ids.join(","));
+        self.request("POST", ("sprocs", &link), &link, Some(&partition(group)), &body)
+    }
+
+    /// A batch that reads and replaces every item of a group.
+    pub(crate) fn batch(&self, group: u64, size: u64) -> Vec<u8> {
+        const HEADERS: &str = "x-ms-cosmos-is-batch-request: True\r\n\
+            x-ms-cosmos-batch-atomic: True\r\nx-ms-cosmos-batch-ordered: True\r\n";
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let operation = |number: u64| {
+            let (id, body) = (id(number), grouped(group, number));
+            format!(
+                r#"{{"operationType":"Read","id":"{id}"}},{{"operationType":"Replace","id":"{id}","resourceBody":{body}}}"#
+            )
+        };
+        let operations: Vec<String> = (0..size).map(operation).collect();
+        let (body, key) = (format!("[{}]", operations.join(",")), partition(group));
+        let path = format!("{link}/docs");
+        self.request_with("POST", ("docs", &link), &path, Some(&key), HEADERS, &body)
     }
 
     /// Creates an item, of which the number can be changed.
@@ -136,6 +193,11 @@ pub(crate) fn id(number: u64) -> String {
 /// An item's partition key: every item has its own.
 pub(crate) fn partition(number: u64) -> String {
     format!("p-{number:09}")
+}
+
+/// An item of a group: as any other, with the group's partition key.
+fn grouped(group: u64, number: u64) -> String {
+    body(number).replacen(&partition(number), &partition(group), 1)
 }
 
 /// An item as a client sends it: a document of some properties, as long as [`ITEM_BYTES`].
