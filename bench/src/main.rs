@@ -5,12 +5,14 @@
 //! - `items`: point reads and durable creates, beside a handler that does nothing and beside the
 //!   store without a server
 //! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
+//! - `feed`: how fast the change feed is read, and how far a reader is behind writers
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
 mod bare;
 mod client;
 mod disk;
+mod feed;
 mod items;
 mod load;
 mod machine;
@@ -41,6 +43,8 @@ enum Verb {
     Items(items::Options),
     /// A stored procedure beside a batch.
     Scripts(scripts::Options),
+    /// The change feed: reading it, and following it.
+    Feed(feed::Options),
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,
 }
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         Verb::Start(options) => start::run(&options),
         Verb::Items(options) => items::run(&options),
         Verb::Scripts(options) => scripts::run(&options),
+        Verb::Feed(options) => feed::run(&options),
         Verb::Bare => bare::run(),
     };
     match outcome {

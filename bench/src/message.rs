@@ -51,20 +51,7 @@ impl Signer {
         verb: &str,
         (kind, link): (&str, &str),
         path: &str,
-        partition: Option<&str>,
-        body: &str,
-    ) -> Vec<u8> {
-        self.request_with(verb, (kind, link), path, partition, "", body)
-    }
-
-    /// The same with more headers, each line ended.
-    fn request_with(
-        &self,
-        verb: &str,
-        (kind, link): (&str, &str),
-        path: &str,
-        partition: Option<&str>,
-        headers: &str,
+        headers: &[(&str, &str)],
         body: &str,
     ) -> Vec<u8> {
         let (date, authorization) = (&self.date, self.authorization(verb, kind, link));
@@ -72,10 +59,9 @@ impl Signer {
             "{verb} /{path} HTTP/1.1\r\nhost: localhost\r\nx-ms-date: {date}\r\n\
              x-ms-version: 2020-07-15\r\nauthorization: {authorization}\r\n"
         );
-        if let Some(partition) = partition {
-            text.extend(["x-ms-documentdb-partitionkey: [\"", partition, "\"]\r\n"]);
+        for (name, value) in headers {
+            text.extend([name, ": ", value, "\r\n"]);
         }
-        text += headers;
         if !body.is_empty() {
             let length = body.len().to_string();
             text.extend(["content-type: application/json\r\ncontent-length: ", &length, "\r\n"]);
@@ -93,22 +79,33 @@ impl Signer {
         );
         let link = format!("dbs/{DATABASE}");
         [
-            self.request("POST", ("dbs", ""), "dbs", None, &database),
-            self.request("POST", ("colls", &link), &format!("{link}/colls"), None, &container),
+            self.request("POST", ("dbs", ""), "dbs", &[], &database),
+            self.request("POST", ("colls", &link), &format!("{link}/colls"), &[], &container),
         ]
     }
 
     /// Reads an item.
     pub(crate) fn read(&self, number: u64) -> Vec<u8> {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/docs/{}", id(number));
-        self.request("GET", ("docs", &link), &link, Some(&partition(number)), "")
+        let key = key_header(&partition(number));
+        self.request("GET", ("docs", &link), &link, &[(KEY_HEADER, &key)], "")
+    }
+
+    /// Reads a page of the change feed after a position, or from the beginning.
+    pub(crate) fn changes(&self, page: usize, after: Option<&str>) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let page = page.to_string();
+        let mut headers = vec![("a-im", "Incremental Feed"), ("x-ms-max-item-count", &*page)];
+        headers.extend(after.map(|etag| ("if-none-match", etag)));
+        self.request("GET", ("docs", &link), &format!("{link}/docs"), &headers, "")
     }
 
     /// Creates an item of a group, whose items share a partition key.
     pub(crate) fn create_in(&self, group: u64, number: u64) -> Vec<u8> {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
-        let (partition, body) = (partition(group), grouped(group, number));
-        self.request("POST", ("docs", &link), &format!("{link}/docs"), Some(&partition), &body)
+        let (key, body) = (key_header(&partition(group)), grouped(group, number));
+        let path = format!("{link}/docs");
+        self.request("POST", ("docs", &link), &path, &[(KEY_HEADER, &key)], &body)
     }
 
     /// Creates the procedure that changes every item of a group.
@@ -119,7 +116,7 @@ impl Signer {
             if (e) throw e; item.stock += 1; c.replaceDocument(l + id, item, function (e) { if (e) throw e; \
             if (--left === 0) getContext().getResponse().setBody(ids.length) }) }) }";
         let body = format!(r#"{{"id":"touch","body":"{text}"}}"#);
-        self.request("POST", ("sprocs", &link), &format!("{link}/sprocs"), None, &body)
+        self.request("POST", ("sprocs", &link), &format!("{link}/sprocs"), &[], &body)
     }
 
     /// Calls it for a group.
@@ -127,13 +124,12 @@ impl Signer {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/sprocs/touch");
         let ids: Vec<String> = (0..size).map(|n| format!("\"{}\"", id(n))).collect();
         let body = format!("[[{}]]", ids.join(","));
-        self.request("POST", ("sprocs", &link), &link, Some(&partition(group)), &body)
+        let key = key_header(&partition(group));
+        self.request("POST", ("sprocs", &link), &link, &[(KEY_HEADER, &key)], &body)
     }
 
     /// A batch that reads and replaces every item of a group.
     pub(crate) fn batch(&self, group: u64, size: u64) -> Vec<u8> {
-        const HEADERS: &str = "x-ms-cosmos-is-batch-request: True\r\n\
-            x-ms-cosmos-batch-atomic: True\r\nx-ms-cosmos-batch-ordered: True\r\n";
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
         let operation = |number: u64| {
             let (id, body) = (id(number), grouped(group, number));
@@ -142,17 +138,22 @@ impl Signer {
             )
         };
         let operations: Vec<String> = (0..size).map(operation).collect();
-        let (body, key) = (format!("[{}]", operations.join(",")), partition(group));
-        let path = format!("{link}/docs");
-        self.request_with("POST", ("docs", &link), &path, Some(&key), HEADERS, &body)
+        let (body, key) = (format!("[{}]", operations.join(",")), key_header(&partition(group)));
+        let headers = [
+            (KEY_HEADER, &*key),
+            ("x-ms-cosmos-is-batch-request", "True"),
+            ("x-ms-cosmos-batch-atomic", "True"),
+            ("x-ms-cosmos-batch-ordered", "True"),
+        ];
+        self.request("POST", ("docs", &link), &format!("{link}/docs"), &headers, &body)
     }
 
     /// Creates an item, of which the number can be changed.
     pub(crate) fn create(&self) -> Create {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
         let path = format!("{link}/docs");
-        let (partition, body) = (partition(0), body(0));
-        let bytes = self.request("POST", ("docs", &link), &path, Some(&partition), &body);
+        let (key, body) = (key_header(&partition(0)), body(0));
+        let bytes = self.request("POST", ("docs", &link), &path, &[(KEY_HEADER, &key)], &body);
         let zeros = "0".repeat(DIGITS);
         let places = memchr::memmem::find_iter(&bytes, &zeros).collect();
         Create { bytes, places }
@@ -184,6 +185,15 @@ impl Create {
 
 /// How the text of an item ends.
 const END: &str = "\"}";
+
+const KEY_HEADER: &str = "x-ms-documentdb-partitionkey";
+
+fn key_header(partition: &str) -> String {
+    format!("[\"{partition}\"]")
+}
+
+/// What stands before the number of an item in its text, once.
+pub(crate) const ID_PREFIX: &[u8] = b"\"id\":\"item-";
 
 /// An item's id.
 pub(crate) fn id(number: u64) -> String {

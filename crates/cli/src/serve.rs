@@ -52,7 +52,8 @@ async fn serve(settings: Settings) -> Result<()> {
     let engine = open_engine(&settings, clock.clone()).await?;
     let background = Background::start(engine.clone()).context("Cannot start a thread")?;
     let authenticator = Authenticator::new(keys.clone(), clock.clone());
-    server.serve(Arc::new(Api::new(engine, authenticator, clock, settings.endpoint.clone())));
+    let (endpoint, consistency) = (settings.endpoint.clone(), settings.consistency);
+    server.serve(Arc::new(Api::new(engine, authenticator, clock, endpoint, consistency)));
     announce(&settings, server.address(), &keys).context("Cannot write to standard output")?;
     stop.await;
     tracing::info!("stopping; requests in flight may end");

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
+use crate::charge::rounded;
 use crate::item_body::ItemBody;
 use crate::items::{ItemRead, Place, Written, complete_key, key_missing};
 use crate::partition::PhysicalPartition;
@@ -133,7 +134,7 @@ impl Engine {
         match (transacted, failed) {
             (Ok(done), _) => {
                 let (answers, charge) = (done.value, done.charge);
-                Ok(Answers { answers, places: vec![done.place], charge })
+                Ok(Answers { answers, places: vec![done.place], charge: rounded(charge) })
             }
             (Err(error), Some((at, of_operation, charge)))
                 if error == of_operation && is_refusal(&error) =>
@@ -141,7 +142,8 @@ impl Engine {
                 let mut answers = vec![Answer::Dependent; operations.len()];
                 answers[at] = Answer::Failed(error);
                 let place = self.place_now(partition_of(container, key)?)?;
-                Ok(Answers { answers, places: vec![place], charge: charge + REFUSAL_CHARGE })
+                let charge = rounded(charge + REFUSAL_CHARGE);
+                Ok(Answers { answers, places: vec![place], charge })
             }
             (Err(error), _) => Err(error),
         }
@@ -164,14 +166,14 @@ impl Engine {
         match on_error {
             OnError::Continue => {
                 let groups = grouped(operations.len(), &key, &mut tally);
-                self.run_groups(container, operations, &groups, &mut tally)?;
+                self.run_groups(container, operations, &groups, &mut tally);
             }
             OnError::Stop => {
                 for at in 0..operations.len() {
                     match key(at) {
                         Ok(key) => {
                             let group = Group { key, operations: vec![at] };
-                            tally.add(self.run_group(container, operations, &group)?);
+                            tally.add(self.run_group(container, operations, &group));
                         }
                         Err(error) => tally.answers[at] = Answer::Failed(error),
                     }
@@ -186,7 +188,7 @@ impl Engine {
                 partition.map_or_else(|| container.partitions.iter().collect(), |p| vec![p]);
             tally.places = named.into_iter().map(|p| self.place_now(p)).collect::<Result<_>>()?;
         }
-        let charge = tally.answers.iter().map(Answer::charge).sum();
+        let charge = rounded(tally.answers.iter().map(Answer::charge).sum());
         Ok(Answers { answers: tally.answers, places: tally.places, charge })
     }
 
@@ -197,37 +199,26 @@ impl Engine {
         operations: &[Operation],
         groups: &[Group],
         tally: &mut Tally,
-    ) -> Result<()> {
+    ) {
         let next = AtomicUsize::new(0);
-        let done = Mutex::new((tally, Ok(())));
+        let tally = Mutex::new(tally);
         let work = || {
             while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let result = self.run_group(container, operations, group);
-                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                match result {
-                    Ok(part) => done.0.add(part),
-                    Err(error) => done.1 = Err(error),
-                }
+                let done = self.run_group(container, operations, group);
+                tally.lock().unwrap_or_else(PoisonError::into_inner).add(done);
             }
         };
-        match groups.len().min(limits::BULK_THREADS_MAX) {
-            0 | 1 => work(),
-            threads => std::thread::scope(|scope| {
-                // This thread is one of them.
-                (1..threads).for_each(|_| drop(scope.spawn(work)));
-                work();
-            }),
-        }
-        done.into_inner().unwrap_or_else(PoisonError::into_inner).1
+        std::thread::scope(|scope| {
+            // This thread is one of them, and does all the work if the system gives no other.
+            for _ in 1..groups.len().min(limits::BULK_THREADS_MAX) {
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
     }
 
     /// Runs the operations of one logical partition, in as few transactions as hold them.
-    fn run_group(
-        &self,
-        container: &Container,
-        operations: &[Operation],
-        group: &Group,
-    ) -> Result<Done> {
+    fn run_group(&self, container: &Container, operations: &[Operation], group: &Group) -> Done {
         let mut done = Done { answers: Vec::with_capacity(group.operations.len()), place: None };
         while done.answers.len() < group.operations.len() {
             let rest = &group.operations[done.answers.len()..];
@@ -239,15 +230,15 @@ impl Engine {
                     done.answers.extend(transacted.value);
                     done.place = Some(transacted.place);
                 }
-                Err(error @ (Error::Internal(_) | Error::Unavailable(_))) => return Err(error),
-                // The transaction failed as a whole, so each of its operations did.
+                // The transaction failed as a whole, so each of its operations did. Other groups
+                // may have been committed, so it is not the request that failed.
                 Err(error) => {
                     let failed = rest.iter().map(|at| (*at, Answer::Failed(error.clone())));
                     done.answers.extend(failed);
                 }
             }
         }
-        Ok(done)
+        done
     }
 
     /// A partition as it is now, for the session of a client that changed nothing.

@@ -12,7 +12,7 @@ fn kilobytes(bytes: usize) -> f64 {
 }
 
 /// Two decimals, as the service rounds.
-fn rounded(charge: f64) -> f64 {
+pub(crate) fn rounded(charge: f64) -> f64 {
     (charge * 100.0).round() / 100.0
 }
 
@@ -51,6 +51,13 @@ pub(crate) fn page(loaded: usize, bytes: usize) -> f64 {
     rounded(items.mul_add(0.03, (kilobytes(bytes) - 1.0).mul_add(0.25, 2.0)))
 }
 
+/// A page of a query: what was loaded, index entries that were read, and what was sent.
+pub(crate) fn query(loaded: usize, entries: u64, bytes: usize) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "pages are small")]
+    let entries = entries as f64;
+    rounded(entries.mul_add(0.0005, page(loaded, bytes)))
+}
+
 /// An operation on the catalog.
 pub fn catalog_read() -> f64 {
     1.0
@@ -59,4 +66,22 @@ pub fn catalog_read() -> f64 {
 /// A change of the catalog.
 pub fn catalog_write() -> f64 {
     4.95
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_costs_by_its_size_and_its_terms() {
+        let check = |outcome, bytes, terms, expected: f64| {
+            let charge = write(outcome, Size { bytes, terms });
+            assert!((charge - expected).abs() < 1e-9, "{charge}");
+        };
+        check(Outcome::Created, 100, 0, 5.29);
+        check(Outcome::Created, 1024, 10, 5.29);
+        check(Outcome::Created, 1024, 30, 6.29);
+        check(Outcome::Deleted, 2048, 30, 8.79);
+        check(Outcome::Replaced, 1024, 11, 10.34);
+    }
 }

@@ -1,17 +1,22 @@
 //! What the database means. The server decodes a request, calls one method of [`Engine`], and
 //! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
 
+mod access;
 pub mod batch;
 pub mod catalog;
 mod change;
+pub mod change_feed;
 pub mod charge;
 pub mod container;
 pub mod continuation;
 pub mod database;
 mod draft;
 pub mod encryption_key;
+pub mod erasure;
 pub mod feed;
+mod fence;
 mod gate;
+mod history;
 pub mod item_body;
 mod item_index;
 pub mod item_write;
@@ -21,6 +26,7 @@ pub mod partition;
 pub mod patch;
 pub mod permission;
 pub mod query;
+mod reindex;
 pub mod resource;
 mod retime;
 pub mod scope;
@@ -74,8 +80,22 @@ impl Engine {
         let scripts = Scripts::new(Bounds::default());
         let engine = Self { store, catalog, clock, stamper, tasks, scripts };
         engine.drop_orphans()?;
-        for container in engine.catalog.state().containers().filter(|c| c.retime) {
-            engine.tasks.retime(container.clone());
+        for container in engine.catalog.state().containers() {
+            if container.retime {
+                engine.tasks.retime(container.clone());
+            }
+            if !container.index.is_complete() {
+                engine.fence(container)?;
+                engine.tasks.reindex(container.clone());
+            }
+        }
+        for container in engine.catalog.state().containers() {
+            engine.load_erasures(container)?;
+        }
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        for container in engine.catalog.state().containers().filter(|c| !kept(c)) {
+            // A history that was being removed when the last process ended.
+            engine.tasks.rebase_history(container.clone());
         }
         Ok(engine)
     }

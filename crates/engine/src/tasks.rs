@@ -5,24 +5,43 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use orrery_types::Result;
+use orrery_types::{Error, Result};
 
+use crate::reindex::Turn;
 use crate::{Container, Engine};
 
 /// Work that waits for the background thread.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    retime: Mutex<Vec<Arc<Container>>>,
+    retime: Queue,
+    rebase_history: Queue,
+    reindex: Queue,
 }
 
+type Queue = Mutex<Vec<Arc<Container>>>;
+
 impl Tasks {
+    /// Expiry entries are to follow a new default time to live.
     pub(crate) fn retime(&self, container: Arc<Container>) {
-        self.retime.lock().unwrap_or_else(PoisonError::into_inner).push(container);
+        add(&self.retime, container);
     }
 
-    fn take(&self) -> Vec<Arc<Container>> {
-        std::mem::take(&mut *self.retime.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn rebase_history(&self, container: Arc<Container>) {
+        add(&self.rebase_history, container);
     }
+
+    /// Index terms are to follow a new policy.
+    pub(crate) fn reindex(&self, container: Arc<Container>) {
+        add(&self.reindex, container);
+    }
+}
+
+fn add(queue: &Queue, container: Arc<Container>) {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).push(container);
+}
+
+fn take(queue: &Queue) -> Vec<Arc<Container>> {
+    std::mem::take(&mut *queue.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Engine {
@@ -30,14 +49,46 @@ impl Engine {
     /// failure, which is tried again the next time, keeps no other from its turn.
     pub fn run_tasks(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let mut failed = None;
-        for container in self.tasks.take() {
+        for container in take(&self.tasks.retime) {
             if let Err(error) = self.retime(&container) {
                 self.tasks.retime(container);
                 failed = Some(error);
             }
         }
-        let removed = self.sweep(stop)?;
+        for container in take(&self.tasks.rebase_history) {
+            if let Err(error) = self.rebase_history(&container, stop) {
+                self.tasks.rebase_history(container);
+                failed = Some(error);
+            }
+        }
+        self.run_erasures(stop)?;
+        let mut removed = 0;
+        // A large index takes many turns, between which expired items are removed.
+        loop {
+            let unfinished = self.reindex_turns(stop, &mut failed);
+            removed += self.sweep(stop)?;
+            if !unfinished || failed.is_some() || stop() {
+                break;
+            }
+        }
+        self.trim_histories(stop)?;
         failed.map_or(Ok(removed), Err)
+    }
+
+    /// A turn for every container whose index is to be built; whether one needs more.
+    fn reindex_turns(&self, stop: &dyn Fn() -> bool, failed: &mut Option<Error>) -> bool {
+        let mut unfinished = false;
+        for container in take(&self.tasks.reindex) {
+            match self.reindex(&container, stop) {
+                Ok(Turn::Done) => continue,
+                Ok(Turn::Unfinished) => unfinished = true,
+                // The policy has changed again; the next round takes it up.
+                Err(Error::PartitionGone) => {}
+                Err(error) => *failed = Some(error),
+            }
+            self.tasks.reindex(container);
+        }
+        unfinished
     }
 }
 

@@ -21,7 +21,7 @@ use crate::gate::{Gate, Pass, Passage};
 use crate::item_body::{ItemBody, item_rid};
 use crate::item_write::ItemWrite;
 use crate::items::{ItemRead, Located, Place, Written, complete_key};
-use crate::overlay::OverlaySource;
+use crate::overlay::{OverlaidItem, OverlaySource};
 use crate::partition::PhysicalPartition;
 use crate::patch::Patch;
 use crate::query::{QueryPage, QueryRequest};
@@ -65,6 +65,16 @@ impl Engine {
         partition_key: &PartitionKey,
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Transacted<T>> {
+        self.with_current(container, &mut |now| self.transact_under(now, partition_key, work))
+    }
+
+    /// The same under one definition.
+    fn transact_under<T>(
+        &self,
+        container: &Container,
+        partition_key: &PartitionKey,
+        work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<Transacted<T>> {
         let key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&key);
         let partition = container.partition_of(&effective)?;
@@ -77,9 +87,9 @@ impl Engine {
                 alone = true;
                 continue;
             }
-            if let Some(row) = transaction.claims.blocked_by_expired {
+            if let Some(row) = transaction.claims.blocked_by_hidden {
                 drop(transaction);
-                self.purge_expired_row(container, partition, row)?;
+                self.purge_hidden_row(container, partition, row)?;
                 continue;
             }
             let value = result?;
@@ -232,7 +242,7 @@ impl<'e> Transaction<'e> {
             if batch.is_empty() {
                 break;
             }
-            for (key, text) in batch {
+            for OverlaidItem { key, text, .. } in batch {
                 let over = bytes + text.len() > limits::PAGE_SIZE_BYTES_MAX;
                 if items.len() >= size.items || (over && !items.is_empty()) {
                     more = true;

@@ -269,7 +269,7 @@ impl<'a> Outcome<'a> {
                 let wire = WireError::of(refusal);
                 outcome.sub_status = wire.sub_status;
                 outcome.retry_after_ms = wire.retry_after_ms;
-                outcome.message = Some(refusal.to_string());
+                outcome.message = Some(error::text(refusal));
             }
             Answer::Written(_) | Answer::Dependent => {}
         }
@@ -332,5 +332,73 @@ pub(crate) fn encode(form: Form, answers: &[Answer]) -> Vec<u8> {
             out.push(b']');
             out
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(text: &str) -> Result<Vec<Operation>> {
+        let text = Bytes::copy_from_slice(text.as_bytes());
+        decode(&text, Content::Full).map(|(_, operations)| operations)
+    }
+
+    #[test]
+    fn bodies_are_the_text_that_was_sent() {
+        let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
+        for body in [r#"{ "id" : "a" , "n": 1.0 }"#, "7", &deep] {
+            let operations = format!(r#"[{{"resourceBody":{body},"operationType":"create"}}]"#);
+            let operations = decoded(&operations).expect("an operation");
+            let Action::Create(found) = &operations[0].action else { panic!("a create") };
+            assert_eq!(found, body.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_partition_key_is_an_array_or_a_text_that_holds_one() {
+        for key in [r#""[\"p\"]""#, r#"["p"]"#, r#" [ "p" ]"#] {
+            let text = format!(r#"[{{"operationType":"Read","id":"a","partitionKey":{key}}}]"#);
+            let operation = decoded(&text).expect(key).remove(0);
+            assert_eq!(operation.partition_key.expect(key).to_header(), r#"["p"]"#);
+        }
+        for key in ["7", r#""p""#, "{}", r#""[[]]""#] {
+            let text = format!(r#"[{{"operationType":"Read","id":"a","partitionKey":{key}}}]"#);
+            assert!(decoded(&text).is_err(), "{key}");
+        }
+    }
+
+    #[test]
+    fn what_is_null_is_not_there() {
+        let text = r#"[{"operationType":"Read","id":"a","partitionKey":null,"ifMatch":null,
+            "resourceBody":null,"minimalReturnPreference":null,"later":[{}]}]"#;
+        let operation = decoded(text).expect("a read").remove(0);
+        assert!(operation.partition_key.is_none() && operation.conditions.if_match.is_none());
+    }
+
+    #[test]
+    fn operations_past_the_limit_are_counted_and_not_kept() {
+        let text = format!("[{}1]", r#"{"operationType":"Read","id":"a"},"#.repeat(50_000));
+        assert_eq!(decoded(&text).expect("operations").len(), limits::BATCH_OPERATIONS_MAX + 1);
+    }
+
+    #[test]
+    fn a_result_leaves_out_what_it_has_not() {
+        let answers = [
+            Answer::Dependent,
+            Answer::Failed(Error::RateLimited { retry_after_ms: 12 }),
+            Answer::Failed(Error::internal("a secret")),
+        ];
+        let text = String::from_utf8(encode(Form::Json, &answers)).expect("JSON is UTF-8");
+        let (first, rest) = text.split_once(r#",{"statusCode":429"#).expect("three results");
+        assert_eq!(first, r#"[{"statusCode":424,"requestCharge":0}"#);
+        assert!(
+            rest.starts_with(r#","subStatusCode":3200,"requestCharge":1,"retryAfterM"#),
+            "{rest}"
+        );
+        assert!(rest.contains(r#"{"statusCode":500,"#) && !rest.contains("secret"), "{rest}");
+        let rows = hybrid_row::decode_results(&encode(Form::HybridRow, &answers)).expect("rows");
+        let found: Vec<_> = rows.iter().map(|row| (row.status, row.retry_after_ms)).collect();
+        assert_eq!(found, [(424, None), (429, Some(12)), (500, None)]);
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::consistency::ConsistencyLevel;
 use crate::keys::GivenKeys;
 use crate::telemetry::LogFormat;
 use crate::tls::TlsSource;
@@ -87,6 +88,9 @@ pub struct Choices {
     /// Endpoint that clients are told to use [default: the one they used]
     #[arg(long, env = "ORRERY_ENDPOINT", value_name = "URL")]
     pub endpoint: Option<String>,
+    /// Consistency level of the account; every one is kept [default: session]
+    #[arg(long, env = "ORRERY_CONSISTENCY", value_name = "LEVEL")]
+    pub consistency: Option<ConsistencyLevel>,
     /// Origins of pages that may call the server beside those of this machine; * for all
     #[arg(long, env = "ORRERY_CORS_ORIGINS", value_delimiter = ',', value_name = "ORIGINS")]
     pub cors_origins: Option<Vec<String>>,
@@ -133,6 +137,7 @@ impl Choices {
             tls_names: self.tls_names.or(there.tls_names),
             no_tls: self.no_tls.or(there.no_tls),
             endpoint: self.endpoint.or(there.endpoint),
+            consistency: self.consistency.or(there.consistency),
             cors_origins: self.cors_origins.or(there.cors_origins),
             connections_max: self.connections_max.or(there.connections_max),
             drain_ms: self.drain_ms.or(there.drain_ms),
@@ -158,6 +163,8 @@ pub struct Settings {
     pub tls: Option<TlsSource>,
     /// What the account answer names instead of the address the client used. Ends in a slash.
     pub endpoint: Option<String>,
+    /// The consistency level of the account.
+    pub consistency: ConsistencyLevel,
     /// Pages that may call the server.
     pub cors_origins: Vec<String>,
     /// Connections at once, where the settings say.
@@ -200,6 +207,7 @@ impl Settings {
             allow_well_known_key: choices.allow_well_known_key,
             tls,
             endpoint: choices.endpoint.map(endpoint).transpose()?,
+            consistency: choices.consistency.unwrap_or_default(),
             cors_origins: choices.cors_origins.unwrap_or_default(),
             connections_max: choices.connections_max,
             drain_ms: choices.drain_ms,

@@ -7,8 +7,8 @@ use orrery_types::{Error, Result, limits};
 use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
-    account, batch, container, database, encryption_key, grant, item, offer, permission, query,
-    range, script, user,
+    account, batch, change, container, database, encryption_key, grant, item, offer, permission,
+    query, range, script, user,
 };
 use crate::link::{ScriptKind, Target};
 use crate::reply::Reply;
@@ -69,10 +69,7 @@ fn may_call_functions(body: &[u8]) -> bool {
 
 /// Whether the principal may do it.
 pub(crate) fn authorize(call: &Call) -> Result<()> {
-    let method = method(call);
-    let query = call.headers.is_query || call.headers.is_query_plan;
-    let reads = method == "GET" || (method == "POST" && query && takes_queries(call));
-    let access = if reads { Access::Read } else { Access::Write };
+    let access = if call.reads() { Access::Read } else { Access::Write };
     call.principal.allow(access)?;
     grant::check(call)
 }
@@ -106,7 +103,10 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("PUT", Target::Container(at)) => container::replace(call, at),
         ("DELETE", Target::Container(at)) => container::delete(call, at),
 
-        ("GET", Target::Items(at)) => item::feed(call, at),
+        ("GET", Target::Items(at)) => match call.headers.a_im {
+            None => item::feed(call, at),
+            Some(mode) => change::feed(call, at, mode),
+        },
         ("POST", Target::Items(at)) if call.headers.is_query_plan => query::plan(call, at),
         ("POST", Target::Items(at)) if call.headers.is_batch => batch::run(call, at),
         ("POST", Target::Items(at)) if call.headers.is_query => query::items(call, at),
@@ -155,9 +155,7 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("PUT", Target::Script(at, kind, id)) => script::replace(call, at, *kind, id),
         ("DELETE", Target::Script(at, kind, id)) => script::delete(call, at, *kind, id),
         ("POST", Target::Script(at, ScriptKind::Procedure, id)) => script::execute(call, at, id),
-        ("POST", Target::PartitionKeyDelete(_)) => Err(Error::invalid(
-            "The partition key delete feature is disabled: this version does not have it.",
-        )),
+        ("POST", Target::PartitionKeyDelete(at)) => item::delete_partition_key(call, at),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
         (_, Target::Model(_) | Target::Advisor(_)) => Err(Error::NotFound),
         _ => Err(Error::MethodNotAllowed),
@@ -166,20 +164,22 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
 
 /// Whether a POST that says it is a query is one: elsewhere the header changes nothing, and must not
 /// let a read-only key through.
-fn takes_queries(call: &Call) -> bool {
-    match &call.link.target {
-        Target::Items(_) => !call.headers.is_batch,
-        Target::Databases
-        | Target::Containers(_)
-        | Target::Ranges(_)
-        | Target::Scripts(..)
-        | Target::Users(_)
-        | Target::Permissions(_)
-        | Target::EncryptionKeys(_)
-        | Target::Offers
-        | Target::Conflicts(_) => true,
-        _ => false,
-    }
+pub(crate) fn queries(call: &Call) -> bool {
+    let says_so = call.headers.is_query || call.headers.is_query_plan;
+    says_so
+        && match &call.link.target {
+            Target::Items(_) => !call.headers.is_batch,
+            Target::Databases
+            | Target::Containers(_)
+            | Target::Ranges(_)
+            | Target::Scripts(..)
+            | Target::Users(_)
+            | Target::Permissions(_)
+            | Target::EncryptionKeys(_)
+            | Target::Offers
+            | Target::Conflicts(_) => true,
+            _ => false,
+        }
 }
 
 fn not_built(what: &str) -> Error {

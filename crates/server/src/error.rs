@@ -92,11 +92,24 @@ fn message(error: &Error) -> String {
         // The text is JSON already: the list of errors, or an object around it.
         Error::Query(text) if text.starts_with('{') => format!("Message: {text}"),
         Error::Query(text) if text.starts_with('[') => format!("Message: {{\"errors\":{text}}}"),
-        Error::Internal(_) => list(
-            "An unexpected error occurred. Give the activity id to whoever \
-                                    runs the server: its log has the reason.",
-        ),
-        other => list(&other.to_string()),
+        other => list(&text(other)),
+    }
+}
+
+/// What an error says, bare, to a client.
+pub(crate) fn text(error: &Error) -> String {
+    match error {
+        Error::Internal(_) => "An unexpected error occurred. Give the activity id to whoever runs \
+                               the server: its log has the reason."
+            .to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Logs what only the log may know.
+pub(crate) fn log(error: &Error, activity_id: Uuid, uri: &str) {
+    if let Error::Internal(reason) = error {
+        tracing::error!(%activity_id, uri, reason = &**reason, "internal error");
     }
 }
 
@@ -118,11 +131,9 @@ pub fn body(error: &Error, activity_id: Uuid, uri: &str) -> Value {
     body
 }
 
-/// The whole answer to a request that failed. What only the log may know is logged here.
+/// The whole answer to a request that failed.
 pub fn response(error: &Error, activity_id: Uuid, uri: &str) -> Response {
-    if let Error::Internal(reason) = error {
-        tracing::error!(%activity_id, uri, reason = &**reason, "internal error");
-    }
+    log(error, activity_id, uri);
     let wire = WireError::of(error);
     let body = Bytes::from(body(error, activity_id, uri).to_string());
     let mut response = Response::new(Full::new(body));

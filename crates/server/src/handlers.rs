@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod batch;
+pub(crate) mod change;
 pub(crate) mod container;
 pub(crate) mod database;
 pub(crate) mod encryption_key;

@@ -142,8 +142,8 @@ impl Shard {
         for put in &part.puts {
             self.put(put.space, &put.key, &put.value, lsn);
         }
-        for (seq, entry) in part.numbered_feed() {
-            self.put(Space::Feed, &key::feed(lsn, seq), entry, lsn);
+        for (key, entry) in part.numbered(lsn) {
+            self.put(Space::Feed, &key, entry, lsn);
         }
         self.progress.advance(lsn);
         lsn
@@ -195,6 +195,11 @@ impl Snapshot for MemorySnapshot {
 
     fn scan(&self, scan: &Scan<'_>) -> Result<Vec<Entry>, StorageError> {
         Ok(self.shard.scan(scan))
+    }
+
+    /// Exact.
+    fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError> {
+        Ok(self.shard.map(space).range(from, to).count() as u64)
     }
 }
 

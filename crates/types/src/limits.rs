@@ -119,6 +119,14 @@ pub const QUERY_STEPS_MAX: u64 = 200_000_000;
 pub const QUERY_MEMORY_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Partition keys that a filter may name to confine a query; beyond, it reads everywhere. Ours.
 pub const QUERY_KEYS_MAX: usize = 256;
+/// Values of all paths that a query may look up in the index; beyond, it reads the items. Ours.
+pub const QUERY_TERMS_MAX: usize = 10_000;
+/// Rows that a query may gather from the index to bring them into order; beyond, it goes another
+/// way. Ours.
+pub const QUERY_ROWS_GATHERED_MAX: usize = 2_000_000;
+/// Time for one page of a query that may stop anywhere: then it ends, with what it found and a
+/// continuation. Ours.
+pub const QUERY_PAGE_MS_MAX: u64 = 5_000;
 /// Size of a text that a function may make. Ours; 400.
 pub const QUERY_STRING_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Size of one compiled regular expression. Ours; undefined.
@@ -183,6 +191,12 @@ pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const COMMIT_FEED_ENTRIES_MAX: usize = 1 << 16;
 /// Expired items removed in one commit of the sweeper. Ours.
 pub const SWEEP_ITEMS_MAX: usize = 256;
+/// Entries of the change feed that one request looks at. Ours; the page ends there, and the next one
+/// goes on.
+pub const CHANGES_EXAMINED_MAX: usize = 200_000;
+/// How far the time of a write may lie behind that of one committed before it, for a feed that starts
+/// at a time to find it, in seconds. Ours.
+pub const FEED_CLOCK_SLACK_S: u64 = 300;
 
 /// Value of an index term; a longer string is cut, and queries look at the item. Ours.
 pub const INDEX_TERM_BYTES_MAX: usize = 256;
@@ -191,8 +205,11 @@ pub const INDEX_NAME_BYTES_MAX: usize = 1024;
 /// Property paths that a partition keeps in memory; beyond, it forgets them and reads again those
 /// that are needed. Ours.
 pub const INDEX_PATHS_CACHED_MAX: usize = 16 * 1024;
-/// Sets of paths that a partition tells apart; items with further ones are looked at. Ours.
+/// Sets of paths that a partition tells apart; items with further ones are looked at. Ours; stored
+/// terms depend on it, so another number needs the index built anew.
 pub const INDEX_SHAPES_MAX: usize = 1024;
+/// Paths of such a set; items with more are looked at. Ours; the same holds.
+pub const INDEX_SHAPE_PATHS_MAX: usize = 256;
 /// Indexing policies in effect at once: that of now and those whose terms are still there. Ours; a
 /// further change has to wait: 429.
 pub const INDEX_POLICIES_MAX: usize = 8;
@@ -200,3 +217,9 @@ pub const INDEX_POLICIES_MAX: usize = 8;
 pub const REBUILD_ITEMS_MAX: usize = 128;
 /// See [`REBUILD_ITEMS_MAX`].
 pub const REBUILD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Deletes by partition key that a container has not done yet. Ours; 429.
+pub const ERASURES_PENDING_MAX: usize = 1000;
+/// Time for which a delete by partition key that is done goes on hiding what it removed: longer
+/// than any read takes. Ours.
+pub const ERASURE_KEPT_S: u64 = 30;

@@ -30,6 +30,8 @@ enum Suite {
     Items,
     /// A stored procedure that reads and writes ten items, beside a batch that does the same.
     Scripts,
+    /// The change feed: reading it, and following it.
+    Feed,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -37,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let program = server::build("orrery-bench", Profile::Release)?;
     let suites = match options.suite {
         Some(suite) => vec![suite],
-        None => vec![Suite::Start, Suite::Items, Suite::Scripts],
+        None => vec![Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts],
     };
     for suite in suites {
         let mut command = Command::new(&program);
@@ -45,6 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Start => "start",
             Suite::Items => "items",
             Suite::Scripts => "scripts",
+            Suite::Feed => "feed",
         });
         command.arg("--server").arg(&server).arg("--root").arg(project::root());
         if let Some(folder) = &options.folder {

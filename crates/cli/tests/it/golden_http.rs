@@ -15,6 +15,7 @@ use std::sync::Arc;
 use orrery_engine::Engine;
 use orrery_server::api::Api;
 use orrery_server::auth::Authenticator;
+use orrery_server::consistency::ConsistencyLevel;
 use orrery_server::cors::CorsPolicy;
 use orrery_server::keys::{AccountKeys, GivenKeys, WELL_KNOWN_KEY, WellKnownKey};
 use orrery_server::telemetry::Metrics;
@@ -66,7 +67,8 @@ impl Bench {
         };
         let keys = AccountKeys::open(None, &given, WellKnownKey::Refused).unwrap();
         let authenticator = Authenticator::new(keys, as_clock.clone());
-        let api = Api::new(Arc::new(engine), authenticator, as_clock, None);
+        let api =
+            Api::new(Arc::new(engine), authenticator, as_clock, None, ConsistencyLevel::default());
         let config = ListenerConfig {
             tls: None,
             limits: Limits::default(),
@@ -94,7 +96,7 @@ impl Bench {
             headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let mut connection = Connection::open(self.address).unwrap();
         let answer = connection.send(method, path, &headers, body.as_bytes()).unwrap();
-        assert!(answer.status < 300, "{method} {path}: {answer:?}");
+        assert!(answer.status < 400, "{method} {path}: {answer:?}");
         answer
     }
 
@@ -166,6 +168,16 @@ impl Bench {
             page.header("x-ms-continuation").unwrap().to_owned()
         };
         let (own, other) = (feed("/dbs/d/colls/c/docs"), feed("/dbs/d/colls/other/docs"));
+        let changes = |path| {
+            let headers = [("a-im", "Incremental Feed"), ("if-none-match", "*")];
+            self.must("GET", path, &headers, "").header("etag").unwrap().to_owned()
+        };
+        let position = changes("/dbs/d/colls/c/docs");
+        let other_position = changes("/dbs/d/colls/other/docs");
+        let edited_position = {
+            let (head, last) = position.split_at(position.len() - 2);
+            format!("{head}{}\"", if last.starts_with('0') { '1' } else { '0' })
+        };
         let edited = |token: &str| {
             let mut token = token.to_owned();
             let last = token.pop().unwrap();
@@ -173,6 +185,9 @@ impl Bench {
             token
         };
         for (name, token) in [
+            ("position", position),
+            ("other position", other_position),
+            ("edited position", edited_position),
             ("edited continuation", edited(&own)),
             ("continuation", own),
             ("other continuation", other),

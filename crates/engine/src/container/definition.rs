@@ -12,6 +12,7 @@ use super::policies::{
     ComputedProperty, change_feed, client_encryption, computed_properties, conflict_resolution,
     geospatial,
 };
+use crate::query::facts::QueryFacts;
 use crate::resource::{object, require_object};
 
 /// A checked definition.
@@ -35,6 +36,8 @@ pub struct ContainerDef {
     pub computed: Vec<ComputedProperty>,
     /// Policies that are kept and echoed, by name.
     echoed: Object,
+    /// What queries need to know of all this, read once.
+    pub(crate) query_facts: QueryFacts,
 }
 
 impl ContainerDef {
@@ -75,6 +78,7 @@ impl ContainerDef {
             vectors,
             full_text,
             echoed,
+            query_facts: QueryFacts::default(),
         })
     }
 
@@ -91,6 +95,13 @@ impl ContainerDef {
             return Ok(definition);
         }
         Err(Error::invalid("The definition has a path that cannot be written in its normal form."))
+    }
+
+    /// How long the versions of items are kept for the feed of all versions, in seconds; `None` if
+    /// they are not.
+    pub fn versions_kept_s(&self) -> Option<u64> {
+        let minutes = self.echoed.get("changeFeedPolicy")?.get("retentionDuration").as_i64()?;
+        u64::try_from(minutes).ok().filter(|m| *m > 0).map(|m| m.saturating_mul(60))
     }
 
     /// The definition after a replace. What a body leaves out that cannot change, stays.

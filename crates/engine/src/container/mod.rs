@@ -12,6 +12,7 @@ use orrery_types::{Epoch, Error, Lsn, Result, ShardId, Value};
 
 use crate::catalog::Change;
 use crate::catalog::records::Record;
+use crate::erasure::Erasures;
 use crate::partition::PhysicalPartition;
 use crate::resource::{Preconditions, Resource, object, resource_id};
 use crate::script::remove_scripts;
@@ -38,6 +39,8 @@ pub struct Container {
     pub partitions: Vec<PhysicalPartition>,
     /// Whether expiry entries of an earlier default are still to be replaced.
     pub(crate) retime: bool,
+    /// Partition keys whose items are being deleted.
+    pub(crate) erasures: Arc<Erasures>,
     /// What the index holds, and which paths may be relied upon.
     pub index: Arc<IndexState>,
     links: OnceLock<Links>,
@@ -52,7 +55,10 @@ struct Links {
 }
 
 /// The state of an index under a definition and the policies before it.
-fn index_state(definition: &ContainerDef, older: Vec<IndexingPolicy>) -> Arc<IndexState> {
+pub(crate) fn index_state(
+    definition: &ContainerDef,
+    older: Vec<IndexingPolicy>,
+) -> Arc<IndexState> {
     let computed = definition.computed.iter().map(|property| property.name.clone()).collect();
     Arc::new(IndexState::new(&definition.indexing, older, computed))
 }
@@ -77,6 +83,7 @@ impl Container {
             partitions: partitions.collect::<Result<_>>()?,
             retime: record.body.get("retime").is_true(),
             links: OnceLock::new(),
+            erasures: Arc::default(),
         })
     }
 
@@ -178,6 +185,7 @@ impl Engine {
             partitions,
             retime: false,
             links: OnceLock::new(),
+            erasures: Arc::default(),
         };
         // A shard without container is removed at the next start, a container without shard
         // would be a wrong answer: shards first.
@@ -230,10 +238,19 @@ impl Engine {
         let mut container = (*old).clone();
         container.definition = old.definition.replaced_by(body)?;
         container.stamp = self.stamper.next();
-        let older = old.index.older_after(&old.definition.indexing, &container.definition.indexing);
-        container.index = index_state(&container.definition, older);
+        let terms_changed = container.change_index(&old)?;
+        if terms_changed {
+            container.raise_epoch();
+        }
         let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         container.retime |= timing_changed;
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        let history_begins = kept(&container) && !kept(&old);
+        if history_begins {
+            // The shards still have the epoch of the old definition.
+            self.begin_history(&old)?;
+        }
+        let history_ends = kept(&old) && !kept(&container);
         let parent = u64::from(database.number);
         let version = change.record(RecordKind::Container, parent, u64::from(old.number))?.version;
         change.replace(RecordKind::Container, parent, &container.record(version))?;
@@ -242,6 +259,20 @@ impl Engine {
         database.insert((*container).clone());
         change.state.insert(database);
         change.commit()?;
+        if terms_changed {
+            // If this fails, whoever writes or builds next does it.
+            if let Err(error) = self.fence(&container) {
+                tracing::warn!(%error, "a shard is fenced later");
+            }
+            self.tasks.reindex(container.clone());
+        }
+        if history_begins {
+            // Once more, for writes that were on their way.
+            self.begin_history(&container)?;
+        }
+        if history_ends {
+            self.tasks.rebase_history(container.clone());
+        }
         if timing_changed {
             self.tasks.retime(container);
         }

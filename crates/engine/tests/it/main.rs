@@ -1,10 +1,17 @@
 //! The engine as the server calls it, on every store.
 
 mod batch;
+mod batch_model;
+mod changes;
 mod encryption_key;
+mod erasure;
+mod hostile_queries;
+mod law;
+mod law_queries;
 mod limits;
 mod model;
 mod random;
+mod reindex;
 mod reopen;
 mod script;
 mod transaction;

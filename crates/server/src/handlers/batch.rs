@@ -7,6 +7,7 @@ use orrery_types::{Error, Result, limits};
 
 use crate::api::Call;
 use crate::batch_body::{self, Form};
+use crate::error;
 use crate::headers;
 use crate::link::ContainerAddress;
 use crate::reply::Reply;
@@ -32,6 +33,11 @@ pub(crate) fn run(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     } else {
         call.engine().batch(&container, key.as_ref(), &operations)?
     };
+    for answer in &answers.answers {
+        if let Answer::Failed(failure) = answer {
+            error::log(failure, call.request.activity_id, &call.request.path_and_query);
+        }
+    }
     Ok(reply(&container, form, &answers))
 }
 

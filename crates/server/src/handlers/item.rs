@@ -74,6 +74,16 @@ pub(crate) fn write(call: &Call) -> Result<Reply> {
     Ok(wrote(call, &container, written))
 }
 
+/// Deletes everything that has the key of the header.
+pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    let container = call.container(at)?;
+    let key = call
+        .partition_key()?
+        .ok_or_else(|| Error::invalid("PartitionKey value must be supplied for this operation."))?;
+    let place = call.engine().erase_partition_key(&container, &key)?;
+    Ok(Reply::empty(StatusCode::OK).charge(1.0).container(&container).place(&container, place))
+}
+
 pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
     let status = match written.outcome {
         Outcome::Created => StatusCode::CREATED,
@@ -125,10 +135,6 @@ fn write_with_triggers(call: &Call) -> Result<Reply> {
 
 pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
-    if call.headers.a_im.is_some() {
-        let message = "The change feed: this version of the server does not have it.";
-        return Err(Error::NotImplemented(message.into()));
-    }
     let scope = scope(call, &container)?;
     let size = PageSize::from_header(call.headers.max_item_count)?;
     let continuation = call.headers.continuation.as_deref();
@@ -148,13 +154,18 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 
 /// The part of the container that a feed or query names.
 pub(crate) fn scope(call: &Call, container: &Container) -> Result<Scope> {
+    container.scope(&scope_request(call)?)
+}
+
+/// The same, as the request names it.
+pub(crate) fn scope_request(call: &Call) -> Result<ScopeRequest> {
     let headers = &call.headers;
     let interval = headers.start_epk.is_some() || headers.end_epk.is_some();
     if interval && headers.read_key_type == Some(ReadKeyType::EffectivePartitionKey) {
         return Err(Error::invalid("One of the input values is invalid."));
     }
     let text = |header: &Option<String>| header.as_deref().map(Into::into);
-    container.scope(&ScopeRequest {
+    Ok(ScopeRequest {
         partition_key: call.partition_key()?,
         range_id: text(&headers.partition_key_range_id),
         start: text(&headers.start_epk),
