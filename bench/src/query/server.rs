@@ -127,7 +127,8 @@ fn batch(numbers: Range<u64>) -> Vec<u8> {
     let operation =
         |number| format!(r#"{{"operationType":"Create","resourceBody":{}}}"#, goods::text(number));
     let operations: Vec<String> = numbers.map(operation).collect();
-    Signer::now().batch(&partition, &format!("[{}]", operations.join(",")))
+    let wishes = [("prefer", "return=minimal")];
+    Signer::now().batch(&partition, &format!("[{}]", operations.join(",")), &wishes)
 }
 
 fn header(head: &[u8], name: &str) -> Option<String> {
