@@ -30,7 +30,7 @@ enum Verb {
     Tidy,
     /// Run official SDKs against a server and compare with the known failures.
     Conformance(conformance::Options),
-    /// Measure this machine: `start`, `items`, or both.
+    /// Measure this machine: `start`, `items`, `feed`, or all of them.
     Bench(bench::Options),
     /// Write the expected text of all golden cases anew, to be read before it is committed.
     Golden,

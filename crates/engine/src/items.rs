@@ -96,7 +96,7 @@ impl Engine {
             self.store.get(partition.shard, Space::Items, &located.key).map_err(storage)?;
         let value = value.ok_or(Error::NotFound)?;
         let (header, _) = record::decode(&value.bytes).map_err(storage)?;
-        if self.is_expired(container, &header) {
+        if self.is_hidden(container, &located.key, value.version, &header) {
             return Err(Error::NotFound);
         }
         let body = Bytes::from(value.bytes).slice(record::BODY_AT..);

@@ -14,6 +14,7 @@ use crate::continuation;
 use crate::feed::{ItemCursor, PageSize};
 use crate::resource::require_object;
 use crate::scope::Scope;
+use crate::script::UdfCalls;
 use crate::{Container, Engine};
 
 /// The query of a request.
@@ -101,7 +102,7 @@ fn narrowed(container: &Container, scope: &Scope, keys: &[PartitionKey]) -> Opti
 }
 
 /// The query made ready for a container.
-fn bind(container: &Container, request: &QueryRequest) -> Result<BoundQuery> {
+fn bind(container: &Container, request: &QueryRequest, udfs: &UdfCalls<'_>) -> Result<BoundQuery> {
     let definitions: Vec<(String, String)> = container
         .definition
         .computed
@@ -110,7 +111,13 @@ fn bind(container: &Container, request: &QueryRequest) -> Result<BoundQuery> {
         .collect();
     let computed = ComputedProperty::parse_all(&definitions).map_err(query_error)?;
     let order = IndexedOrder::from_policy(&container.definition.indexing.to_value());
-    let facts = ContainerFacts { computed: &computed, order: Some(&order), ..Default::default() };
+    let has_udf = |name: &str| udfs.has(name);
+    let facts = ContainerFacts {
+        computed: &computed,
+        order: Some(&order),
+        has_udf: Some(&has_udf),
+        ..Default::default()
+    };
     request.query.bind(&request.parameters, &facts).map_err(query_error)
 }
 
@@ -126,7 +133,8 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<QueryPage> {
-        let bound = bind(container, request)?;
+        let udfs = UdfCalls::new(self, container);
+        let bound = bind(container, request, &udfs)?;
         let keys = bound.partition_keys(&container.definition.partition_key.paths);
         let single = keys.as_ref().is_some_and(|keys| keys.len() <= 1);
         if !scope.confined && !single && !paging.crosses && bound.reads_items() {
@@ -144,7 +152,7 @@ impl Engine {
         // a part of what it was given for: ranges split, and the place it names stays.
         let key = scope.partition_key.as_ref().map(PartitionKey::to_header);
         let owner = format!("query {} {}", container.rid(), key.unwrap_or_default());
-        let mut page = self.run(&bound, &mut source, size, &owner, paging.continuation)?;
+        let mut page = self.run(&bound, &mut source, &udfs, size, &owner, paging.continuation)?;
         page.session_token = source.cursor.session_token();
         Ok(page)
     }
@@ -159,13 +167,16 @@ impl Engine {
         owner: &str,
         token: Option<&str>,
     ) -> Result<QueryPage> {
-        self.run(&bind(container, request)?, source, size, owner, token)
+        let udfs = UdfCalls::new(self, container);
+        let bound = bind(container, request, &udfs)?;
+        self.run(&bound, source, &udfs, size, owner, token)
     }
 
     fn run(
         &self,
         bound: &BoundQuery,
         source: &mut dyn ItemSource,
+        udfs: &UdfCalls<'_>,
         size: PageSize,
         owner: &str,
         token: Option<&str>,
@@ -173,8 +184,9 @@ impl Engine {
         let page_limits = PageLimits { rows_max: size.items, ..PageLimits::default() };
         let state = token.map(|t| continuation::decode(owner, t)).transpose()?;
         let state = state.as_deref().map(String::from_utf8_lossy);
-        let page = execute(bound, source, state.as_deref(), page_limits, &self.context());
-        let page = page.map_err(query_error)?;
+        let context = EvalContext { udfs: Some(udfs), ..self.context() };
+        let page = execute(bound, source, state.as_deref(), page_limits, &context);
+        let page = page.map_err(|error| udfs.failure(query_error(error)))?;
         let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
         let rows: Vec<String> = page.rows.iter().map(Value::to_json).collect();
         let bytes = rows.iter().map(String::len).sum();
@@ -195,7 +207,7 @@ impl Engine {
         scope: &Scope,
         request: &QueryRequest,
     ) -> Result<String> {
-        let bound = bind(container, request)?;
+        let bound = bind(container, request, &UdfCalls::new(self, container))?;
         let definition = &container.definition.partition_key;
         let point = |key: &PartitionKey| {
             let place = definition.effective(key).to_string();

@@ -12,17 +12,28 @@ use crate::{Container, Engine};
 /// Work that waits for the background thread.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    retime: Mutex<Vec<Arc<Container>>>,
+    retime: Queue,
+    rebase_history: Queue,
 }
+
+type Queue = Mutex<Vec<Arc<Container>>>;
 
 impl Tasks {
     pub(crate) fn retime(&self, container: Arc<Container>) {
-        self.retime.lock().unwrap_or_else(PoisonError::into_inner).push(container);
+        add(&self.retime, container);
     }
 
-    fn take(&self) -> Vec<Arc<Container>> {
-        std::mem::take(&mut *self.retime.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn rebase_history(&self, container: Arc<Container>) {
+        add(&self.rebase_history, container);
     }
+}
+
+fn add(queue: &Queue, container: Arc<Container>) {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).push(container);
+}
+
+fn take(queue: &Queue) -> Vec<Arc<Container>> {
+    std::mem::take(&mut *queue.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Engine {
@@ -30,13 +41,21 @@ impl Engine {
     /// failure, which is tried again the next time, keeps no other from its turn.
     pub fn run_tasks(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let mut failed = None;
-        for container in self.tasks.take() {
+        for container in take(&self.tasks.retime) {
             if let Err(error) = self.retime(&container) {
                 self.tasks.retime(container);
                 failed = Some(error);
             }
         }
+        for container in take(&self.tasks.rebase_history) {
+            if let Err(error) = self.rebase_history(&container, stop) {
+                self.tasks.rebase_history(container);
+                failed = Some(error);
+            }
+        }
+        self.run_erasures(stop)?;
         let removed = self.sweep(stop)?;
+        self.trim_histories(stop)?;
         failed.map_or(Ok(removed), Err)
     }
 }

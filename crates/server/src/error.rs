@@ -53,6 +53,7 @@ impl WireError {
             Error::RateLimited { .. } => (429, 3200, "429"),
             Error::RetryWith => (449, 0, "449"),
             Error::Internal(_) => (500, 0, "InternalServerError"),
+            Error::Script(failure) => (400, failure.number, "BadRequest"),
             Error::NotImplemented(_) => (501, 0, "NotImplemented"),
             Error::Unavailable(_) => (503, 0, "ServiceUnavailable"),
         };
@@ -142,6 +143,11 @@ pub fn response(error: &Error, activity_id: Uuid, uri: &str) -> Response {
     headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if wire.sub_status != 0 {
         headers.insert(headers::SUB_STATUS, wire.sub_status.into());
+    }
+    if let Error::Script(failure) = error
+        && let Some(log) = headers::script_log(&failure.log)
+    {
+        headers.insert(headers::SCRIPT_LOG_RESULTS, log);
     }
     if let Some(retry_after_ms) = wire.retry_after_ms {
         headers.insert(headers::RETRY_AFTER_MS, retry_after_ms.into());

@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod batch;
+pub(crate) mod change;
 pub(crate) mod container;
 pub(crate) mod database;
 pub(crate) mod encryption_key;
@@ -11,6 +12,7 @@ pub(crate) mod offer;
 pub(crate) mod permission;
 pub(crate) mod query;
 pub(crate) mod range;
+pub(crate) mod script;
 pub(crate) mod user;
 
 use orrery_engine::resource::Preconditions;

@@ -10,6 +10,7 @@ pub mod binary_json;
 mod body;
 pub mod config;
 mod connection;
+pub mod consistency;
 pub mod cors;
 mod dispatch;
 pub mod error;

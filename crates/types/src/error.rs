@@ -86,12 +86,27 @@ pub enum Error {
     /// The store takes no writes now; the text says why and until when.
     #[error("{0}")]
     Unavailable(Box<str>),
+    /// A script failed; nothing that it did was kept.
+    #[error("{0}")]
+    Script(Box<ScriptFailure>),
     /// The operation is known and not built.
     #[error("{0}")]
     NotImplemented(Box<str>),
     /// A fault of ours. The text is for the log only.
     #[error("{0}")]
     Internal(Box<str>),
+}
+
+/// How a script failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ScriptFailure {
+    /// What was thrown and where, or what does not compile.
+    pub message: Box<str>,
+    /// The number that the script gave its error, or zero.
+    pub number: u16,
+    /// What the script had logged until then.
+    pub log: Box<str>,
 }
 
 impl Error {
@@ -132,6 +147,7 @@ impl Error {
             | Self::TooLarge { .. }
             | Self::TransactionTooLarge { .. }
             | Self::ResponseTooLarge { .. }
+            | Self::Script(_)
             | Self::NotImplemented(_)
             | Self::Internal(_) => false,
         }

@@ -2,6 +2,7 @@
 //! database of its own and deletes it at the end.
 
 mod batch;
+mod change_feed;
 mod database;
 mod item;
 mod query;

@@ -2,10 +2,13 @@
 
 mod batch;
 mod batch_model;
+mod changes;
 mod encryption_key;
+mod erasure;
 mod limits;
 mod model;
 mod random;
 mod reopen;
+mod script;
 mod transaction;
 mod world;

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use http_body_util::BodyExt as _;
 
+use orrery_types::ScriptFailure;
+
 use super::*;
 
 fn every_error() -> Vec<Error> {
@@ -33,6 +35,11 @@ fn every_error() -> Vec<Error> {
         Error::RateLimited { retry_after_ms: 12 },
         Error::RetryWith,
         Error::Unavailable("No writes now.".into()),
+        Error::Script(Box::new(ScriptFailure {
+            message: "Exception = Error: no".into(),
+            number: 404,
+            log: "".into(),
+        })),
         Error::NotImplemented("Not built.".into()),
         Error::internal("a secret"),
     ];
@@ -63,6 +70,7 @@ fn every_error() -> Vec<Error> {
             | Error::RateLimited { .. }
             | Error::RetryWith
             | Error::Unavailable(_)
+            | Error::Script(_)
             | Error::NotImplemented(_)
             | Error::Internal(_) => {}
         }

@@ -115,8 +115,8 @@ pub struct RequestHeaders {
 
 impl RequestHeaders {
     /// Reads the headers of a request. Where a header comes twice the last one counts.
-    pub fn parse(headers: &HeaderMap) -> Result<Self> {
-        let mut parsed = Self::default();
+    pub fn parse(headers: &HeaderMap) -> Result<Box<Self>> {
+        let mut parsed = Box::<Self>::default();
         for (name, value) in headers {
             let name = name.as_str();
             parsed.read_kind(name, value)?;
@@ -317,7 +317,7 @@ mod tests {
             let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
             (HeaderName::from_bytes(name.as_bytes()).unwrap(), value)
         });
-        RequestHeaders::parse(&pairs.collect())
+        Ok(*RequestHeaders::parse(&pairs.collect())?)
     }
 
     #[track_caller]
