@@ -60,3 +60,21 @@ pub fn catalog_read() -> f64 {
 pub fn catalog_write() -> f64 {
     4.95
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_costs_by_its_size_and_its_terms() {
+        let check = |outcome, bytes, terms, expected: f64| {
+            let charge = write(outcome, Size { bytes, terms });
+            assert!((charge - expected).abs() < 1e-9, "{charge}");
+        };
+        check(Outcome::Created, 100, 0, 5.29);
+        check(Outcome::Created, 1024, 10, 5.29);
+        check(Outcome::Created, 1024, 30, 6.29);
+        check(Outcome::Deleted, 2048, 30, 8.79);
+        check(Outcome::Replaced, 1024, 11, 10.34);
+    }
+}

@@ -175,13 +175,14 @@ impl<'e> Draft<'e> {
 
     /// The after image: an item keeps its number as long as it lives.
     fn after(&self, at: &Located<'e>, row: Option<Row>, body: ItemBody) -> Result<After> {
+        let stamp = self.engine.stamper.next();
+        // Terms may be refused; a row number is not taken before.
+        let terms = self.indexer().terms(stamp, || Ok(&body.value))?;
         let row = match row {
             Some(row) => row,
             None => at.partition.next_row(&*self.engine.store)?,
         };
-        let stamp = self.engine.stamper.next();
         let text = Bytes::from(body.to_text(self.container, row, stamp)?);
-        let terms = self.indexer().terms(stamp, || Ok(&body.value))?;
         Ok(After { value: body.value, text, ttl: body.ttl, row, stamp, terms })
     }
 

@@ -74,6 +74,11 @@ impl Engine {
         container: &Container,
         partition_key: &PartitionKey,
     ) -> Result<Place> {
+        self.with_current(container, &mut |now| self.erase_under(now, partition_key))
+    }
+
+    /// The same under one definition.
+    fn erase_under(&self, container: &Container, partition_key: &PartitionKey) -> Result<Place> {
         let partition_key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&partition_key);
         let partition = container.partition_of(&effective)?;

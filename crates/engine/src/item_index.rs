@@ -39,7 +39,7 @@ impl Indexer<'_> {
         value: impl FnOnce() -> Result<&'v Value>,
     ) -> Result<Terms> {
         let rules = self.container.index.rules();
-        if rules.index_nothing() {
+        if rules.indexing() == 0 {
             return Ok(Terms::default());
         }
         let item = indexed_item(rules, value()?, stamp)?;

@@ -13,6 +13,7 @@ mod draft;
 pub mod encryption_key;
 pub mod erasure;
 pub mod feed;
+mod fence;
 mod gate;
 mod history;
 pub mod item_body;
@@ -24,6 +25,7 @@ pub mod partition;
 pub mod patch;
 pub mod permission;
 pub mod query;
+mod reindex;
 pub mod resource;
 mod retime;
 pub mod scope;
@@ -77,8 +79,14 @@ impl Engine {
         let scripts = Scripts::new(Bounds::default());
         let engine = Self { store, catalog, clock, stamper, tasks, scripts };
         engine.drop_orphans()?;
-        for container in engine.catalog.state().containers().filter(|c| c.retime) {
-            engine.tasks.retime(container.clone());
+        for container in engine.catalog.state().containers() {
+            if container.retime {
+                engine.tasks.retime(container.clone());
+            }
+            if !container.index.is_complete() {
+                engine.fence(container)?;
+                engine.tasks.reindex(container.clone());
+            }
         }
         for container in engine.catalog.state().containers() {
             engine.load_erasures(container)?;

@@ -5,8 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use orrery_types::Result;
+use orrery_types::{Error, Result};
 
+use crate::reindex::Turn;
 use crate::{Container, Engine};
 
 /// Work that waits for the background thread.
@@ -14,17 +15,24 @@ use crate::{Container, Engine};
 pub(crate) struct Tasks {
     retime: Queue,
     rebase_history: Queue,
+    reindex: Queue,
 }
 
 type Queue = Mutex<Vec<Arc<Container>>>;
 
 impl Tasks {
+    /// Expiry entries are to follow a new default time to live.
     pub(crate) fn retime(&self, container: Arc<Container>) {
         add(&self.retime, container);
     }
 
     pub(crate) fn rebase_history(&self, container: Arc<Container>) {
         add(&self.rebase_history, container);
+    }
+
+    /// Index terms are to follow a new policy.
+    pub(crate) fn reindex(&self, container: Arc<Container>) {
+        add(&self.reindex, container);
     }
 }
 
@@ -54,9 +62,33 @@ impl Engine {
             }
         }
         self.run_erasures(stop)?;
-        let removed = self.sweep(stop)?;
+        let mut removed = 0;
+        // A large index takes many turns, between which expired items are removed.
+        loop {
+            let unfinished = self.reindex_turns(stop, &mut failed);
+            removed += self.sweep(stop)?;
+            if !unfinished || failed.is_some() || stop() {
+                break;
+            }
+        }
         self.trim_histories(stop)?;
         failed.map_or(Ok(removed), Err)
+    }
+
+    /// A turn for every container whose index is to be built; whether one needs more.
+    fn reindex_turns(&self, stop: &dyn Fn() -> bool, failed: &mut Option<Error>) -> bool {
+        let mut unfinished = false;
+        for container in take(&self.tasks.reindex) {
+            match self.reindex(&container, stop) {
+                Ok(Turn::Done) => continue,
+                Ok(Turn::Unfinished) => unfinished = true,
+                // The policy has changed again; the next round takes it up.
+                Err(Error::PartitionGone) => {}
+                Err(error) => *failed = Some(error),
+            }
+            self.tasks.reindex(container);
+        }
+        unfinished
     }
 }
 

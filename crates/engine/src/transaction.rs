@@ -65,6 +65,16 @@ impl Engine {
         partition_key: &PartitionKey,
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Transacted<T>> {
+        self.with_current(container, &mut |now| self.transact_under(now, partition_key, work))
+    }
+
+    /// The same under one definition.
+    fn transact_under<T>(
+        &self,
+        container: &Container,
+        partition_key: &PartitionKey,
+        work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<Transacted<T>> {
         let key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&key);
         let partition = container.partition_of(&effective)?;

@@ -96,6 +96,7 @@ impl Engine {
         let removed = part.checks.len();
         match self.store.commit(Commit { parts: vec![part] }) {
             Ok(_) => Ok(removed),
+            // The terms of many large items may be more than one commit takes.
             Err(StorageError::Conflict { .. } | StorageError::TooLarge) if entries.len() > 1 => {
                 entries.chunks(1).map(|entry| self.sweep_batch(container, partition, entry)).sum()
             }

@@ -41,6 +41,16 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
     ) -> Result<Written> {
+        self.with_current(container, &mut |now| self.write_under(now, partition_key, write))
+    }
+
+    /// The same under one definition.
+    fn write_under(
+        &self,
+        container: &Container,
+        partition_key: Option<&PartitionKey>,
+        write: &ItemWrite,
+    ) -> Result<Written> {
         let at = write.locate(self, container, partition_key)?;
         let gate = at.gate();
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
@@ -73,8 +83,8 @@ impl Engine {
         let Some(pass) = at.gate().try_shared() else { return Ok(None) };
         match self.attempt(container, &at, write, Numbers::Known) {
             Ok((commit, written, _)) => Ok(Some(Begun { commit, written, pass })),
-            // A path of the item has no number yet.
-            Err(Error::RetryWith) => Ok(None),
+            // A path of the item has no number yet, or the definition has changed.
+            Err(Error::RetryWith | Error::PartitionGone) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -86,12 +96,13 @@ impl Engine {
         self.store.submit(commit, Box::new(settle));
     }
 
-    /// What came of a submitted write; `None` if another writer was faster: nothing was written,
+    /// What came of a submitted write; `None` if another writer or a new definition was faster:
+    /// nothing was written,
     /// and it must go through [`Engine::write_item`].
     pub fn settle(&self, container: &Container, settled: Settled) -> Result<Option<Written>> {
         match settled.answer {
             Ok(committed) => Ok(Some(self.conclude(container, &committed, settled.written))),
-            Err(StorageError::Conflict { .. }) => Ok(None),
+            Err(StorageError::Conflict { .. } | StorageError::Gone { .. }) => Ok(None),
             Err(error) => Err(storage(error)),
         }
     }

@@ -1,17 +1,18 @@
-//! The numbers of paths and composite indexes in one shard. A number is given in a commit of its
+//! The numbers of paths, composite indexes and shapes in one shard. A number is given in a commit of its
 //! own, before the first item's commit that uses it: that an item then fails leaves a number unused
 //! and nothing else. A path keeps its number for ever.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use orrery_storage::key::{self, CompositeId, PathId, PathStep, ROOT_PATH};
-use orrery_storage::{Check, Commit, Expect, Part, Put, Space, StorageError, Store};
+use orrery_storage::key::{self, CompositeId, PathId, PathStep, ROOT_PATH, ShapeId};
+use orrery_storage::{Check, Commit, Expect, Part, Put, ReadAt, Space, StorageError, Store};
 use orrery_types::{Epoch, Lsn, ShardId, limits};
 
 use crate::path::IndexStep;
 use crate::path_tree::PathTree;
 use crate::rules::Rules;
+use crate::shapes;
 use crate::terms::{IndexedItem, PathIds, Terms};
 
 type Result<T> = std::result::Result<T, StorageError>;
@@ -112,13 +113,16 @@ impl Dictionary {
         }
         let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
         if tree.is_full() {
-            *tree = PathTree::default();
+            tree.forget();
         }
         for path in learnt.paths {
             tree.insert(path.parent, path.step.as_step(), path.id);
         }
         for (text, id) in learnt.composites {
             tree.insert_composite(&text, id);
+        }
+        if let Some(shapes) = learnt.shapes {
+            tree.set_shapes(shapes);
         }
         Ok(Some(terms))
     }
@@ -139,6 +143,9 @@ fn give(home: Home<'_>, learnt: &Learnt, last: LastNumber) -> Result<bool> {
     for (text, id) in learnt.composites.iter().filter(|(_, id)| id.0 > last.before) {
         put(key::composite_name(text), id.0);
     }
+    for (paths, id) in learnt.shapes.iter().flatten().filter(|(_, id)| id.0 > last.before) {
+        put(key::shape_name(paths), id.0);
+    }
     match home.store.commit(Commit { parts: vec![part] }) {
         Ok(_) => Ok(true),
         Err(StorageError::Conflict { .. }) => Ok(false),
@@ -152,6 +159,8 @@ struct Learnt {
     paths: Vec<LearntPath>,
     places: HashMap<(PathId, OwnedStep), PathId>,
     composites: Vec<(Box<str>, CompositeId)>,
+    /// All shapes, once one was asked for that the tree does not know.
+    shapes: Option<HashMap<Box<[PathId]>, ShapeId>>,
 }
 
 struct LearntPath {
@@ -252,6 +261,27 @@ impl PathIds for Learner<'_> {
             None => CompositeId(self.next()?),
         };
         self.learnt.composites.push((text.into(), id));
+        Ok(id)
+    }
+
+    fn shape(&mut self, paths: &[PathId]) -> Result<ShapeId> {
+        if let Some(id) = self.tree.shape(paths) {
+            return Ok(id);
+        }
+        let mut known = match self.learnt.shapes.take() {
+            Some(shapes) => shapes,
+            None => shapes::all(&*self.home.store.snapshot(self.home.shard, ReadAt::Latest)?)?,
+        };
+        let id = match known.get(paths) {
+            Some(id) => *id,
+            None if known.len() >= limits::INDEX_SHAPES_MAX => ShapeId::ANY,
+            None => {
+                let id = ShapeId(self.next()?);
+                known.insert(paths.into(), id);
+                id
+            }
+        };
+        self.learnt.shapes = Some(known);
         Ok(id)
     }
 }

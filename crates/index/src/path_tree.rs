@@ -3,17 +3,18 @@
 
 use std::collections::HashMap;
 
-use orrery_storage::key::{CompositeId, PathId, PathStep, ROOT_PATH};
+use orrery_storage::key::{CompositeId, PathId, PathStep, ROOT_PATH, ShapeId};
 use orrery_types::limits;
 
 use crate::terms::PathIds;
 
-/// Paths by step, and composite indexes by text.
+/// Paths by step, composite indexes by text, and shapes by their paths.
 #[derive(Debug)]
 pub struct PathTree {
     nodes: Vec<Node>,
     places: HashMap<PathId, usize>,
     composites: HashMap<Box<str>, CompositeId>,
+    shapes: HashMap<Box<[PathId]>, ShapeId>,
 }
 
 #[derive(Debug)]
@@ -39,7 +40,8 @@ impl Node {
 impl Default for PathTree {
     fn default() -> Self {
         let places = HashMap::from([(ROOT_PATH, 0)]);
-        Self { nodes: vec![Node::new(ROOT_PATH)], places, composites: HashMap::new() }
+        let (composites, shapes) = (HashMap::new(), HashMap::new());
+        Self { nodes: vec![Node::new(ROOT_PATH)], places, composites, shapes }
     }
 }
 
@@ -53,6 +55,13 @@ impl PathTree {
     /// The number of a composite index, if it is known here.
     pub fn composite(&self, text: &str) -> Option<CompositeId> {
         self.composites.get(text).copied()
+    }
+
+    /// The number of a shape, if it is known here. Once all that there may be are known, every other
+    /// set of paths is any.
+    pub fn shape(&self, paths: &[PathId]) -> Option<ShapeId> {
+        let full = self.shapes.len() >= limits::INDEX_SHAPES_MAX;
+        self.shapes.get(paths).copied().or(full.then_some(ShapeId::ANY))
     }
 
     /// Whether there is no room for another path.
@@ -83,6 +92,19 @@ impl PathTree {
     }
 }
 
+impl PathTree {
+    /// Takes the shapes as they are stored.
+    pub fn set_shapes(&mut self, shapes: HashMap<Box<[PathId]>, ShapeId>) {
+        self.shapes = shapes;
+    }
+
+    /// Forgets paths and composite indexes, to make room.
+    pub fn forget(&mut self) {
+        let shapes = std::mem::take(&mut self.shapes);
+        *self = Self { shapes, ..Self::default() };
+    }
+}
+
 /// What a path's number is asked for and the tree does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown;
@@ -106,5 +128,9 @@ impl PathIds for &PathTree {
 
     fn composite(&mut self, text: &str) -> Result<CompositeId, Unknown> {
         PathTree::composite(self, text).ok_or(Unknown)
+    }
+
+    fn shape(&mut self, paths: &[PathId]) -> Result<ShapeId, Unknown> {
+        PathTree::shape(self, paths).ok_or(Unknown)
     }
 }

@@ -26,6 +26,8 @@ const NEVER: [&str; 3] = ["_rid", "_self", "_attachments"];
 pub struct Rules {
     root: Node,
     all: PolicySet,
+    /// The policies that index anything.
+    indexing: PolicySet,
     composites: Vec<(CompositeIndex, PolicySet)>,
 }
 
@@ -80,7 +82,8 @@ impl Rules {
     pub fn new(now: &IndexingPolicy, older: &[IndexingPolicy]) -> Self {
         let count = older.len() + 1;
         assert!(count <= limits::INDEX_POLICIES_MAX, "the engine bounds the policies in effect");
-        let mut rules = Self { root: Node::default(), all: (1 << count) - 1, composites: vec![] };
+        let (root, all) = (Node::default(), (1 << count) - 1);
+        let mut rules = Self { root, all, indexing: 0, composites: vec![] };
         for (bit, policy) in [now].into_iter().chain(older).enumerate() {
             rules.add(policy, 1 << bit);
         }
@@ -96,6 +99,7 @@ impl Rules {
         if policy.mode == IndexingMode::None {
             return;
         }
+        self.indexing |= bit;
         // Included paths come last: where both lists name one path, it is indexed.
         let excluded = policy.excluded.iter().map(|path| (path, false));
         for (path, include) in excluded.chain(policy.included.iter().map(|path| (path, true))) {
@@ -150,11 +154,9 @@ impl Rules {
         &self.composites
     }
 
-    /// Whether any policy indexes anything.
-    pub fn index_nothing(&self) -> bool {
-        self.root.properties.keys().all(|name| NEVER.contains(&&**name))
-            && self.root().below == 0
-            && self.composites.is_empty()
+    /// The policies that index anything.
+    pub fn indexing(&self) -> PolicySet {
+        self.indexing
     }
 }
 
@@ -258,9 +260,8 @@ mod tests {
         assert_eq!(policies_of(&rules, "/a"), 0b011);
         assert_eq!(policies_of(&rules, "/b"), 0b001);
         assert_eq!(policies_of(&rules, "/_ts"), 0b011);
-        assert!(Rules::new(&none, &[]).index_nothing());
-        assert!(!Rules::new(&none, std::slice::from_ref(&bare)).index_nothing());
-        assert!(!Rules::new(&bare, &[]).index_nothing());
+        assert_eq!(rules.indexing(), 0b011);
+        assert_eq!(Rules::new(&none, &[]).indexing(), 0);
     }
 
     #[test]

@@ -35,6 +35,11 @@ impl IndexState {
         }
     }
 
+    /// Whether two policies index the same, however they are written.
+    pub fn same_terms(a: &IndexingPolicy, b: &IndexingPolicy) -> bool {
+        same_terms(a, b)
+    }
+
     /// The older policies after a change from `old` to `new`: nothing has to be done if they index
     /// the same.
     pub fn older_after(&self, old: &IndexingPolicy, new: &IndexingPolicy) -> Vec<IndexingPolicy> {
@@ -63,6 +68,11 @@ impl IndexState {
             _ => false,
         };
         !computed && self.rules.policies_of(path) == self.rules.all()
+    }
+
+    /// Whether every item has its shape, so that shapes lead to all rows that lack a path.
+    pub fn has_shapes(&self) -> bool {
+        self.is_complete() && self.rules.indexing() != 0
     }
 
     /// The composite indexes that hold every item.

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
-use orrery_storage::key::{self, CompositeId, PathId, PathStep, ROOT_PATH};
+use orrery_storage::key::{self, CompositeId, PathId, PathStep, ROOT_PATH, ShapeId};
 use orrery_storage::{Snapshot, Space, StorageError};
+use orrery_types::limits;
 
+use crate::shapes;
 use crate::terms::PathIds;
 
 /// Why a number was not found.
@@ -32,6 +34,11 @@ impl<'s> StoredIds<'s> {
     /// Numbers of the shard that the snapshot shows.
     pub fn new(snapshot: &'s dyn Snapshot) -> Self {
         Self { snapshot, found: HashMap::new() }
+    }
+
+    /// Whether there are as many shapes as there may be.
+    fn has_all_shapes(&self) -> Result<bool, StorageError> {
+        Ok(shapes::all(self.snapshot)?.len() >= limits::INDEX_SHAPES_MAX)
     }
 
     fn number(&mut self, key: Vec<u8>) -> Result<u32, NoNumber> {
@@ -64,5 +71,12 @@ impl PathIds for StoredIds<'_> {
 
     fn composite(&mut self, text: &str) -> Result<CompositeId, NoNumber> {
         self.number(key::composite_name(text)).map(CompositeId)
+    }
+
+    fn shape(&mut self, paths: &[PathId]) -> Result<ShapeId, NoNumber> {
+        match self.number(key::shape_name(paths)) {
+            Err(NoNumber::Unknown) if self.has_all_shapes()? => Ok(ShapeId::ANY),
+            number => number.map(ShapeId),
+        }
     }
 }

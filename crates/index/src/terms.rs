@@ -1,9 +1,9 @@
 //! From an item to its index terms: for every path that is indexed, the path and the value there.
 //! Pure; the numbers of paths come from whoever calls.
 
-use orrery_storage::key::{CompositeId, PathId, PathStep, TermPrefix};
+use orrery_storage::key::{CompositeId, PathId, PathStep, ShapeId, TermPrefix};
 use orrery_storage::term::encode_term;
-use orrery_types::{Object, Value};
+use orrery_types::{Object, Value, limits};
 
 use crate::rules::{Place, PolicySet, Rules};
 
@@ -22,6 +22,8 @@ pub trait PathIds {
     fn id(&self, node: Self::Node) -> PathId;
     /// The number of a composite index.
     fn composite(&mut self, text: &str) -> Result<CompositeId, Self::Error>;
+    /// The number of a set of paths, given in ascending order; [`ShapeId::ANY`] if there are too many.
+    fn shape(&mut self, paths: &[PathId]) -> Result<ShapeId, Self::Error>;
 }
 
 /// An item as the index sees it: what the client sent, and the system properties as they are stored.
@@ -62,6 +64,8 @@ impl<'v> IndexedItem<'v> {
 pub struct Terms {
     bytes: Vec<u8>,
     spans: Vec<Span>,
+    /// Paths that lead through no array, until they have become a shape.
+    outline: Vec<(PathId, PolicySet)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +75,14 @@ struct Span {
     policies: PolicySet,
 }
 
+/// A path during the walk over an item.
+#[derive(Clone, Copy)]
+struct Walk<'r, N> {
+    node: N,
+    place: Place<'r>,
+    in_array: bool,
+}
+
 impl Terms {
     /// The terms of an item under all policies in effect.
     pub fn extract<P: PathIds>(
@@ -78,11 +90,13 @@ impl Terms {
         item: &IndexedItem<'_>,
         ids: &mut P,
     ) -> Result<Self, P::Error> {
-        let mut terms = Self { bytes: Vec::with_capacity(1024), spans: Vec::with_capacity(48) };
-        let (root, place) = (ids.root(), rules.root());
+        let (bytes, spans) = (Vec::with_capacity(1024), Vec::with_capacity(48));
+        let mut terms = Self { bytes, spans, outline: Vec::with_capacity(48) };
+        let at = Walk { node: ids.root(), place: rules.root(), in_array: false };
         for (name, value) in item.properties() {
-            terms.property(ids, root, place, name, value)?;
+            terms.property(ids, at, name, value)?;
         }
+        terms.shapes(rules, ids)?;
         for (index, policies) in rules.composites() {
             let id = ids.composite(index.text())?;
             let from = terms.bytes.len();
@@ -97,46 +111,49 @@ impl Terms {
     fn property<P: PathIds>(
         &mut self,
         ids: &mut P,
-        node: P::Node,
-        place: Place<'_>,
+        at: Walk<'_, P::Node>,
         name: &str,
         value: &Value,
     ) -> Result<(), P::Error> {
         let step = PathStep::Property(name);
-        let place = place.step(step);
+        let place = at.place.step(step);
         if place.is_barren() {
             return Ok(());
         }
-        let node = ids.child(node, step)?;
-        self.value(ids, node, place, value)
+        let node = ids.child(at.node, step)?;
+        self.value(ids, Walk { node, place, ..at }, value)
     }
 
     fn value<P: PathIds>(
         &mut self,
         ids: &mut P,
-        node: P::Node,
-        place: Place<'_>,
+        at: Walk<'_, P::Node>,
         value: &Value,
     ) -> Result<(), P::Error> {
-        let policies = place.included();
+        let policies = at.place.included();
         if policies != 0 {
+            let id = ids.id(at.node);
             let from = self.bytes.len();
-            TermPrefix::Path(ids.id(node)).write(&mut self.bytes);
+            TermPrefix::Path(id).write(&mut self.bytes);
             encode_term(value, &mut self.bytes);
             self.spans.push(Span { from, to: self.bytes.len(), policies });
+            if !at.in_array {
+                self.outline.push((id, policies));
+            }
         }
         match value {
             Value::Object(object) => {
                 for (name, value) in object.iter() {
-                    self.property(ids, node, place, name, value)?;
+                    self.property(ids, at, name, value)?;
                 }
             }
             Value::Array(elements) if !elements.is_empty() => {
-                let place = place.step(PathStep::Elements);
+                let place = at.place.step(PathStep::Elements);
                 if !place.is_barren() {
-                    let node = ids.child(node, PathStep::Elements)?;
+                    let node = ids.child(at.node, PathStep::Elements)?;
+                    let at = Walk { node, place, in_array: true };
                     for element in elements.iter() {
-                        self.value(ids, node, place, element)?;
+                        self.value(ids, at, element)?;
                     }
                 }
             }
@@ -145,11 +162,36 @@ impl Terms {
         Ok(())
     }
 
-    /// Elements of an array may be equal, and such terms are one.
+    /// The set of paths that the item has, as one more term: it leads to the rows that lack a path.
+    fn shapes<P: PathIds>(&mut self, rules: &Rules, ids: &mut P) -> Result<(), P::Error> {
+        let mut outline = std::mem::take(&mut self.outline);
+        outline.sort_unstable();
+        for bit in (0..PolicySet::BITS).map(|n| 1 << n) {
+            if rules.indexing() & bit == 0 {
+                continue;
+            }
+            let paths = outline.iter().filter(|(_, policies)| policies & bit != 0);
+            let paths: Vec<PathId> = paths.map(|(id, _)| *id).collect();
+            let many = paths.len() > limits::INDEX_SHAPE_PATHS_MAX;
+            let id = if many { ShapeId::ANY } else { ids.shape(&paths)? };
+            let from = self.bytes.len();
+            TermPrefix::Shape(id).write(&mut self.bytes);
+            self.spans.push(Span { from, to: self.bytes.len(), policies: bit });
+        }
+        Ok(())
+    }
+
+    /// Elements of an array may be equal, and so may the shapes of two policies: equal terms are one.
     fn become_a_set(&mut self) {
         let bytes = &self.bytes;
         self.spans.sort_unstable_by_key(|span| &bytes[span.from..span.to]);
-        self.spans.dedup_by_key(|span| &bytes[span.from..span.to]);
+        self.spans.dedup_by(|span, kept| {
+            let equal = bytes[span.from..span.to] == bytes[kept.from..kept.to];
+            if equal {
+                kept.policies |= span.policies;
+            }
+            equal
+        });
     }
 
     /// The terms in order.

@@ -28,7 +28,7 @@ use crate::listener::{Limits, ListenerConfig};
 use crate::service::{OperationName, Request, Response, Scheme, Service};
 use crate::side::{self, SideRoute};
 use crate::telemetry::{self, Metrics};
-use crate::{error, headers};
+use crate::{error, explorer, headers};
 
 /// What all connections share.
 #[derive(Debug)]
@@ -92,13 +92,13 @@ impl<S: Service> Front<S> {
         self.config.cors.mark(origin.as_ref(), authority.as_deref(), response.headers_mut());
         let took = began.elapsed();
         finish(response.headers_mut(), activity_id, took);
-        telemetry::request_ended(&span, activity_id, operation.0, response.status(), took);
+        telemetry::request_ended(&span, activity_id, operation.0, &response, took);
         response
     }
 
     async fn route(&self, request: http::Request<Incoming>, context: Context) -> Response {
         if let Some(route) = SideRoute::of(request.method(), request.uri().path()) {
-            let mut response = self.side(route);
+            let mut response = self.side(route, &request, context.activity_id);
             response.extensions_mut().insert(OperationName(route.name()));
             return response;
         }
@@ -147,7 +147,12 @@ impl<S: Service> Front<S> {
         answer.unwrap_or_else(|| fail(&Error::internal("the service panicked")))
     }
 
-    fn side(&self, route: SideRoute) -> Response {
+    fn side(
+        &self,
+        route: SideRoute,
+        request: &http::Request<Incoming>,
+        activity_id: Uuid,
+    ) -> Response {
         match route {
             SideRoute::Health => side::text(StatusCode::OK, "ok\n"),
             SideRoute::Ready if self.is_ready() => side::text(StatusCode::OK, "ready\n"),
@@ -163,7 +168,11 @@ impl<S: Service> Front<S> {
                 }
                 None => side::text(StatusCode::NOT_FOUND, "This server speaks no TLS.\n"),
             },
-            SideRoute::Explorer => side::explorer_notice(),
+            SideRoute::Explorer => {
+                let path = request.uri().path();
+                explorer::answer(path, request.headers())
+                    .unwrap_or_else(|| error::response(&Error::NotFound, activity_id, path))
+            }
         }
     }
 }

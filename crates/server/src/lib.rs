@@ -14,6 +14,7 @@ pub mod consistency;
 pub mod cors;
 mod dispatch;
 pub mod error;
+mod explorer;
 mod front;
 mod handlers;
 pub mod headers;

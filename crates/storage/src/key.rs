@@ -48,8 +48,8 @@ pub use index::{
 };
 pub use meta::{
     PathStep, RecordKind, composite_name, counter, erasure, erasures, index_ids, index_rebuilt,
-    parse_erasure, path_node, record, record_name, records, rows_reserved, shape_name, shape_names,
-    versions_horizon,
+    parse_erasure, parse_shape_name, path_node, record, record_name, records, rows_reserved,
+    shape_name, shape_names, versions_horizon,
 };
 
 const ITEM: u8 = 0x01;

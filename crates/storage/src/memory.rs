@@ -196,6 +196,11 @@ impl Snapshot for MemorySnapshot {
     fn scan(&self, scan: &Scan<'_>) -> Result<Vec<Entry>, StorageError> {
         Ok(self.shard.scan(scan))
     }
+
+    /// Exact.
+    fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError> {
+        Ok(self.shard.map(space).range(from, to).count() as u64)
+    }
 }
 
 impl Store for MemoryStore {

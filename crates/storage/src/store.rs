@@ -92,6 +92,9 @@ pub trait Snapshot: Send {
     fn get_many(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, StorageError>;
     /// A bounded range.
     fn scan(&self, scan: &Scan<'_>) -> Result<Vec<Entry>, StorageError>;
+    /// How many entries the range has, roughly, in little time whatever the number: a few hundred
+    /// are counted, more are guessed from what the engine knows of its files.
+    fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError>;
 }
 
 /// What a commit requires of a key.

@@ -197,8 +197,11 @@ pub const INDEX_NAME_BYTES_MAX: usize = 1024;
 /// Property paths that a partition keeps in memory; beyond, it forgets them and reads again those
 /// that are needed. Ours.
 pub const INDEX_PATHS_CACHED_MAX: usize = 16 * 1024;
-/// Sets of paths that a partition tells apart; items with further ones are looked at. Ours.
+/// Sets of paths that a partition tells apart; items with further ones are looked at. Ours; stored
+/// terms depend on it, so another number needs the index built anew.
 pub const INDEX_SHAPES_MAX: usize = 1024;
+/// Paths of such a set; items with more are looked at. Ours; the same holds.
+pub const INDEX_SHAPE_PATHS_MAX: usize = 256;
 /// Indexing policies in effect at once: that of now and those whose terms are still there. Ours; a
 /// further change has to wait: 429.
 pub const INDEX_POLICIES_MAX: usize = 8;

@@ -74,6 +74,11 @@ impl Catalog {
         database.container(container).cloned().ok_or(Error::NotFound)
     }
 
+    /// Returns when every change that had begun is over.
+    pub(crate) fn wait_for_changes(&self) {
+        drop(self.changing.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Begins a change; nobody else changes the catalog until the guard is dropped.
     pub(crate) fn change(&self) -> Change<'_> {
         let guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);

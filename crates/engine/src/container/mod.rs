@@ -55,7 +55,10 @@ struct Links {
 }
 
 /// The state of an index under a definition and the policies before it.
-fn index_state(definition: &ContainerDef, older: Vec<IndexingPolicy>) -> Arc<IndexState> {
+pub(crate) fn index_state(
+    definition: &ContainerDef,
+    older: Vec<IndexingPolicy>,
+) -> Arc<IndexState> {
     let computed = definition.computed.iter().map(|property| property.name.clone()).collect();
     Arc::new(IndexState::new(&definition.indexing, older, computed))
 }
@@ -235,14 +238,17 @@ impl Engine {
         let mut container = (*old).clone();
         container.definition = old.definition.replaced_by(body)?;
         container.stamp = self.stamper.next();
-        let older = old.index.older_after(&old.definition.indexing, &container.definition.indexing);
-        container.index = index_state(&container.definition, older);
+        let terms_changed = container.change_index(&old)?;
+        if terms_changed {
+            container.raise_epoch();
+        }
         let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         container.retime |= timing_changed;
         let kept = |c: &Container| c.definition.versions_kept_s().is_some();
         let history_begins = kept(&container) && !kept(&old);
         if history_begins {
-            self.begin_history(&container)?;
+            // The shards still have the epoch of the old definition.
+            self.begin_history(&old)?;
         }
         let history_ends = kept(&old) && !kept(&container);
         let parent = u64::from(database.number);
@@ -253,6 +259,13 @@ impl Engine {
         database.insert((*container).clone());
         change.state.insert(database);
         change.commit()?;
+        if terms_changed {
+            // If this fails, whoever writes or builds next does it.
+            if let Err(error) = self.fence(&container) {
+                tracing::warn!(%error, "a shard is fenced later");
+            }
+            self.tasks.reindex(container.clone());
+        }
         if history_begins {
             // Once more, for writes that were on their way.
             self.begin_history(&container)?;

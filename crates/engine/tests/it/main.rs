@@ -8,6 +8,7 @@ mod erasure;
 mod limits;
 mod model;
 mod random;
+mod reindex;
 mod reopen;
 mod script;
 mod transaction;

@@ -25,6 +25,13 @@ const KEYS: [&str; 6] = [r#"["a"]"#, r#"["b"]"#, "[7]", "[null]", "[{}]", "[true
 const IDS: [&str; 6] = ["0", "1", "2", "3", "é\u{1f600}", "?#%20 x"];
 const TTLS: [Option<i64>; 4] = [None, None, Some(-1), Some(3)];
 const DEFAULTS: [Option<i64>; 4] = [None, Some(-1), Some(4), Some(9)];
+/// What is indexed; the last goes with no time to live.
+const POLICIES: [&str; 4] = [
+    "{}",
+    r#"{"includedPaths":[{"path":"/n/?"}],"excludedPaths":[{"path":"/*"}]}"#,
+    r#"{"excludedPaths":[{"path":"/l/[]/?"}],"compositeIndexes":[[{"path":"/u"},{"path":"/o/v","order":"descending"}]]}"#,
+    r#"{"indexingMode":"none"}"#,
+];
 
 #[test]
 fn operations_on_memory_agree_with_the_model() {
@@ -76,6 +83,8 @@ impl Item {
             (key != "{}").then(|| property("p", key.to_owned())),
             number("u", self.u),
             number("ttl", self.ttl),
+            Some(property("o", format!(r#"{{"v":{},"w":[]}}"#, self.v % 3))),
+            Some(property("l", format!(r#"[{0},{0},"{1}"]"#, self.n % 5, self.v))),
             // What a client sends under the names of the server must not count.
             number("_ts", Some(1)),
         ];
@@ -191,7 +200,7 @@ impl Run {
     fn new(mut world: World, random: Random) -> Self {
         world.database();
         for (id, throughput) in CONTAINERS {
-            world.create_container(&definition(id, None), throughput);
+            world.create_container(&definition(id, None, POLICIES[0]), throughput);
         }
         let items = BTreeMap::new();
         Self { world, random, items, defaults: [None; 2], writes: 0, acknowledged: 0, unknown: 0 }
@@ -473,7 +482,9 @@ impl Run {
         }
         let default = DEFAULTS[self.random.below(DEFAULTS.len())];
         let id = CONTAINERS[container].0;
-        let body = json(&definition(id, default));
+        let policies = if default.is_none() { POLICIES.len() } else { POLICIES.len() - 1 };
+        let policy = POLICIES[self.random.below(policies)];
+        let body = json(&definition(id, default, policy));
         self.world.insist(|engine| {
             let conditions = Preconditions::default();
             engine.replace_container(&name("d"), &name(id), &body, &conditions)
@@ -536,10 +547,11 @@ impl Run {
     }
 }
 
-fn definition(id: &str, default_ttl: Option<i64>) -> String {
+fn definition(id: &str, default_ttl: Option<i64>, policy: &str) -> String {
     let ttl = default_ttl.map_or(String::new(), |ttl| format!(r#","defaultTtl":{ttl}"#));
     format!(
         r#"{{"id":"{id}","partitionKey":{{"paths":["/p"],"kind":"Hash","version":2}},
-        "uniqueKeyPolicy":{{"uniqueKeys":[{{"paths":["/u"]}},{{"paths":["/v"]}}]}}{ttl}}}"#
+        "uniqueKeyPolicy":{{"uniqueKeys":[{{"paths":["/u"]}},{{"paths":["/v"]}}]}},
+        "indexingPolicy":{policy}{ttl}}}"#
     )
 }

@@ -39,7 +39,7 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     }
     let mut reply = Reply::resource(StatusCode::OK, &resource)
         .charge(charge::catalog_read())
-        .header(headers::INDEX_PROGRESS, "100");
+        .header(headers::INDEX_PROGRESS, &call.engine().index_progress(&container)?.to_string());
     if call.headers.populate_quota_info {
         let usage = call.engine().usage(&container)?;
         let used = format!(

@@ -102,8 +102,8 @@ pub(crate) fn facts(call: &Call, container: &Container) -> CallFacts {
     let told = |name: &str| name.starts_with(headers::PREFIX) || name == headers::IF_MATCH;
     let sent = call.request.headers.iter().filter(|(name, _)| told(name.as_str()));
     CallFacts {
-        self_link: container.self_link(),
-        alt_link: container.alt_link(),
+        self_link: container.self_link().to_owned(),
+        alt_link: container.alt_link().to_owned(),
         headers: sent
             .filter_map(|(name, value)| {
                 Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))

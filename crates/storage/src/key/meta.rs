@@ -105,6 +105,12 @@ pub fn shape_name(paths: &[PathId]) -> Vec<u8> {
     key
 }
 
+/// The paths of a shape's key; `None` if it is not one.
+pub fn parse_shape_name(key: &[u8]) -> Option<Vec<PathId>> {
+    let (paths, rest) = key.strip_prefix(&[SHAPE_NAME])?.as_chunks::<4>();
+    rest.is_empty().then(|| paths.iter().map(|id| PathId(u32::from_be_bytes(*id))).collect())
+}
+
 /// The keys of all shapes.
 pub fn shape_names() -> Bounds {
     Bounds::prefix(vec![SHAPE_NAME])

@@ -33,6 +33,28 @@ fn every_key_comes_apart_as_it_was_built() {
 }
 
 #[test]
+fn keys_of_the_index_come_apart_as_they_were_built() {
+    let mut key = composite_prefix(CompositeId(9));
+    key.extend([4, 3]);
+    key.extend(7_u64.to_be_bytes());
+    let parts = parse_composite(&key).expect("a composite key");
+    assert_eq!((parts.id, parts.values, parts.row), (CompositeId(9), &[4, 3][..], Row(7)));
+    let mut key = shapes_of(ShapeId(2)).from;
+    key.extend(7_u64.to_be_bytes());
+    assert_eq!(parse_shape(&key), Some((ShapeId(2), Row(7))));
+    assert_eq!(parse_shape(&[&key[..], &[0]].concat()), None);
+    let all = all_index_terms();
+    assert!(all.from <= key && key < all.to);
+    let term = term(PathId(1), &Value::Null, Row(1));
+    assert!(all.from <= term && term < all.to);
+    let unique = unique(0, &effective(b"x"), &partition("p"), &[]);
+    assert!(unique < all.from, "unique keys lie apart");
+    let paths = [PathId(1), PathId(0x1_0000)];
+    assert_eq!(parse_shape_name(&shape_name(&paths)).as_deref(), Some(&paths[..]));
+    assert_eq!(parse_shape_name(&index_ids()), None);
+}
+
+#[test]
 fn foreign_bytes_are_no_key() {
     assert_eq!(parse_item(&row(Row(1))), None);
     assert_eq!(parse_item(&[ITEM, 0, 1, 0]), None);
@@ -54,6 +76,15 @@ fn bytes_are_those_that_the_format_names() {
     assert!(container.starts_with(&records(RecordKind::Container, 1)));
     assert_eq!(record_name(RecordKind::Udf, 0, "f"), [2, 9, 0, 0, 0, 0, 0, 0, 0, 0, b'f']);
     assert_eq!(feed(Lsn(1), 2), [0, 0, 0, 0, 0, 0, 0, 1, 0, 2]);
+    let key = term(PathId(5), &true.into(), Row(6));
+    assert_eq!(key, [2, 0, 0, 0, 5, 4, 0, 0, 0, 0, 0, 0, 0, 6]);
+    assert_eq!(composite_prefix(CompositeId(5)), [3, 0, 0, 0, 5]);
+    assert_eq!(shapes_of(ShapeId(5)).from, [4, 0, 0, 0, 5]);
+    assert_eq!(path_node(ROOT_PATH, PathStep::Property("a")), [0x12, 0, 0, 0, 0, 1, b'a']);
+    assert_eq!(path_node(PathId(3), PathStep::Elements), [0x12, 0, 0, 0, 3, 0]);
+    assert_eq!(composite_name("/\"a\"+"), b"\x13/\"a\"+");
+    assert_eq!(shape_name(&[PathId(1), PathId(2)]), [0x14, 0, 0, 0, 1, 0, 0, 0, 2]);
+    assert_eq!((index_ids(), index_rebuilt()), (vec![0x15], vec![0x16]));
 }
 
 /// Every pair of bounds holds exactly the effective keys that the range holds.

@@ -49,7 +49,6 @@ impl RocksOptions {
         // was promised; and a folder must open after a loss of power.
         options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
         options.set_track_and_verify_wals_in_manifest(true);
-        options.set_skip_stats_update_on_db_open(true);
         options.set_stats_dump_period_sec(0);
         options.set_stats_persist_period_sec(0);
         options.set_max_manifest_file_size(4 * 1024 * 1024);

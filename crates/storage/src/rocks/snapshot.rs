@@ -2,11 +2,15 @@
 //! that they cannot disagree with what it shows.
 
 use orrery_types::{Epoch, Lsn, ShardId};
-use rocksdb::ReadOptions;
+use rocksdb::properties::{ESTIMATE_NUM_KEYS, LIVE_SST_FILES_SIZE};
+use rocksdb::{Range, ReadOptions};
 
 use super::layout::{self, Header};
 use super::{Core, NO_SHARD, read_error};
 use crate::{Entry, Scan, Snapshot, Space, StorageError, Value};
+
+/// An estimate counts up to here.
+const COUNTED_MAX: u64 = 512;
 
 pub(super) struct RocksSnapshot<'s> {
     core: &'s Core,
@@ -24,6 +28,25 @@ impl<'s> RocksSnapshot<'s> {
             .map(|bytes| Header::decode(&bytes))
             .ok_or(NO_SHARD)??;
         Ok(Self { core, view, shard, header })
+    }
+
+    /// Entries of a range, as far as they are counted.
+    fn count(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError> {
+        if from >= to {
+            return Ok(0);
+        }
+        let mut options = self.options();
+        options.set_iterate_lower_bound(layout::key(self.shard, from));
+        options.set_iterate_upper_bound(layout::key(self.shard, to));
+        let mut iterator = self.core.db.raw_iterator_cf_opt(self.core.cf(space), options);
+        iterator.seek_to_first();
+        let mut counted = 0;
+        while counted < COUNTED_MAX && iterator.valid() {
+            counted += 1;
+            iterator.next();
+        }
+        iterator.status().map_err(read_error)?;
+        Ok(counted)
     }
 
     fn options(&self) -> ReadOptions {
@@ -97,5 +120,30 @@ impl Snapshot for RocksSnapshot<'_> {
         // An iterator that met an error looks like one that met the end.
         iterator.status().map_err(read_error)?;
         Ok(entries)
+    }
+
+    fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError> {
+        let counted = self.count(space, from, to)?;
+        if counted < COUNTED_MAX {
+            return Ok(counted);
+        }
+        let family = self.core.cf(space);
+        let number = |name| {
+            let found = self.core.db.property_int_value_cf(family, name).map_err(read_error)?;
+            Ok::<u64, StorageError>(found.unwrap_or_default())
+        };
+        let (from, to) = (layout::key(self.shard, from), layout::key(self.shard, to));
+        let range = [Range::new(&from, &to)];
+        let bytes: u64 = self.core.db.get_approximate_sizes_cf(family, &range).iter().sum();
+        let (keys, all_bytes) = (number(ESTIMATE_NUM_KEYS)?, number(LIVE_SST_FILES_SIZE)?);
+        // Files tell how large the range is among all; what is still in memory is taken to be
+        // spread likewise. While there are no files, a tenth is as good a guess as any.
+        let share = if all_bytes == 0 {
+            keys / 10
+        } else {
+            let rows = u128::from(keys) * u128::from(bytes) / u128::from(all_bytes);
+            u64::try_from(rows).unwrap_or(u64::MAX)
+        };
+        Ok(share.max(counted))
     }
 }

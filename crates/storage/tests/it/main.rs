@@ -2,6 +2,7 @@
 
 mod contract;
 mod crash;
+mod estimate;
 mod failure;
 mod fault;
 mod folder;

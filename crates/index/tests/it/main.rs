@@ -1,0 +1,5 @@
+//! The index as the engine calls it.
+
+mod dictionary;
+mod prop;
+mod shapes;
