@@ -130,6 +130,19 @@ fn bind(container: &Container, request: &QueryRequest) -> Result<BoundQuery> {
     request.query.bind(&request.parameters, &facts).map_err(query_error)
 }
 
+/// Whose the tokens of a query are: its container's, and its logical partition's, whether that was
+/// named by its key or by the range of its hash. Otherwise a token may be used for a part of what
+/// it was given for: ranges split, and the place it names stays.
+fn owner(container: &Container, scope: &Scope) -> String {
+    let range = scope.range.as_ref();
+    let is_key = |range: &&KeyRange| {
+        let below = !range.min.0.is_empty() && range.max.0.starts_with(&range.min.0);
+        scope.partition_key.is_some() || below
+    };
+    let key = range.filter(is_key).map(|range| range.min.to_string());
+    format!("query {} {}", container.rid(), key.unwrap_or_default())
+}
+
 /// The place that a token of this query names.
 fn resume(bound: &BoundQuery, owner: &str, token: Option<&str>) -> Result<Option<Resume>> {
     let Some(token) = token else { return Ok(None) };
@@ -173,19 +186,16 @@ impl Engine {
                  x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
             ));
         }
-        let many = !scope.confined && !single && container.partitions.len() > 1;
+        let unconfined = !scope.confined && container.partitions.len() > 1;
         let merged = request.query.shape().needs_merge();
-        if many && merged && paging.merges && bound.reads_items() {
+        if unconfined && merged && paging.merges && bound.reads_items() {
             return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
         }
         let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
         let scope = narrowed.as_ref().unwrap_or(scope);
-        // A token belongs to its container and logical partition. Within those it may be used for
-        // a part of what it was given for: ranges split, and the place it names stays.
-        let key = scope.partition_key.as_ref().map(PartitionKey::to_header);
-        let owner = format!("query {} {}", container.rid(), key.unwrap_or_default());
+        let owner = owner(container, scope);
         let state = paging.continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
-        let (leg, state) = Leg::parse(container, scope, state, many && !merged)?;
+        let (leg, state) = Leg::parse(container, scope, state, unconfined && !single && !merged)?;
         let resume = state.map(|text| Resume::parse(&text, &bound)).transpose();
         let resume = resume.map_err(query_error)?;
         let part = leg.as_ref().map_or(scope, |leg| &leg.scope);

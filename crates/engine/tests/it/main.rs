@@ -1,6 +1,7 @@
 //! The engine as the server calls it, on every store.
 
 mod encryption_key;
+mod golden_plans;
 mod hostile_queries;
 mod law;
 mod law_queries;
