@@ -7,12 +7,14 @@ help: ## Say what can be made
 
 run: ## Build and start the server at localhost:8081; ARGS="..." replaces its arguments
 	@scripts/setup.sh run
+	@cargo xtask explorer --if-possible
 	cargo run --release --package orrery -- $(ARGS)
 
-test: ## Everything: lints, house rules, all tests, and the official SDKs
+test: ## Everything: lints, house rules, all tests, the web page in a browser, and the official SDKs
 	@scripts/setup.sh test
 	cargo xtask lint
 	cargo test --workspace
+	cargo xtask explorer --test
 	cargo xtask conformance all --profile short
 
 bench: ## Measure this machine; see bench/RESULTS.md

@@ -3,8 +3,8 @@
 #
 #   setup.sh [run|test]
 #
-#   1. installs what the build needs and the machine lacks, and says what; `test` also needs
-#      Node.js and Python for the official SDKs;
+#   1. installs what the build needs and the machine lacks, and says what: Node.js is for the web
+#      page; `test` also needs a browser for it, and Python for the official SDK;
 #   2. compiles RocksDB once, into the user's cache, for every profile and every checkout:
 #      it is by far the longest part of a fresh build;
 #   3. writes .cargo/local.toml, so that plain `cargo` uses the same cache.
@@ -30,10 +30,14 @@ has clang++ || need clang
 compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null \
   || compgen -G '/usr/lib/*/libclang*.so*' >/dev/null \
   || need libclang-dev
-if [ "$purpose" = test ]; then
-  has git || need git
+# The page is worth a package, but no reason not to start where packages have other names.
+if has apt-get || [ "$purpose" = test ]; then
   has node || need nodejs
   has npm || need npm
+fi
+if [ "$purpose" = test ]; then
+  has git || need git
+  has chromium || has chromium-browser || has google-chrome || need chromium
   # Debian splits Python; both modules are needed to make a virtual environment.
   python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || need python3 python3-venv
 fi
@@ -60,7 +64,7 @@ fi
 has cargo || die "cargo is missing: install Rust with rustup, then run make again."
 if [ "$purpose" = test ]; then
   node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' \
-    || die "Node.js $(node --version) is too old for the official SDK: please install 20 or newer."
+    || die "Node.js $(node --version) is too old for the tests: please install 20.19 or newer."
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
     || die "$(python3 --version) is too old for the official SDK: please install 3.10 or newer."
 fi

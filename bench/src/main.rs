@@ -4,12 +4,14 @@
 //! - `start`: how soon a server is ready, and what it takes while nobody asks it anything
 //! - `items`: point reads and durable creates, beside a handler that does nothing and beside the
 //!   store without a server
+//! - `feed`: how fast the change feed is read, and how far a reader is behind writers
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
 mod bare;
 mod client;
 mod disk;
+mod feed;
 mod items;
 mod load;
 mod machine;
@@ -37,6 +39,8 @@ enum Verb {
     Start(start::Options),
     /// Point reads and durable creates.
     Items(items::Options),
+    /// The change feed: reading it, and following it.
+    Feed(feed::Options),
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,
 }
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
         Verb::Start(options) => start::run(&options),
         Verb::Items(options) => items::run(&options),
+        Verb::Feed(options) => feed::run(&options),
         Verb::Bare => bare::run(),
     };
     match outcome {

@@ -51,7 +51,7 @@ impl Signer {
         verb: &str,
         (kind, link): (&str, &str),
         path: &str,
-        partition: Option<&str>,
+        headers: &[(&str, &str)],
         body: &str,
     ) -> Vec<u8> {
         let (date, authorization) = (&self.date, self.authorization(verb, kind, link));
@@ -59,8 +59,8 @@ impl Signer {
             "{verb} /{path} HTTP/1.1\r\nhost: localhost\r\nx-ms-date: {date}\r\n\
              x-ms-version: 2020-07-15\r\nauthorization: {authorization}\r\n"
         );
-        if let Some(partition) = partition {
-            text.extend(["x-ms-documentdb-partitionkey: [\"", partition, "\"]\r\n"]);
+        for (name, value) in headers {
+            text.extend([name, ": ", value, "\r\n"]);
         }
         if !body.is_empty() {
             let length = body.len().to_string();
@@ -79,23 +79,33 @@ impl Signer {
         );
         let link = format!("dbs/{DATABASE}");
         [
-            self.request("POST", ("dbs", ""), "dbs", None, &database),
-            self.request("POST", ("colls", &link), &format!("{link}/colls"), None, &container),
+            self.request("POST", ("dbs", ""), "dbs", &[], &database),
+            self.request("POST", ("colls", &link), &format!("{link}/colls"), &[], &container),
         ]
     }
 
     /// Reads an item.
     pub(crate) fn read(&self, number: u64) -> Vec<u8> {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/docs/{}", id(number));
-        self.request("GET", ("docs", &link), &link, Some(&partition(number)), "")
+        let key = key_header(&partition(number));
+        self.request("GET", ("docs", &link), &link, &[(KEY_HEADER, &key)], "")
+    }
+
+    /// Reads a page of the change feed after a position, or from the beginning.
+    pub(crate) fn changes(&self, page: usize, after: Option<&str>) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let page = page.to_string();
+        let mut headers = vec![("a-im", "Incremental Feed"), ("x-ms-max-item-count", &*page)];
+        headers.extend(after.map(|etag| ("if-none-match", etag)));
+        self.request("GET", ("docs", &link), &format!("{link}/docs"), &headers, "")
     }
 
     /// Creates an item, of which the number can be changed.
     pub(crate) fn create(&self) -> Create {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
         let path = format!("{link}/docs");
-        let (partition, body) = (partition(0), body(0));
-        let bytes = self.request("POST", ("docs", &link), &path, Some(&partition), &body);
+        let (key, body) = (key_header(&partition(0)), body(0));
+        let bytes = self.request("POST", ("docs", &link), &path, &[(KEY_HEADER, &key)], &body);
         let zeros = "0".repeat(DIGITS);
         let places = memchr::memmem::find_iter(&bytes, &zeros).collect();
         Create { bytes, places }
@@ -127,6 +137,15 @@ impl Create {
 
 /// How the text of an item ends.
 const END: &str = "\"}";
+
+const KEY_HEADER: &str = "x-ms-documentdb-partitionkey";
+
+fn key_header(partition: &str) -> String {
+    format!("[\"{partition}\"]")
+}
+
+/// What stands before the number of an item in its text, once.
+pub(crate) const ID_PREFIX: &[u8] = b"\"id\":\"item-";
 
 /// An item's id.
 pub(crate) fn id(number: u64) -> String {

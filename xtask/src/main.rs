@@ -1,9 +1,10 @@
 //! Project chores: `cargo xtask <verb>`. This file maps arguments to verbs; each verb has a module
-//! of its own. `make test` calls `lint` and `conformance`; the rest is for people at work.
+//! of its own. `make` calls `explorer`, `lint` and `conformance`; the rest is for people at work.
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
 mod bench;
 mod conformance;
+mod explorer;
 mod golden;
 mod lint;
 mod process;
@@ -30,7 +31,9 @@ enum Verb {
     Tidy,
     /// Run official SDKs against a server and compare with the known failures.
     Conformance(conformance::Options),
-    /// Measure this machine: `start`, `items`, or both.
+    /// Build the web page that the server embeds, or check it.
+    Explorer(explorer::Options),
+    /// Measure this machine: `start`, `items`, `feed`, or all of them.
     Bench(bench::Options),
     /// Write the expected text of all golden cases anew, to be read before it is committed.
     Golden,
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Verb::Lint => lint::run(),
         Verb::Tidy => tidy::run(),
         Verb::Conformance(options) => conformance::run(&options),
+        Verb::Explorer(options) => explorer::run(&options),
         Verb::Bench(options) => bench::run(&options),
         Verb::Golden => golden::run(),
     };

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use orrery_engine::Engine;
+use orrery_engine::script::Bounds;
 use orrery_engine::tasks::Background;
 use orrery_server::api::Api;
 use orrery_server::auth::Authenticator;
@@ -51,7 +52,8 @@ async fn serve(settings: Settings) -> Result<()> {
     let engine = open_engine(&settings, clock.clone()).await?;
     let background = Background::start(engine.clone()).context("Cannot start a thread")?;
     let authenticator = Authenticator::new(keys.clone(), clock.clone());
-    server.serve(Arc::new(Api::new(engine, authenticator, clock, settings.endpoint.clone())));
+    let (endpoint, consistency) = (settings.endpoint.clone(), settings.consistency);
+    server.serve(Arc::new(Api::new(engine, authenticator, clock, endpoint, consistency)));
     announce(&settings, server.address(), &keys).context("Cannot write to standard output")?;
     stop.await;
     tracing::info!("stopping; requests in flight may end");
@@ -73,7 +75,12 @@ async fn open_engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<E
     };
     let node = u32::from_be_bytes(*Uuid::new_v4().as_bytes().first_chunk().expect("16 bytes"));
     let engine = tokio::task::spawn_blocking(move || Engine::open(store, clock, node)).await?;
-    Ok(Arc::new(engine.context("Cannot read the catalog")?))
+    let engine = engine.context("Cannot read the catalog")?;
+    let mut bounds = Bounds::default();
+    if let Some(run_ms) = settings.script_ms {
+        bounds.run_ms = run_ms;
+    }
+    Ok(Arc::new(engine.with_script_bounds(bounds)))
 }
 
 async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Server<S>> {

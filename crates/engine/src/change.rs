@@ -13,12 +13,12 @@ use orrery_storage::record::{self, Header};
 use orrery_storage::{Check, Expect, Part, Put, Space, StorageError, Value as Stored};
 use orrery_types::{Error, Lsn, PartitionKey, PropertyPath, Result, Value};
 
-use crate::Container;
 use crate::item_index::Indexer;
 use crate::items::Located;
 use crate::stamp::Stamp;
 use crate::storage_error::storage;
 use crate::ttl::expiry;
+use crate::{Container, Engine};
 
 /// A stored record, expired or not.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Slot<'_> {
     }
 
     /// Whether the after image has the row of the before image.
-    fn keeps_row(&self) -> bool {
+    pub(crate) fn keeps_row(&self) -> bool {
         self.before.as_ref().zip(self.after()).is_some_and(|(b, a)| b.header.row == a.row)
     }
 }
@@ -173,8 +173,12 @@ pub(crate) struct UniqueGuard {
 }
 
 /// Everything that the slots of one physical partition change, in one part: records, rows, unique
-/// keys, index terms, expiries and feed entries, the latter in the order of the slots.
-pub(crate) fn part(indexer: &Indexer<'_>, slots: &[&Slot<'_>]) -> Result<(Part, Vec<UniqueGuard>)> {
+/// keys, index terms, expiries, feed entries and versions, the latter two in the order of the slots.
+pub(crate) fn part(
+    engine: &Engine,
+    indexer: &Indexer<'_>,
+    slots: &[&Slot<'_>],
+) -> Result<(Part, Vec<UniqueGuard>)> {
     let Indexer { container, partition, .. } = *indexer;
     let mut part = Part::new(partition.shard, partition.epoch);
     for slot in slots {
@@ -188,6 +192,7 @@ pub(crate) fn part(indexer: &Indexer<'_>, slots: &[&Slot<'_>]) -> Result<(Part, 
                 write(container, slot, after, &mut part)?;
             }
             index_terms(indexer, slot, &mut part)?;
+            engine.keep_versions(container, slot, &mut part);
         }
     }
     let guards = unique_keys(container, slots, &mut part)?;

@@ -12,7 +12,7 @@ fn kilobytes(bytes: usize) -> f64 {
 }
 
 /// Two decimals, as the service rounds.
-fn rounded(charge: f64) -> f64 {
+pub(crate) fn rounded(charge: f64) -> f64 {
     (charge * 100.0).round() / 100.0
 }
 

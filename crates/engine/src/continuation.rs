@@ -16,22 +16,35 @@ const VERSION: u8 = 1;
 
 /// Wraps a state for the client.
 pub fn encode(owner: &str, state: &[u8]) -> String {
+    BASE64URL.encode(seal(owner, state))
+}
+
+/// The bytes of a token.
+pub(crate) fn seal(owner: &str, state: &[u8]) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend(checksum(owner, state).to_be_bytes());
     bytes.extend_from_slice(state);
-    BASE64URL.encode(bytes)
+    bytes
 }
 
 /// Takes back a state that was given for the same owner.
 pub fn decode(owner: &str, token: &str) -> Result<Vec<u8>> {
-    let invalid = || Error::invalid("Invalid Continuation Token");
-    let bytes = BASE64URL.decode(token.trim()).map_err(|_| invalid())?;
+    unseal(owner, &BASE64URL.decode(token.trim()).map_err(|_| invalid())?)
+}
+
+/// The same from the bytes of a token.
+pub(crate) fn unseal(owner: &str, bytes: &[u8]) -> Result<Vec<u8>> {
     let (version, rest) = bytes.split_first().ok_or_else(invalid)?;
     let (sum, state) = rest.split_first_chunk::<8>().ok_or_else(invalid)?;
     if *version != VERSION || u64::from_be_bytes(*sum) != checksum(owner, state) {
         return Err(invalid());
     }
     Ok(state.to_vec())
+}
+
+/// What a client is told of a token that is none.
+pub(crate) fn invalid() -> Error {
+    Error::invalid("Invalid Continuation Token")
 }
 
 fn checksum(owner: &str, state: &[u8]) -> u64 {

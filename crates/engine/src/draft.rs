@@ -102,14 +102,19 @@ impl<'e> Draft<'e> {
         Ok(())
     }
 
-    /// The item in a slot, if it is there and has not expired.
+    /// Whether a stored item is not to be seen.
+    pub(crate) fn is_hidden(&self, key: &[u8], before: &Before) -> bool {
+        self.engine.is_hidden(self.container, key, before.version, &before.header)
+    }
+
+    /// The item in a slot, if it is there and to be seen.
     pub(crate) fn current(&self, key: &[u8]) -> Option<Current<'_>> {
         let slot = self.slots.get(key)?;
         match &slot.outcome {
             Becomes::Is(after) => Some(Current::Own(after)),
             Becomes::Gone => None,
             Becomes::Unchanged => {
-                let alive = |b: &&Before| !self.engine.is_expired(self.container, &b.header);
+                let alive = |b: &&Before| !self.is_hidden(key, b);
                 slot.before.as_ref().filter(alive).map(Current::Stored)
             }
         }
@@ -170,13 +175,14 @@ impl<'e> Draft<'e> {
 
     /// The after image: an item keeps its number as long as it lives.
     fn after(&self, at: &Located<'e>, row: Option<Row>, body: ItemBody) -> Result<After> {
+        let stamp = self.engine.stamper.next();
+        // Terms may be refused; a row number is not taken before.
+        let terms = self.indexer().terms(stamp, || Ok(&body.value))?;
         let row = match row {
             Some(row) => row,
             None => at.partition.next_row(&*self.engine.store)?,
         };
-        let stamp = self.engine.stamper.next();
         let text = Bytes::from(body.to_text(self.container, row, stamp)?);
-        let terms = self.indexer().terms(stamp, || Ok(&body.value))?;
         Ok(After { value: body.value, text, ttl: body.ttl, row, stamp, terms })
     }
 
@@ -200,6 +206,6 @@ impl<'e> Draft<'e> {
         let read = self.slots.values().filter(|slot| !slot.is_written());
         let written = self.written.iter().filter_map(|key| self.slots.get(key));
         let slots: Vec<&Slot<'_>> = read.chain(written).map(|slot| &**slot).collect();
-        change::part(&self.indexer(), &slots)
+        change::part(self.engine, &self.indexer(), &slots)
     }
 }

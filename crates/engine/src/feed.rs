@@ -160,14 +160,15 @@ impl<'e> ItemCursor<'e> {
         }
     }
 
-    /// The next item that has not expired.
+    /// The next item that is to be seen.
     pub(crate) fn next(&mut self) -> Result<Option<FeedItem>> {
         loop {
             for entry in self.batch.by_ref() {
                 self.loaded += 1;
                 self.loaded_bytes += entry.value.bytes.len() as u64;
                 let (header, _) = record::decode(&entry.value.bytes).map_err(storage)?;
-                if self.engine.is_expired(self.container, &header) {
+                let version = entry.value.version;
+                if self.engine.is_hidden(self.container, &entry.key, version, &header) {
                     continue;
                 }
                 let body = Bytes::from(entry.value.bytes).slice(record::BODY_AT..);

@@ -1,6 +1,7 @@
 //! What a request wants done to one item, as data: a single write, an operation of a batch and a
 //! call of a script are all one of these.
 
+use orrery_query::EvalContext;
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result};
 
@@ -9,6 +10,7 @@ use crate::item_body::ItemBody;
 use crate::items::{Located, check_same_key, complete_key, place_of};
 use crate::patch::Patch;
 use crate::resource::Preconditions;
+use crate::script::UdfCalls;
 use crate::{Container, Engine};
 
 /// A wanted change.
@@ -95,7 +97,9 @@ impl ItemWrite {
                 let current = current.ok_or(Error::NotFound)?;
                 conditions.check_write(stamp)?;
                 let before = current.value()?;
-                patch.check_condition(before, &engine.context())?;
+                let udfs = UdfCalls::new(engine, container);
+                let context = EvalContext { udfs: Some(&udfs), ..engine.context() };
+                patch.check_condition(before, &context).map_err(|error| udfs.failure(error))?;
                 let after = patch.apply(before.clone())?;
                 Ok(Decision::Put(ItemBody::check(container, after)?))
             }

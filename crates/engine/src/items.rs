@@ -96,7 +96,7 @@ impl Engine {
             self.store.get(partition.shard, Space::Items, &located.key).map_err(storage)?;
         let value = value.ok_or(Error::NotFound)?;
         let (header, _) = record::decode(&value.bytes).map_err(storage)?;
-        if self.is_expired(container, &header) {
+        if self.is_hidden(container, &located.key, value.version, &header) {
             return Err(Error::NotFound);
         }
         let body = Bytes::from(value.bytes).slice(record::BODY_AT..);
@@ -242,7 +242,7 @@ pub(crate) fn complete_key(container: &Container, key: &PartitionKey) -> Result<
     Err(Error::PartitionKeyMismatch(
         format!(
             "Partition key provided either doesn't correspond to definition in the collection or \
-             doesn't match partition key field values specified in the document: it has {} \
+             doesn't match partition key field values specified in the document. It has {} \
              values, the container declares {}.",
             key.0.len(),
             definition.paths.len()
@@ -260,6 +260,6 @@ pub(crate) fn check_same_key(given: &PartitionKey, own: &PartitionKey) -> Result
     ))
 }
 
-fn key_missing() -> Error {
+pub(crate) fn key_missing() -> Error {
     Error::invalid("PartitionKey value must be supplied for this operation.")
 }

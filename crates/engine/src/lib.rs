@@ -2,17 +2,21 @@
 //! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
 
 mod access;
+pub mod batch;
 pub mod catalog;
 mod change;
+pub mod change_feed;
 pub mod charge;
 pub mod container;
 pub mod continuation;
 pub mod database;
 mod draft;
 pub mod encryption_key;
+pub mod erasure;
 pub mod feed;
 mod fence;
 mod gate;
+mod history;
 pub mod item_body;
 mod item_index;
 pub mod item_write;
@@ -26,6 +30,7 @@ mod reindex;
 pub mod resource;
 mod retime;
 pub mod scope;
+pub mod script;
 pub mod session;
 pub mod stamp;
 mod storage_error;
@@ -42,6 +47,7 @@ pub mod write;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use orrery_script::{Bounds, Scripts};
 use orrery_storage::Store;
 use orrery_types::{Clock, Result, ShardId};
 
@@ -61,6 +67,7 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stamper: Stamper,
     pub(crate) tasks: Tasks,
+    pub(crate) scripts: Scripts,
 }
 
 impl Engine {
@@ -69,7 +76,9 @@ impl Engine {
     pub fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, node: u32) -> Result<Self> {
         let catalog = Catalog::open(store.clone())?;
         let stamper = Stamper::new(clock.clone(), node);
-        let engine = Self { store, catalog, clock, stamper, tasks: Tasks::default() };
+        let tasks = Tasks::default();
+        let scripts = Scripts::new(Bounds::default());
+        let engine = Self { store, catalog, clock, stamper, tasks, scripts };
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
             if container.retime {
@@ -80,7 +89,22 @@ impl Engine {
                 engine.tasks.reindex(container.clone());
             }
         }
+        for container in engine.catalog.state().containers() {
+            engine.load_erasures(container)?;
+        }
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        for container in engine.catalog.state().containers().filter(|c| !kept(c)) {
+            // A history that was being removed when the last process ended.
+            engine.tasks.rebase_history(container.clone());
+        }
         Ok(engine)
+    }
+
+    /// The same with other bounds of scripts.
+    #[must_use]
+    pub fn with_script_bounds(mut self, bounds: Bounds) -> Self {
+        self.scripts = Scripts::new(bounds);
+        self
     }
 
     /// Frees shards that no container has: a process that ended between two steps of making or

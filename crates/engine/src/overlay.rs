@@ -61,7 +61,7 @@ impl<'t, 'e> OverlaySource<'t, 'e> {
             let mut found: BTreeMap<Vec<u8>, (Row, Bytes)> = BTreeMap::new();
             for entry in entries {
                 let before = Before::read(entry.value)?;
-                if !self.draft.engine.is_expired(self.draft.container, &before.header) {
+                if !self.draft.is_hidden(&entry.key, &before) {
                     found.insert(entry.key, (before.header.row, before.text()));
                 }
             }

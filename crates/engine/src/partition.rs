@@ -127,7 +127,7 @@ impl Container {
     /// The partition with a number, as clients name it: `0`, or `<container rid>,0`.
     pub fn partition_by_id(&self, text: &str) -> Result<&PhysicalPartition> {
         let id = match text.split_once(',') {
-            Some((rid, id)) if rid == self.rid().to_string() => id,
+            Some((rid, id)) if rid == self.rid_text() => id,
             Some(_) => return Err(Error::PartitionGone),
             None => text,
         };

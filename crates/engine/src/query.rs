@@ -10,7 +10,8 @@ use std::sync::Arc;
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
     BoundQuery, ComputedProperty, ContainerFacts, EvalContext, ItemSource, Page, PageLimits, Place,
-    PlanRange, PlanScope, Query, QueryError, Resume, Row, Run, SourceItem, execute, query_plan,
+    PlanRange, PlanScope, Query, QueryError, Resume, Row, Run, SourceItem, UdfHost, execute,
+    query_plan,
 };
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
@@ -21,6 +22,7 @@ use crate::continuation;
 use crate::feed::PageSize;
 use crate::resource::require_object;
 use crate::scope::Scope;
+use crate::script::UdfCalls;
 use crate::{Container, Engine};
 use leg::Leg;
 use reader::Reader;
@@ -120,11 +122,13 @@ fn narrowed(container: &Container, scope: &Scope, keys: &[PartitionKey]) -> Opti
 }
 
 /// The query made ready for a container.
-fn bind(container: &Container, request: &QueryRequest) -> Result<BoundQuery> {
+fn bind(container: &Container, request: &QueryRequest, udfs: &UdfCalls<'_>) -> Result<BoundQuery> {
     let facts = container.definition.query_facts.of(&container.definition)?;
+    let has_udf = |name: &str| udfs.has(name);
     let facts = ContainerFacts {
         computed: &facts.computed,
         order: Some(&facts.order),
+        has_udf: Some(&has_udf),
         ..Default::default()
     };
     request.query.bind(&request.parameters, &facts).map_err(query_error)
@@ -141,6 +145,34 @@ fn owner(container: &Container, scope: &Scope) -> String {
     };
     let key = range.filter(is_key).map(|range| range.min.to_string());
     format!("query {} {}", container.rid(), key.unwrap_or_default())
+}
+
+/// A query with what its sender wants of it.
+struct Asked<'q, 'e> {
+    bound: &'q BoundQuery,
+    udfs: &'q UdfCalls<'e>,
+    size: PageSize,
+    paging: &'q Paging<'q>,
+}
+
+/// The way that a query takes.
+fn plan(
+    asked: &Asked<'_, '_>,
+    shards: &Shards<'_>,
+    scope: &Scope,
+    resume: Option<&Resume>,
+) -> Plan {
+    let facts = Facts::new(shards, !asked.paging.without_index);
+    let definition = &shards.container.definition;
+    let key = scope.partition_key.as_ref();
+    let request = PlanRequest {
+        facts: &facts,
+        key: key.map(|key| (key, &definition.partition_key.paths[..])),
+        is_whole: key.is_some() || shards.are_whole(),
+        is_mortal: definition.default_ttl.is_some() || shards.hide_any(),
+        rows: asked.size.items,
+    };
+    asked.bound.plan(&request, resume)
 }
 
 /// The place that a token of this query names.
@@ -176,7 +208,8 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<QueryPage> {
-        let bound = bind(container, request)?;
+        let udfs = UdfCalls::new(self, container);
+        let bound = bind(container, request, &udfs)?;
         let keys = bound.partition_keys(&container.definition.partition_key.paths);
         let single = keys.as_ref().is_some_and(|keys| keys.len() <= 1);
         if !scope.confined && !single && !paging.crosses && bound.reads_items() {
@@ -199,7 +232,8 @@ impl Engine {
         let resume = state.map(|text| Resume::parse(&text, &bound)).transpose();
         let resume = resume.map_err(query_error)?;
         let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
-        let (page, report) = self.read_part(container, part, &bound, size, paging, resume)?;
+        let asked = Asked { bound: &bound, udfs: &udfs, size, paging };
+        let (page, report) = self.read_part(container, part, &asked, resume)?;
         let next = match &leg {
             None => page.continuation,
             Some(leg) => leg.next(container, scope, page.continuation),
@@ -213,46 +247,24 @@ impl Engine {
         &self,
         container: &Container,
         scope: &Scope,
-        bound: &BoundQuery,
-        size: PageSize,
-        paging: &Paging<'_>,
+        asked: &Asked<'_, '_>,
         resume: Option<Resume>,
     ) -> Result<(Page, Report)> {
+        let bound = asked.bound;
         let now_us = self.clock.now_us();
         let mut shards = Shards::open(self, container, scope)?;
-        let plan = self.plan(bound, &shards, scope, size, resume.as_ref(), paging.without_index)?;
+        let plan = plan(asked, &shards, scope, resume.as_ref());
         let out_of_time =
             || self.clock.now_us().saturating_sub(now_us) > limits::QUERY_PAGE_MS_MAX * 1000;
-        let context = EvalContext { out_of_time: Some(&out_of_time), ..self.context() };
+        let (udfs, out_of_time) = (Some(asked.udfs as &dyn UdfHost), Some(&out_of_time as _));
+        let context = EvalContext { udfs, out_of_time, ..self.context() };
         let run = Run::by(&plan, resume);
         shards.members = bound.members(&run);
         let reader = Reader { bound, run, shards: &shards, scope, plan, context: &context };
-        let (page, mut report) = reader.read(size, paging.explains)?;
+        let read = reader.read(asked.size, asked.paging.explains);
+        let (page, mut report) = read.map_err(|error| asked.udfs.failure(error))?;
         report.time_us = self.clock.now_us().saturating_sub(now_us);
         Ok((page, report))
-    }
-
-    /// The way that a query takes.
-    fn plan(
-        &self,
-        bound: &BoundQuery,
-        shards: &Shards<'_>,
-        scope: &Scope,
-        size: PageSize,
-        resume: Option<&Resume>,
-        without_index: bool,
-    ) -> Result<Plan> {
-        let facts = Facts::new(shards, !without_index);
-        let definition = &shards.container.definition;
-        let key = scope.partition_key.as_ref();
-        let request = PlanRequest {
-            facts: &facts,
-            key: key.map(|key| (key, &definition.partition_key.paths[..])),
-            is_whole: key.is_some() || shards.are_whole(),
-            is_mortal: definition.default_ttl.is_some(),
-            rows: size.items,
-        };
-        Ok(bound.plan(&request, resume))
     }
 
     /// A page of a query over the items of a source in the order of keys; `owner` tells whose its
@@ -266,10 +278,12 @@ impl Engine {
         owner: &str,
         token: Option<&str>,
     ) -> Result<QueryPage> {
-        let bound = bind(container, request)?;
+        let udfs = UdfCalls::new(self, container);
+        let bound = bind(container, request, &udfs)?;
         let run = Run::over_keys(resume(&bound, owner, token)?);
-        let page = execute(&bound, source, &run, size.limits(), &self.context());
-        let page = page.map_err(query_error)?;
+        let context = EvalContext { udfs: Some(&udfs), ..self.context() };
+        let page = execute(&bound, source, &run, size.limits(), &context);
+        let page = page.map_err(|error| udfs.failure(query_error(error)))?;
         let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
         let report = Report { items: page.items_read, ..Report::default() };
         Ok(query_page(page.rows, continuation, report))
@@ -307,7 +321,7 @@ impl Engine {
         scope: &Scope,
         request: &QueryRequest,
     ) -> Result<String> {
-        let bound = bind(container, request)?;
+        let bound = bind(container, request, &UdfCalls::new(self, container))?;
         let definition = &container.definition.partition_key;
         let point = |key: &PartitionKey| {
             let place = definition.effective(key).to_string();

@@ -126,6 +126,16 @@ impl Preconditions {
         if current.is_none() { Ok(()) } else { self.check_write(current) }
     }
 
+    /// Before a read inside a batch: `If-Match` must hold there, since the batch relies on it.
+    pub(crate) fn check_read(&self, current: Stamp) -> Result<()> {
+        let holds = |text: &str| text == "*" || current.etag.matches(text);
+        if self.if_match.as_deref().is_none_or(holds) {
+            Ok(())
+        } else {
+            Err(Error::PreconditionFailed)
+        }
+    }
+
     /// Whether a read may answer "not modified".
     pub fn unmodified(&self, stamp: Stamp) -> bool {
         self.if_none_match.as_deref().is_some_and(|text| stamp.etag.matches(text))

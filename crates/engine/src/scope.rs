@@ -18,6 +18,14 @@ pub struct ScopeRequest {
     pub end: Option<Box<str>>,
 }
 
+impl ScopeRequest {
+    /// The interval, if one end of it is named.
+    pub(crate) fn interval(&self) -> Result<Option<KeyRange>> {
+        let named = self.start.is_some() || self.end.is_some();
+        named.then(|| interval(self.start.as_deref(), self.end.as_deref())).transpose()
+    }
+}
+
 /// The part, as the engine reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
@@ -41,8 +49,8 @@ impl Container {
         if let Some(id) = &request.range_id {
             confine(&self.partition_by_id(id)?.range);
         }
-        if request.start.is_some() || request.end.is_some() {
-            confine(&interval(request.start.as_deref(), request.end.as_deref())?);
+        if let Some(interval) = request.interval()? {
+            confine(&interval);
         }
         let mut partition_key = None;
         let key = request.partition_key.clone().map(|k| self.definition.partition_key.normalize(k));

@@ -14,33 +14,34 @@ use crate::{Container, Engine};
 #[derive(Default)]
 pub(crate) struct Tasks {
     retime: Queue,
+    rebase_history: Queue,
     reindex: Queue,
 }
 
-/// Containers with work of one kind.
-#[derive(Default)]
-struct Queue(Mutex<Vec<Arc<Container>>>);
-
-impl Queue {
-    fn push(&self, container: Arc<Container>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(container);
-    }
-
-    fn take(&self) -> Vec<Arc<Container>> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
+type Queue = Mutex<Vec<Arc<Container>>>;
 
 impl Tasks {
     /// Expiry entries are to follow a new default time to live.
     pub(crate) fn retime(&self, container: Arc<Container>) {
-        self.retime.push(container);
+        add(&self.retime, container);
+    }
+
+    pub(crate) fn rebase_history(&self, container: Arc<Container>) {
+        add(&self.rebase_history, container);
     }
 
     /// Index terms are to follow a new policy.
     pub(crate) fn reindex(&self, container: Arc<Container>) {
-        self.reindex.push(container);
+        add(&self.reindex, container);
     }
+}
+
+fn add(queue: &Queue, container: Arc<Container>) {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).push(container);
+}
+
+fn take(queue: &Queue) -> Vec<Arc<Container>> {
+    std::mem::take(&mut *queue.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Engine {
@@ -48,27 +49,36 @@ impl Engine {
     /// failure, which is tried again the next time, keeps no other from its turn.
     pub fn run_tasks(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let mut failed = None;
-        for container in self.tasks.retime.take() {
+        for container in take(&self.tasks.retime) {
             if let Err(error) = self.retime(&container) {
                 self.tasks.retime(container);
                 failed = Some(error);
             }
         }
+        for container in take(&self.tasks.rebase_history) {
+            if let Err(error) = self.rebase_history(&container, stop) {
+                self.tasks.rebase_history(container);
+                failed = Some(error);
+            }
+        }
+        self.run_erasures(stop)?;
         let mut removed = 0;
         // A large index takes many turns, between which expired items are removed.
         loop {
             let unfinished = self.reindex_turns(stop, &mut failed);
             removed += self.sweep(stop)?;
             if !unfinished || failed.is_some() || stop() {
-                return failed.map_or(Ok(removed), Err);
+                break;
             }
         }
+        self.trim_histories(stop)?;
+        failed.map_or(Ok(removed), Err)
     }
 
     /// A turn for every container whose index is to be built; whether one needs more.
     fn reindex_turns(&self, stop: &dyn Fn() -> bool, failed: &mut Option<Error>) -> bool {
         let mut unfinished = false;
-        for container in self.tasks.reindex.take() {
+        for container in take(&self.tasks.reindex) {
             match self.reindex(&container, stop) {
                 Ok(Turn::Done) => continue,
                 Ok(Turn::Unfinished) => unfinished = true,

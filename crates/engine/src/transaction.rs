@@ -87,9 +87,9 @@ impl Engine {
                 alone = true;
                 continue;
             }
-            if let Some(row) = transaction.claims.blocked_by_expired {
+            if let Some(row) = transaction.claims.blocked_by_hidden {
                 drop(transaction);
-                self.purge_expired_row(container, partition, row)?;
+                self.purge_hidden_row(container, partition, row)?;
                 continue;
             }
             let value = result?;

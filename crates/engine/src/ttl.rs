@@ -84,7 +84,8 @@ impl Engine {
     }
 
     /// Removes the items behind expiry entries, and the entries, in one commit. If a writer was
-    /// faster with one of them, each is tried by itself, and what fails stays for the next round.
+    /// faster with one of them, or what is kept of them is too much for one commit, each is tried by
+    /// itself, and what fails stays for the next round.
     fn sweep_batch(
         &self,
         container: &Container,
@@ -123,19 +124,20 @@ impl Engine {
                 continue;
             }
             if let Some((located, before)) =
-                self.locate_expired(container, partition, row, item_key)?
-                && let Some(removal) = self.removal_of_expired(container, &located, before)?
+                self.locate_hidden(container, partition, row, item_key)?
+                && let Some(removal) = self.removal_of_hidden(container, &located, before)?
             {
                 removed.insert(item_key);
                 part.checks.extend(removal.checks);
                 part.deletes.extend(removal.deletes);
+                part.versions.extend(removal.versions);
             }
         }
         Ok(part)
     }
 
-    /// Removes the item with a row if it has expired; whether it is gone afterwards.
-    pub(crate) fn purge_expired_row(
+    /// Removes the item with a row if it is hidden; whether it is gone afterwards.
+    pub(crate) fn purge_hidden_row(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
@@ -145,25 +147,25 @@ impl Engine {
             self.store.get(partition.shard, Space::Items, &key::row(row)).map_err(storage)?;
         match value {
             None => Ok(true),
-            Some(value) => self.purge_expired_at(container, partition, row, &value.bytes),
+            Some(value) => self.purge_hidden_at(container, partition, row, &value.bytes),
         }
     }
 
-    fn purge_expired_at(
+    fn purge_hidden_at(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
         row: Row,
         item_key: &[u8],
     ) -> Result<bool> {
-        match self.locate_expired(container, partition, row, item_key)? {
-            Some((located, _)) => self.purge_expired(container, &located),
+        match self.locate_hidden(container, partition, row, item_key)? {
+            Some((located, _)) => self.purge_hidden(container, &located),
             None => Ok(false),
         }
     }
 
-    /// An item that has expired and still has the row.
-    fn locate_expired<'c>(
+    /// An item that is hidden and still has the row.
+    fn locate_hidden<'c>(
         &self,
         container: &Container,
         partition: &'c PhysicalPartition,
@@ -174,7 +176,8 @@ impl Engine {
             self.store.get(partition.shard, Space::Items, item_key).map_err(storage)?;
         let Some(value) = value else { return Ok(None) };
         let before = Before::read(value)?;
-        if before.header.row != row || !self.is_expired(container, &before.header) {
+        let hidden = self.is_hidden(container, item_key, before.version, &before.header);
+        if before.header.row != row || !hidden {
             return Ok(None);
         }
         let partition_key = container.definition.partition_key.extract(before.value()?);

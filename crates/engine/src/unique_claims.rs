@@ -17,8 +17,8 @@ use crate::storage_error::storage;
 #[derive(Debug, Default)]
 pub(crate) struct UniqueClaims {
     keys: HashMap<Vec<u8>, Holder>,
-    /// An expired item holds a key that was claimed: it must be removed, and the work run again.
-    pub(crate) blocked_by_expired: Option<Row>,
+    /// A hidden item holds a key that was claimed: it must be removed, and the work run again.
+    pub(crate) blocked_by_hidden: Option<Row>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +76,10 @@ impl UniqueClaims {
         let row = unique_holder(holder.bytes)?;
         if let Some(item_key) = get(Space::Items, &key::row(row))?
             && let Some(stored) = get(Space::Items, &item_key.bytes)?
-            && draft.engine.is_expired(draft.container, &Before::read(stored)?.header)
+            && let before = Before::read(stored)?
+            && draft.is_hidden(&item_key.bytes, &before)
         {
-            self.blocked_by_expired = Some(row);
+            self.blocked_by_hidden = Some(row);
             return Err(Error::RetryWith);
         }
         Err(Error::UniqueKeyViolation)

@@ -11,6 +11,7 @@ use std::fmt;
 use orrery_index::stored_ids::StoredIds;
 use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::record::{self, Header};
+use orrery_storage::version::Version;
 use orrery_storage::{Entry, ReadAt, Scan, Snapshot, Space};
 use orrery_types::{Lsn, PartitionKey, Result, Value, limits};
 
@@ -63,6 +64,8 @@ pub enum FaultKind {
     FeedOrphan,
     /// An expiry entry without its item. One with its item and another time is no fault.
     ExpiryOrphan,
+    /// A version of an item, kept for the feed, that does not decode.
+    VersionDamaged,
     /// A key that no part of the engine writes.
     KeyUnknown,
 }
@@ -261,6 +264,13 @@ impl Verifier<'_> {
     }
 
     fn feed_entry(&mut self, entry: &Entry) -> Result<()> {
+        if key::parse_version(&entry.key).is_some() {
+            let place = Version::decode(&entry.value.bytes).ok();
+            if place.is_none_or(|version| key::parse_item(version.item_key).is_none()) {
+                self.fault(FaultKind::VersionDamaged, &entry.key);
+            }
+            return Ok(());
+        }
         let item = self.item(&entry.value.bytes)?;
         let place = item.map(|item| key::feed(item.version, item.header.feed_seq));
         if place.is_none_or(|place| entry.key != place) {

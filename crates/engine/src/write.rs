@@ -134,19 +134,22 @@ impl Engine {
         written
     }
 
-    /// A write that began under another default time to live may have come after the work that
-    /// follows such a change: then that work is due once more.
+    /// A write that began under another definition may have come after the work that follows such
+    /// a change: then that work is due once more.
     pub(crate) fn follow_definition(&self, container: &Container) {
         let database = Address::Rid(container.database_rid());
         let now = self.catalog.container(&database, &Address::Rid(container.rid()));
-        if let Ok(now) = now
-            && now.definition.default_ttl != container.definition.default_ttl
-        {
-            self.tasks.retime(now);
+        let Ok(now) = now else { return };
+        if now.definition.default_ttl != container.definition.default_ttl {
+            self.tasks.retime(now.clone());
+        }
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        if kept(&now) != kept(container) {
+            self.tasks.rebase_history(now);
         }
     }
 
-    /// A unique key is taken. If an expired item holds it, that item is removed now and the write
+    /// A unique key is taken. If a hidden item holds it, that item is removed now and the write
     /// may try again; else the write is refused.
     fn resolve_unique(
         &self,
@@ -158,20 +161,20 @@ impl Engine {
         let (_, holder) = self.store.get(shard, Space::Index, key).map_err(storage)?;
         let Some(holder) = holder else { return Ok(()) };
         let row: Row = unique_holder(holder.bytes)?;
-        if self.purge_expired_row(container, located.partition, row)? {
+        if self.purge_hidden_row(container, located.partition, row)? {
             return Ok(());
         }
         Err(Error::UniqueKeyViolation)
     }
 
-    /// Removes an item if it has expired; whether it is gone afterwards.
-    pub(crate) fn purge_expired(
+    /// Removes an item if it is hidden; whether it is gone afterwards.
+    pub(crate) fn purge_hidden(
         &self,
         container: &Container,
         located: &Located<'_>,
     ) -> Result<bool> {
         let Some(before) = self.before(located)? else { return Ok(true) };
-        let Some(part) = self.removal_of_expired(container, located, before)? else {
+        let Some(part) = self.removal_of_hidden(container, located, before)? else {
             return Ok(false);
         };
         match self.store.commit(Commit { parts: vec![part] }) {
@@ -181,20 +184,20 @@ impl Engine {
         }
     }
 
-    /// The writes that remove an item with everything beside it, if it has expired.
-    pub(crate) fn removal_of_expired(
+    /// The writes that remove an item with everything beside it, if it is hidden.
+    pub(crate) fn removal_of_hidden(
         &self,
         container: &Container,
         located: &Located<'_>,
         before: Before,
     ) -> Result<Option<Part>> {
-        if !self.is_expired(container, &before.header) {
+        if !self.is_hidden(container, &located.key, before.version, &before.header) {
             return Ok(None);
         }
         let slot = Slot { at: located.clone(), before: Some(before), outcome: Becomes::Gone };
         let (store, partition) = (&*self.store, located.partition);
         let indexer = Indexer { store, container, partition, numbers: Numbers::Given };
-        part(&indexer, &[&slot]).map(|(part, _)| Some(part))
+        part(self, &indexer, &[&slot]).map(|(part, _)| Some(part))
     }
 
     fn before(&self, located: &Located<'_>) -> Result<Option<Before>> {

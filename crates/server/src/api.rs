@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::auth::{Authenticator, Principal};
 use crate::binary_json::{self, BinaryJsonError, Fault};
+use crate::consistency::ConsistencyLevel;
 use crate::dispatch::{self, Work};
 use crate::error;
 use crate::handlers::item::{self, Wanted};
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     /// The endpoint that clients are told to use, if it is not the one they used.
     pub(crate) endpoint: Option<String>,
+    /// The level of the account, which requests may weaken.
+    pub(crate) consistency: ConsistencyLevel,
 }
 
 impl Api {
@@ -42,8 +45,10 @@ impl Api {
         authenticator: Authenticator,
         clock: Arc<dyn Clock>,
         endpoint: Option<String>,
+        consistency: ConsistencyLevel,
     ) -> Self {
-        Self { shared: Arc::new(Shared { engine, authenticator, clock, endpoint }) }
+        let shared = Shared { engine, authenticator, clock, endpoint, consistency };
+        Self { shared: Arc::new(shared) }
     }
 }
 
@@ -51,7 +56,7 @@ impl Api {
 pub(crate) struct Call {
     pub(crate) shared: Arc<Shared>,
     pub(crate) request: Request,
-    pub(crate) headers: RequestHeaders,
+    pub(crate) headers: Box<RequestHeaders>,
     pub(crate) link: ResourceLink,
     pub(crate) principal: Principal,
     /// The container that the request turned out to be about; failures name its session too.
@@ -64,7 +69,7 @@ impl Call {
         let principal =
             shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
         let headers = RequestHeaders::parse(&request.headers)?;
-        check_consistency(headers.consistency_level.as_deref())?;
+        shared.consistency.admit(headers.consistency_level.as_deref())?;
         Ok(Self { shared, request, headers, link, principal, container: OnceLock::new() })
     }
 
@@ -77,15 +82,24 @@ impl Call {
         let found = self.engine().read_container(&address.database, &address.container);
         let container = found.map_err(|_| Error::OwnerNotFound)?;
         if let Some(intended) = &self.headers.intended_collection_rid
-            && *intended != container.rid().to_string()
+            && intended != container.rid_text()
         {
             return Err(Error::ContainerRecreated);
         }
         let _ = self.container.set(container.clone());
-        if let Some(token) = &self.headers.session_token {
+        // Clients send their session with writes too; a write needs nothing of what they have read.
+        if let Some(token) = self.headers.session_token.as_ref().filter(|_| self.reads()) {
             self.engine().check_session(&container, token)?;
         }
         Ok(container)
+    }
+
+    /// Whether the request reads: a GET, a HEAD, or a query.
+    pub(crate) fn reads(&self) -> bool {
+        let method = &self.request.method;
+        *method == Method::GET
+            || *method == Method::HEAD
+            || (*method == Method::POST && dispatch::queries(self))
     }
 
     /// The partition key of the header, if there is one.
@@ -163,7 +177,7 @@ impl Call {
 }
 
 /// A body as text: text is passed on as it is, for whoever reads it to judge.
-fn json_text(body: &Bytes) -> Result<Bytes> {
+pub(crate) fn json_text(body: &Bytes) -> Result<Bytes> {
     if body.first() != Some(&binary_json::PREAMBLE) {
         return Ok(body.clone());
     }
@@ -174,19 +188,6 @@ fn json_text(body: &Bytes) -> Result<Bytes> {
             Err(Error::TooLarge { what: "the body of the request as text", size, limit })
         }
         Err(e) => Err(Error::invalid(format!("The request body is not valid binary JSON: {e}."))),
-    }
-}
-
-/// One region is always consistent, so every level up to the account's own is honoured.
-fn check_consistency(level: Option<&str>) -> Result<()> {
-    match level.map(str::to_ascii_lowercase).as_deref() {
-        None | Some("session" | "consistentprefix" | "eventual") => Ok(()),
-        Some("strong" | "boundedstaleness") => Err(Error::invalid(
-            "ConsistencyLevel Strong or BoundedStaleness specified in the request is invalid when \
-             the service is configured with consistency level Session. Ensure the request \
-             consistency level is not stronger than the service consistency level.",
-        )),
-        Some(other) => Err(Error::invalid(format!("The consistency level '{other}' is unknown."))),
     }
 }
 

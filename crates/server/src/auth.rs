@@ -5,6 +5,7 @@
 //! The signature is checked before the date, so that only the holder of a key learns that a clock
 //! is wrong. Signatures are compared in constant time.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,7 +14,6 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use http::{HeaderMap, Method};
 use orrery_types::limits::CLOCK_SKEW_S_MAX;
 use orrery_types::{Clock, Error, Result};
-use percent_encoding::percent_decode_str;
 use subtle::ConstantTimeEq as _;
 
 use crate::headers;
@@ -102,8 +102,7 @@ impl Authenticator {
         let header = headers.get(http::header::AUTHORIZATION);
         let header = header.ok_or_else(|| Error::Unauthenticated(MISSING.into()))?;
         let header = header.to_str().map_err(|_| malformed())?;
-        // A plus is a plus: the header is percent-encoded, not form-encoded.
-        let header = percent_decode_str(header).decode_utf8().map_err(|_| malformed())?;
+        let header = decoded(header).ok_or_else(malformed)?;
         let (kind, signature) = parts(&header).ok_or_else(malformed)?;
         match kind {
             "master" => {
@@ -201,6 +200,34 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
     })
 }
 
+/// The header without its percent-encoding. A plus is a plus: it is not form-encoded.
+fn decoded(header: &str) -> Option<Cow<'_, str>> {
+    if !header.contains('%') {
+        return Some(header.into());
+    }
+    let mut bytes = header.bytes();
+    let mut text = Vec::with_capacity(header.len());
+    while let Some(byte) = bytes.next() {
+        let mut ahead = bytes.clone();
+        let escaped = match (byte, ahead.next(), ahead.next()) {
+            (b'%', Some(high), Some(low)) => hex(high).zip(hex(low)),
+            _ => None,
+        };
+        match escaped {
+            Some((high, low)) => {
+                text.push(high << 4 | low);
+                bytes = ahead;
+            }
+            None => text.push(byte),
+        }
+    }
+    String::from_utf8(text).ok().map(Cow::Owned)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
 /// `type=…&ver=…&sig=…`: the signature is all that follows `sig=`, as base64 has `=` in it.
 fn parts(header: &str) -> Option<(&str, &str)> {
     let rest = header.strip_prefix("type=")?;
@@ -226,10 +253,19 @@ impl<'a> Dates<'a> {
         }
     }
 
+    /// What was signed: method and dates in lower case, the rest as it is.
     fn payload(&self, method: &Method, kind: &str, link: &str) -> String {
-        let method = method.as_str().to_lowercase();
-        let (own, standard) = (self.own.to_lowercase(), self.standard.to_lowercase());
-        format!("{method}\n{kind}\n{link}\n{own}\n{standard}\n")
+        let mut payload = String::with_capacity(kind.len() + link.len() + 64);
+        let lines = [(method.as_str(), true), (kind, false), (link, false)];
+        for (line, lower) in lines.into_iter().chain([(self.own, true), (self.standard, true)]) {
+            let from = payload.len();
+            payload.push_str(line);
+            if let (true, Some(added)) = (lower, payload.get_mut(from..)) {
+                added.make_ascii_lowercase();
+            }
+            payload.push('\n');
+        }
+        payload
     }
 
     fn check(&self, now_s: u64) -> Result<()> {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::consistency::ConsistencyLevel;
 use crate::keys::GivenKeys;
 use crate::telemetry::LogFormat;
 use crate::tls::TlsSource;
@@ -87,6 +88,9 @@ pub struct Choices {
     /// Endpoint that clients are told to use [default: the one they used]
     #[arg(long, env = "ORRERY_ENDPOINT", value_name = "URL")]
     pub endpoint: Option<String>,
+    /// Consistency level of the account; every one is kept [default: session]
+    #[arg(long, env = "ORRERY_CONSISTENCY", value_name = "LEVEL")]
+    pub consistency: Option<ConsistencyLevel>,
     /// Origins of pages that may call the server beside those of this machine; * for all
     #[arg(long, env = "ORRERY_CORS_ORIGINS", value_delimiter = ',', value_name = "ORIGINS")]
     pub cors_origins: Option<Vec<String>>,
@@ -96,6 +100,9 @@ pub struct Choices {
     /// Milliseconds that requests in flight get to end when the server stops
     #[arg(long, env = "ORRERY_DRAIN_MS", value_name = "NUMBER")]
     pub drain_ms: Option<u64>,
+    /// Milliseconds that one script may run [default: 5000]
+    #[arg(long, env = "ORRERY_SCRIPT_MS", value_name = "NUMBER")]
+    pub script_ms: Option<u64>,
 
     /// What to log: a level, or levels by module [default: info]
     #[arg(long, env = "ORRERY_LOG", value_name = "FILTER")]
@@ -130,9 +137,11 @@ impl Choices {
             tls_names: self.tls_names.or(there.tls_names),
             no_tls: self.no_tls.or(there.no_tls),
             endpoint: self.endpoint.or(there.endpoint),
+            consistency: self.consistency.or(there.consistency),
             cors_origins: self.cors_origins.or(there.cors_origins),
             connections_max: self.connections_max.or(there.connections_max),
             drain_ms: self.drain_ms.or(there.drain_ms),
+            script_ms: self.script_ms.or(there.script_ms),
             log: self.log.or(there.log),
             log_format: self.log_format.or(there.log_format),
         }
@@ -154,12 +163,16 @@ pub struct Settings {
     pub tls: Option<TlsSource>,
     /// What the account answer names instead of the address the client used. Ends in a slash.
     pub endpoint: Option<String>,
+    /// The consistency level of the account.
+    pub consistency: ConsistencyLevel,
     /// Pages that may call the server.
     pub cors_origins: Vec<String>,
     /// Connections at once, where the settings say.
     pub connections_max: Option<usize>,
     /// Time to drain, where the settings say.
     pub drain_ms: Option<u64>,
+    /// Milliseconds that one script may run.
+    pub script_ms: Option<u64>,
     /// What to log.
     pub log: String,
     /// How log lines look.
@@ -194,9 +207,11 @@ impl Settings {
             allow_well_known_key: choices.allow_well_known_key,
             tls,
             endpoint: choices.endpoint.map(endpoint).transpose()?,
+            consistency: choices.consistency.unwrap_or_default(),
             cors_origins: choices.cors_origins.unwrap_or_default(),
             connections_max: choices.connections_max,
             drain_ms: choices.drain_ms,
+            script_ms: choices.script_ms,
             log: choices.log.unwrap_or_else(|| LOG_DEFAULT.to_owned()),
             log_format: choices.log_format.unwrap_or_default(),
         })

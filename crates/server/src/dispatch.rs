@@ -7,10 +7,10 @@ use orrery_types::{Error, Result, limits};
 use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
-    account, container, database, encryption_key, grant, item, offer, permission, query, range,
-    user,
+    account, batch, change, container, database, encryption_key, grant, item, offer, permission,
+    query, range, script, user,
 };
-use crate::link::Target;
+use crate::link::{ScriptKind, Target};
 use crate::reply::Reply;
 
 /// Where an operation runs.
@@ -46,24 +46,30 @@ pub(crate) fn work(call: &Call) -> Work {
     }
 }
 
-/// Whether it is a write of one item and nothing else.
+/// Whether it is a write of one item and nothing else: no script runs before, in or after it.
 fn writes_item(call: &Call) -> bool {
     let headers = &call.headers;
+    if item::names_triggers(call) {
+        return false;
+    }
     match (call.request.method.as_str(), &call.link.target) {
         ("POST", Target::Items(_)) => {
             !headers.is_query && !headers.is_query_plan && !headers.is_batch
         }
-        ("PUT" | "PATCH" | "DELETE", Target::Item(..)) => true,
+        ("PUT" | "DELETE", Target::Item(..)) => true,
+        ("PATCH", Target::Item(..)) => !may_call_functions(&call.request.body),
         _ => false,
     }
 }
 
+/// Whether the condition of a patch may call a function, which takes its time.
+fn may_call_functions(body: &[u8]) -> bool {
+    body.windows(3).any(|word| word.eq_ignore_ascii_case(b"udf"))
+}
+
 /// Whether the principal may do it.
 pub(crate) fn authorize(call: &Call) -> Result<()> {
-    let method = method(call);
-    let query = call.headers.is_query || call.headers.is_query_plan;
-    let reads = method == "GET" || (method == "POST" && query && takes_queries(call));
-    let access = if reads { Access::Read } else { Access::Write };
+    let access = if call.reads() { Access::Read } else { Access::Write };
     call.principal.allow(access)?;
     grant::check(call)
 }
@@ -97,11 +103,12 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("PUT", Target::Container(at)) => container::replace(call, at),
         ("DELETE", Target::Container(at)) => container::delete(call, at),
 
-        ("GET", Target::Items(at)) => item::feed(call, at),
+        ("GET", Target::Items(at)) => match call.headers.a_im {
+            None => item::feed(call, at),
+            Some(mode) => change::feed(call, at, mode),
+        },
         ("POST", Target::Items(at)) if call.headers.is_query_plan => query::plan(call, at),
-        ("POST", Target::Items(_)) if call.headers.is_batch => {
-            Err(not_built("Transactional batch and bulk"))
-        }
+        ("POST", Target::Items(at)) if call.headers.is_batch => batch::run(call, at),
         ("POST", Target::Items(at)) if call.headers.is_query => query::items(call, at),
         ("POST", Target::Items(_)) | ("PUT" | "PATCH" | "DELETE", Target::Item(..)) => {
             item::write(call)
@@ -141,12 +148,14 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("POST", Target::Conflicts(at)) if query => container::conflicts(call, at),
         ("GET" | "DELETE", Target::Conflict(at, _)) => call.container(at).and(Err(Error::NotFound)),
 
-        ("GET" | "POST" | "PUT" | "DELETE", Target::Scripts(..) | Target::Script(..)) => {
-            Err(not_built("Stored procedures, triggers and user-defined functions"))
-        }
-        ("POST", Target::PartitionKeyDelete(_)) => Err(Error::invalid(
-            "The partition key delete feature is disabled: this version does not have it.",
-        )),
+        ("GET", Target::Scripts(at, kind)) => script::list(call, at, *kind),
+        ("POST", Target::Scripts(at, kind)) if query => script::query(call, at, *kind),
+        ("POST", Target::Scripts(at, kind)) => script::create(call, at, *kind),
+        ("GET", Target::Script(at, kind, id)) => script::read(call, at, *kind, id),
+        ("PUT", Target::Script(at, kind, id)) => script::replace(call, at, *kind, id),
+        ("DELETE", Target::Script(at, kind, id)) => script::delete(call, at, *kind, id),
+        ("POST", Target::Script(at, ScriptKind::Procedure, id)) => script::execute(call, at, id),
+        ("POST", Target::PartitionKeyDelete(at)) => item::delete_partition_key(call, at),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
         (_, Target::Model(_) | Target::Advisor(_)) => Err(Error::NotFound),
         _ => Err(Error::MethodNotAllowed),
@@ -155,19 +164,22 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
 
 /// Whether a POST that says it is a query is one: elsewhere the header changes nothing, and must not
 /// let a read-only key through.
-fn takes_queries(call: &Call) -> bool {
-    match &call.link.target {
-        Target::Items(_) => !call.headers.is_batch,
-        Target::Databases
-        | Target::Containers(_)
-        | Target::Ranges(_)
-        | Target::Users(_)
-        | Target::Permissions(_)
-        | Target::EncryptionKeys(_)
-        | Target::Offers
-        | Target::Conflicts(_) => true,
-        _ => false,
-    }
+pub(crate) fn queries(call: &Call) -> bool {
+    let says_so = call.headers.is_query || call.headers.is_query_plan;
+    says_so
+        && match &call.link.target {
+            Target::Items(_) => !call.headers.is_batch,
+            Target::Databases
+            | Target::Containers(_)
+            | Target::Ranges(_)
+            | Target::Scripts(..)
+            | Target::Users(_)
+            | Target::Permissions(_)
+            | Target::EncryptionKeys(_)
+            | Target::Offers
+            | Target::Conflicts(_) => true,
+            _ => false,
+        }
 }
 
 fn not_built(what: &str) -> Error {

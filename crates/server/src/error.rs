@@ -5,6 +5,8 @@
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use http_body_util::Full;
+use orrery_engine::batch::Answer;
+use orrery_engine::items::Outcome;
 use orrery_types::Error;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -46,9 +48,12 @@ impl WireError {
             Error::PreconditionFailed => (412, 0, "PreconditionFailed"),
             Error::ConditionNotMet => (412, 1110, "PreconditionFailed"),
             Error::TooLarge { .. } => (413, 0, "RequestEntityTooLarge"),
+            Error::TransactionTooLarge { .. } => (413, 3401, "RequestEntityTooLarge"),
+            Error::ResponseTooLarge { .. } => (413, 3402, "RequestEntityTooLarge"),
             Error::RateLimited { .. } => (429, 3200, "429"),
             Error::RetryWith => (449, 0, "449"),
             Error::Internal(_) => (500, 0, "InternalServerError"),
+            Error::Script(failure) => (400, failure.number, "BadRequest"),
             Error::NotImplemented(_) => (501, 0, "NotImplemented"),
             Error::Unavailable(_) => (503, 0, "ServiceUnavailable"),
         };
@@ -58,6 +63,21 @@ impl WireError {
             _ => None,
         };
         Self { status, sub_status, code, retry_after_ms }
+    }
+}
+
+/// The status of one result of a batch.
+pub(crate) fn status_of(answer: &Answer) -> u16 {
+    match answer {
+        Answer::Read(_) => 200,
+        Answer::NotModified(_) => 304,
+        Answer::Written(item) => match item.outcome {
+            Outcome::Created => 201,
+            Outcome::Replaced => 200,
+            Outcome::Deleted => 204,
+        },
+        Answer::Failed(error) => WireError::of(error).status,
+        Answer::Dependent => 424,
     }
 }
 
@@ -72,11 +92,24 @@ fn message(error: &Error) -> String {
         // The text is JSON already: the list of errors, or an object around it.
         Error::Query(text) if text.starts_with('{') => format!("Message: {text}"),
         Error::Query(text) if text.starts_with('[') => format!("Message: {{\"errors\":{text}}}"),
-        Error::Internal(_) => list(
-            "An unexpected error occurred. Give the activity id to whoever \
-                                    runs the server: its log has the reason.",
-        ),
-        other => list(&other.to_string()),
+        other => list(&text(other)),
+    }
+}
+
+/// What an error says, bare, to a client.
+pub(crate) fn text(error: &Error) -> String {
+    match error {
+        Error::Internal(_) => "An unexpected error occurred. Give the activity id to whoever runs \
+                               the server: its log has the reason."
+            .to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Logs what only the log may know.
+pub(crate) fn log(error: &Error, activity_id: Uuid, uri: &str) {
+    if let Error::Internal(reason) = error {
+        tracing::error!(%activity_id, uri, reason = &**reason, "internal error");
     }
 }
 
@@ -98,11 +131,9 @@ pub fn body(error: &Error, activity_id: Uuid, uri: &str) -> Value {
     body
 }
 
-/// The whole answer to a request that failed. What only the log may know is logged here.
+/// The whole answer to a request that failed.
 pub fn response(error: &Error, activity_id: Uuid, uri: &str) -> Response {
-    if let Error::Internal(reason) = error {
-        tracing::error!(%activity_id, uri, reason = &**reason, "internal error");
-    }
+    log(error, activity_id, uri);
     let wire = WireError::of(error);
     let body = Bytes::from(body(error, activity_id, uri).to_string());
     let mut response = Response::new(Full::new(body));
@@ -112,6 +143,11 @@ pub fn response(error: &Error, activity_id: Uuid, uri: &str) -> Response {
     headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if wire.sub_status != 0 {
         headers.insert(headers::SUB_STATUS, wire.sub_status.into());
+    }
+    if let Error::Script(failure) = error
+        && let Some(log) = headers::script_log(&failure.log)
+    {
+        headers.insert(headers::SCRIPT_LOG_RESULTS, log);
     }
     if let Some(retry_after_ms) = wire.retry_after_ms {
         headers.insert(headers::RETRY_AFTER_MS, retry_after_ms.into());

@@ -28,7 +28,7 @@ use crate::listener::{Limits, ListenerConfig};
 use crate::service::{OperationName, Request, Response, Scheme, Service};
 use crate::side::{self, SideRoute};
 use crate::telemetry::{self, Metrics};
-use crate::{error, headers};
+use crate::{error, explorer, headers};
 
 /// What all connections share.
 #[derive(Debug)]
@@ -92,13 +92,13 @@ impl<S: Service> Front<S> {
         self.config.cors.mark(origin.as_ref(), authority.as_deref(), response.headers_mut());
         let took = began.elapsed();
         finish(response.headers_mut(), activity_id, took);
-        telemetry::request_ended(&span, activity_id, operation.0, response.status(), took);
+        telemetry::request_ended(&span, activity_id, operation.0, &response, took);
         response
     }
 
     async fn route(&self, request: http::Request<Incoming>, context: Context) -> Response {
         if let Some(route) = SideRoute::of(request.method(), request.uri().path()) {
-            let mut response = self.side(route);
+            let mut response = self.side(route, &request, context.activity_id);
             response.extensions_mut().insert(OperationName(route.name()));
             return response;
         }
@@ -107,7 +107,7 @@ impl<S: Service> Front<S> {
             CorsPolicy::preflight(request.headers(), response.headers_mut());
             return response;
         }
-        let uri = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let uri: Arc<str> = request.uri().path_and_query().map_or("/", |path| path.as_str()).into();
         if let Some(problem) = head_problem(&request, &uri, self.limits()) {
             let refusal = error::head_too_large(&problem, context.activity_id);
             return closing(request.version(), refusal);
@@ -118,8 +118,9 @@ impl<S: Service> Front<S> {
         };
         let (mut parts, body) = request.into_parts();
         // A service need not know that HTTP/2 moved this one.
-        if let Some(authority) = &context.authority
-            && let Ok(host) = HeaderValue::try_from(authority)
+        if parts.version >= Version::HTTP_2
+            && let Some(authority) = &context.authority
+            && let Ok(host) = HeaderValue::try_from(&**authority)
         {
             parts.headers.entry(http::header::HOST).or_insert(host);
         }
@@ -146,7 +147,12 @@ impl<S: Service> Front<S> {
         answer.unwrap_or_else(|| fail(&Error::internal("the service panicked")))
     }
 
-    fn side(&self, route: SideRoute) -> Response {
+    fn side(
+        &self,
+        route: SideRoute,
+        request: &http::Request<Incoming>,
+        activity_id: Uuid,
+    ) -> Response {
         match route {
             SideRoute::Health => side::text(StatusCode::OK, "ok\n"),
             SideRoute::Ready if self.is_ready() => side::text(StatusCode::OK, "ready\n"),
@@ -162,7 +168,11 @@ impl<S: Service> Front<S> {
                 }
                 None => side::text(StatusCode::NOT_FOUND, "This server speaks no TLS.\n"),
             },
-            SideRoute::Explorer => side::explorer_notice(),
+            SideRoute::Explorer => {
+                let path = request.uri().path();
+                explorer::answer(path, request.headers())
+                    .unwrap_or_else(|| error::response(&Error::NotFound, activity_id, path))
+            }
         }
     }
 }
@@ -171,7 +181,7 @@ struct Context {
     activity_id: Uuid,
     scheme: Scheme,
     peer: SocketAddr,
-    authority: Option<String>,
+    authority: Option<Arc<str>>,
 }
 
 fn activity_id(headers: &HeaderMap) -> Uuid {
@@ -195,9 +205,9 @@ fn new_activity_id() -> Uuid {
 }
 
 /// Where the client thinks it is: HTTP/2 says so in the URI, HTTP/1 in `Host`.
-fn authority(request: &http::Request<Incoming>) -> Option<String> {
+fn authority(request: &http::Request<Incoming>) -> Option<Arc<str>> {
     let host = || request.headers().get(http::header::HOST)?.to_str().ok();
-    request.uri().authority().map(http::uri::Authority::as_str).or_else(host).map(str::to_owned)
+    request.uri().authority().map(http::uri::Authority::as_str).or_else(host).map(Arc::from)
 }
 
 fn head_problem(request: &http::Request<Incoming>, uri: &str, limits: &Limits) -> Option<String> {
@@ -236,7 +246,7 @@ async fn caught(call: impl Future<Output = Response>) -> Option<Response> {
 }
 
 /// What every answer says unless it says something else.
-static USUAL_HEADERS: LazyLock<[(HeaderName, HeaderValue); 8]> = LazyLock::new(|| {
+pub(crate) static USUAL_HEADERS: LazyLock<[(HeaderName, HeaderValue); 8]> = LazyLock::new(|| {
     [
         (headers::REQUEST_CHARGE, "0"),
         (headers::VERSION, headers::PROTOCOL_VERSION),
@@ -258,6 +268,10 @@ fn finish(headers: &mut HeaderMap, activity_id: Uuid, took: Duration) {
     let us = took.as_micros();
     let ms = text(&format!("{}.{:03}", us / 1000, us % 1000));
     headers.insert(const { HeaderName::from_static(headers::REQUEST_DURATION_MS) }, ms);
+    // An item's answer was made with them.
+    if headers.contains_key(const { HeaderName::from_static(headers::GATEWAY_VERSION) }) {
+        return;
+    }
     for (name, value) in &*USUAL_HEADERS {
         headers.entry(name).or_insert_with(|| value.clone());
     }

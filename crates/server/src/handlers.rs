@@ -1,6 +1,8 @@
 //! One file a resource: decode the request, call one method of the engine, encode the answer.
 
 pub(crate) mod account;
+pub(crate) mod batch;
+pub(crate) mod change;
 pub(crate) mod container;
 pub(crate) mod database;
 pub(crate) mod encryption_key;
@@ -10,6 +12,7 @@ pub(crate) mod offer;
 pub(crate) mod permission;
 pub(crate) mod query;
 pub(crate) mod range;
+pub(crate) mod script;
 pub(crate) mod user;
 
 use orrery_engine::resource::Preconditions;

@@ -5,9 +5,14 @@
 
 mod request;
 
+use http::HeaderValue;
+
 pub use request::{
     FeedMode, IndexMetrics, IndexingDirective, Priority, ReadKeyType, RequestHeaders,
 };
+
+/// How the protocol's own headers begin.
+pub(crate) const PREFIX: &str = "x-ms-";
 
 // Both ways.
 pub const ACTIVITY_ID: &str = "x-ms-activity-id";
@@ -114,6 +119,14 @@ pub const SCRIPT_LOG_RESULTS: &str = "x-ms-documentdb-script-log-results";
 pub const INDEX_PROGRESS: &str = "x-ms-documentdb-collection-index-transformation-progress";
 /// Ours: the plan of a query, percent-encoded.
 pub const PLAN: &str = "x-orrery-plan";
+
+/// What a script logged, as a header holds it: percent-encoded; nothing if it logged nothing.
+pub(crate) fn script_log(log: &str) -> Option<HeaderValue> {
+    const KEPT: &percent_encoding::AsciiSet =
+        &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    let text = percent_encoding::utf8_percent_encode(log, KEPT).to_string();
+    if text.is_empty() { None } else { HeaderValue::try_from(text).ok() }
+}
 
 /// Version of the protocol that every response names.
 pub const PROTOCOL_VERSION: &str = "2020-07-15";

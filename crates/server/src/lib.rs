@@ -5,16 +5,20 @@
 
 pub mod api;
 pub mod auth;
+mod batch_body;
 pub mod binary_json;
 mod body;
 pub mod config;
 mod connection;
+pub mod consistency;
 pub mod cors;
 mod dispatch;
 pub mod error;
+mod explorer;
 mod front;
 mod handlers;
 pub mod headers;
+pub mod hybrid_row;
 pub mod keys;
 pub mod link;
 pub mod listener;

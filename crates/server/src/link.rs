@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+pub use orrery_engine::script::ScriptKind;
 pub use orrery_types::ids::Address;
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::{Error, Result};
@@ -30,15 +31,6 @@ pub struct UserAddress {
     pub database: Address,
     /// The user itself.
     pub user: Address,
-}
-
-/// The three kinds of script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum ScriptKind {
-    Procedure,
-    Trigger,
-    Udf,
 }
 
 /// Everything a path can address. A plural is the feed, a singular one resource of it.
@@ -101,17 +93,31 @@ impl ResourceLink {
                 signed_link_raw: None,
             });
         }
-        let raw: Vec<&str> = raw.split('/').collect();
-        if raw.len() > SEGMENTS_MAX || raw.iter().any(|segment| segment.is_empty()) {
+        let mut split = [""; SEGMENTS_MAX];
+        let mut count = 0;
+        for segment in raw.split('/') {
+            *split.get_mut(count).ok_or(Error::NotFound)? = segment;
+            count += 1;
+        }
+        let plain = &split[..count];
+        if plain.iter().any(|segment| segment.is_empty()) {
             return Err(Error::NotFound);
         }
-        let segments = raw.iter().map(|segment| decode(segment)).collect::<Result<Vec<_>>>()?;
+        if !raw.contains('%') {
+            return Self::of(plain, None);
+        }
+        let segments = plain.iter().map(|segment| decode(segment)).collect::<Result<Vec<_>>>()?;
         let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
-        let by_rid = is_by_rid(&segments);
-        let target = target(&segments, by_rid).ok_or(Error::NotFound)?;
-        let (signed_type, signed_link) = signed(&segments, by_rid);
-        let (_, undecoded) = signed(&raw, by_rid);
-        let signed_link_raw = (undecoded != signed_link).then_some(undecoded);
+        Self::of(&segments, Some(plain))
+    }
+
+    /// The link of decoded segments, and what they were before if that differs.
+    fn of(segments: &[&str], undecoded: Option<&[&str]>) -> Result<Self> {
+        let by_rid = is_by_rid(segments);
+        let target = target(segments, by_rid).ok_or(Error::NotFound)?;
+        let (signed_type, signed_link) = signed(segments, by_rid);
+        let undecoded = undecoded.map(|segments| signed(segments, by_rid).1);
+        let signed_link_raw = undecoded.filter(|undecoded| *undecoded != signed_link);
         Ok(Self { target, signed_type, signed_link, signed_link_raw })
     }
 }
@@ -138,7 +144,7 @@ fn decode(segment: &str) -> Result<Cow<'_, str>> {
 fn is_by_rid(segments: &[&str]) -> bool {
     match segments {
         ["offers", _] => true,
-        ["dbs", id, ..] if id.len() == 8 => {
+        ["dbs", id, ..] if id.len() == 8 && id.ends_with("==") => {
             BASE64.decode(id.replace('-', "/")).is_ok_and(|bytes| bytes.len() == 4)
         }
         _ => false,

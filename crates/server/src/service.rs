@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -35,9 +36,9 @@ pub struct Request {
     /// The method.
     pub method: Method,
     /// Path and query as sent, percent-encoding and all.
-    pub path_and_query: String,
+    pub path_and_query: Arc<str>,
     /// The name and port the client used: `Host`, or `:authority` under HTTP/2.
-    pub authority: Option<String>,
+    pub authority: Option<Arc<str>>,
     /// All headers as sent.
     pub headers: HeaderMap,
     /// The body.

@@ -1,10 +1,11 @@
 //! Routes beside the protocol: health, readiness, metrics, the certificate and the page. They
-//! need no credentials and are told by their whole path, which no path of the protocol can be.
+//! need no credentials, and no path of the protocol can be one of theirs.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
 use http_body_util::Full;
 
+use crate::explorer;
 use crate::service::Response;
 
 /// A route that the front answers by itself.
@@ -17,18 +18,6 @@ pub(crate) enum SideRoute {
     Explorer,
 }
 
-const EXPLORER_NOTICE: &str = "<!doctype html>
-<html lang=\"en\">
-<meta charset=\"utf-8\">
-<title>Orrery</title>
-<h1>Orrery is running</h1>
-<p>The Data Explorer page is not built into this binary.</p>
-<p>Clients connect to this address with a key of the account. The certificate is at
-<a href=\"/_explorer/emulator.pem\">/_explorer/emulator.pem</a>, metrics are at
-<a href=\"/metrics\">/metrics</a>.</p>
-</html>
-";
-
 impl SideRoute {
     /// The side route of a path, if it is one.
     pub(crate) fn of(method: &Method, path: &str) -> Option<Self> {
@@ -40,8 +29,7 @@ impl SideRoute {
             "/readyz" => Some(Self::Ready),
             "/metrics" => Some(Self::Metrics),
             "/_explorer/emulator.pem" => Some(Self::Certificate),
-            "/_explorer" | "/_explorer/" | "/_explorer/index.html" => Some(Self::Explorer),
-            _ => None,
+            _ => explorer::file_name(path).map(|_| Self::Explorer),
         }
     }
 
@@ -54,10 +42,6 @@ impl SideRoute {
             Self::Explorer => "explorer",
         }
     }
-}
-
-pub(crate) fn explorer_notice() -> Response {
-    answer(StatusCode::OK, "text/html; charset=utf-8", EXPLORER_NOTICE)
 }
 
 pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response {

@@ -14,6 +14,9 @@ use tracing::Span;
 use tracing_subscriber::EnvFilter;
 use uuid::Uuid;
 
+use crate::headers;
+use crate::service::Response;
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -84,6 +87,7 @@ impl Metrics {
                 tracing::warn!("metrics are recorded elsewhere");
             }
             metrics::describe_counter!(REQUESTS, "Requests answered");
+            metrics::describe_counter!(REQUEST_CHARGE, "Request units charged");
             metrics::describe_histogram!(
                 REQUEST_SECONDS,
                 metrics::Unit::Seconds,
@@ -106,6 +110,7 @@ impl Metrics {
 }
 
 const REQUESTS: &str = "orrery_requests_total";
+const REQUEST_CHARGE: &str = "orrery_request_charge_total";
 const REQUEST_SECONDS: &str = "orrery_request_seconds";
 
 /// The span of one request, for whoever looks closely: at the usual level there is none, because
@@ -119,10 +124,11 @@ pub(crate) fn request_ended(
     span: &Span,
     activity_id: Uuid,
     operation: &'static str,
-    status: StatusCode,
+    response: &Response,
     took: Duration,
 ) {
-    count(operation, status, took);
+    let status = response.status();
+    count(operation, status, charge(response), took);
     let _in_span = span.enter();
     let (status_code, ms) = (status.as_u16(), took.as_secs_f64() * 1000.0);
     if status.is_server_error() {
@@ -134,11 +140,20 @@ pub(crate) fn request_ended(
     }
 }
 
+/// What an answer says it cost, in request units.
+fn charge(response: &Response) -> f64 {
+    let header = response.headers().get(headers::REQUEST_CHARGE);
+    header.and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(0.0)
+}
+
 /// Where the requests of one operation and status are counted.
 struct Meter {
     operation: &'static str,
     status: StatusCode,
     requests: metrics::Counter,
+    charge: metrics::Counter,
+    /// Less than one request unit that is not counted yet: counters count whole ones.
+    charge_rest: f64,
     seconds: metrics::Histogram,
 }
 
@@ -146,12 +161,23 @@ impl Meter {
     fn new(operation: &'static str, status: StatusCode) -> Self {
         let labels = [("operation", operation.to_owned()), ("status", status.as_str().to_owned())];
         let requests = metrics::counter!(REQUESTS, &labels);
+        let charge = metrics::counter!(REQUEST_CHARGE, "operation" => operation);
         let seconds = metrics::histogram!(REQUEST_SECONDS, "operation" => operation);
-        Self { operation, status, requests, seconds }
+        Self { operation, status, requests, charge, charge_rest: 0.0, seconds }
+    }
+
+    fn count(&mut self, charge: f64, took: Duration) {
+        self.requests.increment(1);
+        self.charge_rest += charge;
+        let whole = self.charge_rest.trunc();
+        self.charge_rest -= whole;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole")]
+        self.charge.increment(whole as u64);
+        self.seconds.record(took.as_secs_f64());
     }
 }
 
-fn count(operation: &'static str, status: StatusCode, took: Duration) {
+fn count(operation: &'static str, status: StatusCode, charge: f64, took: Duration) {
     thread_local! {
         /// Looked up once by each thread: finding a metric by its labels is dearer than counting.
         /// There are few, so a list is searched as fast as anything.
@@ -163,9 +189,8 @@ fn count(operation: &'static str, status: StatusCode, took: Duration) {
             meters.push(Meter::new(operation, status));
             meters.len() - 1
         });
-        if let Some(meter) = meters.get(at) {
-            meter.requests.increment(1);
-            meter.seconds.record(took.as_secs_f64());
+        if let Some(meter) = meters.get_mut(at) {
+            meter.count(charge, took);
         }
     });
 }

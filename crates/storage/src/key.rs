@@ -10,7 +10,8 @@
 //!        term        02 | path u32 | term value | row u64                          → empty
 //!        composite   03 | composite u32 | component values | row u64               → empty
 //!        shape       04 | shape u32 | row u64                                      → empty
-//! Feed   change      lsn u64 | seq u16                                             → the engine's
+//! Feed   change      lsn u64 | seq u16                                             → item key
+//!        version     01 | lsn u64 | seq u16                                        → version
 //! Ttl    expiry      second u64 | row u64                                          → item key
 //! Meta   record      01 | kind u8 | parent u64 | number u64                       → the engine's
 //!        name        02 | kind u8 | parent u64 | name                             → number u64
@@ -22,6 +23,8 @@
 //!        shape       14 | path u32, ascending, each                                → shape u32
 //!        ids         15                       (of each shard: the last u32 given)  → u32
 //!        rebuilt     16                       (how far the index is built anew)    → the engine's
+//!        horizon     17                       (versions up to it may be gone)      → lsn u64
+//!        erasure     18 | what the keys of the items start with                    → the engine's
 //! ```
 //!
 //! `esc` writes a zero byte as `00 FF` and ends with `00 01`. Escaped bytes sort as the raw ones do,
@@ -44,13 +47,16 @@ pub use index::{
     term_prefix, terms_of,
 };
 pub use meta::{
-    PathStep, RecordKind, composite_name, counter, index_ids, index_rebuilt, parse_shape_name,
-    path_node, record, record_name, records, rows_reserved, shape_name, shape_names,
+    PathStep, RecordKind, composite_name, counter, erasure, erasures, index_ids, index_rebuilt,
+    parse_erasure, parse_shape_name, path_node, record, record_name, records, rows_reserved,
+    shape_name, shape_names, versions_horizon,
 };
 
 const ITEM: u8 = 0x01;
 const ROW: u8 = 0x02;
 const UNIQUE: u8 = 0x01;
+/// Changes begin with their LSN, which never gets so far.
+const VERSION: u8 = 0x01;
 
 /// Above every key of every space.
 pub const END: &[u8] = &[0xff; 17];
@@ -203,7 +209,25 @@ pub fn parse_feed(key: &[u8]) -> Option<(Lsn, u16)> {
 /// All changes of commits after an LSN.
 pub fn feed_after(lsn: Lsn) -> Bounds {
     let from = feed(Lsn(lsn.0.saturating_add(1)), 0).to_vec();
-    Bounds { from, to: END.to_vec() }
+    Bounds { from, to: vec![VERSION] }
+}
+
+/// Key of the `seq`-th version that the commit with this LSN left.
+pub fn version(lsn: Lsn, seq: u16) -> [u8; 11] {
+    let mut key = [VERSION; 11];
+    key[1..].copy_from_slice(&feed(lsn, seq));
+    key
+}
+
+/// The LSN and place in its commit of a version's key; `None` if it is not one.
+pub fn parse_version(key: &[u8]) -> Option<(Lsn, u16)> {
+    parse_feed(key.strip_prefix(&[VERSION])?)
+}
+
+/// All versions of commits after an LSN.
+pub fn versions_after(lsn: Lsn) -> Bounds {
+    let from = version(Lsn(lsn.0.saturating_add(1)), 0).to_vec();
+    Bounds { from, to: prefix_end(&[VERSION]) }
 }
 
 /// Key saying that the item with this row expires at this second since 1970.

@@ -1,6 +1,7 @@
 //! An ordered map of bytes to bytes, in shards, behind one trait with several engines.
 //!
-//! `store` is the contract; `key`, `encode`, `term` and `record` say what the bytes mean; `memory` is the
+//! `store` is the contract; `key`, `encode`, `term`, `record` and `version` say what the bytes mean;
+//! `memory` is the
 //! reference engine, `rocks` the one on disk, and `fault` goes around either in tests.
 
 mod chunks;
@@ -13,6 +14,7 @@ pub mod record;
 pub mod rocks;
 pub mod store;
 pub mod term;
+pub mod version;
 
 pub use fault::FaultStore;
 pub use memory::MemoryStore;

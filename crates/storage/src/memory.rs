@@ -142,8 +142,8 @@ impl Shard {
         for put in &part.puts {
             self.put(put.space, &put.key, &put.value, lsn);
         }
-        for (seq, entry) in part.numbered_feed() {
-            self.put(Space::Feed, &key::feed(lsn, seq), entry, lsn);
+        for (key, entry) in part.numbered(lsn) {
+            self.put(Space::Feed, &key, entry, lsn);
         }
         self.progress.advance(lsn);
         lsn

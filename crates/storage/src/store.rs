@@ -9,6 +9,8 @@ use std::path::Path;
 
 use orrery_types::{Epoch, Lsn, ShardId, limits};
 
+use crate::key;
+
 /// Which of a shard's ordered maps a key lies in, by role: engines tune each differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
@@ -16,7 +18,8 @@ pub enum Space {
     Items,
     /// Unique keys and index terms. Range scans; values small or empty.
     Index,
-    /// Changes by LSN. Written by the commit itself from [`Part::feed`].
+    /// Changes and versions by LSN. Written by the commit itself from [`Part::feed`] and
+    /// [`Part::versions`].
     Feed,
     /// Expiry times. Scanned from the front by the sweeper.
     Ttl,
@@ -143,18 +146,25 @@ pub struct Part {
     pub puts: Vec<Put>,
     /// Feed entries in order; the key of the n-th becomes `key::feed(lsn, n)`.
     pub feed: Vec<Vec<u8>>,
+    /// Versions in order; the key of the n-th becomes `key::version(lsn, n)`.
+    pub versions: Vec<Vec<u8>>,
 }
 
 impl Part {
-    /// Feed entries with their places.
-    pub(crate) fn numbered_feed(&self) -> impl Iterator<Item = (u16, &[u8])> {
+    /// What the commit writes under its own LSN: feed entries and versions.
+    pub(crate) fn numbered(&self, lsn: Lsn) -> impl Iterator<Item = (Vec<u8>, &[u8])> {
         let place = |seq| u16::try_from(seq).expect("a commit is validated before it is applied");
-        self.feed.iter().enumerate().map(move |(seq, entry)| (place(seq), &entry[..]))
+        let feed = self.feed.iter().enumerate();
+        let feed = feed.map(move |(seq, entry)| (key::feed(lsn, place(seq)).to_vec(), &entry[..]));
+        let versions = self.versions.iter().enumerate();
+        let key = move |seq| key::version(lsn, place(seq)).to_vec();
+        feed.chain(versions.map(move |(seq, version)| (key(seq), &version[..])))
     }
 
     /// A part that does nothing yet.
     pub fn new(shard: ShardId, epoch: Epoch) -> Self {
-        Self { shard, epoch, checks: vec![], deletes: vec![], puts: vec![], feed: vec![] }
+        let (deletes, puts, feed, versions) = (vec![], vec![], vec![], vec![]);
+        Self { shard, epoch, checks: vec![], deletes, puts, feed, versions }
     }
 }
 
@@ -184,12 +194,13 @@ impl Commit {
                     assert!(versioned, "values in {space:?} have no version");
                 }
             }
-            if part.feed.len() > limits::COMMIT_FEED_ENTRIES_MAX {
+            if part.feed.len().max(part.versions.len()) > limits::COMMIT_FEED_ENTRIES_MAX {
                 return Err(StorageError::TooLarge);
             }
             let sizes = part.deletes.iter().map(|(_, key)| key.len());
             let sizes = sizes.chain(part.puts.iter().map(|put| put.key.len() + put.value.len()));
-            size_bytes += sizes.chain(part.feed.iter().map(Vec::len)).sum::<usize>();
+            let numbered = part.feed.iter().chain(&part.versions).map(Vec::len);
+            size_bytes += sizes.chain(numbered).sum::<usize>();
         }
         if size_bytes > limits::COMMIT_BYTES_MAX {
             Err(StorageError::TooLarge)

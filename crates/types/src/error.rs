@@ -68,6 +68,14 @@ pub enum Error {
     #[error("Request size is too large: {what} is {size} bytes, the limit is {limit}.")]
     #[expect(missing_docs, reason = "the message says it")]
     TooLarge { what: &'static str, size: usize, limit: usize },
+    /// The operations of a batch have written as much as one transaction may.
+    #[error("The operations before have written {size} bytes; a transaction may write {limit}.")]
+    #[expect(missing_docs, reason = "the message says it")]
+    TransactionTooLarge { size: usize, limit: usize },
+    /// The results of a batch are as large as an answer may be.
+    #[error("The results before hold {size} bytes of items; the answer may hold {limit}.")]
+    #[expect(missing_docs, reason = "the message says it")]
+    ResponseTooLarge { size: usize, limit: usize },
     /// The throughput of the resource is used up.
     #[error("Request rate is large. Retry after {retry_after_ms} ms.")]
     #[expect(missing_docs, reason = "the message says it")]
@@ -78,12 +86,27 @@ pub enum Error {
     /// The store takes no writes now; the text says why and until when.
     #[error("{0}")]
     Unavailable(Box<str>),
+    /// A script failed; nothing that it did was kept.
+    #[error("{0}")]
+    Script(Box<ScriptFailure>),
     /// The operation is known and not built.
     #[error("{0}")]
     NotImplemented(Box<str>),
     /// A fault of ours. The text is for the log only.
     #[error("{0}")]
     Internal(Box<str>),
+}
+
+/// How a script failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ScriptFailure {
+    /// What was thrown and where, or what does not compile.
+    pub message: Box<str>,
+    /// The number that the script gave its error, or zero.
+    pub number: u16,
+    /// What the script had logged until then.
+    pub log: Box<str>,
 }
 
 impl Error {
@@ -122,6 +145,9 @@ impl Error {
             | Self::PreconditionFailed
             | Self::ConditionNotMet
             | Self::TooLarge { .. }
+            | Self::TransactionTooLarge { .. }
+            | Self::ResponseTooLarge { .. }
+            | Self::Script(_)
             | Self::NotImplemented(_)
             | Self::Internal(_) => false,
         }

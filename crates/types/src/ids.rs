@@ -40,12 +40,26 @@ pub struct Etag {
 
 impl fmt::Display for Etag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (high, low) = (self.stamp >> 48, self.stamp & 0xffff_ffff_ffff);
-        write!(f, "\"{:08x}-0000-0000-{high:04x}-{low:012x}\"", self.node)
+        self.with_text(|text| f.write_str(text))
     }
 }
 
 impl Etag {
+    /// The etag as text, quotes and all, without a formatter: every answer about an item has one.
+    pub fn with_text<T>(self, take: impl FnOnce(&str) -> T) -> T {
+        let mut text = *b"\"00000000-0000-0000-0000-000000000000\"";
+        let digits = u128::from(self.node) << 64 | u128::from(self.stamp);
+        // The groups of 4, 4 and 12 digits at the end hold the stamp, the first eight the node.
+        let places = (1..9).chain(20..24).chain(25..37);
+        for (nth, at) in places.enumerate() {
+            let digit = (digits >> (4 * (23 - nth))) & 0xf;
+            if let (Some(place), Ok(digit)) = (text.get_mut(at), usize::try_from(digit)) {
+                *place = b"0123456789abcdef"[digit];
+            }
+        }
+        take(std::str::from_utf8(&text).expect("hex digits are ASCII"))
+    }
+
     /// Whether a client's `If-Match` or `If-None-Match` text names this version. Quotes are
     /// optional: some clients strip them.
     pub fn matches(self, text: &str) -> bool {

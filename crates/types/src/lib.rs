@@ -14,7 +14,7 @@ pub mod value;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use effective_key::{EffectiveKey, KeyRange};
-pub use error::{Error, Result};
+pub use error::{Error, Result, ScriptFailure};
 pub use ids::{Epoch, Etag, Lsn, ShardId};
 pub use json::JsonError;
 pub use number::Number;

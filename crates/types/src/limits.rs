@@ -31,6 +31,15 @@ pub const PATCH_OPERATIONS_MAX: usize = 10;
 pub const BATCH_OPERATIONS_MAX: usize = 100;
 /// Body of one batch. Service; 413.
 pub const BATCH_SIZE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Items that the results of one batch hold before no further read or patch is begun. Service; 413
+/// with sub-status 3402.
+pub const BATCH_RESPONSE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Items that one transaction of a batch has written before no further write is begun: a patch is
+/// short and its item may be long. Ours; 413 with sub-status 3401, and bulk goes on in another
+/// transaction.
+pub const BATCH_WRITTEN_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Logical partitions that one bulk request writes at once. Ours.
+pub const BULK_THREADS_MAX: usize = 4;
 
 /// Unique keys of a container. Service; 400.
 pub const UNIQUE_KEYS_MAX: usize = 10;
@@ -54,6 +63,32 @@ pub const PROCEDURES_MAX: usize = 100;
 pub const UDFS_MAX: usize = 50;
 /// Triggers of a container. Service; 400.
 pub const TRIGGERS_MAX: usize = 25;
+
+/// Text of one script. Ours; 413.
+pub const SCRIPT_SOURCE_BYTES_MAX: usize = 512 * 1024;
+/// Run of one script, or of all user-defined functions of one page of a query. Service; 408.
+pub const SCRIPT_RUN_MS_MAX: u64 = 5000;
+/// Share of that time after which a script's operations are no longer queued, in percent: it shall
+/// have time to end well. Ours; the operation is not accepted.
+pub const SCRIPT_ACCEPT_PERCENT: u64 = 80;
+/// Memory of one script. Ours; 400.
+pub const SCRIPT_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Stack of one script; threads have four times as much. Ours; 400.
+pub const SCRIPT_STACK_BYTES_MAX: usize = 512 * 1024;
+/// Operations that one script may queue. Ours; the operation is not accepted.
+pub const SCRIPT_OPERATIONS_MAX: usize = 10_000;
+/// Body that a script may answer with, or give to the operation that it precedes. Service; 413.
+pub const SCRIPT_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Text that a script may log. Service; 413.
+pub const SCRIPT_LOG_BYTES_MAX: usize = 4096;
+/// Text of what a script threw, with its stack; the rest is cut off. Ours.
+pub const SCRIPT_MESSAGE_BYTES_MAX: usize = 16 * 1024;
+/// Triggers that one request may name for either moment. Ours (the service runs one); 400.
+pub const TRIGGERS_PER_REQUEST_MAX: usize = 10;
+/// Compiled scripts that are kept, all together. Ours; beyond, they are compiled anew.
+pub const SCRIPTS_COMPILED_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// JavaScript runtimes that are kept for the next call. Ours; beyond, they are made anew.
+pub const SCRIPT_RUNTIMES_KEPT: usize = 32;
 
 /// Time to live, in seconds. Service; 400.
 pub const TTL_SECONDS_MAX: i64 = 2_147_483_647;
@@ -156,6 +191,12 @@ pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const COMMIT_FEED_ENTRIES_MAX: usize = 1 << 16;
 /// Expired items removed in one commit of the sweeper. Ours.
 pub const SWEEP_ITEMS_MAX: usize = 256;
+/// Entries of the change feed that one request looks at. Ours; the page ends there, and the next one
+/// goes on.
+pub const CHANGES_EXAMINED_MAX: usize = 200_000;
+/// How far the time of a write may lie behind that of one committed before it, for a feed that starts
+/// at a time to find it, in seconds. Ours.
+pub const FEED_CLOCK_SLACK_S: u64 = 300;
 
 /// Value of an index term; a longer string is cut, and queries look at the item. Ours.
 pub const INDEX_TERM_BYTES_MAX: usize = 256;
@@ -176,3 +217,6 @@ pub const INDEX_POLICIES_MAX: usize = 8;
 pub const REBUILD_ITEMS_MAX: usize = 128;
 /// See [`REBUILD_ITEMS_MAX`].
 pub const REBUILD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Deletes by partition key that a container has not done yet. Ours; 429.
+pub const ERASURES_PENDING_MAX: usize = 1000;

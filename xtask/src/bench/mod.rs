@@ -28,6 +28,8 @@ enum Suite {
     Start,
     /// Point reads and durable creates, beside a handler that does nothing and the bare store.
     Items,
+    /// The change feed: reading it, and following it.
+    Feed,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -35,13 +37,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let program = server::build("orrery-bench", Profile::Release)?;
     let suites = match options.suite {
         Some(suite) => vec![suite],
-        None => vec![Suite::Start, Suite::Items],
+        None => vec![Suite::Start, Suite::Items, Suite::Feed],
     };
     for suite in suites {
         let mut command = Command::new(&program);
         command.arg(match suite {
             Suite::Start => "start",
             Suite::Items => "items",
+            Suite::Feed => "feed",
         });
         command.arg("--server").arg(&server).arg("--root").arg(project::root());
         if let Some(folder) = &options.folder {

@@ -1,6 +1,8 @@
 //! End-to-end tests through the official Rust SDK, one module per resource. Each test has a
 //! database of its own and deletes it at the end.
 
+mod batch;
+mod change_feed;
 mod database;
 mod item;
 mod query;

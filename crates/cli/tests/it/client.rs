@@ -17,7 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Answer {
     pub(crate) status: u16,
     head: String,
+    /// Empty if it is no text.
     pub(crate) body: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Answer {
@@ -103,11 +105,14 @@ impl Connection {
             }
         }
         let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-        let mut answer = Answer { status, head, body: String::new() };
+        let mut answer = Answer { status, head, body: String::new(), bytes: Vec::new() };
         let length = answer.header("content-length").and_then(|text| text.parse().ok());
         let mut body = vec![0; length.unwrap_or(0)];
         self.stream.read_exact(&mut body)?;
-        answer.body = String::from_utf8(body).expect("answers are text");
+        if answer.header("content-type") != Some("application/octet-stream") {
+            answer.body = String::from_utf8(body.clone()).expect("answers are text");
+        }
+        answer.bytes = body;
         Ok(answer)
     }
 }
@@ -129,7 +134,7 @@ impl Client {
         method: &str,
         path: &str,
         more: &[(&str, &str)],
-        body: &str,
+        body: impl AsRef<[u8]>,
     ) -> std::io::Result<Answer> {
         use orrery_types::Clock as _;
         let date = http_date(orrery_types::SystemClock.now_s());
@@ -141,7 +146,7 @@ impl Client {
             ("x-ms-version".to_owned(), "2020-07-15".to_owned()),
         ];
         headers.extend(more.iter().map(|(name, value)| ((*name).into(), (*value).into())));
-        self.connection.send(method, path, &headers, body.as_bytes())
+        self.connection.send(method, path, &headers, body.as_ref())
     }
 
     /// Sends a request that must succeed.

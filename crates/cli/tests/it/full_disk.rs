@@ -55,7 +55,7 @@ fn a_full_disk_ends_writing_and_nothing_else() {
     let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2}}"#;
     client.must("POST", "/dbs/d/colls", &[], body);
     let mut acknowledged = 0;
-    while client.send("POST", ITEMS, &[KEY], &item(acknowledged)).unwrap().status == 201 {
+    while client.send("POST", ITEMS, &[KEY], item(acknowledged)).unwrap().status == 201 {
         acknowledged += 1;
         assert!(acknowledged < 10_000, "the limit does not bind");
     }

@@ -6,6 +6,8 @@
 mod client;
 mod full_disk;
 mod golden_http;
+mod hybrid_row;
+mod isolation;
 mod kill;
 mod process;
 mod random;

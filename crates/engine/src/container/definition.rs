@@ -97,6 +97,13 @@ impl ContainerDef {
         Err(Error::invalid("The definition has a path that cannot be written in its normal form."))
     }
 
+    /// How long the versions of items are kept for the feed of all versions, in seconds; `None` if
+    /// they are not.
+    pub fn versions_kept_s(&self) -> Option<u64> {
+        let minutes = self.echoed.get("changeFeedPolicy")?.get("retentionDuration").as_i64()?;
+        u64::try_from(minutes).ok().filter(|m| *m > 0).map(|m| m.saturating_mul(60))
+    }
+
     /// The definition after a replace. What a body leaves out that cannot change, stays.
     pub fn replaced_by(&self, body: &Value) -> Result<Self> {
         let mut body = require_object(body)?.clone();

@@ -3,7 +3,7 @@
 pub mod definition;
 pub mod policies;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use orrery_index::{IndexState, IndexingPolicy};
 use orrery_storage::key::RecordKind;
@@ -12,8 +12,10 @@ use orrery_types::{Epoch, Error, Lsn, Result, ShardId, Value};
 
 use crate::catalog::Change;
 use crate::catalog::records::Record;
+use crate::erasure::Erasures;
 use crate::partition::PhysicalPartition;
 use crate::resource::{Preconditions, Resource, object, resource_id};
+use crate::script::remove_scripts;
 use crate::stamp::Stamp;
 use crate::storage_error::storage;
 use crate::throughput::{Throughput, ThroughputRequest};
@@ -37,8 +39,19 @@ pub struct Container {
     pub partitions: Vec<PhysicalPartition>,
     /// Whether expiry entries of an earlier default are still to be replaced.
     pub(crate) retime: bool,
+    /// Partition keys whose items are being deleted.
+    pub(crate) erasures: Arc<Erasures>,
     /// What the index holds, and which paths may be relied upon.
     pub index: Arc<IndexState>,
+    links: OnceLock<Links>,
+}
+
+/// The texts that answers name a container by.
+#[derive(Clone)]
+struct Links {
+    rid: Box<str>,
+    alt_link: Box<str>,
+    self_link: Box<str>,
 }
 
 /// The state of an index under a definition and the policies before it.
@@ -69,6 +82,8 @@ impl Container {
             definition,
             partitions: partitions.collect::<Result<_>>()?,
             retime: record.body.get("retime").is_true(),
+            links: OnceLock::new(),
+            erasures: Arc::default(),
         })
     }
 
@@ -92,14 +107,27 @@ impl Container {
         Rid::Database(self.database)
     }
 
+    fn links(&self) -> &Links {
+        self.links.get_or_init(|| Links {
+            rid: self.rid().to_string().into(),
+            alt_link: format!("dbs/{}/colls/{}", self.database_id, self.id).into(),
+            self_link: format!("dbs/{}/colls/{}/", self.database_rid(), self.rid()).into(),
+        })
+    }
+
+    /// The `_rid` as text.
+    pub fn rid_text(&self) -> &str {
+        &self.links().rid
+    }
+
     /// `dbs/{id}/colls/{id}`.
-    pub fn alt_link(&self) -> String {
-        format!("dbs/{}/colls/{}", self.database_id, self.id)
+    pub fn alt_link(&self) -> &str {
+        &self.links().alt_link
     }
 
     /// `dbs/{rid}/colls/{rid}/`.
-    pub fn self_link(&self) -> String {
-        format!("dbs/{}/colls/{}/", self.database_rid(), self.rid())
+    pub fn self_link(&self) -> &str {
+        &self.links().self_link
     }
 
     /// As a client sees it.
@@ -108,7 +136,7 @@ impl Container {
         for (name, value) in self.definition.to_object().iter() {
             body.set(name, value.clone());
         }
-        Resource::new(self.rid(), self.stamp, &self.self_link(), body)
+        Resource::new(self.rid(), self.stamp, self.self_link(), body)
             .with("_docs", "docs/")
             .with("_sprocs", "sprocs/")
             .with("_triggers", "triggers/")
@@ -156,6 +184,8 @@ impl Engine {
             definition,
             partitions,
             retime: false,
+            links: OnceLock::new(),
+            erasures: Arc::default(),
         };
         // A shard without container is removed at the next start, a container without shard
         // would be a wrong answer: shards first.
@@ -165,7 +195,7 @@ impl Engine {
         let parent = u64::from(database.number);
         change.insert(RecordKind::Container, parent, &container.record(Lsn(0)))?;
         if let Some(offer) = offer {
-            self.insert_offer(&mut change, &offer, container.rid(), &container.self_link())?;
+            self.insert_offer(&mut change, &offer, container.rid(), container.self_link())?;
         }
         let resource = container.to_resource();
         database.insert(container);
@@ -214,6 +244,13 @@ impl Engine {
         }
         let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         container.retime |= timing_changed;
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        let history_begins = kept(&container) && !kept(&old);
+        if history_begins {
+            // The shards still have the epoch of the old definition.
+            self.begin_history(&old)?;
+        }
+        let history_ends = kept(&old) && !kept(&container);
         let parent = u64::from(database.number);
         let version = change.record(RecordKind::Container, parent, u64::from(old.number))?.version;
         change.replace(RecordKind::Container, parent, &container.record(version))?;
@@ -228,6 +265,13 @@ impl Engine {
                 tracing::warn!(%error, "a shard is fenced later");
             }
             self.tasks.reindex(container.clone());
+        }
+        if history_begins {
+            // Once more, for writes that were on their way.
+            self.begin_history(&container)?;
+        }
+        if history_ends {
+            self.tasks.rebase_history(container.clone());
         }
         if timing_changed {
             self.tasks.retime(container);
@@ -262,7 +306,8 @@ impl Engine {
     ) -> Result<()> {
         let parent = u64::from(container.database);
         change.remove(RecordKind::Container, parent, u64::from(container.number), &container.id);
-        self.remove_offer(change, &container.rid().to_string())
+        remove_scripts(change, container)?;
+        self.remove_offer(change, container.rid_text())
     }
 
     /// Frees the data of a container that is no longer in the catalog. What cannot be freed now

@@ -1,6 +1,10 @@
 //! The engine as the server calls it, on every store.
 
+mod batch;
+mod batch_model;
+mod changes;
 mod encryption_key;
+mod erasure;
 mod golden_plans;
 mod hostile_queries;
 mod law;
@@ -10,5 +14,6 @@ mod model;
 mod random;
 mod reindex;
 mod reopen;
+mod script;
 mod transaction;
 mod world;

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use http_body_util::BodyExt as _;
 
+use orrery_types::ScriptFailure;
+
 use super::*;
 
 fn every_error() -> Vec<Error> {
@@ -28,9 +30,16 @@ fn every_error() -> Vec<Error> {
         Error::PreconditionFailed,
         Error::ConditionNotMet,
         Error::TooLarge { what: "the item", size: 3, limit: 2 },
+        Error::TransactionTooLarge { size: 3, limit: 2 },
+        Error::ResponseTooLarge { size: 3, limit: 2 },
         Error::RateLimited { retry_after_ms: 12 },
         Error::RetryWith,
         Error::Unavailable("No writes now.".into()),
+        Error::Script(Box::new(ScriptFailure {
+            message: "Exception = Error: no".into(),
+            number: 404,
+            log: "".into(),
+        })),
         Error::NotImplemented("Not built.".into()),
         Error::internal("a secret"),
     ];
@@ -56,9 +65,12 @@ fn every_error() -> Vec<Error> {
             | Error::PreconditionFailed
             | Error::ConditionNotMet
             | Error::TooLarge { .. }
+            | Error::TransactionTooLarge { .. }
+            | Error::ResponseTooLarge { .. }
             | Error::RateLimited { .. }
             | Error::RetryWith
             | Error::Unavailable(_)
+            | Error::Script(_)
             | Error::NotImplemented(_)
             | Error::Internal(_) => {}
         }

@@ -31,7 +31,7 @@ pub(crate) fn read(call: &Call) -> Result<Reply> {
         "enablePerPartitionFailoverBehavior": false,
         "userReplicationPolicy":
             { "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
-        "userConsistencyPolicy": { "defaultConsistencyLevel": "Session" },
+        "userConsistencyPolicy": { "defaultConsistencyLevel": call.shared.consistency.to_string() },
         "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
         "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },
         "queryEngineConfiguration": query_engine_configuration(),

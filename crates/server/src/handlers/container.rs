@@ -82,5 +82,5 @@ pub(crate) fn query(call: &Call, db: &Address) -> Result<Reply> {
 
 pub(crate) fn conflicts(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
-    Ok(wire::values(&container.rid().to_string(), "Conflicts", &[]).container(&container))
+    Ok(wire::values(container.rid_text(), "Conflicts", &[]).container(&container))
 }

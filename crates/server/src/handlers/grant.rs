@@ -29,7 +29,9 @@ pub(crate) fn check(call: &Call) -> Result<()> {
         return Err(denied());
     }
     match target {
-        Target::Items(_) | Target::Item(..) => check_key(call, grant),
+        Target::Items(_) | Target::Item(..) | Target::Scripts(..) | Target::Script(..) => {
+            check_key(call, grant)
+        }
         _ => Ok(()),
     }
 }

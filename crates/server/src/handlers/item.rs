@@ -10,6 +10,7 @@ use orrery_engine::item_write::ItemWrite;
 use orrery_engine::items::{Outcome, Written};
 use orrery_engine::patch::Patch;
 use orrery_engine::scope::{Scope, ScopeRequest};
+use orrery_engine::script::{TriggerNames, TriggeredWrite, WriteKind};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result};
 
@@ -23,16 +24,15 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
     let container = call.container(at)?;
     let key = call.partition_key()?;
     let item = call.engine().read_item(&container, key.as_ref(), id)?;
-    let reply = if call.conditions().unmodified(item.stamp) {
-        Reply::empty(StatusCode::NOT_MODIFIED)
-    } else {
-        Reply::json(StatusCode::OK, item.body)
-    };
-    Ok(reply
-        .etag(item.stamp.etag)
-        .charge(item.charge)
-        .container(&container)
-        .place(&container, item.place))
+    let at = (&*container, item.place);
+    if call.conditions().unmodified(item.stamp) {
+        return Ok(Reply::empty(StatusCode::NOT_MODIFIED)
+            .etag(item.stamp.etag)
+            .charge(item.charge)
+            .container(&container)
+            .place(&container, item.place));
+    }
+    Ok(Reply::item(StatusCode::OK, item.body, item.stamp.etag, item.charge, at))
 }
 
 /// What a request wants done to an item.
@@ -48,7 +48,6 @@ pub(crate) fn wanted(call: &Call) -> Result<Wanted> {
         return Err(Error::MethodNotAllowed);
     };
     let container = call.container(at)?;
-    check_triggers(call)?;
     let partition_key = call.partition_key()?;
     let body = || ItemBody::parse(&container, &call.body()?);
     let conditions = call.conditions();
@@ -67,9 +66,22 @@ pub(crate) fn wanted(call: &Call) -> Result<Wanted> {
 
 /// Writes one item and waits until it is durable.
 pub(crate) fn write(call: &Call) -> Result<Reply> {
+    if names_triggers(call) {
+        return write_with_triggers(call);
+    }
     let Wanted { container, partition_key, write } = wanted(call)?;
     let written = call.engine().write_item(&container, partition_key.as_ref(), &write)?;
     Ok(wrote(call, &container, written))
+}
+
+/// Deletes everything that has the key of the header.
+pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    let container = call.container(at)?;
+    let key = call
+        .partition_key()?
+        .ok_or_else(|| Error::invalid("PartitionKey value must be supplied for this operation."))?;
+    let place = call.engine().erase_partition_key(&container, &key)?;
+    Ok(Reply::empty(StatusCode::OK).charge(1.0).container(&container).place(&container, place))
 }
 
 pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
@@ -79,38 +91,57 @@ pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Rep
         Outcome::Deleted => StatusCode::NO_CONTENT,
     };
     let deleted = written.outcome == Outcome::Deleted;
-    let reply = if deleted || call.headers.prefer_minimal {
-        Reply::empty(status)
-    } else {
-        Reply::json(status, written.body)
-    };
-    let reply = reply.charge(written.charge).container(container).place(container, written.place);
+    if !deleted && !call.headers.prefer_minimal {
+        let at = (container, written.place);
+        return Reply::item(status, written.body, written.stamp.etag, written.charge, at);
+    }
+    let reply = Reply::empty(status)
+        .charge(written.charge)
+        .container(container)
+        .place(container, written.place);
     if deleted { reply } else { reply.etag(written.stamp.etag) }
 }
 
-/// Triggers run inside the write; a server without them must not write as if they had run.
-fn check_triggers(call: &Call) -> Result<()> {
-    if call.headers.pre_triggers.is_empty() && call.headers.post_triggers.is_empty() {
-        return Ok(());
-    }
-    Err(Error::NotImplemented(
-        "The request names triggers; this version of the server does not have them.".into(),
-    ))
+/// Whether the request names triggers, which run inside the write.
+pub(crate) fn names_triggers(call: &Call) -> bool {
+    !call.headers.pre_triggers.is_empty() || !call.headers.post_triggers.is_empty()
+}
+
+/// A write with its triggers. Its body is read when those before it have had their say.
+fn write_with_triggers(call: &Call) -> Result<Reply> {
+    let (Target::Items(at) | Target::Item(at, _)) = &call.link.target else {
+        return Err(Error::MethodNotAllowed);
+    };
+    let container = call.container(at)?;
+    let (kind, item) = match (call.request.method.as_str(), &call.link.target) {
+        ("POST", _) if call.headers.is_upsert => (WriteKind::Upsert, None),
+        ("POST", _) => (WriteKind::Create, None),
+        ("PUT", Target::Item(_, id)) => (WriteKind::Replace, Some(id.clone())),
+        ("PATCH", Target::Item(_, id)) => (WriteKind::Patch, Some(id.clone())),
+        ("DELETE", Target::Item(_, id)) => (WriteKind::Delete, Some(id.clone())),
+        _ => return Err(Error::MethodNotAllowed),
+    };
+    let write = TriggeredWrite { kind, item, text: call.body()?, conditions: call.conditions() };
+    let names = TriggerNames {
+        before: call.headers.pre_triggers.clone(),
+        after: call.headers.post_triggers.clone(),
+    };
+    let key = call.partition_key()?;
+    let facts = super::script::facts(call, &container);
+    let engine = call.engine();
+    let written = engine.write_with_triggers(&container, key.as_ref(), &write, &names, &facts)?;
+    Ok(wrote(call, &container, written))
 }
 
 pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
-    if call.headers.a_im.is_some() {
-        let message = "The change feed: this version of the server does not have it.";
-        return Err(Error::NotImplemented(message.into()));
-    }
     let scope = scope(call, &container)?;
     let size = PageSize::from_header(call.headers.max_item_count)?;
     let continuation = call.headers.continuation.as_deref();
     let page = call.engine().read_items(&container, &scope, size, continuation)?;
     let bytes = page.items.iter().map(bytes::Bytes::len).sum();
-    let rid = container.rid().to_string();
-    let body = wire::feed_text(&rid, "Documents", page.items.iter().map(|i| &**i), bytes);
+    let body =
+        wire::feed_text(container.rid_text(), "Documents", page.items.iter().map(|i| &**i), bytes);
     let count = page.items.len().to_string();
     let session = Some(page.session_token).filter(|t| !t.is_empty());
     Ok(Reply::json(StatusCode::OK, body)
@@ -123,13 +154,18 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 
 /// The part of the container that a feed or query names.
 pub(crate) fn scope(call: &Call, container: &Container) -> Result<Scope> {
+    container.scope(&scope_request(call)?)
+}
+
+/// The same, as the request names it.
+pub(crate) fn scope_request(call: &Call) -> Result<ScopeRequest> {
     let headers = &call.headers;
     let interval = headers.start_epk.is_some() || headers.end_epk.is_some();
     if interval && headers.read_key_type == Some(ReadKeyType::EffectivePartitionKey) {
         return Err(Error::invalid("One of the input values is invalid."));
     }
     let text = |header: &Option<String>| header.as_deref().map(Into::into);
-    container.scope(&ScopeRequest {
+    Ok(ScopeRequest {
         partition_key: call.partition_key()?,
         range_id: text(&headers.partition_key_range_id),
         start: text(&headers.start_epk),

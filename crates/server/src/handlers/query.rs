@@ -30,7 +30,7 @@ pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     };
     let page = call.engine().query_items(&container, &scope, &request, size, &paging)?;
     let session = Some(&*page.session_token).filter(|t| !t.is_empty());
-    let mut reply = wire::texts_of(&container.rid().to_string(), "Documents", &page.rows)
+    let mut reply = wire::texts_of(container.rid_text(), "Documents", &page.rows)
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
         .header_if(headers::SESSION_TOKEN, session)
         .header(headers::REQUIRES_DISTRIBUTION, "False")

@@ -21,7 +21,7 @@ pub(crate) fn list(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     } else {
         let ranges = call.engine().list_ranges(&container)?;
         let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
-        wire::values(&container.rid().to_string(), LIST, &bodies)
+        wire::values(container.rid_text(), LIST, &bodies)
     };
     Ok(reply.header(headers::ETAG, &etag).charge(1.0).container(&container))
 }
@@ -30,5 +30,5 @@ pub(crate) fn query(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
     let ranges = call.engine().list_ranges(&container)?;
     let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
-    super::query::resources(call, &container.rid().to_string(), LIST, bodies)
+    super::query::resources(call, container.rid_text(), LIST, bodies)
 }

@@ -59,7 +59,8 @@ pub struct RequestHeaders {
     pub is_query_plan: bool,
     pub is_upsert: bool,
     pub is_batch: bool,
-    pub batch_atomic: bool,
+    /// `None` leaves it to the server, which keeps to all or nothing.
+    pub batch_atomic: Option<bool>,
     pub batch_ordered: bool,
     pub batch_continue_on_error: bool,
     /// The JSON array as sent.
@@ -116,8 +117,8 @@ pub struct RequestHeaders {
 
 impl RequestHeaders {
     /// Reads the headers of a request. Where a header comes twice the last one counts.
-    pub fn parse(headers: &HeaderMap) -> Result<Self> {
-        let mut parsed = Self::default();
+    pub fn parse(headers: &HeaderMap) -> Result<Box<Self>> {
+        let mut parsed = Box::<Self>::default();
         for (name, value) in headers {
             let name = name.as_str();
             parsed.read_kind(name, value)?;
@@ -139,7 +140,7 @@ impl RequestHeaders {
             IS_QUERY_PLAN => self.is_query_plan = flag(name, value)?,
             IS_UPSERT => self.is_upsert = flag(name, value)?,
             IS_BATCH => self.is_batch = flag(name, value)?,
-            BATCH_ATOMIC => self.batch_atomic = flag(name, value)?,
+            BATCH_ATOMIC => self.batch_atomic = Some(flag(name, value)?),
             BATCH_ORDERED => self.batch_ordered = flag(name, value)?,
             BATCH_CONTINUE_ON_ERROR => self.batch_continue_on_error = flag(name, value)?,
             "content-type" => self.content_type = some_text(name, value)?,
@@ -319,7 +320,7 @@ mod tests {
             let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
             (HeaderName::from_bytes(name.as_bytes()).unwrap(), value)
         });
-        RequestHeaders::parse(&pairs.collect())
+        Ok(*RequestHeaders::parse(&pairs.collect())?)
     }
 
     #[track_caller]

@@ -45,7 +45,7 @@ impl OpenGate {
 
 impl Service for Echo {
     async fn call(&self, request: Request) -> Response {
-        match request.path_and_query.as_str() {
+        match &*request.path_and_query {
             "/panic" => panic!("asked to"),
             "/wait" => {
                 self.waiting.notify_one();

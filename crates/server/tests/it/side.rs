@@ -13,12 +13,24 @@ async fn the_certificate_that_is_served_is_the_one_in_use() {
 }
 
 #[tokio::test]
-async fn the_page_says_that_it_is_not_built_in() {
+async fn the_page_may_run_scripts_of_this_server_only() {
     let running = start(Limits::default()).await;
     for path in ["/_explorer", "/_explorer/", "/_explorer/index.html"] {
         let response = get(&mut running.connect().await, path).await;
+        assert_eq!(status(&response), "200");
         assert_eq!(header(&response, "content-type"), Some("text/html; charset=utf-8"));
-        assert!(body(&response).contains("not built into this binary"));
+        let policy = header(&response, "content-security-policy").unwrap();
+        assert!(policy.contains("default-src 'none'; script-src 'self';"), "{policy}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_the_page_does_not_have_is_not_found() {
+    let running = start(Limits::default()).await;
+    for path in ["/_explorer/none.js", "/_explorer/..%2f..%2fCargo.toml", "/_explorer/%2e%2e/x"] {
+        let response = get(&mut running.connect().await, path).await;
+        assert_eq!(status(&response), "404", "{path}");
+        assert_eq!(header(&response, "content-type"), Some("application/json"));
     }
 }
 
@@ -32,6 +44,7 @@ async fn metrics_count_requests_by_operation_and_status() {
     let counter = "orrery_requests_total{operation=\"echo\",status=\"200\"}";
     assert!(text.contains(counter), "{text}");
     assert!(text.contains("orrery_request_seconds_bucket{operation=\"echo\""), "{text}");
+    assert!(text.contains("orrery_request_charge_total{operation=\"echo\"}"), "{text}");
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@ const COMPOSITE_NAME: u8 = 0x13;
 const SHAPE_NAME: u8 = 0x14;
 const INDEX_IDS: u8 = 0x15;
 const INDEX_REBUILT: u8 = 0x16;
+const VERSIONS_HORIZON: u8 = 0x17;
+const ERASURE: u8 = 0x18;
 
 fn key(tag: u8, kind: RecordKind, parent: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(18);
@@ -122,4 +124,27 @@ pub fn index_ids() -> Vec<u8> {
 /// Key, in every shard, of how far the index has been built anew.
 pub fn index_rebuilt() -> Vec<u8> {
     vec![INDEX_REBUILT]
+}
+
+/// Key, in every shard, of the LSN up to which versions may be gone.
+pub fn versions_horizon() -> Vec<u8> {
+    vec![VERSIONS_HORIZON]
+}
+
+/// Key, in every shard, that the items whose keys start with a prefix are being deleted.
+pub fn erasure(prefix: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(prefix.len() + 1);
+    key.push(ERASURE);
+    key.extend_from_slice(prefix);
+    key
+}
+
+/// The prefix in the key of an erasure; `None` if it is not one.
+pub fn parse_erasure(key: &[u8]) -> Option<&[u8]> {
+    key.strip_prefix(&[ERASURE])
+}
+
+/// The keys of all erasures.
+pub fn erasures() -> Bounds {
+    Bounds::prefix(vec![ERASURE])
 }

@@ -12,7 +12,7 @@ use super::layout::{self, Header};
 use super::queue::Answer;
 use super::{Core, read_error};
 use crate::progress::Progress;
-use crate::{Check, Commit, Expect, Part, Space, StorageError, key};
+use crate::{Check, Commit, Expect, Part, Space, StorageError};
 
 type Key<'g> = (ShardId, Space, &'g [u8]);
 
@@ -146,8 +146,8 @@ impl<'g> Draft<'g> {
             self.put(part.shard, put.space, &put.key, &put.value, lsn);
             self.touch(part.shard, put.space, &put.key, Fate::Written(lsn));
         }
-        for (seq, entry) in part.numbered_feed() {
-            self.put(part.shard, Space::Feed, &key::feed(lsn, seq), entry, lsn);
+        for (key, entry) in part.numbered(lsn) {
+            self.put(part.shard, Space::Feed, &key, entry, lsn);
         }
         lsn
     }

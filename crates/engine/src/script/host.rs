@@ -1,0 +1,93 @@
+//! What a script asks for, done in the transaction of its call. A script sees one logical partition,
+//! its own writes included, and nothing is kept unless all of it is.
+
+use bytes::Bytes;
+use orrery_script::{Answer, Outcome, PageRequest, ScriptHost};
+use orrery_types::ids::Address;
+use orrery_types::{Error, Result, Value};
+
+use crate::Engine;
+use crate::feed::PageSize;
+use crate::items::{self, Written};
+use crate::query::QueryRequest;
+use crate::resource::Preconditions;
+use crate::transaction::Transaction;
+
+/// A transaction as a script's host.
+pub(crate) struct TransactionHost<'h, 't> {
+    pub(crate) engine: &'h Engine,
+    pub(crate) transaction: &'h mut Transaction<'t>,
+}
+
+fn if_match(etag: Option<&str>) -> Preconditions {
+    Preconditions { if_match: etag.map(Into::into), if_none_match: None }
+}
+
+fn wrote(written: &Written) -> Answer {
+    let outcome = match written.outcome {
+        items::Outcome::Created => Outcome::Created,
+        items::Outcome::Replaced => Outcome::Replaced,
+        items::Outcome::Deleted => Outcome::Deleted,
+    };
+    Answer { outcome, body: written.body.to_vec(), continuation: None }
+}
+
+/// The texts of a page as one JSON array.
+fn array<'t>(texts: impl Iterator<Item = &'t [u8]>, continuation: Option<String>) -> Answer {
+    let mut body = vec![b'['];
+    for (i, text) in texts.enumerate() {
+        if i > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(text);
+    }
+    body.push(b']');
+    Answer { outcome: Outcome::Read, body, continuation }
+}
+
+impl ScriptHost for TransactionHost<'_, '_> {
+    fn create(&mut self, text: &str) -> Result<Answer> {
+        Ok(wrote(&self.transaction.create(text.as_bytes())?))
+    }
+
+    fn upsert(&mut self, text: &str, etag: Option<&str>) -> Result<Answer> {
+        Ok(wrote(&self.transaction.upsert(text.as_bytes(), &if_match(etag))?))
+    }
+
+    fn read(&mut self, item: &Address, if_none_match: Option<&str>) -> Result<Answer> {
+        let read = self.transaction.read(item)?;
+        let conditions =
+            Preconditions { if_match: None, if_none_match: if_none_match.map(Into::into) };
+        let outcome =
+            if conditions.unmodified(read.stamp) { Outcome::NotModified } else { Outcome::Read };
+        Ok(Answer { outcome, body: read.body.to_vec(), continuation: None })
+    }
+
+    fn replace(&mut self, item: &Address, text: &str, etag: Option<&str>) -> Result<Answer> {
+        Ok(wrote(&self.transaction.replace(item, text.as_bytes(), &if_match(etag))?))
+    }
+
+    fn delete(&mut self, item: &Address, etag: Option<&str>) -> Result<Answer> {
+        Ok(wrote(&self.transaction.delete(item, &if_match(etag))?))
+    }
+
+    fn list(&mut self, page: &PageRequest) -> Result<Answer> {
+        let size = PageSize::from_header(Some(page.size))?;
+        let items = self.transaction.read_items(size, page.continuation.as_deref())?;
+        Ok(array(items.items.iter().map(Bytes::as_ref), items.continuation))
+    }
+
+    fn query(&mut self, query: &str, page: &PageRequest) -> Result<Answer> {
+        let body = Value::parse(query.as_bytes())
+            .map_err(|e| Error::invalid(format!("The query is not valid JSON: {e}.")))?;
+        let request = QueryRequest::parse(&body)?;
+        let size = PageSize::from_header(Some(page.size))?;
+        let rows = self.transaction.query(&request, size, page.continuation.as_deref())?;
+        Ok(array(rows.rows.iter().map(String::as_bytes), rows.continuation))
+    }
+
+    /// A stamp is never given twice, and has the form of the ids that people expect.
+    fn new_id(&mut self) -> String {
+        self.engine.stamper.next().etag.to_string().trim_matches('"').to_owned()
+    }
+}

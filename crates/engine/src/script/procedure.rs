@@ -1,0 +1,72 @@
+//! Execution of a stored procedure: one transaction of the logical partition that the request names.
+
+use orrery_script::{CallFacts, ProcedureCall};
+use orrery_types::ids::Address;
+use orrery_types::{Error, PartitionKey, Result, Value};
+
+use super::host::TransactionHost;
+use super::{ScriptKind, script_error, script_of};
+use crate::items::Place;
+use crate::{Container, Engine};
+
+/// What a procedure came to.
+#[derive(Clone, Debug)]
+pub struct Executed {
+    /// Its answer as JSON.
+    pub body: String,
+    /// What it logged.
+    pub log: String,
+    /// Where it committed.
+    pub place: Place,
+    /// The charge of all it did.
+    pub charge: f64,
+}
+
+/// The charge of starting a script at all.
+const BASE_CHARGE: f64 = 1.0;
+
+impl Engine {
+    /// Runs a procedure. Everything it wrote is kept, or nothing.
+    pub fn execute_procedure(
+        &self,
+        container: &Container,
+        procedure: &Address,
+        partition_key: Option<&PartitionKey>,
+        arguments: &[u8],
+        facts: &CallFacts,
+    ) -> Result<Executed> {
+        let record = self.script_record(container, ScriptKind::Procedure, procedure)?;
+        let key = partition_key.ok_or_else(|| {
+            Error::invalid("PartitionKey value must be supplied for this operation.")
+        })?;
+        let arguments = arguments_text(arguments)?;
+        let call =
+            ProcedureCall { script: script_of(&record), facts, arguments: arguments.as_bytes() };
+        let deadline = self.scripts.deadline();
+        let done = self.transact(container, key, &mut |transaction| {
+            let mut host = TransactionHost { engine: self, transaction };
+            self.scripts.run_procedure(&call, &mut host, deadline).map_err(script_error)
+        })?;
+        Ok(Executed {
+            body: done.value.body,
+            log: done.value.log,
+            place: done.place,
+            charge: done.charge + BASE_CHARGE,
+        })
+    }
+}
+
+/// The arguments as the text of an array: nothing means none, and a single value is one argument.
+fn arguments_text(body: &[u8]) -> Result<String> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok("[]".into());
+    }
+    let value = Value::parse(body).map_err(|e| {
+        Error::invalid(format!("The arguments of a procedure must be a JSON array: {e}."))
+    })?;
+    Ok(match value {
+        Value::Null => "[]".into(),
+        Value::Array(_) => value.to_json(),
+        other => format!("[{}]", other.to_json()),
+    })
+}

@@ -1,0 +1,528 @@
+//! The change feed against a model: random writes, and readers of both kinds over random parts that
+//! read a page now and then. The model keeps a log of what happened to each item, in the order in
+//! which it was acknowledged; what a reader sees must be what the log says of its part.
+
+use std::collections::BTreeMap;
+
+use orrery_engine::Container;
+use orrery_engine::change_feed::{ChangePage, ChangesRequest, Mode, Shape};
+use orrery_engine::feed::PageSize;
+use orrery_engine::resource::Preconditions;
+use orrery_engine::scope::ScopeRequest;
+use orrery_types::ids::Address;
+use orrery_types::{Clock as _, Error, PartitionKey, Result, Value};
+
+use crate::random::Random;
+use crate::world::{World, json, name};
+
+const KEYS: [&str; 6] = [r#"["a"]"#, r#"["b"]"#, r#"["c"]"#, "[7]", "[null]", "[true]"];
+const IDS: [&str; 5] = ["0", "1", "2", "3", "4"];
+
+#[test]
+fn readers_see_what_happened_on_memory() {
+    Run::new(World::memory(), Random::from_environment("changes on memory")).run(3000);
+}
+
+#[test]
+fn readers_see_what_happened_on_disk() {
+    Run::new(World::rocks(), Random::from_environment("changes on disk")).run(800);
+}
+
+/// An item's key and id.
+type Place = (usize, usize);
+
+/// One change, as the log has it: of which item, what, and the number of the write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Event {
+    place: Place,
+    operation: &'static str,
+    n: i64,
+    expired: bool,
+}
+
+/// An item of the model.
+#[derive(Clone, Debug)]
+struct Item {
+    n: i64,
+    expires_s: Option<u64>,
+    /// Rises with every item that is made; the sweeper goes by it.
+    born: u64,
+    /// Its key was erased after it was written.
+    erased: bool,
+}
+
+struct Reader {
+    mode: Mode,
+    scope: ScopeRequest,
+    places: Vec<Place>,
+    etag: Option<String>,
+    /// How long the log was when it began.
+    since: usize,
+    seen: Vec<Event>,
+    latest: BTreeMap<Place, i64>,
+}
+
+struct Run {
+    world: World,
+    random: Random,
+    items: BTreeMap<Place, Item>,
+    log: Vec<Event>,
+    readers: Vec<Reader>,
+    n: i64,
+    born: u64,
+    /// Keys that are being erased, in the order in which the engine goes about it.
+    erasures: Vec<usize>,
+}
+
+impl Run {
+    fn new(mut world: World, random: Random) -> Self {
+        world.database();
+        let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"version":2},"defaultTtl":-1,
+            "changeFeedPolicy":{"retentionDuration":60}}"#;
+        world.create_container(body, Some(30_000));
+        let (items, log, readers) = (BTreeMap::new(), vec![], vec![]);
+        Self { world, random, items, log, readers, n: 0, born: 0, erasures: vec![] }
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.random.below(n)
+    }
+
+    fn run(mut self, steps: usize) {
+        for _ in 0..steps {
+            match self.below(100) {
+                0..60 => self.write(),
+                60..64 => self.delete(),
+                64..67 => self.sweep(),
+                67..70 => {
+                    let s = self.below(3) as u64;
+                    self.world.clock.advance_s(s)
+                }
+                70 => self.reopen(),
+                71 => self.erase(),
+                72..75 if self.readers.len() < 24 => self.add_reader(),
+                _ if !self.readers.is_empty() => {
+                    let reader = self.below(self.readers.len());
+                    self.read(reader);
+                }
+                _ => self.add_reader(),
+            }
+        }
+        self.sweep();
+        for reader in 0..self.readers.len() {
+            while self.read(reader) {}
+            self.check(reader);
+        }
+        let container = self.world.container("c");
+        assert_eq!(self.world.engine().verify(&container), Ok(vec![]));
+    }
+
+    fn now_s(&self) -> u64 {
+        self.world.clock.now_s()
+    }
+
+    fn is_expired(&self, item: &Item) -> bool {
+        item.expires_s.is_some_and(|at| at <= self.now_s())
+    }
+
+    fn is_hidden(&self, item: &Item) -> bool {
+        item.erased || self.is_expired(item)
+    }
+
+    fn reopen(&mut self) {
+        self.world.reopen();
+        // A new process finds what is left to do in the order of keys.
+        let container = self.world.container("c");
+        let definition = &container.definition.partition_key;
+        self.erasures.sort_by_key(|key| definition.effective(&key_of((*key, 0))));
+    }
+
+    fn erase(&mut self) {
+        let key = self.below(KEYS.len());
+        let container = self.world.container("c");
+        let erased = self.world.engine().erase_partition_key(&container, &key_of((key, 0)));
+        erased.expect("it is accepted");
+        for (_, item) in self.items.iter_mut().filter(|(place, _)| place.0 == key) {
+            item.erased = true;
+        }
+        self.erasures.retain(|erasing| *erasing != key);
+        self.erasures.push(key);
+    }
+
+    fn note(&mut self, place: Place, operation: &'static str, n: i64, expired: bool) {
+        self.log.push(Event { place, operation, n, expired });
+    }
+
+    fn write(&mut self) {
+        let place = (self.below(KEYS.len()), self.below(IDS.len()));
+        self.n += 1;
+        let n = self.n;
+        let ttl = (self.below(5) == 0).then_some(2_u64);
+        let p = KEYS[place.0].trim_matches(['[', ']']);
+        let ttl_text = ttl.map_or(String::new(), |ttl| format!(r#","ttl":{ttl}"#));
+        let text = format!(r#"{{"id":"{}","p":{p},"n":{n}{ttl_text}}}"#, IDS[place.1]);
+        let container = self.world.container("c");
+        let none = Preconditions::default();
+        let engine = self.world.engine();
+        engine.upsert_item(&container, None, text.as_bytes(), &none).expect("an upsert");
+        let expires_s = ttl.map(|ttl| self.now_s() + ttl);
+        match self.items.get(&place).cloned() {
+            Some(old) if !self.is_hidden(&old) => {
+                self.note(place, "replace", n, false);
+                self.items.insert(place, Item { n, expires_s, ..old });
+                return;
+            }
+            Some(old) => self.note(place, "delete", old.n, self.is_expired(&old)),
+            None => {}
+        }
+        self.note(place, "create", n, false);
+        self.born += 1;
+        self.items.insert(place, Item { n, expires_s, born: self.born, erased: false });
+    }
+
+    fn delete(&mut self) {
+        let place = (self.below(KEYS.len()), self.below(IDS.len()));
+        let container = self.world.container("c");
+        let none = Preconditions::default();
+        let (key, id) = (key_of(place), Address::Name(IDS[place.1].into()));
+        let deleted = self.world.engine().delete_item(&container, Some(&key), &id, &none);
+        match self.items.get(&place).cloned() {
+            Some(item) if !self.is_hidden(&item) => {
+                deleted.expect("it is there");
+                self.items.remove(&place);
+                self.note(place, "delete", item.n, false);
+            }
+            _ => assert_eq!(deleted.map(drop), Err(Error::NotFound)),
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.world.run_tasks();
+        for key in std::mem::take(&mut self.erasures) {
+            let erased = self.items.iter().filter(|(place, item)| place.0 == key && item.erased);
+            let erased: Vec<Place> = erased.map(|(place, _)| *place).collect();
+            for place in erased {
+                let item = self.items.remove(&place).expect("it was there");
+                self.note(place, "delete", item.n, self.is_expired(&item));
+            }
+        }
+        let container = self.world.container("c");
+        let mut expired: Vec<(u32, u64, u64, Place)> = Vec::new();
+        for (place, item) in &self.items {
+            if self.is_expired(item) {
+                let at = item.expires_s.expect("it expires");
+                expired.push((partition_of(&container, *place), at, item.born, *place));
+            }
+        }
+        expired.sort_unstable();
+        for (.., place) in expired {
+            let item = self.items.remove(&place).expect("it was there");
+            self.note(place, "delete", item.n, true);
+        }
+    }
+
+    /// A reader of a random part, from the beginning or from now.
+    fn add_reader(&mut self) {
+        let container = self.world.container("c");
+        let mut scope = ScopeRequest::default();
+        match self.below(4) {
+            0 => {}
+            1 => scope.range_id = Some(self.below(3).to_string().into()),
+            2 => scope.partition_key = Some(key_of((self.below(KEYS.len()), 0))),
+            _ => {
+                let places = ["", "08", "12", "1A", "20", "2B", "33", "FF"];
+                let from = self.below(places.len() - 1);
+                let to = from + 1 + self.below(places.len() - from - 1);
+                scope.start = Some(places[from].into());
+                scope.end = Some(places[to].into());
+            }
+        }
+        let range = container.scope(&scope).expect("a scope").range.expect("keys");
+        let places = (0..KEYS.len()).flat_map(|key| (0..IDS.len()).map(move |id| (key, id)));
+        let inside = |place: &Place| {
+            let effective = container.definition.partition_key.effective(&key_of(*place));
+            range.contains(&effective)
+        };
+        let places = places.filter(inside).collect();
+        let all = self.below(2) == 0;
+        let mode = if all { Mode::AllVersions } else { Mode::Latest(Shape::Bare) };
+        let etag = (all || self.below(2) == 0).then(|| "*".to_owned());
+        let since = if etag.is_some() { self.log.len() } else { 0 };
+        let (seen, latest) = (vec![], BTreeMap::new());
+        let reader = Reader { mode, scope, places, etag, since, seen, latest };
+        self.readers.push(reader);
+        let last = self.readers.len() - 1;
+        if self.readers[last].etag.is_some() {
+            assert!(!self.read(last), "from now there is nothing yet");
+        }
+    }
+
+    /// Reads one page; whether there was something on it.
+    fn read(&mut self, reader: usize) -> bool {
+        let size = self.below(6) + 1;
+        let container = self.world.container("c");
+        let reader = &mut self.readers[reader];
+        let request = ChangesRequest {
+            scope: reader.scope.clone(),
+            mode: reader.mode,
+            after: reader.etag.as_deref(),
+            since_s: None,
+            size: PageSize { items: size },
+        };
+        let page = self.world.engine().read_changes(&container, &request).expect("a page");
+        reader.etag = Some(page.etag);
+        for change in &page.changes {
+            reader.take(&Value::parse(change).expect("JSON"));
+        }
+        !page.changes.is_empty() || !page.at_end
+    }
+
+    /// A reader that has read everything has seen what the log says.
+    fn check(&self, reader: usize) {
+        let reader = &self.readers[reader];
+        let container = self.world.container("c");
+        if reader.mode == Mode::AllVersions {
+            for partition in 0..3 {
+                let of_partition = |event: &&Event| {
+                    reader.places.contains(&event.place)
+                        && partition_of(&container, event.place) == partition
+                };
+                let told: Vec<&Event> =
+                    self.log[reader.since..].iter().filter(of_partition).collect();
+                let seen: Vec<&Event> = reader.seen.iter().filter(of_partition).collect();
+                let differs = seen.iter().zip(&told).position(|(seen, told)| seen != told);
+                if let Some(at) = differs {
+                    panic!("change {at}: saw {:?}, expected {:?}", seen[at], told[at]);
+                }
+                assert_eq!(seen.len(), told.len());
+            }
+            return;
+        }
+        let later = |place: &Place| {
+            self.log[reader.since..].iter().rev().find(|e| e.place == *place).map(|e| e.n)
+        };
+        for place in &reader.places {
+            if let (Some(item), Some(_)) = (self.items.get(place), later(place)) {
+                assert_eq!(reader.latest.get(place), Some(&item.n), "{place:?}");
+            }
+        }
+    }
+}
+
+impl Reader {
+    fn take(&mut self, change: &Value) {
+        if self.mode != Mode::AllVersions {
+            let (place, n) = read_item(change);
+            assert!(self.places.contains(&place), "outside its part");
+            let before = self.latest.insert(place, n);
+            assert!(before.is_none_or(|before| before < n), "an item goes back");
+            return;
+        }
+        let metadata = change.get("metadata");
+        let operation = match metadata.get("operationType").as_str() {
+            Some("create") => "create",
+            Some("replace") => "replace",
+            Some("delete") => "delete",
+            other => panic!("{other:?}"),
+        };
+        let deleted = operation == "delete";
+        assert_eq!(*change.get("current") == json("{}"), deleted);
+        assert_eq!(change.get("previous").is_undefined(), !deleted);
+        assert_eq!(metadata.get("previousImageLSN").is_undefined(), operation == "create");
+        let (place, n) = read_item(change.get(if deleted { "previous" } else { "current" }));
+        let expired = metadata.get("timeToLiveExpired").is_true();
+        self.seen.push(Event { place, operation, n, expired });
+    }
+}
+
+fn read_item(item: &Value) -> (Place, i64) {
+    let id = item.get("id").as_str().and_then(|id| IDS.iter().position(|i| *i == id));
+    let key = format!("[{}]", item.get("p").to_json());
+    let key = KEYS.iter().position(|k| *k == key).expect("a key");
+    ((key, id.expect("an id")), item.get("n").as_i64().expect("a number"))
+}
+
+fn key_of(place: Place) -> PartitionKey {
+    PartitionKey::parse_header(KEYS[place.0]).expect("a key")
+}
+
+fn partition_of(container: &Container, place: Place) -> u32 {
+    let effective = container.definition.partition_key.effective(&key_of(place));
+    container.partition_of(&effective).expect("a partition").id
+}
+
+/// Everything a feed has for a part, from a position; and the position behind it.
+fn drain(world: &World, mode: Mode, after: Option<&str>) -> Result<(Vec<Value>, String)> {
+    let (mut found, mut etag) = (Vec::new(), after.map(str::to_owned));
+    loop {
+        let page = read_page(world, mode, etag.as_deref())?;
+        found.extend(page.changes.iter().map(|c| Value::parse(c).expect("JSON")));
+        if page.changes.is_empty() && page.at_end {
+            return Ok((found, page.etag));
+        }
+        etag = Some(page.etag);
+    }
+}
+
+fn read_page(world: &World, mode: Mode, after: Option<&str>) -> Result<ChangePage> {
+    let (scope, size) = (ScopeRequest::default(), PageSize { items: 7 });
+    let request = ChangesRequest { scope, mode, after, since_s: None, size };
+    world.engine().read_changes(&world.container("c"), &request)
+}
+
+const LATEST: Mode = Mode::Latest(Shape::Bare);
+
+fn world_with(definition: &str, throughput: Option<i64>) -> World {
+    let mut world = World::memory();
+    world.database();
+    world.create_container(definition, throughput);
+    world
+}
+
+fn upsert(world: &World, text: &str) {
+    let none = Preconditions::default();
+    let container = world.container("c");
+    world.engine().upsert_item(&container, None, text.as_bytes(), &none).expect("an upsert");
+}
+
+#[test]
+fn replaying_the_feed_rebuilds_the_container_byte_for_byte() {
+    let world =
+        world_with(r#"{"id":"c","partitionKey":{"paths":["/p"],"version":2}}"#, Some(30_000));
+    let mut random = Random::from_environment("replay");
+    for n in 0..300 {
+        let (id, p) = (random.below(60), random.below(9));
+        upsert(&world, &format!(r#"{{"id":"{id}","p":{p},"n":{n},"text":"é\u0000\\"}}"#));
+    }
+    let container = world.container("c");
+    let (mut items, mut token) = (Vec::new(), None);
+    let scope = container.scope(&ScopeRequest::default()).expect("a scope");
+    loop {
+        let size = PageSize { items: 50 };
+        let page = world.engine().read_items(&container, &scope, size, token.as_deref());
+        let page = page.expect("a page");
+        items.extend(page.items);
+        token = page.continuation;
+        if token.is_none() {
+            break;
+        }
+    }
+    let (mut replayed, mut etag) = (Vec::new(), None);
+    loop {
+        let page = read_page(&world, LATEST, etag.as_deref()).expect("a page");
+        if page.changes.is_empty() {
+            break;
+        }
+        for change in &page.changes {
+            let text = std::str::from_utf8(change).expect("UTF-8");
+            let (item, _) = text.rsplit_once(",\"_lsn\":").expect("an LSN at the end");
+            replayed.push(bytes::Bytes::from(format!("{item}}}")));
+        }
+        etag = Some(page.etag);
+    }
+    items.sort();
+    replayed.sort();
+    assert!(items.len() > 200 && items == replayed);
+}
+
+#[test]
+fn an_expired_item_is_not_in_the_feed() {
+    let world = world_with(r#"{"id":"c","defaultTtl":-1}"#, None);
+    upsert(&world, r#"{"id":"a","ttl":5}"#);
+    upsert(&world, r#"{"id":"b"}"#);
+    let ids = || {
+        let (found, _) = drain(&world, LATEST, None).expect("a feed");
+        found.iter().map(|c| c.get("id").as_str().expect("an id").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(), ["a", "b"]);
+    world.clock.advance_s(5);
+    assert_eq!(ids(), ["b"]);
+}
+
+const KEPT: &str = r#"{"id":"c","changeFeedPolicy":{"retentionDuration":10}}"#;
+
+#[test]
+fn versions_go_when_their_time_is_over_and_readers_behind_are_told() {
+    let mut world = world_with(KEPT, None);
+    let (_, start) = drain(&world, Mode::AllVersions, Some("*")).expect("a feed");
+    upsert(&world, r#"{"id":"a"}"#);
+    world.clock.advance_s(300);
+    upsert(&world, r#"{"id":"b"}"#);
+    let (found, later) = drain(&world, Mode::AllVersions, Some(&start)).expect("a feed");
+    assert_eq!(found.len(), 2);
+    world.run_tasks();
+    let again = drain(&world, Mode::AllVersions, Some(&start)).expect("a feed").0;
+    assert_eq!(again.len(), 2, "their time is not over");
+    world.clock.advance_s(301);
+    world.run_tasks();
+    let refused = drain(&world, Mode::AllVersions, Some(&start));
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    assert_eq!(drain(&world, Mode::AllVersions, Some(&later)).expect("a feed").0.len(), 0);
+    world.reopen();
+    assert!(drain(&world, Mode::AllVersions, Some(&start)).is_err());
+    assert_eq!(drain(&world, LATEST, None).expect("a feed").0.len(), 2, "items stay");
+}
+
+#[test]
+fn a_gap_in_the_history_refuses_positions_from_before() {
+    let mut world = world_with(KEPT, None);
+    upsert(&world, r#"{"id":"a"}"#);
+    let (_, start) = drain(&world, Mode::AllVersions, Some("*")).expect("a feed");
+    let policy = |world: &World, body: &str| {
+        let none = Preconditions::default();
+        let replaced = world.engine().replace_container(&name("d"), &name("c"), &json(body), &none);
+        replaced.expect("a replace");
+    };
+    policy(&world, r#"{"id":"c"}"#);
+    let off = drain(&world, Mode::AllVersions, Some(&start));
+    assert!(matches!(off, Err(Error::Invalid(_))), "{off:?}");
+    upsert(&world, r#"{"id":"b"}"#);
+    world.run_tasks();
+    policy(&world, KEPT);
+    let refused = drain(&world, Mode::AllVersions, Some(&start));
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    let (_, now) = drain(&world, Mode::AllVersions, Some("*")).expect("a feed");
+    upsert(&world, r#"{"id":"d"}"#);
+    assert_eq!(drain(&world, Mode::AllVersions, Some(&now)).expect("a feed").0.len(), 1);
+}
+
+#[test]
+fn all_versions_start_now_and_need_a_policy() {
+    let world = world_with(r#"{"id":"c"}"#, None);
+    assert!(matches!(read_page(&world, Mode::AllVersions, Some("*")), Err(Error::Invalid(_))));
+    let world = world_with(KEPT, None);
+    assert!(matches!(read_page(&world, Mode::AllVersions, None), Err(Error::Invalid(_))));
+    let latest = read_page(&world, LATEST, Some("*")).expect("a page").etag;
+    let foreign = read_page(&world, Mode::AllVersions, Some(&latest));
+    assert!(matches!(foreign, Err(Error::Invalid(_))), "a position of the other feed");
+}
+
+#[test]
+fn a_feed_from_a_time_gives_what_was_written_at_it_and_later() {
+    let world = world_with(r#"{"id":"c"}"#, None);
+    let start = world.clock.now_s();
+    for n in 0..2000 {
+        upsert(&world, &format!(r#"{{"id":"{n}"}}"#));
+        world.clock.advance_s(1);
+    }
+    for (offset, expected) in [(0, 2000), (1, 1999), (1500, 500), (1999, 1), (2000, 0), (9999, 0)] {
+        let (mut found, mut etag) = (0, None);
+        loop {
+            let request = ChangesRequest {
+                scope: ScopeRequest::default(),
+                mode: LATEST,
+                after: etag.as_deref(),
+                since_s: Some(start + offset),
+                size: PageSize { items: 400 },
+            };
+            let page = world.engine().read_changes(&world.container("c"), &request);
+            let page = page.expect("a page");
+            found += page.changes.len();
+            if page.changes.is_empty() {
+                break;
+            }
+            etag = Some(page.etag);
+        }
+        assert_eq!(found, expected, "from second {offset}");
+    }
+}

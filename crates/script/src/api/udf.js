@@ -1,0 +1,3 @@
+// A user-defined function has no context: all it gets are its arguments, and errors with numbers.
+
+export default describe;

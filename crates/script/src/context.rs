@@ -1,0 +1,219 @@
+//! One call of a procedure or trigger: the facts that its JavaScript objects show, the handles by
+//! which it is driven, and how what it throws is read.
+
+use rquickjs::prelude::Opt;
+use rquickjs::{Ctx, FromJs, Function, Object, Value};
+
+use crate::compiled::{Script, load, syntax_error};
+use crate::deadline::Deadline;
+use crate::error::{ScriptError, Thrown};
+use crate::runtime::{API_FILE, ApiKind, Scripts, internal};
+
+/// What a script is told about the request it runs in.
+#[derive(Clone, Debug, Default)]
+pub struct CallFacts {
+    /// `dbs/{rid}/colls/{rid}/`.
+    pub self_link: String,
+    /// `dbs/{id}/colls/{id}`.
+    pub alt_link: String,
+    /// Headers of the request that a script may see, in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Quota and usage as the service writes them, `name=number;…`.
+    pub quota_max: String,
+    /// See `quota_max`.
+    pub quota_used: String,
+    /// Whether `console.log` keeps what it is given.
+    pub is_logging: bool,
+}
+
+/// What differs between procedures and the two moments of a trigger.
+pub(crate) struct CallKind<'c> {
+    /// As the API names it: `procedure`, `before` or `after`.
+    pub(crate) name: &'static str,
+    pub(crate) operation: &'static str,
+    pub(crate) request_body: Option<&'c [u8]>,
+    pub(crate) response_body: Option<&'c [u8]>,
+}
+
+/// The handles that the API gives the server.
+pub(crate) struct LiveCall<'js> {
+    pub(crate) ctx: Ctx<'js>,
+    handles: Object<'js>,
+    pub(crate) main: Function<'js>,
+    deadline: Deadline,
+}
+
+impl<'js> LiveCall<'js> {
+    /// Installs the API and loads the script's function.
+    pub(crate) fn open(
+        scripts: &Scripts,
+        ctx: &Ctx<'js>,
+        script: &Script<'_>,
+        facts: &CallFacts,
+        kind: &CallKind<'_>,
+        deadline: Deadline,
+    ) -> Result<Self, ScriptError> {
+        let code = scripts.bytecode(ctx, script, &deadline)?;
+        let installed = install(scripts, ctx, facts, kind, deadline);
+        let handles = installed.map_err(|e| Exceptions::plain(&deadline).thrown(ctx, &e))?;
+        let exceptions = Exceptions { deadline: &deadline, handles: Some(&handles) };
+        let main = load(ctx, &code).map_err(|e| exceptions.thrown(ctx, &e))?;
+        let main = function(main, script)?;
+        Ok(Self { ctx: ctx.clone(), handles, main, deadline })
+    }
+
+    /// Calls one of the API's handles.
+    pub(crate) fn handle<A, R>(&self, name: &str, arguments: A) -> Result<R, ScriptError>
+    where
+        A: rquickjs::function::IntoArgs<'js>,
+        R: FromJs<'js>,
+    {
+        let call = || -> rquickjs::Result<R> {
+            self.handles.get::<_, Function<'js>>(name)?.call(arguments)
+        };
+        call().map_err(|error| self.failed(&error))
+    }
+
+    /// What a failed step of the script means.
+    pub(crate) fn failed(&self, error: &rquickjs::Error) -> ScriptError {
+        let exceptions = Exceptions { deadline: &self.deadline, handles: Some(&self.handles) };
+        exceptions.thrown(&self.ctx, error)
+    }
+
+    /// What the script gave to `abort`, or rejected its promise with.
+    pub(crate) fn check_failure(&self) -> Result<(), ScriptError> {
+        let failure: Option<Object<'js>> = self.handle("failure", ())?;
+        let Some(failure) = failure else { return Ok(()) };
+        let error: Value<'js> = failure.get("error").map_err(|e| self.failed(&e))?;
+        let exceptions = Exceptions { deadline: &self.deadline, handles: Some(&self.handles) };
+        Err(exceptions.describe(&self.ctx, error))
+    }
+}
+
+/// What a script's text stands for, which may be anything.
+pub(crate) fn function<'js>(
+    main: Value<'js>,
+    script: &Script<'_>,
+) -> Result<Function<'js>, ScriptError> {
+    main.into_function().ok_or_else(|| {
+        ScriptError::Syntax(format!("TypeError: '{}' is not a function", script.name).into())
+    })
+}
+
+fn install<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    facts: &CallFacts,
+    kind: &CallKind<'_>,
+    deadline: Deadline,
+) -> rquickjs::Result<Object<'js>> {
+    let told = Object::new(ctx.clone())?;
+    told.set("kind", kind.name)?;
+    told.set("operationType", kind.operation)?;
+    told.set("selfLink", facts.self_link.as_str())?;
+    told.set("altLink", facts.alt_link.as_str())?;
+    told.set("quotaMax", facts.quota_max.as_str())?;
+    told.set("quotaUsed", facts.quota_used.as_str())?;
+    told.set("isLogging", facts.is_logging)?;
+    told.set("bodyBytesMax", scripts.bounds.body_bytes)?;
+    told.set("logBytesMax", scripts.bounds.log_bytes)?;
+    told.set("operationsMax", scripts.bounds.operations)?;
+    let headers = Object::new(ctx.clone())?;
+    for (name, value) in &facts.headers {
+        headers.set(name.as_str(), value.as_str())?;
+    }
+    told.set("headers", headers)?;
+    for (name, body) in [("requestBody", kind.request_body), ("responseBody", kind.response_body)] {
+        if let Some(body) = body {
+            told.set(name, ctx.json_parse(body)?)?;
+        }
+    }
+    let time_is_short = Function::new(ctx.clone(), move || deadline.is_near())?;
+    let install: Function<'js> = scripts.api(ctx, ApiKind::Calls)?;
+    install.call((told, time_is_short))
+}
+
+/// Reads what was thrown. `handles` are there once the API is installed.
+pub(crate) struct Exceptions<'e, 'js> {
+    pub(crate) deadline: &'e Deadline,
+    pub(crate) handles: Option<&'e Object<'js>>,
+}
+
+impl<'e, 'js> Exceptions<'e, 'js> {
+    /// Before the API is installed.
+    pub(crate) fn plain(deadline: &'e Deadline) -> Self {
+        Self { deadline, handles: None }
+    }
+
+    /// What an error of the bindings means.
+    pub(crate) fn thrown(&self, ctx: &Ctx<'js>, error: &rquickjs::Error) -> ScriptError {
+        if self.deadline.is_over() {
+            return ScriptError::Timeout(self.deadline.limit_ms());
+        }
+        if matches!(error, rquickjs::Error::Exception) {
+            return self.describe(ctx, ctx.catch());
+        }
+        Thrown { text: format!("InternalError: {error}"), ..Thrown::default() }.into()
+    }
+
+    /// The same for the compiler.
+    pub(crate) fn syntax(&self, ctx: &Ctx<'js>, error: &rquickjs::Error) -> ScriptError {
+        match self.thrown(ctx, error) {
+            ScriptError::Thrown(thrown) => syntax_error(&thrown.text, &thrown.stack),
+            other => other,
+        }
+    }
+
+    /// A value that was thrown, with its number and stack. A script can make even this fail.
+    pub(crate) fn describe(&self, ctx: &Ctx<'js>, thrown: Value<'js>) -> ScriptError {
+        let described = match self.handles {
+            Some(handles) => describe(handles, thrown),
+            None => describe_plain(&thrown),
+        };
+        match described {
+            Ok(described) => described.into(),
+            Err(_) if self.deadline.is_over() => ScriptError::Timeout(self.deadline.limit_ms()),
+            Err(error) => {
+                ctx.catch();
+                Thrown { text: unreadable(&error), ..Thrown::default() }.into()
+            }
+        }
+    }
+}
+
+fn unreadable(error: &rquickjs::Error) -> String {
+    match internal(error) {
+        ScriptError::Internal(text) => {
+            format!("InternalError: what was thrown cannot be read: {text}")
+        }
+        other => other.to_string(),
+    }
+}
+
+fn describe<'js>(handles: &Object<'js>, thrown: Value<'js>) -> rquickjs::Result<Thrown> {
+    let describe: Function<'js> = handles.get("describe")?;
+    let log: Option<Function<'js>> = handles.get("log")?;
+    let described: Object<'js> = describe.call((thrown,))?;
+    Ok(Thrown {
+        number: described.get("number")?,
+        text: described.get("text")?,
+        stack: own_frames(&described.get::<_, String>("stack")?),
+        log: log.map_or_else(|| Ok(String::new()), |log| log.call(()))?,
+    })
+}
+
+fn describe_plain(thrown: &Value<'_>) -> rquickjs::Result<Thrown> {
+    let Some(error) = thrown.as_exception() else {
+        return Ok(Thrown { text: "InternalError: out of memory".into(), ..Thrown::default() });
+    };
+    let name: Opt<String> = Opt(error.as_object().get("name")?);
+    let name = name.0.unwrap_or_else(|| "Error".into());
+    let text = format!("{name}: {}", error.message().unwrap_or_default());
+    Ok(Thrown { text, stack: own_frames(&error.stack().unwrap_or_default()), ..Thrown::default() })
+}
+
+/// A stack without the server's own calls.
+fn own_frames(stack: &str) -> String {
+    let lines = stack.lines().filter(|line| !line.contains(API_FILE) && !line.contains("(native)"));
+    lines.map(|line| format!("   {}", line.trim())).collect::<Vec<_>>().join("\n")
+}

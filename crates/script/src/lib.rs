@@ -1,0 +1,40 @@
+//! Server-side JavaScript: stored procedures, triggers and user-defined functions. The engine
+//! implements [`ScriptHost`], this crate runs the script against it.
+//!
+//! The life of a procedure:
+//!
+//! 1. `compiled` turns its text into bytecode once; the cache is keyed by the script's version.
+//! 2. `runtime` lends a JavaScript runtime with a fresh context, so that no script sees another, and
+//!    bounds its time, memory and stack.
+//! 3. `context` installs the server's own API (`api/*.js`) and calls the function.
+//! 4. Operations on the container are only queued by the script. `pump` takes them one by one, asks
+//!    the host, and runs the callback, until nothing is left to do. So the host is never called from
+//!    within JavaScript, and needs neither a lock nor a lifetime without end.
+//! 5. `procedure`, `trigger` and `udf` read the outcome.
+//!
+//! Nothing here knows a store, a file or a socket; what a script throws becomes a [`ScriptError`].
+
+// The bindings load bytecode by an unsafe function, which `compiled` calls at one place.
+#![deny(unsafe_code)]
+
+mod compiled;
+mod context;
+mod deadline;
+mod error;
+mod host;
+mod procedure;
+mod pump;
+mod runtime;
+mod trigger;
+mod udf;
+mod value;
+
+pub use compiled::{Script, looks_like_function};
+pub use context::CallFacts;
+pub use deadline::Deadline;
+pub use error::{ScriptError, Thrown};
+pub use host::{Answer, Outcome, PageRequest, ScriptHost};
+pub use procedure::{ProcedureCall, ProcedureResult};
+pub use runtime::{Bounds, Scripts};
+pub use trigger::{Moment, TriggerCall, TriggerResult};
+pub use udf::Udfs;

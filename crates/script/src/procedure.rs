@@ -1,0 +1,69 @@
+//! A stored procedure: called by name with arguments, answers with the body that it set.
+
+use rquickjs::Array;
+
+use crate::compiled::Script;
+use crate::context::{CallFacts, CallKind, LiveCall};
+use crate::deadline::Deadline;
+use crate::error::ScriptError;
+use crate::host::ScriptHost;
+use crate::pump;
+use crate::runtime::Scripts;
+
+/// A call of a procedure.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcedureCall<'c> {
+    /// Which procedure.
+    pub script: Script<'c>,
+    /// What it is told about the request.
+    pub facts: &'c CallFacts,
+    /// The arguments: the text of a JSON array.
+    pub arguments: &'c [u8],
+}
+
+/// What a procedure answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcedureResult {
+    /// The body, as JSON; the empty string if it set none.
+    pub body: String,
+    /// What it logged.
+    pub log: String,
+}
+
+impl Scripts {
+    /// Runs a procedure to its end. What it did is the host's to keep or, after an error, to drop.
+    pub fn run_procedure(
+        &self,
+        call: &ProcedureCall<'_>,
+        host: &mut dyn ScriptHost,
+        deadline: Deadline,
+    ) -> Result<ProcedureResult, ScriptError> {
+        let lease = self.lease(deadline)?;
+        let context = lease.context()?;
+        context.with(|ctx| {
+            let kind = CallKind {
+                name: "procedure",
+                operation: "Execute",
+                request_body: Some(call.arguments),
+                response_body: None,
+            };
+            let live = LiveCall::open(self, &ctx, &call.script, call.facts, &kind, deadline)?;
+            let arguments = ctx.json_parse(call.arguments).map_err(|e| live.failed(&e))?;
+            let arguments: Array<'_> = arguments.into_array().ok_or_else(not_an_array)?;
+            pump::run(&live, arguments, host, &deadline)?;
+            let body: String = live.handle("responseBody", ())?;
+            check_size(&body, self.bounds.body_bytes)?;
+            Ok(ProcedureResult { body, log: live.handle("log", ())? })
+        })
+    }
+}
+
+fn not_an_array() -> ScriptError {
+    ScriptError::Internal("the arguments of a procedure are not an array".into())
+}
+
+/// The API measures characters; this is the end that counts bytes.
+pub(crate) fn check_size(body: &str, limit: usize) -> Result<(), ScriptError> {
+    let size = body.len();
+    if size > limit { Err(ScriptError::TooLarge { size, limit }) } else { Ok(()) }
+}

@@ -1,0 +1,8 @@
+//! Scripts against a host that keeps its items in a map.
+
+mod api;
+mod bad;
+mod host;
+mod query;
+mod trigger;
+mod udf;

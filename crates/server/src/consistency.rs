@@ -1,0 +1,72 @@
+//! The five consistency levels. One node has one history, so every read is as fresh as the strongest
+//! of them asks for; what is left is the rule that a request may weaken the account's level and not
+//! strengthen it.
+
+use std::fmt;
+
+use orrery_types::{Error, Result};
+use serde::Deserialize;
+
+/// A level, the weakest first.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the names are those of the protocol")]
+pub enum ConsistencyLevel {
+    Eventual,
+    ConsistentPrefix,
+    #[default]
+    Session,
+    BoundedStaleness,
+    Strong,
+}
+
+impl ConsistencyLevel {
+    const ALL: [Self; 5] = [
+        Self::Eventual,
+        Self::ConsistentPrefix,
+        Self::Session,
+        Self::BoundedStaleness,
+        Self::Strong,
+    ];
+
+    /// Whether an account with this level takes a request that names a level.
+    pub(crate) fn admit(self, header: Option<&str>) -> Result<()> {
+        let Some(text) = header else { return Ok(()) };
+        let known = Self::ALL.into_iter().find(|l| l.to_string().eq_ignore_ascii_case(text));
+        let level = known
+            .ok_or_else(|| Error::invalid(format!("The consistency level '{text}' is unknown.")))?;
+        if level > self {
+            return Err(Error::invalid(format!(
+                "ConsistencyLevel {level} specified in the request is invalid when the service is \
+                 configured with consistency level {self}. Ensure the request consistency level is \
+                 not stronger than the service consistency level."
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ConsistencyLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_may_weaken_the_account_and_not_strengthen_it() {
+        for account in ConsistencyLevel::ALL {
+            assert_eq!(account.admit(None), Ok(()));
+            for asked in ConsistencyLevel::ALL {
+                let text = asked.to_string().to_lowercase();
+                assert_eq!(account.admit(Some(&text)).is_ok(), asked <= account, "{asked}");
+            }
+            assert!(account.admit(Some("Stronger")).is_err());
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Several operations in one request: a transactional batch, or bulk.
+
+use http::StatusCode;
+use orrery_engine::Container;
+use orrery_engine::batch::{Answer, Answers, Content, OnError};
+use orrery_types::{Error, Result, limits};
+
+use crate::api::Call;
+use crate::batch_body::{self, Form};
+use crate::error;
+use crate::headers;
+use crate::link::ContainerAddress;
+use crate::reply::Reply;
+
+pub(crate) fn run(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    let container = call.container(at)?;
+    if !call.headers.pre_triggers.is_empty() || !call.headers.post_triggers.is_empty() {
+        return Err(Error::invalid("A batch runs no triggers; the request names some."));
+    }
+    let (size, limit) = (call.request.body.len(), limits::BATCH_SIZE_BYTES_MAX);
+    if size > limit {
+        return Err(Error::TooLarge { what: "the batch", size, limit });
+    }
+    let of_writes = if call.headers.prefer_minimal { Content::Minimal } else { Content::Full };
+    let (form, operations) = batch_body::decode(&call.request.body, of_writes)?;
+    let key = call.partition_key()?;
+    let answers = if call.headers.batch_atomic == Some(false) {
+        let id = call.headers.partition_key_range_id.as_deref();
+        let partition = id.map(|id| container.partition_by_id(id)).transpose()?;
+        let on_error =
+            if call.headers.batch_continue_on_error { OnError::Continue } else { OnError::Stop };
+        call.engine().bulk(&container, partition, key.as_ref(), &operations, on_error)?
+    } else {
+        call.engine().batch(&container, key.as_ref(), &operations)?
+    };
+    for answer in &answers.answers {
+        if let Answer::Failed(failure) = answer {
+            error::log(failure, call.request.activity_id, &call.request.path_and_query);
+        }
+    }
+    Ok(reply(&container, form, &answers))
+}
+
+fn reply(container: &Container, form: Form, answers: &Answers) -> Reply {
+    let all = answers.answers.iter().all(Answer::is_success);
+    let status = if all { StatusCode::OK } else { StatusCode::MULTI_STATUS };
+    let body = batch_body::encode(form, &answers.answers);
+    let reply = match form {
+        Form::Json => Reply::json(status, body),
+        Form::HybridRow => Reply::binary(status, body),
+    };
+    let reply = reply.charge(answers.charge).container(container);
+    match &answers.places[..] {
+        [place] => reply.place(container, *place),
+        places => {
+            let tokens = places.iter().map(|p| container.token(p.partition, p.lsn));
+            let tokens = tokens.collect::<Vec<_>>().join(",");
+            reply.header(headers::SESSION_TOKEN, &tokens)
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Scripts over HTTP: the three kinds as resources, and the execution of procedures.
+
+use http::StatusCode;
+use orrery_engine::script::CallFacts;
+use orrery_engine::{Container, charge};
+use orrery_types::ids::Address;
+use orrery_types::{Result, Value};
+
+use crate::api::Call;
+use crate::headers;
+use crate::link::{ContainerAddress, ScriptKind};
+use crate::reply::Reply;
+use crate::wire;
+
+fn list_name(kind: ScriptKind) -> &'static str {
+    match kind {
+        ScriptKind::Procedure => "StoredProcedures",
+        ScriptKind::Trigger => "Triggers",
+        ScriptKind::Udf => "UserDefinedFunctions",
+    }
+}
+
+pub(crate) fn create(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
+    let container = call.container(at)?;
+    let upsert = call.headers.is_upsert;
+    let (script, created) = call.engine().create_script(&container, kind, &call.json()?, upsert)?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(Reply::resource(status, &script).charge(charge::catalog_write()).container(&container))
+}
+
+pub(crate) fn read(
+    call: &Call,
+    at: &ContainerAddress,
+    kind: ScriptKind,
+    id: &Address,
+) -> Result<Reply> {
+    let container = call.container(at)?;
+    let script = call.engine().read_script(&container, kind, id)?;
+    let reply = if call.conditions().unmodified(script.stamp) {
+        Reply::empty(StatusCode::NOT_MODIFIED).etag(script.stamp.etag)
+    } else {
+        Reply::resource(StatusCode::OK, &script)
+    };
+    Ok(reply.charge(charge::catalog_read()).container(&container))
+}
+
+pub(crate) fn replace(
+    call: &Call,
+    at: &ContainerAddress,
+    kind: ScriptKind,
+    id: &Address,
+) -> Result<Reply> {
+    let container = call.container(at)?;
+    let (body, conditions) = (call.json()?, call.conditions());
+    let script = call.engine().replace_script(&container, kind, id, &body, &conditions)?;
+    let reply = Reply::resource(StatusCode::OK, &script);
+    Ok(reply.charge(charge::catalog_write()).container(&container))
+}
+
+pub(crate) fn delete(
+    call: &Call,
+    at: &ContainerAddress,
+    kind: ScriptKind,
+    id: &Address,
+) -> Result<Reply> {
+    let container = call.container(at)?;
+    call.engine().delete_script(&container, kind, id, &call.conditions())?;
+    let reply = Reply::empty(StatusCode::NO_CONTENT);
+    Ok(reply.charge(charge::catalog_write()).container(&container))
+}
+
+pub(crate) fn list(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
+    let container = call.container(at)?;
+    let scripts = call.engine().list_scripts(&container, kind)?;
+    let reply = wire::resources(Some(container.rid()), list_name(kind), scripts, &call.headers)?;
+    Ok(reply.container(&container))
+}
+
+pub(crate) fn query(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
+    let container = call.container(at)?;
+    let scripts = call.engine().list_scripts(&container, kind)?;
+    let bodies: Vec<Value> = scripts.into_iter().map(|script| script.body).collect();
+    super::query::resources(call, &container.rid().to_string(), list_name(kind), bodies)
+}
+
+/// Runs a procedure. What it answered is the body, always as JSON.
+pub(crate) fn execute(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
+    let container = call.container(at)?;
+    let key = call.partition_key()?;
+    let facts = facts(call, &container);
+    let body = call.body()?;
+    let executed = call.engine().execute_procedure(&container, id, key.as_ref(), &body, &facts)?;
+    Ok(Reply::json(StatusCode::OK, executed.body)
+        .script_log(&executed.log)
+        .charge(executed.charge)
+        .container(&container)
+        .place(&container, executed.place))
+}
+
+/// What a script is told about the request. Credentials are none of its business.
+pub(crate) fn facts(call: &Call, container: &Container) -> CallFacts {
+    let told = |name: &str| name.starts_with(headers::PREFIX) || name == headers::IF_MATCH;
+    let sent = call.request.headers.iter().filter(|(name, _)| told(name.as_str()));
+    CallFacts {
+        self_link: container.self_link().to_owned(),
+        alt_link: container.alt_link().to_owned(),
+        headers: sent
+            .filter_map(|(name, value)| {
+                Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+            })
+            .collect(),
+        is_logging: call.headers.script_logging,
+        ..call.engine().script_quota(container)
+    }
+}

@@ -1,0 +1,222 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { Client } from "../src/protocol/client";
+import type { JsonObject } from "../src/protocol/json";
+import { readItem, replaceItem } from "../src/protocol/resources";
+import { type Browser, connect, directClient, dropDatabase, editor, makeContainer, picture, pictureFailures, retype, startBrowser } from "./browser";
+
+const DATABASE = "explorer-items";
+const PATH = ["dbs", DATABASE, "colls", "planets"];
+let browser: Browser;
+pictureFailures(() => browser);
+let client: Client;
+
+const PLANETS: JsonObject[] = [
+  { id: "mercury", kind: "rocky", moons: 0, radiusKm: 2439.7, discovered: null },
+  { id: "venus", kind: "rocky", moons: 0, radiusKm: 6051.8 },
+  { id: "earth", kind: "rocky", moons: 1, radiusKm: 6371, satellites: [{ name: "Moon" }] },
+  { id: "mars", kind: "rocky", moons: 2, radiusKm: 3389.5, visited: true },
+  { id: "jupiter", kind: "gas", moons: 95, radiusKm: 69911, note: "<img src=x onerror=\"document.title='hacked'\"><b>bold</b>" },
+  { id: "saturn", kind: "gas", moons: 146, radiusKm: 58232, rings: { visible: true } },
+];
+
+beforeAll(async () => {
+  client = await directClient();
+  await dropDatabase(client, DATABASE);
+  await dropDatabase(client, "explorer-made");
+  await makeContainer(client, DATABASE, "planets", ["/kind"], PLANETS);
+  const many = Array.from({ length: 250 }, (_, index) => ({ id: `star-${String(index).padStart(4, "0")}`, kind: "star", n: index }));
+  await makeContainer(client, DATABASE, "stars", ["/kind"], many);
+  browser = await startBrowser();
+  await connect(browser.page);
+});
+afterAll(async () => {
+  await browser?.close();
+  await dropDatabase(client, DATABASE);
+});
+
+const unfold = (name: string) => browser.page.getByRole("treeitem", { name, exact: true }).first().click();
+const row = (id: string) => browser.page.getByRole("row").filter({ hasText: id }).locator("visible=true");
+const planet = (id: string, kind = "rocky") => readItem(client, PATH, { id, partitionKey: JSON.stringify([kind]) });
+
+it("a database and a container with hierarchical and unique keys are made", async () => {
+  const { page } = browser;
+  await page.getByRole("button", { name: "New database" }).click();
+  await page.getByLabel("Name").fill("explorer-made");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByRole("treeitem", { name: "explorer-made" }).hover();
+  await page.getByRole("button", { name: "New container in explorer-made" }).click();
+  await page.getByLabel("Name").fill("orders");
+  await page.getByLabel("Partition key 1").fill("/tenant");
+  await page.getByRole("button", { name: "Add a level" }).click();
+  await page.getByRole("textbox", { name: "Partition key 2" }).fill("/user");
+  await page.getByRole("button", { name: "Add a unique key" }).click();
+  await page.getByRole("textbox", { name: "Unique keys 1" }).fill("/number, /year");
+  await page.getByRole("button", { name: "On", exact: true }).click();
+  await page.getByRole("button", { name: "Autoscale" }).click();
+  await picture(page, "new-container");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByText("This container has no items yet.").waitFor();
+  const made = (await client.json({ method: "GET", segments: ["dbs", "explorer-made", "colls", "orders"] })) as JsonObject;
+  expect(made).toMatchObject({
+    partitionKey: { paths: ["/tenant", "/user"], kind: "MultiHash" },
+    uniqueKeyPolicy: { uniqueKeys: [{ paths: ["/number", "/year"] }] },
+    defaultTtl: 86400,
+  });
+});
+
+it("its settings are changed: time to live, indexing policy, throughput", async () => {
+  const { page } = browser;
+  await page.getByRole("treeitem", { name: "Settings" }).first().click();
+  await page.getByRole("heading", { name: "orders" }).waitFor();
+  await page.getByRole("button", { name: "On, items decide" }).locator("visible=true").click();
+  await page.getByRole("button", { name: "Save settings" }).click();
+  await page.getByText("Saved the settings.").waitFor();
+  await page.getByRole("button", { name: "Manual" }).locator("visible=true").click();
+  await page.locator("input.short:visible").fill("700");
+  await page.getByRole("button", { name: "Save throughput" }).click();
+  await page.getByText("Saved the throughput.").waitFor();
+  await picture(page, "container-settings");
+  const made = (await client.json({ method: "GET", segments: ["dbs", "explorer-made", "colls", "orders"] })) as JsonObject;
+  expect(made.defaultTtl).toBe(-1);
+});
+
+it("a database is deleted only when its name is typed", async () => {
+  const { page } = browser;
+  await page.getByRole("treeitem", { name: "explorer-made" }).hover();
+  await page.getByRole("button", { name: "Delete explorer-made" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("Type explorer-made to delete it.").waitFor();
+  await page.locator("input[name=confirm]").fill("explorer-made");
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("treeitem", { name: "explorer-made" }).waitFor({ state: "detached" });
+});
+
+it("items are shown, and HTML in them is text", async () => {
+  const { page } = browser;
+  await unfold(DATABASE);
+  await unfold("planets");
+  await row("jupiter").waitFor();
+  expect(await row("jupiter").innerText()).toContain("<img src=x onerror");
+  await row("jupiter").click();
+  await expect.poll(() => editor(page, "Item").innerText()).toContain("<b>bold</b>");
+  expect(await page.title()).toBe("Orrery");
+  expect(await page.locator("img").count()).toBe(0);
+  await picture(page, "items");
+});
+
+it("an item is created, and a fault in its JSON is named", async () => {
+  const { page } = browser;
+  await page.getByRole("button", { name: "New item" }).click();
+  await retype(page, "Item", '{"id": "uranus", "kind": "ice", "moons": }');
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByText("This is not JSON").waitFor();
+  await retype(page, "Item", '{"id": "uranus", "kind": "ice", "moons": 28, "mass": 86810000000000000000000000}');
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByText("Created uranus.").waitFor();
+  expect(await planet("uranus", "ice")).toMatchObject({ moons: 28 });
+});
+
+it("an item is edited and saved", async () => {
+  const { page } = browser;
+  await row("mars").click();
+  await expect.poll(() => editor(page, "Item").innerText()).toContain("3389.5");
+  await retype(page, "Item", '{"id": "mars", "kind": "rocky", "moons": 2, "nickname": "Red Planet"}');
+  await editor(page, "Item").press("Control+s");
+  await page.getByText("Saved mars.").waitFor();
+  expect(await planet("mars")).toMatchObject({ nickname: "Red Planet" });
+});
+
+it("an item that somebody else has changed is shown as a difference, and any side may win", async () => {
+  const { page } = browser;
+  const change = async (moons: number) => {
+    const current = await planet("earth");
+    await replaceItem(client, PATH, { id: "earth", partitionKey: '["rocky"]' }, { ...current, moons }, String(current._etag));
+  };
+  await row("earth").click();
+  await expect.poll(() => editor(page, "Item").innerText()).toContain("6371");
+  await change(17);
+  await retype(page, "Item", '{\n  "id": "earth",\n  "kind": "rocky",\n  "moons": 1,\n  "radiusKm": 6371,\n  "people": 8100000000\n}');
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("was changed meanwhile").waitFor();
+  expect(await dialog.locator(".removed").allInnerTexts()).toContainEqual(expect.stringContaining('"moons": 17'));
+  expect(await dialog.locator(".added").allInnerTexts()).toContainEqual(expect.stringContaining('"people": 8100000000'));
+  await picture(page, "conflict");
+  await dialog.getByRole("button", { name: "Edit mine further" }).click();
+  expect(await planet("earth")).toMatchObject({ moons: 17 });
+
+  await change(18);
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await dialog.getByRole("button", { name: "Overwrite with mine" }).click();
+  await page.getByText("Saved earth.").waitFor();
+  expect(await planet("earth")).toMatchObject({ moons: 1, people: 8100000000 });
+
+  await change(19);
+  await retype(page, "Item", '{"id": "earth", "kind": "rocky", "moons": 99}');
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await dialog.getByRole("button", { name: "Take theirs" }).click();
+  await expect.poll(() => editor(page, "Item").innerText()).toContain('"moons": 19');
+});
+
+it("an item is deleted", async () => {
+  const { page } = browser;
+  await row("venus").click();
+  await page.getByRole("button", { name: "Delete item" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("Deleted venus.").waitFor();
+  await expect(planet("venus")).rejects.toMatchObject({ status: 404 });
+});
+
+it("a filter narrows the items, and its faults are shown", async () => {
+  const { page } = browser;
+  await page.getByLabel("Filter").fill("c.moons > 90 ORDER BY c.moons DESC");
+  await page.getByRole("button", { name: "Apply" }).click();
+  await expect.poll(() => page.locator(".grid:visible tbody tr").count()).toBe(2);
+  expect(await page.locator(".grid:visible tbody tr").first().innerText()).toContain("saturn");
+  await page.getByLabel("Filter").fill("c.moons >");
+  await page.keyboard.press("Enter");
+  await page.getByText("Syntax error").waitFor();
+});
+
+it("columns are chosen", async () => {
+  const { page } = browser;
+  await page.getByRole("button", { name: "Columns" }).click();
+  await page.getByRole("group", { name: "Columns" }).getByLabel("radiusKm").uncheck();
+  await page.keyboard.press("Escape");
+  expect(await page.locator(".grid:visible th").allInnerTexts()).not.toContain("radiusKm");
+});
+
+it("many items are walked page by page, forth and back", async () => {
+  const { page } = browser;
+  await unfold("stars");
+  const range = () => page.locator(".pager:visible span").first().innerText();
+  const first = () => page.locator(".grid:visible tbody tr").first().innerText();
+  await expect.poll(range).toBe("1–100");
+  const start = await first();
+  await page.getByRole("button", { name: "Next page" }).locator("visible=true").click();
+  await expect.poll(range).toBe("101–200");
+  expect(await first()).not.toBe(start);
+  await page.getByRole("button", { name: "Next page" }).locator("visible=true").click();
+  await expect.poll(range).toBe("201–250");
+  expect(await page.getByRole("button", { name: "Next page" }).locator("visible=true").isDisabled()).toBe(true);
+  await page.getByRole("button", { name: "Previous page" }).locator("visible=true").click();
+  await page.getByRole("button", { name: "Previous page" }).locator("visible=true").click();
+  await expect.poll(range).toBe("1–100");
+  expect(await first()).toBe(start);
+});
+
+it("the tree is walked with the keyboard alone", async () => {
+  const { page } = browser;
+  await page.getByRole("treeitem", { name: "stars" }).focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await expect.poll(() => page.url()).toContain("#/query/explorer-items/stars");
+  await page.goBack();
+  await expect.poll(() => page.url()).toContain("#/items/explorer-items/stars");
+});
+
+it("nothing was asked of any other host, and the security policy had nothing to refuse", () => {
+  expect(browser.strangers).toEqual([]);
+  expect(browser.complaints).toEqual([]);
+});

@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { Client } from "../src/protocol/client";
+import { create } from "../src/protocol/resources";
+import { type Browser, ENDPOINT, connect, directClient, dropDatabase, makeContainer, picture, pictureFailures, startBrowser } from "./browser";
+
+const DATABASE = "explorer-live";
+let browser: Browser;
+let client: Client;
+pictureFailures(() => browser);
+
+beforeAll(async () => {
+  client = await directClient();
+  await dropDatabase(client, DATABASE);
+  await makeContainer(client, DATABASE, "events", ["/kind"], [{ id: "old", kind: "a" }]);
+  browser = await startBrowser({ colorScheme: "dark" });
+  await connect(browser.page);
+  await browser.page.getByRole("tree").waitFor();
+});
+afterAll(async () => {
+  await browser?.close();
+  await dropDatabase(client, DATABASE);
+});
+
+it("metrics are plotted as they come", async () => {
+  const { page } = browser;
+  await page.getByRole("button", { name: "Metrics" }).click();
+  for (let round = 0; round < 3; round++) {
+    await Promise.all(Array.from({ length: 40 }, () => client.send({ method: "GET", segments: ["dbs", DATABASE] })));
+    await page.waitForTimeout(1200);
+  }
+  await expect.poll(() => page.getByRole("region").or(page.locator(".plot")).filter({ hasText: "Operations" }).locator(".legend").innerText(), { timeout: 10_000 }).toContain("database");
+  await page.locator(".plot").filter({ hasText: "Storage" }).getByText(`${DATABASE} / events`).waitFor();
+  await picture(page, "metrics-dark");
+});
+
+it("dark and light follow the person's choice", async () => {
+  const { page } = browser;
+  const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  expect(await paper()).toBe("rgb(18, 21, 27)");
+  await page.getByRole("button", { name: "Colours: system" }).click();
+  await expect.poll(paper).toBe("rgb(251, 250, 247)");
+  await page.getByRole("button", { name: "Colours: light" }).click();
+  await expect.poll(paper).toBe("rgb(18, 21, 27)");
+});
+
+it("users are given permissions, and their tokens are copied", async () => {
+  const { page } = browser;
+  await page.goto(`${ENDPOINT}_explorer/#/users/${DATABASE}`);
+  await page.getByRole("button", { name: "New user" }).click();
+  await page.getByLabel("Name").fill("tycho");
+  await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+  await page.getByRole("button", { name: "tycho", exact: true }).click();
+  await page.getByRole("button", { name: "New permission" }).click();
+  await page.getByRole("textbox", { name: "Name" }).fill("observe");
+  await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+  await page.getByRole("cell", { name: "observe", exact: true }).waitFor();
+  await picture(page, "users-dark");
+  await browser.context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.getByRole("button", { name: "Copy the token of observe" }).click();
+  await page.getByText("Copied the token of observe.").waitFor();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toMatch(/^type=resource&ver=1/);
+});
+
+it("everything is reachable on a phone", async () => {
+  const phone = await startBrowser({ width: 390, height: 800 });
+  try {
+    const { page } = phone;
+    await connect(page);
+    await page.getByRole("button", { name: "Show the tree" }).click();
+    await page.getByRole("treeitem", { name: DATABASE }).click();
+    await page.getByRole("treeitem", { name: "events" }).click();
+    await page.getByRole("treeitem", { name: "Items" }).click();
+    await page.locator(".grid tbody tr").first().click();
+    await page.getByRole("button", { name: "Save", exact: true }).waitFor();
+    await picture(page, "phone-item");
+    await page.getByRole("button", { name: "Close item" }).click();
+    await picture(page, "phone-items");
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    expect(overflow).toBe(0);
+    expect(phone.complaints).toEqual([]);
+  } finally {
+    await phone.close();
+  }
+});
+
+/** Whether the server has a part of the protocol; some are built after the page. */
+async function has(segments: string[], headers: Record<string, string>): Promise<boolean> {
+  return client.send({ method: "GET", segments, headers }).then(() => true, (problem: { status: number }) => problem.status !== 501);
+}
+
+it("changes appear as they are written, or the page says that the server has no change feed", async () => {
+  const { page } = browser;
+  await page.goto(`${ENDPOINT}_explorer/#/feed/${DATABASE}/events`);
+  await page.getByRole("button", { name: "From the beginning" }).click();
+  if (await has(["dbs", DATABASE, "colls", "events", "docs"], { "a-im": "Incremental Feed" })) {
+    await page.getByRole("log").getByText("old", { exact: true }).waitFor();
+    await create(client, ["dbs", DATABASE, "colls", "events", "docs"], { id: "fresh", kind: "b" });
+    await page.getByRole("log").getByText("fresh", { exact: true }).waitFor();
+    await picture(page, "changes-dark");
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByText("Paused").waitFor();
+  } else {
+    await page.getByRole("alert").locator("visible=true").waitFor();
+  }
+});
+
+it("nothing was asked of any other host, and the security policy had nothing to refuse", () => {
+  expect(browser.strangers).toEqual([]);
+  expect(browser.complaints).toEqual([]);
+});

@@ -1,0 +1,142 @@
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { Client } from "../src/protocol/client";
+import { type Browser, ENDPOINT, connect, directClient, dropDatabase, editor, makeContainer, picture, pictureFailures, retype, startBrowser } from "./browser";
+
+const DATABASE = "explorer-query";
+let browser: Browser;
+let client: Client;
+pictureFailures(() => browser);
+
+beforeAll(async () => {
+  client = await directClient();
+  await dropDatabase(client, DATABASE);
+  const books = Array.from({ length: 120 }, (_, n) => ({
+    id: `book-${n}`, publisher: ["Aldine", "Elsevier", "Plantin", "Blaeu"][n % 4]!, price: 10 + ((n * 37) % 90), year: 1500 + n,
+    author: { name: `Author ${n % 7}` }, tags: ["astronomy", n % 2 ? "folio" : "quarto"],
+  }));
+  await makeContainer(client, DATABASE, "books", ["/publisher"], books);
+  browser = await startBrowser();
+  await connect(browser.page);
+  await browser.page.getByRole("tree").waitFor();
+  await browser.page.goto(`${ENDPOINT}_explorer/#/query/${DATABASE}/books`);
+});
+afterAll(async () => {
+  await browser?.close();
+  await dropDatabase(client, DATABASE);
+});
+
+const run = async (text: string) => {
+  await retype(browser.page, "Query", text);
+  await browser.page.keyboard.press("Escape");
+  await editor(browser.page, "Query").press("Control+Enter");
+};
+const face = (name: string) => browser.page.getByRole("tab", { name, exact: true }).click();
+const cells = () => browser.page.locator(".results .grid tbody tr");
+
+it("a query is run and its rows are a table", async () => {
+  await run("SELECT c.id, c.price, c.author.name AS author\nFROM c\nWHERE c.price >= 90\nORDER BY c.price DESC");
+  await expect.poll(() => cells().count()).toBeGreaterThan(5);
+  expect(await cells().first().innerText()).toContain("99");
+  await picture(browser.page, "query-table");
+});
+
+it("a fault is marked at its place", async () => {
+  const { page } = browser;
+  await run("SELECT c.id, x.price FROM c");
+  await page.getByText("Identifier 'x' could not be resolved. (SC2001)").waitFor();
+  await expect.poll(() => page.locator("[data-label=Query] .cm-lintRange-error").innerText()).toBe("x");
+  await picture(page, "query-fault");
+  await run("SELECT * FROM");
+  await page.getByText("incorrect syntax near '<EOF>'").waitFor();
+});
+
+it("rows are JSON and a chart too, and have statistics", async () => {
+  const { page } = browser;
+  await run("SELECT c.publisher, COUNT(1) AS books, AVG(c.price) AS price\nFROM c\nGROUP BY c.publisher");
+  await expect.poll(() => cells().count()).toBe(4);
+  await face("JSON");
+  await expect.poll(() => editor(page, "Rows as JSON").innerText()).toContain('"books": 30');
+  await face("Chart");
+  expect(await page.locator(".chart-drawing .bar").count()).toBe(4);
+  await picture(page, "query-chart");
+  await face("Statistics");
+  await page.getByText("time in the server").waitFor();
+  await picture(page, "query-statistics");
+  await face("Table");
+});
+
+it("parameters and a partition key are used", async () => {
+  const { page } = browser;
+  await page.getByRole("button", { name: "Parameters" }).click();
+  await page.getByLabel("Partition key").fill("Blaeu");
+  await page.getByLabel("Parameters", { exact: true }).fill('{"@year": 1600}');
+  await run("SELECT VALUE c.year FROM c WHERE c.year > @year");
+  await expect.poll(() => cells().count()).toBe(5);
+  expect(await page.locator(".results th").allInnerTexts()).toEqual(["value"]);
+  await page.getByLabel("Partition key").fill("");
+  await page.getByLabel("Parameters", { exact: true }).fill("");
+});
+
+it("completion knows the paths that were seen", async () => {
+  const { page } = browser;
+  await run("SELECT * FROM c");
+  await expect.poll(() => cells().count()).toBe(100);
+  await retype(page, "Query", "SELECT c");
+  await editor(page, "Query").press("End");
+  await page.keyboard.type(".author.");
+  await page.locator(".cm-tooltip-autocomplete").getByText("name").waitFor();
+  await picture(page, "query-completion");
+  await page.keyboard.press("Escape");
+});
+
+it("all rows are exported as CSV and JSON", async () => {
+  const { page } = browser;
+  await run("SELECT c.id, c.price FROM c");
+  await expect.poll(() => cells().count()).toBe(100);
+  const save = async (choice: string) => {
+    await page.getByRole("button", { name: "Export" }).click();
+    const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: choice }).click()]);
+    return readFileSync(await file.path(), "utf8");
+  };
+  const table = (await save("All rows as CSV")).trimEnd().split("\r\n");
+  expect(table[0]).toBe("id,price");
+  expect(table).toHaveLength(121);
+  expect(JSON.parse(await save("All rows as JSON"))).toHaveLength(120);
+});
+
+it("queries are remembered, and saved by name", async () => {
+  const { page } = browser;
+  await page.getByRole("button", { name: "Saved" }).click();
+  await page.getByRole("button", { name: "Save this query…" }).click();
+  await page.getByLabel("Name").fill("prices");
+  await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
+  await page.getByRole("button", { name: "History" }).click();
+  await page.getByRole("group", { name: "History" }).getByText("c.year > @year").click();
+  await expect.poll(() => editor(page, "Query").innerText()).toContain("@year");
+  await page.getByRole("button", { name: "Saved" }).click();
+  await page.getByRole("group", { name: "Saved" }).getByText("prices").click();
+  await expect.poll(() => editor(page, "Query").innerText()).toBe("SELECT c.id, c.price FROM c");
+});
+
+it("a plan is drawn where the server sends one", async () => {
+  const { page } = browser;
+  const plan = { node: "Sort by 1 key", rows: 12, inputs: [{ node: "Filter", estimatedRows: 14, rows: 12, inputs: [{ node: "Intersect", estimatedRows: 14, rows: 13, inputs: [
+    { node: 'IndexSeek /publisher = "Aldine"', estimatedRows: 30, indexEntries: 30, rows: 30 },
+    { node: "IndexRange /price >= 60, undefined not", estimatedRows: 52, indexEntries: 53, rows: 53, itemsLoaded: 13 },
+  ] }] }] };
+  await page.route("**/docs", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, headers: { ...response.headers(), "x-orrery-plan": encodeURIComponent(JSON.stringify(plan)) } });
+  });
+  await run('SELECT * FROM c WHERE c.publisher = "Aldine" AND c.price >= 60 ORDER BY c.year');
+  await face("Plan");
+  await page.getByRole("img", { name: "Query plan" }).getByText("IndexSeek").waitFor();
+  await picture(page, "query-plan");
+  await page.unroute("**/docs");
+});
+
+it("nothing was asked of any other host, and the security policy had nothing to refuse", () => {
+  expect(browser.strangers).toEqual([]);
+  expect(browser.complaints).toEqual([]);
+});

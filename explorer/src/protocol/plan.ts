@@ -1,0 +1,44 @@
+// The plan of a query as the server sends it beside the rows: a tree of steps, each with what was
+// expected of it and what it took. Names of counts are the server's; they are shown as they come.
+import { type Json, isObject, parseJson } from "./json";
+
+export interface PlanNode {
+  /** The first word: `IndexSeek`. */
+  kind: string;
+  /** The rest: `/price = 5`. */
+  detail: string;
+  estimatedRows: number | null;
+  /** What it gave and took: rows, index entries, items loaded. */
+  actual: { name: string; count: number }[];
+  inputs: PlanNode[];
+}
+
+/** Reads the header's text; null where there is no plan, or one that is not understood. */
+export function readPlan(header: string | null): PlanNode | null {
+  if (header === null || header === "") return null;
+  try {
+    return readNode(parseJson(decodeURIComponent(header)));
+  } catch {
+    return null;
+  }
+}
+
+function readNode(value: Json | undefined): PlanNode | null {
+  if (!isObject(value)) return null;
+  const text = String(value.node ?? "");
+  const space = text.indexOf(" ");
+  const inputs = Array.isArray(value.inputs) ? value.inputs.map(readNode).filter((node) => node !== null) : [];
+  const counts = Object.entries(value).filter(([name, count]) => typeof count === "number" && name !== "estimatedRows");
+  return {
+    kind: space < 0 ? text : text.slice(0, space),
+    detail: space < 0 ? "" : text.slice(space + 1),
+    estimatedRows: typeof value.estimatedRows === "number" ? value.estimatedRows : null,
+    actual: counts.map(([name, count]) => ({ name, count: Number(count) })),
+    inputs,
+  };
+}
+
+/** `itemsLoaded` as people write it. */
+export function spelled(name: string): string {
+  return name.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+}

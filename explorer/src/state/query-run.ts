@@ -1,0 +1,181 @@
+// One query of a container: its text and settings, the page of rows shown, and what the server said
+// about it. The view shows this; nothing here draws.
+import { type Signal, batch, signal } from "@preact/signals";
+import type { Fault } from "../editor/code-editor";
+import type { Answer } from "../protocol/client";
+import { type Json, isObject, parseJson } from "../protocol/json";
+import { type PlanNode, readPlan } from "../protocol/plan";
+import { Problem, describe, editorOffset } from "../protocol/problem";
+import { type QueryMetric, readQueryMetrics } from "../protocol/query-metrics";
+import { type Page, containerPath, query } from "../protocol/resources";
+import { client } from "./account";
+import { FIRST_PAGE, type Paging, arrived, currentToken } from "./paging";
+import { pageSize, rememberQuery } from "./preferences";
+import { seenPaths } from "./seen-paths";
+
+export interface Outcome {
+  rows: Json[];
+  charge: number;
+  elapsedMs: number;
+  serverMs: number | null;
+  metrics: QueryMetric[];
+  indexes: Json | null;
+  plan: PlanNode | null;
+}
+
+const EMPTY_PAGES_MAX = 20;
+const EXPORT_ROWS_MAX = 100_000;
+
+export class QueryRun {
+  readonly text: Signal<string>;
+  readonly partitionKey = signal("");
+  readonly parameters = signal("");
+  readonly outcome = signal<Outcome | null>(null);
+  readonly paging = signal<Paging>(FIRST_PAGE);
+  readonly isRunning = signal(false);
+  readonly error = signal<string | null>(null);
+  readonly faults = signal<readonly Fault[]>([]);
+  /** What was run last; pages belong to it, whatever the editor holds now. */
+  private asked: { text: string; parameters: { name: string; value: Json }[]; partitionKey: string | undefined } | null = null;
+  private control: AbortController | null = null;
+
+  constructor(readonly database: string, readonly container: string) {
+    this.text = signal("SELECT * FROM c");
+  }
+
+  async run(): Promise<void> {
+    try {
+      this.asked = {
+        text: this.text.value,
+        parameters: readParameters(this.parameters.value),
+        partitionKey: readPartitionKey(this.partitionKey.value),
+      };
+    } catch (problem) {
+      this.error.value = describe(problem);
+      return;
+    }
+    rememberQuery(this.text.value, `${this.database}/${this.container}`);
+    await this.go(FIRST_PAGE);
+  }
+
+  stop(): void {
+    this.control?.abort();
+  }
+
+  /** Shows another page of what was run last. */
+  async go(paging: Paging): Promise<void> {
+    this.control?.abort();
+    const control = new AbortController();
+    this.control = control;
+    batch(() => {
+      this.isRunning.value = true;
+      this.error.value = null;
+      this.faults.value = [];
+    });
+    try {
+      const { page, charge, elapsedMs } = await this.fetch(currentToken(paging), control.signal);
+      seenPaths(this.database, this.container).add(page.rows);
+      batch(() => {
+        this.outcome.value = outcome(page, charge, elapsedMs);
+        this.paging.value = arrived(paging, page.continuation);
+      });
+    } catch (problem) {
+      if (!control.signal.aborted) this.fail(problem);
+    } finally {
+      if (this.control === control) this.isRunning.value = false;
+    }
+  }
+
+  /** Every row, for a file. */
+  async all(): Promise<Json[]> {
+    const rows: Json[] = [];
+    let token: string | null = null;
+    do {
+      const { page } = await this.fetch(token, new AbortController().signal);
+      for (const row of page.rows) rows.push(row);
+      token = page.continuation;
+      if (rows.length > EXPORT_ROWS_MAX) {
+        throw new Error(`This query has more than ${EXPORT_ROWS_MAX.toLocaleString()} rows; narrow it, or export with a client.`);
+      }
+    } while (token !== null);
+    return rows;
+  }
+
+  /** The page at a token, or the first after it that has rows. */
+  private async fetch(token: string | null, signal: AbortSignal): Promise<{ page: Page; charge: number; elapsedMs: number }> {
+    const { text, parameters, partitionKey } = this.asked!;
+    let [charge, elapsedMs, round] = [0, 0, 0];
+    let page: Page;
+    do {
+      page = await query(client(), containerPath(this.database, this.container), {
+        query: text, parameters, partitionKey, pageSize: pageSize.value, continuation: token, explain: true, signal,
+      });
+      charge += page.answer.charge;
+      elapsedMs += page.answer.elapsedMs;
+      token = page.continuation;
+    } while (page.rows.length === 0 && token !== null && ++round < EMPTY_PAGES_MAX);
+    return { page, charge, elapsedMs };
+  }
+
+  private fail(problem: unknown): void {
+    const text = this.asked!.text;
+    const faults = problem instanceof Problem ? problem.faults : [];
+    batch(() => {
+      this.error.value = describe(problem);
+      this.outcome.value = null;
+      this.faults.value = faults.map(({ start, end, message }) => ({
+        from: editorOffset(text, start), to: editorOffset(text, end), message,
+      }));
+    });
+  }
+}
+
+function outcome(page: Page, charge: number, elapsedMs: number): Outcome {
+  const { headers } = page.answer;
+  const serverMs = Number(headers.get("x-ms-request-duration-ms") ?? Number.NaN);
+  return {
+    rows: page.rows,
+    charge,
+    elapsedMs,
+    serverMs: Number.isFinite(serverMs) ? serverMs : null,
+    metrics: readQueryMetrics(headers.get("x-ms-documentdb-query-metrics")),
+    indexes: readIndexes(page.answer),
+    plan: readPlan(headers.get("x-orrery-plan")),
+  };
+}
+
+function readIndexes({ headers }: Answer): Json | null {
+  const text = headers.get("x-ms-cosmos-index-utilization");
+  if (!text) return null;
+  try {
+    return parseJson(decodeURIComponent(text));
+  } catch {
+    return null;
+  }
+}
+
+/** Parameters as people write them: `{"@max": 50}`. */
+export function readParameters(text: string): { name: string; value: Json }[] {
+  if (text.trim() === "") return [];
+  let value: Json;
+  try {
+    value = parseJson(text);
+  } catch {
+    throw new Error('The parameters are not JSON. Write them as {"@max": 50}.');
+  }
+  if (!isObject(value)) throw new Error('Parameters are an object: {"@max": 50}.');
+  return Object.entries(value).map(([name, one]) => ({ name: name.startsWith("@") ? name : `@${name}`, value: one }));
+}
+
+/** A partition key as people write it: JSON, or bare text; an array for several levels. */
+export function readPartitionKey(text: string): string | undefined {
+  const trimmed = text.trim();
+  if (trimmed === "") return undefined;
+  let value: Json;
+  try {
+    value = parseJson(trimmed);
+  } catch {
+    value = trimmed;
+  }
+  return Array.isArray(value) ? trimmed : `[${typeof value === "string" ? JSON.stringify(value) : trimmed}]`;
+}

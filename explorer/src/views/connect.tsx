@@ -1,0 +1,77 @@
+// The first thing one sees: an address, a key, and plain words when the key is wrong.
+import { useSignal } from "@preact/signals";
+import { type Keep, connect, endpoint } from "../state/account";
+import { describe } from "../protocol/problem";
+import { Mark } from "./mark";
+import { ThemeSwitch } from "./theme-switch";
+
+export function Connect() {
+  const key = useSignal("");
+  const keep = useSignal<Keep>("session");
+  const error = useSignal<string | null>(null);
+  const isBusy = useSignal(false);
+
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    isBusy.value = true;
+    error.value = null;
+    try {
+      await connect(key.value, keep.value);
+    } catch (problem) {
+      error.value = describe(problem);
+    } finally {
+      isBusy.value = false;
+    }
+  };
+
+  return (
+    <main class="connect">
+      <div class="connect-corner"><ThemeSwitch /></div>
+      <form class="connect-card" onSubmit={submit}>
+        <header>
+          <Mark size={56} />
+          <h1>Orrery</h1>
+          <p class="muted">Data Explorer</p>
+        </header>
+        <div class="field">
+          <span class="label">Endpoint</span>
+          <output class="mono">{endpoint()}</output>
+        </div>
+        <label class="field">
+          <span class="label">Key or connection string</span>
+          <input
+            type="password"
+            name="key"
+            class="mono"
+            autocomplete="off"
+            spellcheck={false}
+            autofocus
+            value={key.value}
+            onInput={(event) => (key.value = event.currentTarget.value)}
+            aria-invalid={error.value !== null}
+            aria-describedby="connect-note"
+          />
+        </label>
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={keep.value === "browser"}
+            onChange={(event) => (keep.value = event.currentTarget.checked ? "browser" : "session")}
+          />
+          Keep the key in this browser
+        </label>
+        {error.value !== null && <p class="problem" role="alert">{error.value}</p>}
+        <button class="primary" type="submit" disabled={isBusy.value}>
+          {isBusy.value ? "Connecting…" : "Connect"}
+        </button>
+        <p id="connect-note" class="fine muted">
+          The key stays in this browser and signs each request here; it is never sent. Without the tick it is forgotten
+          with this tab.
+          {!window.isSecureContext && (
+            <> This page came over plain HTTP: what it reads and writes can be seen on the way. Use https where you can.</>
+          )}
+        </p>
+      </form>
+    </main>
+  );
+}

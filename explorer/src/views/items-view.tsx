@@ -1,0 +1,149 @@
+// The items of a container: a filter, one page of them as a grid, and the chosen one as JSON. Only
+// the page shown is in memory, however many items there are.
+import { useComputed, useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { type JsonObject, isObject } from "../protocol/json";
+import { describe } from "../protocol/problem";
+import { type Page, containerPath, query } from "../protocol/resources";
+import { account, client } from "../state/account";
+import { findContainer } from "../state/catalog";
+import { FIRST_PAGE, type Paging, arrived, currentToken } from "../state/paging";
+import { columnChoices, pageSize } from "../state/preferences";
+import { seenPaths } from "../state/seen-paths";
+import { columnsOf } from "../text/csv";
+import { ColumnChooser } from "./column-chooser";
+import { Grid } from "./grid";
+import { Icon } from "./icon";
+import { ItemEditor } from "./item-editor";
+import { Pager } from "./pager";
+
+/** A page may be empty and yet not be the last; so many are skipped before the person is asked. */
+const EMPTY_PAGES_MAX = 20;
+
+interface Props {
+  database: string;
+  container: string;
+}
+
+/** The whole query of a filter; a bare condition is taken as one. */
+export function filterQuery(filter: string): string {
+  const text = filter.trim();
+  if (text === "") return "SELECT * FROM c";
+  const hasClause = /^(where|order\s+by|join|offset)\b/i.test(text);
+  return `SELECT * FROM c ${hasClause ? text : `WHERE ${text}`}`;
+}
+
+export function ItemsView({ database, container: name }: Props) {
+  const path = containerPath(database, name);
+  const container = findContainer(database, name);
+  const filter = useSignal("");
+  const applied = useSignal("");
+  const paging = useSignal<Paging>(FIRST_PAGE);
+  const rows = useSignal<readonly JsonObject[] | null>(null);
+  const error = useSignal<string | null>(null);
+  const isLoading = useSignal(false);
+  const chosen = useSignal<JsonObject | "new" | null>(null);
+  const running = useRef<AbortController | null>(null);
+
+  const choiceKey = `${database}/${name}`;
+  const all = useComputed(() => columnsOf(rows.value ?? []));
+  const keyColumns = (container?.partitionKey.paths ?? []).map((one) => one.split("/")[1]!.replaceAll('"', ""));
+  const shown = columnChoices.value[choiceKey] ?? defaultColumns(all.value, keyColumns);
+
+  const fetchPage = async (at: Paging) => {
+    running.current?.abort();
+    const control = new AbortController();
+    running.current = control;
+    isLoading.value = true;
+    error.value = null;
+    try {
+      let token = currentToken(at);
+      let page: Page;
+      let round = 0;
+      do {
+        page = await query(client(), path, {
+          query: filterQuery(applied.value), pageSize: pageSize.value, continuation: token, signal: control.signal,
+        });
+        token = page.continuation;
+      } while (page.rows.length === 0 && token !== null && ++round < EMPTY_PAGES_MAX);
+      rows.value = page.rows.filter(isObject);
+      seenPaths(database, name).add(rows.value);
+      paging.value = arrived(at, page.continuation);
+    } catch (problem) {
+      if (!control.signal.aborted) error.value = describe(problem);
+    } finally {
+      if (running.current === control) isLoading.value = false;
+    }
+  };
+  const restart = () => {
+    applied.value = filter.value;
+    return fetchPage(FIRST_PAGE);
+  };
+  useEffect(() => {
+    void restart();
+    return () => running.current?.abort();
+  }, [account.value, pageSize.value]);
+
+  const count = rows.value?.length ?? 0;
+  return (
+    <>
+      <div class="toolbar">
+        <form class="filter" onSubmit={(event) => {
+          event.preventDefault();
+          void restart();
+        }}>
+          <span class="filter-lead mono">WHERE</span>
+          <input
+            class="mono" aria-label="Filter" spellcheck={false} autocomplete="off"
+            placeholder="c.price > 10 ORDER BY c.price"
+            value={filter.value} onInput={(event) => (filter.value = event.currentTarget.value)}
+          />
+          <button type="submit">Apply</button>
+        </form>
+        <ColumnChooser all={all.value} shown={shown} onChange={(columns) => {
+          const { [choiceKey]: _, ...others } = columnChoices.value;
+          columnChoices.value = columns === null ? others : { ...others, [choiceKey]: columns };
+        }} />
+        <button type="button" title="Fetch this page again" aria-label="Refresh" onClick={() => void fetchPage(paging.value)}><Icon name="refresh" /></button>
+        <button type="button" class="primary" disabled={container === null} onClick={() => (chosen.value = "new")}><Icon name="plus" />New item</button>
+      </div>
+      {error.value !== null && <p class="problem bar" role="alert">{error.value}</p>}
+      <div class={chosen.value === null ? "split" : "split with-detail"}>
+        <div class="split-main">
+          <Grid
+            label={`Items of ${name}`} rows={rows.value ?? []} columns={shown} emphasized={["id", ...keyColumns]}
+            selected={isObject(chosen.value ?? undefined) ? (chosen.value as JsonObject) : null}
+            onSelect={(row) => (chosen.value = row)}
+            empty={rows.value === null ? "" : applied.value.trim() === "" ? "This container has no items yet." : "No item matches the filter."}
+          />
+          <Pager paging={paging.value} count={count} isLoading={isLoading.value} onGo={(at) => void fetchPage(at)} />
+        </div>
+        {chosen.value !== null && container !== null && (
+          <ItemEditor
+            key={chosen.value === "new" ? "new" : String(chosen.value._rid)}
+            container={container} path={path} item={chosen.value === "new" ? null : chosen.value}
+            onSaved={(saved) => {
+              const isKnown = rows.value?.some((row) => row._rid === saved._rid) ?? false;
+              rows.value = isKnown ? rows.value!.map((row) => (row._rid === saved._rid ? saved : row)) : [saved, ...(rows.value ?? [])];
+              chosen.value = saved;
+            }}
+            onDeleted={(gone) => {
+              rows.value = rows.value?.filter((row) => row._rid !== gone._rid) ?? null;
+              chosen.value = null;
+            }}
+            onClose={() => (chosen.value = null)}
+          />
+        )}
+      </div>
+    </>
+  );
+}
+
+const COLUMNS_SHOWN = 8;
+
+/** The id, the partition key, and the first other properties. */
+function defaultColumns(all: readonly string[], keys: readonly string[]): string[] {
+  const lead = ["id", ...keys.filter((key) => key !== "id")];
+  const rest = all.filter((column) => !lead.includes(column) && !column.startsWith("_"));
+  return [...lead, ...rest].slice(0, COLUMNS_SHOWN);
+}

@@ -1,0 +1,53 @@
+// Lines over the last minutes, newest at the right.
+import { shortNumber, ticks } from "../text/scale";
+
+export interface Line {
+  name: string;
+  values: readonly (number | null)[];
+}
+
+interface Props {
+  title: string;
+  unit: string;
+  lines: readonly Line[];
+  /** How many moments fit; fewer begin at the right. */
+  length: number;
+}
+
+const WIDTH = 400;
+const HEIGHT = 150;
+const TOP = 8;
+const BOTTOM = 6;
+
+export function LivePlot({ title, unit, lines, length }: Props) {
+  const all = lines.flatMap(({ values }) => values).filter((value) => value !== null);
+  const marks = ticks(0, Math.max(...all, 1e-9), 4);
+  const high = marks.at(-1)! || 1;
+  const xOf = (index: number, count: number) => (WIDTH * (length - count + index)) / Math.max(1, length - 1);
+  const yOf = (value: number) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / high);
+  const path = ({ values }: Line) => {
+    let isDrawing = false;
+    return values.map((value, index) => {
+      const command = value === null ? "" : `${isDrawing ? "L" : "M"}${xOf(index, values.length).toFixed(1)} ${yOf(value).toFixed(1)}`;
+      isDrawing = value !== null;
+      return command;
+    }).join("");
+  };
+  return (
+    <section class="plot">
+      <header><b>{title}</b><span class="muted">{unit}</span></header>
+      <div class="plot-area">
+      {marks.map((mark) => <span key={mark} class="plot-tick" style={{ top: `${(yOf(mark) / HEIGHT) * 100}%` }}>{shortNumber(mark)}</span>)}
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={title}>
+        {marks.map((mark) => <line key={mark} class={mark === 0 ? "axis" : "gridline"} x1={0} x2={WIDTH} y1={yOf(mark)} y2={yOf(mark)} />)}
+        {lines.map((line, index) => <g key={line.name} class={`s${index % 6}`}><path d={path(line)} /></g>)}
+      </svg>
+      </div>
+      <div class="legend">
+        {lines.map(({ name, values }, index) => (
+          <span key={name} class={`s${index % 6}`}><i />{name} <b>{values.at(-1) === null || values.at(-1) === undefined ? "–" : shortNumber(values.at(-1)!)}</b></span>
+        ))}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,33 @@
+// Forth and back over pages, and how many rows one holds.
+import type { Paging } from "../state/paging";
+import { nextPage, previousPage } from "../state/paging";
+import { pageSize } from "../state/preferences";
+import { Icon } from "./icon";
+
+const PAGE_SIZES = [20, 100, 500, 1000];
+
+interface Props {
+  paging: Paging;
+  count: number;
+  isLoading: boolean;
+  onGo: (paging: Paging) => void;
+}
+
+export function Pager({ paging, count, isLoading, onGo }: Props) {
+  const first = paging.index * pageSize.value + 1;
+  return (
+    <div class="pager">
+      <span class="muted">{count === 0 ? "" : `${first.toLocaleString()}–${(first + count - 1).toLocaleString()}`}{isLoading && " …"}</span>
+      <span class="grow" />
+      <label class="inline muted">
+        <select aria-label="Rows on a page" value={pageSize.value} onChange={(event) => (pageSize.value = Number(event.currentTarget.value))}>
+          {PAGE_SIZES.map((size) => <option key={size} value={size}>{size}</option>)}
+        </select>
+        a page
+      </label>
+      <button type="button" class="quiet" aria-label="Previous page" disabled={paging.index === 0} onClick={() => onGo(previousPage(paging))}><Icon name="left" /></button>
+      <span>{paging.index + 1}</span>
+      <button type="button" class="quiet" aria-label="Next page" disabled={paging.isLast} onClick={() => onGo(nextPage(paging))}><Icon name="right" /></button>
+    </div>
+  );
+}

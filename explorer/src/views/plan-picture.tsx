@@ -1,0 +1,45 @@
+// A plan as a picture: boxes for steps, lines as thick as what flows along them.
+import type { PlanNode } from "../protocol/plan";
+import { type PlacedEdge, type PlacedNode, placePlan } from "../text/plan-layout";
+import { shortNumber } from "../text/scale";
+
+export function PlanPicture({ plan }: { plan: PlanNode }) {
+  const { nodes, edges, width, height } = placePlan(plan);
+  return (
+    <div class="plan-scroll">
+      <svg class="plan" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label="Query plan">
+        {edges.map((edge, index) => <Edge key={index} edge={edge} />)}
+        {nodes.map((node, index) => <Box key={index} placed={node} />)}
+      </svg>
+    </div>
+  );
+}
+
+function Edge({ edge: { from, to, rows } }: { edge: PlacedEdge }) {
+  const middle = (from.y + to.y) / 2;
+  const thickness = 1.2 + Math.min(6, Math.log10(1 + (rows ?? 0)));
+  return (
+    <g>
+      <path class="plan-edge" stroke-width={thickness} d={`M${from.x} ${from.y}C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.y}`} />
+      {rows !== null && <text class="plan-rows" x={from.x + 8} y={from.y - 7}>{shortNumber(rows)}</text>}
+    </g>
+  );
+}
+
+/** Steps that read everything are marked: they are where a plan is slow. */
+const READS_ALL = /^(ContainerScan|PartitionScan|RowScan)$/;
+const READS_INDEX = /^(Index|Composite|PointRead|Intersect|Union)/;
+
+function Box({ placed: { node, x, y, width, height, lines, facts } }: { placed: PlacedNode }) {
+  const kind = READS_ALL.test(node.kind) ? "scan" : READS_INDEX.test(node.kind) ? "index" : "step";
+  const detailTop = y + 38;
+  const factsTop = detailTop + lines.length * 16 + 6;
+  return (
+    <g class={`plan-node ${kind}`}>
+      <rect x={x} y={y} width={width} height={height} rx={6} />
+      <text class="plan-kind" x={x + 12} y={y + 20}>{node.kind}</text>
+      {lines.map((line, index) => <text key={line + index} class="plan-detail" x={x + 12} y={detailTop + index * 16}>{line}</text>)}
+      {facts.map((fact, index) => <text key={fact} class="plan-fact" x={x + 12} y={factsTop + index * 16}>{fact}</text>)}
+    </g>
+  );
+}

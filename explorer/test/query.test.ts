@@ -1,0 +1,143 @@
+import { describe, expect, it } from "vitest";
+// The project's own list, as text.
+import compat from "../../COMPAT.md?raw";
+import { FUNCTIONS } from "../src/editor/functions";
+import { complete } from "../src/editor/query-language";
+import { type PlanNode, readPlan, spelled } from "../src/protocol/plan";
+import { readQueryMetrics } from "../src/protocol/query-metrics";
+import { readParameters, readPartitionKey } from "../src/state/query-run";
+import { SeenPaths } from "../src/state/seen-paths";
+import { placePlan } from "../src/text/plan-layout";
+import { shortNumber, ticks } from "../src/text/scale";
+import { filterQuery } from "../src/views/items-view";
+import { containerDefinition } from "../src/views/new-container";
+
+describe("completion", () => {
+  const seen = new SeenPaths();
+  seen.add([{ id: "1", address: { city: "x", lines: [{ text: "a" }] }, "odd name": 1 }, { price: 1.5, tags: null }]);
+  const labels = (text: string) => complete(text, text.length, seen, ["tax"])?.options.map(({ label }) => label);
+
+  it("knows the functions that the server has", () => {
+    const list = compat.slice(compat.indexOf("<!-- functions: begin"), compat.indexOf("<!-- functions: end"));
+    for (const [topic, names] of Object.entries(FUNCTIONS)) expect(list).toContain(`| ${topic} | ${names.join(", ")} |`);
+    const rows = list.split("\n").filter((line) => line.startsWith("| ")).length;
+    expect(Object.keys(FUNCTIONS)).toHaveLength(rows - 1);
+  });
+
+  it("offers paths that were seen, after any alias", () => {
+    expect(labels("SELECT c.")).toEqual(["id", "address", "price", "tags"]);
+    expect(labels("SELECT c.address.")).toEqual(["city", "lines"]);
+    expect(labels("SELECT c.address.lines[0].te")).toEqual(["text"]);
+    expect(labels("SELECT c.nothing.")).toEqual([]);
+  });
+
+  it("offers keywords and functions elsewhere, and functions of the container after udf", () => {
+    expect(labels("SEL")).toContain("SELECT");
+    expect(labels("SELECT ST_")).toContain("ST_DISTANCE");
+    expect(labels("SELECT udf.")).toEqual(["tax"]);
+    expect(labels("SELECT ")).toBeUndefined();
+  });
+});
+
+describe("a plan", () => {
+  const header = encodeURIComponent(JSON.stringify({
+    node: "Top 10", rows: 10,
+    inputs: [{
+      node: "Filter", estimatedRows: 50, rows: 40,
+      inputs: [{ node: "Intersect", estimatedRows: 60, inputs: [
+        { node: 'IndexSeek /name = "a very long value that does not fit into one line of the box at all, nor two"', estimatedRows: 100, indexEntries: 100 },
+        { node: "IndexRange /price > 5", estimatedRows: 900, indexEntries: 950, itemsLoaded: 3 },
+      ] }],
+    }],
+  }));
+  const plan = readPlan(header)!;
+
+  it("is read from its header", () => {
+    expect(plan.kind).toBe("Top");
+    expect(plan.detail).toBe("10");
+    const access = plan.inputs[0]!.inputs[0]!.inputs[1] as PlanNode;
+    expect(access).toMatchObject({ kind: "IndexRange", detail: "/price > 5", estimatedRows: 900 });
+    expect(access.actual).toEqual([{ name: "indexEntries", count: 950 }, { name: "itemsLoaded", count: 3 }]);
+    expect(spelled("itemsLoaded")).toBe("items loaded");
+  });
+
+  it.each([null, "", "no json", "%7B%5D", "%5B%5D"])("is absent when the header is %j", (text) => {
+    expect(readPlan(text)).toBeNull();
+  });
+
+  it("is drawn without boxes that overlap, parents over their inputs", () => {
+    const { nodes, edges, width, height } = placePlan(plan);
+    expect(nodes).toHaveLength(5);
+    expect(edges).toHaveLength(4);
+    for (const [index, a] of nodes.entries()) {
+      expect(a.x >= 0 && a.x + a.width <= width && a.y + a.height <= height).toBe(true);
+      for (const b of nodes.slice(index + 1)) {
+        const isApart = a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
+        expect(isApart).toBe(true);
+      }
+    }
+    const [left, right] = nodes.filter(({ node }) => node.inputs.length === 0);
+    const parent = nodes.find(({ node }) => node.kind === "Intersect")!;
+    expect(parent.x).toBe((left!.x + right!.x) / 2);
+    expect(parent.y).toBeLessThan(left!.y);
+    expect(left!.lines.every((line) => line.length <= 34)).toBe(true);
+  });
+});
+
+describe("what a person types", () => {
+  it("as parameters is an object of names", () => {
+    expect(readParameters('{"@a": 1, "b": [2]}')).toEqual([{ name: "@a", value: 1 }, { name: "@b", value: [2] }]);
+    expect(readParameters("  ")).toEqual([]);
+    expect(() => readParameters("[1]")).toThrow("Parameters are an object");
+    expect(() => readParameters("x")).toThrow("not JSON");
+  });
+
+  it.each([
+    ["", undefined], ["contoso", '["contoso"]'], ['"contoso"', '["contoso"]'], ["5", "[5]"], ["null", "[null]"],
+    ['["a", 1]', '["a", 1]'], ['{"x"', '["{\\"x\\""]'],
+  ])("as a partition key, %j, is %j", (text, expected) => {
+    expect(readPartitionKey(text)).toBe(expected);
+  });
+
+  it.each([
+    ["", "SELECT * FROM c"],
+    ["c.a = 1", "SELECT * FROM c WHERE c.a = 1"],
+    ["where c.a = 1", "SELECT * FROM c where c.a = 1"],
+    ["ORDER BY c.a", "SELECT * FROM c ORDER BY c.a"],
+    ["orders.a = 1", "SELECT * FROM c WHERE orders.a = 1"],
+  ])("as a filter, %j, becomes %j", (filter, expected) => {
+    expect(filterQuery(filter)).toBe(expected);
+  });
+
+  it("as a new container becomes its definition", () => {
+    expect(containerDefinition("c", ["/a", " ", "/b"], ["/x, /y", ""], 60, null)).toEqual({
+      id: "c",
+      partitionKey: { paths: ["/a", "/b"], kind: "MultiHash", version: 2 },
+      uniqueKeyPolicy: { uniqueKeys: [{ paths: ["/x", "/y"] }] },
+      defaultTtl: 60,
+    });
+    expect(() => containerDefinition("c", [""], [], null, null)).toThrow("needs a partition key");
+    expect(() => containerDefinition("c", ["a"], [], null, null)).toThrow("begins with a slash: /a");
+  });
+});
+
+describe("numbers", () => {
+  it("of the metrics header have names and units", () => {
+    expect(readQueryMetrics("totalExecutionTimeInMs=0.35;retrievedDocumentCount=7;odd=x;;")).toEqual([
+      { name: "total", value: 0.35, unit: "ms" },
+      { name: "items loaded", value: 7, unit: "" },
+    ]);
+    expect(readQueryMetrics(null)).toEqual([]);
+  });
+
+  it("on an axis are round and span the data", () => {
+    expect(ticks(0, 95, 5)).toEqual([0, 20, 40, 60, 80, 100]);
+    expect(ticks(-0.3, 0.1, 4)).toEqual([-0.3, -0.2, -0.1, 0, 0.1]);
+    expect(ticks(0, 1, 5)).toEqual([0, 0.2, 0.4, 0.6, 0.8, 1]);
+    expect(ticks(3, 3, 5)).toEqual([3]);
+  });
+
+  it("are short", () => {
+    expect([0, 0.125, 950, 1234, 12_300, 4_560_000, -2e9].map(shortNumber)).toEqual(["0", "0.125", "950", "1234", "12.3k", "4.56M", "-2G"]);
+  });
+});

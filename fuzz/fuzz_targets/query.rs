@@ -1,0 +1,14 @@
+//! The query language: a text is refused, or reads into a tree whose own text reads again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use orrery_query::Query;
+
+fuzz_target!(|text: &str| {
+    let _ = Query::parse_condition(text);
+    if let Ok(query) = Query::parse(text) {
+        let printed = query.select().to_string();
+        let again = Query::parse(&printed).unwrap_or_else(|e| panic!("{printed}: {e:?}"));
+        assert_eq!(again.select().to_string(), printed);
+    }
+});
