@@ -484,6 +484,14 @@ fn triggers_run_within_the_write() {
 }
 
 #[test]
+fn a_script_may_ask_for_the_quota() {
+    let shelf = Shelf::new();
+    let body = "function () { const r = getContext().getResponse(); r.setBody([r.getMaxResourceQuota(), r.getResourceQuotaCurrentUsage()]) }";
+    let told = shelf.run(body).expect("it runs");
+    assert!(told.contains("storedProcedures=100;") && told.contains("collectionSize="), "{told}");
+}
+
+#[test]
 fn a_trigger_that_throws_undoes_the_write() {
     let shelf = Shelf::new();
     authors(&shelf);
