@@ -131,7 +131,7 @@ impl Shelf {
         let scope = self
             .container
             .scope(&ScopeRequest { partition_key: Some(key("a")), ..ScopeRequest::default() })?;
-        let paging = Paging { continuation: None, crosses: true };
+        let paging = Paging { crosses: true, ..Paging::default() };
         let page = self.engine.query_items(
             &self.container,
             &scope,
