@@ -99,6 +99,7 @@ pub(crate) fn check_computed(definitions: &[(String, String)]) -> Result<()> {
 /// Where a page starts, and whether it may cross logical partitions.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(missing_docs, reason = "the summary says it")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct Paging<'t> {
     pub continuation: Option<&'t str>,
     pub crosses: bool,
@@ -182,7 +183,7 @@ fn resume(bound: &BoundQuery, owner: &str, token: Option<&str>) -> Result<Option
     Resume::parse(&String::from_utf8_lossy(&state), bound).map(Some).map_err(query_error)
 }
 
-fn query_page(rows: Vec<Row>, continuation: Option<String>, report: Report) -> QueryPage {
+fn query_page(rows: &[Row], continuation: Option<String>, report: Report) -> QueryPage {
     let rows: Vec<String> = rows.iter().map(Row::to_json).collect();
     let bytes = rows.iter().map(String::len).sum();
     let loaded = usize::try_from(report.items).unwrap_or(usize::MAX);
@@ -244,7 +245,7 @@ impl Engine {
             Some(leg) => leg.next(container, scope, page.continuation),
         };
         let continuation = next.map(|state| continuation::encode(&owner, state.as_bytes()));
-        Ok(query_page(page.rows, continuation, report))
+        Ok(query_page(&page.rows, continuation, report))
     }
 
     /// A page of a query over one part of a container.
@@ -291,7 +292,7 @@ impl Engine {
         let page = page.map_err(|error| udfs.failure(query_error(error)))?;
         let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
         let report = Report { items: page.items_read, ..Report::default() };
-        Ok(query_page(page.rows, continuation, report))
+        Ok(query_page(&page.rows, continuation, report))
     }
 
     /// The plan for a client that can do what `features` name; an empty list names nothing.

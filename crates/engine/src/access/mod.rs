@@ -166,7 +166,7 @@ impl<'e> Shards<'e> {
     }
 }
 
-impl<'e> Shard<'e> {
+impl Shard<'_> {
     /// Where the terms of a path begin; `None` if no item here ever had it.
     pub(crate) fn head(&self, store: &dyn Store, path: &[IndexStep]) -> Result<Option<Vec<u8>>> {
         let id = self.partition.path_id(store, path)?;
