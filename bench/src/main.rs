@@ -6,7 +6,7 @@
 //!   store without a server
 //! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
 //! - `feed`: how fast the change feed is read, and how far a reader is behind writers
-//! - `query`: queries on a growing container, beside PostgreSQL with the same items
+//! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
@@ -47,7 +47,7 @@ enum Verb {
     Scripts(scripts::Options),
     /// The change feed: reading it, and following it.
     Feed(feed::Options),
-    /// Queries, beside PostgreSQL.
+    /// Queries, beside `PostgreSQL`.
     Query(query::Options),
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,

@@ -99,7 +99,7 @@ impl Case {
         body(text, &[("@v", value)])
     }
 
-    /// The statement for PostgreSQL; its parameters are texts.
+    /// The statement for `PostgreSQL`; its parameters are texts.
     pub(super) fn statement(self) -> &'static str {
         match self {
             Self::Equality | Self::TwoEqualities => {

@@ -1,4 +1,4 @@
-//! `query`: queries of one client on a growing container, beside PostgreSQL with `jsonb` and a GIN
+//! `query`: queries of one client on a growing container, beside `PostgreSQL` with `jsonb` and a GIN
 //! index on the same items. The two take turns at every single query, and both must find the same.
 
 mod cases;

@@ -1,4 +1,4 @@
-//! PostgreSQL with the same items: a table of `jsonb` with a GIN index on it, which is what people
+//! `PostgreSQL` with the same items: a table of `jsonb` with a GIN index on it, which is what people
 //! use there for documents; a server of its own, on a port and in a folder of its own.
 
 use std::net::{Ipv4Addr, TcpListener};
@@ -22,7 +22,7 @@ pub(super) struct Postgres {
 /// Enough to keep a million items and their index in memory, as the operating system does for the
 /// other side; everything else is as installed.
 const SETTINGS: &str = "-c shared_buffers=2GB -c max_wal_size=4GB -c listen_addresses=127.0.0.1";
-/// PostgreSQL refuses to run as root.
+/// `PostgreSQL` refuses to run as root.
 const USER: &str = "postgres";
 
 impl Postgres {

@@ -32,7 +32,7 @@ enum Suite {
     Scripts,
     /// The change feed: reading it, and following it.
     Feed,
-    /// Queries, beside PostgreSQL.
+    /// Queries, beside `PostgreSQL`.
     Query,
 }
 
