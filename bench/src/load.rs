@@ -18,6 +18,8 @@ use crate::stopwatch::Stopwatch;
 pub(crate) enum Work {
     /// Reads, in an order that jumps about.
     Reads(Arc<[Vec<u8>]>),
+    /// One request for each client, sent over and over.
+    Own(Arc<[Vec<u8>]>),
     /// Creates; each client numbers its own from here on.
     Creates { create: Create, from: u64 },
 }
@@ -76,6 +78,14 @@ async fn drive(
                 at = (at + STRIDE) % requests.len();
                 let call = Stopwatch::start();
                 client.expect(&requests[at], 200).await?;
+                latencies_ns.record(call.nanoseconds())?;
+            }
+        }
+        Work::Own(requests) => {
+            let request = &requests[usize::try_from(number)? % requests.len()];
+            while goes_on(latencies_ns.len()) {
+                let call = Stopwatch::start();
+                client.expect(request, 200).await?;
                 latencies_ns.record(call.nanoseconds())?;
             }
         }

@@ -4,7 +4,9 @@
 //! - `start`: how soon a server is ready, and what it takes while nobody asks it anything
 //! - `items`: point reads and durable creates, beside a handler that does nothing and beside the
 //!   store without a server
+//! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
 //! - `feed`: how fast the change feed is read, and how far a reader is behind writers
+//! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
@@ -17,8 +19,10 @@ mod load;
 mod machine;
 mod message;
 mod process;
+mod query;
 mod raw;
 mod sample;
+mod scripts;
 mod start;
 mod stopwatch;
 
@@ -39,8 +43,12 @@ enum Verb {
     Start(start::Options),
     /// Point reads and durable creates.
     Items(items::Options),
+    /// A stored procedure beside a batch.
+    Scripts(scripts::Options),
     /// The change feed: reading it, and following it.
     Feed(feed::Options),
+    /// Queries, beside `PostgreSQL`.
+    Query(query::Options),
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,
 }
@@ -49,7 +57,9 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
         Verb::Start(options) => start::run(&options),
         Verb::Items(options) => items::run(&options),
+        Verb::Scripts(options) => scripts::run(&options),
         Verb::Feed(options) => feed::run(&options),
+        Verb::Query(options) => query::run(&options),
         Verb::Bare => bare::run(),
     };
     match outcome {

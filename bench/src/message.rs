@@ -100,6 +100,86 @@ impl Signer {
         self.request("GET", ("docs", &link), &format!("{link}/docs"), &headers, "")
     }
 
+    /// A page of a query, over one logical partition or all of them.
+    pub(crate) fn query(
+        &self,
+        body: &str,
+        partition: Option<&str>,
+        page: usize,
+        after: Option<&str>,
+    ) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let page = page.to_string();
+        let key = partition.map(key_header);
+        let mut headers = vec![
+            ("x-ms-documentdb-isquery", "True"),
+            ("x-ms-documentdb-query-enablecrosspartition", "True"),
+            ("x-ms-max-item-count", &*page),
+        ];
+        headers.extend(key.as_deref().map(|key| (KEY_HEADER, key)));
+        headers.extend(after.map(|token| ("x-ms-continuation", token)));
+        self.request("POST", ("docs", &link), &format!("{link}/docs"), &headers, body)
+    }
+
+    /// Creates an item of a group, whose items share a partition key.
+    pub(crate) fn create_in(&self, group: u64, number: u64) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let (key, body) = (key_header(&partition(group)), grouped(group, number));
+        let path = format!("{link}/docs");
+        self.request("POST", ("docs", &link), &path, &[(KEY_HEADER, &key)], &body)
+    }
+
+    /// Creates the procedure that changes every item of a group.
+    pub(crate) fn procedure(&self) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let text = "function touch(ids) { const c = getContext().getCollection(), l = c.getAltLink() + '/docs/'; \
+            let left = ids.length; for (const id of ids) c.readDocument(l + id, function (e, item) { \
+            if (e) throw e; item.stock += 1; c.replaceDocument(l + id, item, function (e) { if (e) throw e; \
+            if (--left === 0) getContext().getResponse().setBody(ids.length) }) }) }";
+        let body = format!(r#"{{"id":"touch","body":"{text}"}}"#);
+        self.request("POST", ("sprocs", &link), &format!("{link}/sprocs"), &[], &body)
+    }
+
+    /// Calls it for a group.
+    pub(crate) fn execute(&self, group: u64, size: u64) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/sprocs/touch");
+        let ids: Vec<String> = (0..size).map(|n| format!("\"{}\"", id(n))).collect();
+        let body = format!("[[{}]]", ids.join(","));
+        let key = key_header(&partition(group));
+        self.request("POST", ("sprocs", &link), &link, &[(KEY_HEADER, &key)], &body)
+    }
+
+    /// A batch that reads and replaces every item of a group.
+    pub(crate) fn group_batch(&self, group: u64, size: u64) -> Vec<u8> {
+        let operation = |number: u64| {
+            let (id, body) = (id(number), grouped(group, number));
+            format!(
+                r#"{{"operationType":"Read","id":"{id}"}},{{"operationType":"Replace","id":"{id}","resourceBody":{body}}}"#
+            )
+        };
+        let operations: Vec<String> = (0..size).map(operation).collect();
+        self.batch(&partition(group), &format!("[{}]", operations.join(",")), &[])
+    }
+
+    /// A transactional batch of one logical partition.
+    pub(crate) fn batch(
+        &self,
+        partition: &str,
+        operations: &str,
+        wishes: &[(&str, &str)],
+    ) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let key = key_header(partition);
+        let mut headers = vec![
+            (KEY_HEADER, &*key),
+            ("x-ms-cosmos-is-batch-request", "True"),
+            ("x-ms-cosmos-batch-atomic", "True"),
+            ("x-ms-cosmos-batch-ordered", "True"),
+        ];
+        headers.extend(wishes);
+        self.request("POST", ("docs", &link), &format!("{link}/docs"), &headers, operations)
+    }
+
     /// Creates an item, of which the number can be changed.
     pub(crate) fn create(&self) -> Create {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
@@ -155,6 +235,11 @@ pub(crate) fn id(number: u64) -> String {
 /// An item's partition key: every item has its own.
 pub(crate) fn partition(number: u64) -> String {
     format!("p-{number:09}")
+}
+
+/// An item of a group: as any other, with the group's partition key.
+fn grouped(group: u64, number: u64) -> String {
+    body(number).replacen(&partition(number), &partition(group), 1)
 }
 
 /// An item as a client sends it: a document of some properties, as long as [`ITEM_BYTES`].

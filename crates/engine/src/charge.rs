@@ -51,6 +51,13 @@ pub(crate) fn page(loaded: usize, bytes: usize) -> f64 {
     rounded(items.mul_add(0.03, (kilobytes(bytes) - 1.0).mul_add(0.25, 2.0)))
 }
 
+/// A page of a query: what was loaded, index entries that were read, and what was sent.
+pub(crate) fn query(loaded: usize, entries: u64, bytes: usize) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "pages are small")]
+    let entries = entries as f64;
+    rounded(entries.mul_add(0.0005, page(loaded, bytes)))
+}
+
 /// An operation on the catalog.
 pub fn catalog_read() -> f64 {
     1.0

@@ -26,6 +26,8 @@ pub(crate) struct Erasure {
     /// What the keys of its items start with.
     prefix: Vec<u8>,
     up_to: Lsn,
+    /// When its items were all removed.
+    done_s: Option<u64>,
 }
 
 /// The erasures of a container that are not done; shared by all its pictures, since a request that
@@ -33,11 +35,23 @@ pub(crate) struct Erasure {
 #[derive(Debug, Default)]
 pub(crate) struct Erasures(ArcSwap<Vec<Erasure>>);
 
+/// The erasures that are not done at one moment.
+pub(crate) type Pending = std::sync::Arc<Vec<Erasure>>;
+
 impl Erasures {
     /// Whether an item with this key and version is deleted.
     pub(crate) fn hide(&self, item_key: &[u8], version: Lsn) -> bool {
-        let hides = |e: &Erasure| version <= e.up_to && item_key.starts_with(&e.prefix);
-        self.0.load().iter().any(hides)
+        Self::hide_in(&self.0.load(), item_key, version)
+    }
+
+    /// The same by the erasures of an earlier moment, for who reads a snapshot of that moment.
+    pub(crate) fn hide_in(pending: &Pending, item_key: &[u8], version: Lsn) -> bool {
+        pending.iter().any(|e| version <= e.up_to && item_key.starts_with(&e.prefix))
+    }
+
+    /// The erasures of this moment.
+    pub(crate) fn pending(&self) -> Pending {
+        self.0.load_full()
     }
 
     fn insert(&self, erasure: &Erasure) {
@@ -49,9 +63,29 @@ impl Erasures {
         });
     }
 
-    /// Takes out an erasure that is done, unless a later one took its place.
-    fn remove(&self, done: &Erasure) {
-        self.0.rcu(|all| all.iter().filter(|e| *e != done).cloned().collect::<Vec<_>>());
+    /// Marks an erasure as done, unless a later one took its place. It goes on hiding what it hid
+    /// for a while: a read that began before the items were removed still has them before it.
+    fn mark_done(&self, done: &Erasure, now_s: u64) {
+        self.0.rcu(|all| {
+            let mut all: Vec<Erasure> = (**all).clone();
+            for erasure in all.iter_mut().filter(|e| *e == done) {
+                erasure.done_s = Some(now_s);
+            }
+            all
+        });
+    }
+
+    /// Forgets what was done so long ago that no read can have begun before.
+    fn forget(&self, now_s: u64) {
+        let kept =
+            |e: &&Erasure| e.done_s.is_none_or(|done_s| done_s + limits::ERASURE_KEPT_S > now_s);
+        if !self.0.load().iter().all(|e| kept(&e)) {
+            self.0.rcu(|all| all.iter().filter(kept).cloned().collect::<Vec<_>>());
+        }
+    }
+
+    fn undone(&self) -> usize {
+        self.0.load().iter().filter(|e| e.done_s.is_none()).count()
     }
 }
 
@@ -88,14 +122,15 @@ impl Engine {
         let partition_key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&partition_key);
         let partition = container.partition_of(&effective)?;
-        if container.erasures.0.load().len() >= limits::ERASURES_PENDING_MAX {
+        if container.erasures.undone() >= limits::ERASURES_PENDING_MAX {
             return Err(Error::RateLimited { retry_after_ms: 1000 });
         }
         // Nobody writes to the logical partition meanwhile, so that all its items are either of
         // before or of after.
         let _pass = partition.gates.of(&partition_key.to_canonical()).pass(Passage::Alone);
         let prefix = key::items_of(&effective, &partition_key).from;
-        let erasure = Erasure { partition_key, prefix, up_to: self.shard_lsn(partition)? };
+        let up_to = self.shard_lsn(partition)?;
+        let erasure = Erasure { partition_key, prefix, up_to, done_s: None };
         let mut part = Part::new(partition.shard, partition.epoch);
         let (key, value) = (key::erasure(&erasure.prefix), erasure.to_bytes());
         part.puts.push(Put { space: Space::Meta, key, value });
@@ -126,7 +161,8 @@ impl Engine {
     /// Removes the items of all erasures.
     pub(crate) fn run_erasures(&self, stop: &dyn Fn() -> bool) -> Result<()> {
         for container in self.catalog.state().containers() {
-            for erasure in container.erasures.0.load_full().iter() {
+            container.erasures.forget(self.clock.now_s());
+            for erasure in container.erasures.0.load_full().iter().filter(|e| e.done_s.is_none()) {
                 match self.run_erasure(container, erasure, stop) {
                     // The container was deleted meanwhile.
                     Err(Error::PartitionGone) => break,
@@ -184,11 +220,10 @@ impl Engine {
             Indexer { store: &*self.store, container, partition, numbers: Numbers::Given };
         let (part, _) = part(self, &indexer, &slots.iter().collect::<Vec<_>>())?;
         match self.store.commit(Commit { parts: vec![part] }) {
-            Ok(_) => Ok(()),
             Err(StorageError::Conflict { .. } | StorageError::TooLarge) if slots.len() > 1 => {
                 slots.chunks(1).try_for_each(|one| self.remove(container, partition, one))
             }
-            Err(StorageError::Conflict { .. }) => Ok(()),
+            Ok(_) | Err(StorageError::Conflict { .. }) => Ok(()),
             Err(error) => Err(storage(error)),
         }
     }
@@ -213,7 +248,7 @@ impl Engine {
                 Err(error) => return Err(storage(error)),
             }
         }
-        container.erasures.remove(erasure);
+        container.erasures.mark_done(erasure, self.clock.now_s());
         Ok(())
     }
 }
@@ -229,7 +264,8 @@ impl Erasure {
         let prefix = key::parse_erasure(key)?.to_vec();
         let (up_to, header) = value.split_first_chunk::<8>()?;
         let partition_key = PartitionKey::parse_header(std::str::from_utf8(header).ok()?).ok()?;
-        Some(Self { partition_key, prefix, up_to: Lsn(u64::from_be_bytes(*up_to)) })
+        let up_to = Lsn(u64::from_be_bytes(*up_to));
+        Some(Self { partition_key, prefix, up_to, done_s: None })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reading items in the order of their keys, page by page, over all or part of a container.
 
 use bytes::Bytes;
+use orrery_query::PageLimits;
 use orrery_storage::{Entry, ReadAt, Scan, Space, key, record};
 use orrery_types::{Error, KeyRange, Lsn, Result, limits};
 
@@ -29,6 +30,10 @@ impl PageSize {
             })?,
         };
         Ok(Self { items })
+    }
+
+    pub(crate) fn limits(self) -> PageLimits {
+        PageLimits { rows_max: self.items, ..PageLimits::default() }
     }
 }
 
@@ -77,6 +82,7 @@ impl Engine {
 /// One stored item on the way through a feed.
 pub(crate) struct FeedItem {
     pub(crate) key: Vec<u8>,
+    pub(crate) row: u64,
     pub(crate) body: Bytes,
 }
 
@@ -94,6 +100,8 @@ pub(crate) struct ItemCursor<'e> {
     rows: usize,
     /// Items read from the store so far.
     pub(crate) loaded: usize,
+    /// And their bytes.
+    pub(crate) loaded_bytes: u64,
 }
 
 impl<'e> ItemCursor<'e> {
@@ -148,6 +156,7 @@ impl<'e> ItemCursor<'e> {
             seen: Vec::new(),
             rows: FIRST_BATCH,
             loaded: 0,
+            loaded_bytes: 0,
         }
     }
 
@@ -156,13 +165,14 @@ impl<'e> ItemCursor<'e> {
         loop {
             for entry in self.batch.by_ref() {
                 self.loaded += 1;
+                self.loaded_bytes += entry.value.bytes.len() as u64;
                 let (header, _) = record::decode(&entry.value.bytes).map_err(storage)?;
                 let version = entry.value.version;
                 if self.engine.is_hidden(self.container, &entry.key, version, &header) {
                     continue;
                 }
                 let body = Bytes::from(entry.value.bytes).slice(record::BODY_AT..);
-                return Ok(Some(FeedItem { key: entry.key, body }));
+                return Ok(Some(FeedItem { key: entry.key, row: header.row.0, body }));
             }
             if !self.fill()? {
                 return Ok(None);

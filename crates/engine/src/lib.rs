@@ -1,6 +1,7 @@
 //! What the database means. The server decodes a request, calls one method of [`Engine`], and
 //! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
 
+mod access;
 pub mod batch;
 pub mod catalog;
 mod change;

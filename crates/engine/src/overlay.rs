@@ -3,14 +3,21 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use orrery_query::{ItemSource, SourceItem};
-use orrery_storage::key::{self, Bounds};
+use orrery_query::{ItemSource, Place, SourceItem};
+use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::{Scan, Space};
 use orrery_types::{Error, PartitionKey, Result, limits};
 
 use crate::change::{Before, stored_value};
 use crate::draft::{Draft, View};
 use crate::storage_error::storage;
+
+/// An item as the transaction sees it.
+pub(crate) struct OverlaidItem {
+    pub(crate) key: Vec<u8>,
+    pub(crate) row: Row,
+    pub(crate) text: Bytes,
+}
 
 /// The items of the logical partition in the order of their keys.
 pub(crate) struct OverlaySource<'t, 'e> {
@@ -32,8 +39,8 @@ impl<'t, 'e> OverlaySource<'t, 'e> {
         Self { draft, bounds, from }
     }
 
-    /// Items with their keys, from where the last call ended; empty at the end.
-    pub(crate) fn next_texts(&mut self, items_max: usize) -> Result<Vec<(Vec<u8>, Bytes)>> {
+    /// Items with their keys and rows, from where the last call ended; empty at the end.
+    pub(crate) fn next_texts(&mut self, items_max: usize) -> Result<Vec<OverlaidItem>> {
         let View::Snapshot(snapshot) = &self.draft.view else { return Ok(vec![]) };
         loop {
             if self.from >= self.bounds.to {
@@ -51,30 +58,36 @@ impl<'t, 'e> OverlaySource<'t, 'e> {
             let entries = snapshot.scan(&scan).map_err(storage)?;
             // Own writes beyond the last entry wait for their turn, unless there is no more.
             let to = entries.last().map_or_else(|| self.bounds.to.clone(), |e| key::after(&e.key));
-            let mut found: BTreeMap<Vec<u8>, Bytes> = BTreeMap::new();
+            let mut found: BTreeMap<Vec<u8>, (Row, Bytes)> = BTreeMap::new();
             for entry in entries {
                 let before = Before::read(entry.value)?;
                 if !self.draft.is_hidden(&entry.key, &before) {
-                    found.insert(entry.key, before.text());
+                    found.insert(entry.key, (before.header.row, before.text()));
                 }
             }
             for (key, slot) in self.draft.slots.range(self.from.clone()..to.clone()) {
                 match slot.after() {
-                    Some(after) => drop(found.insert(key.clone(), after.text.clone())),
+                    Some(after) => {
+                        drop(found.insert(key.clone(), (after.row, after.text.clone())));
+                    }
                     None if slot.is_written() => drop(found.remove(key)),
                     None => {}
                 }
             }
             self.from = to;
             if !found.is_empty() {
-                return Ok(found.into_iter().collect());
+                let item = |(key, (row, text))| OverlaidItem { key, row, text };
+                return Ok(found.into_iter().map(item).collect());
             }
         }
     }
 }
 
 impl ItemSource for OverlaySource<'_, '_> {
-    fn seek(&mut self, position: &[u8]) -> Result<()> {
+    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+        let Place::Key(position) = place else {
+            return Err(Error::internal("items come in the order of keys"));
+        };
         let inside = position >= &self.bounds.from[..] && position < &self.bounds.to[..];
         if !inside {
             return Err(Error::invalid("Invalid Continuation Token"));
@@ -84,9 +97,9 @@ impl ItemSource for OverlaySource<'_, '_> {
     }
 
     fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
-        let item = |(key, text): (Vec<u8>, Bytes)| {
-            let value = stored_value(&text)?;
-            Ok(SourceItem { value, position: key.into() })
+        let item = |item: OverlaidItem| {
+            let value = stored_value(&item.text)?;
+            Ok(SourceItem { value, text: None, row: item.row.0, key: item.key.into() })
         };
         self.next_texts(items_max)?.into_iter().map(item).collect()
     }

@@ -76,7 +76,7 @@ impl PhysicalPartition {
 
 /// Row numbers of one partition lie in the low bits; the partition's id is above them, so that a
 /// container's items stay distinct when partitions split and merge.
-const ROW_BITS: u32 = 40;
+pub(crate) const ROW_BITS: u32 = 40;
 
 /// Hands out row numbers from blocks that are reserved durably before the first is used: a number
 /// is lost now and then, but none is given to two items.

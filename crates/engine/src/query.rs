@@ -1,21 +1,34 @@
 //! Queries: the text and parameters of a request, run over the items of a container or over a feed
 //! of the catalog. The language itself is in the `query` crate; here it gets items and the time.
 
+pub(crate) mod facts;
+mod leg;
+mod reader;
+
 use std::sync::Arc;
 
+use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
-    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, IndexedOrder, ItemSource,
-    PageLimits, PlanRange, PlanScope, Query, QueryError, SourceItem, execute, query_plan,
+    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, ItemSource, Page, PageLimits, Place,
+    PlanRange, PlanScope, Query, QueryError, Resume, Row, Run, SourceItem, UdfHost, execute,
+    query_plan,
 };
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
+use crate::access::Shards;
+use crate::access::facts::Facts;
 use crate::charge;
 use crate::continuation;
-use crate::feed::{ItemCursor, PageSize};
+use crate::feed::PageSize;
 use crate::resource::require_object;
 use crate::scope::Scope;
 use crate::script::UdfCalls;
 use crate::{Container, Engine};
+use leg::Leg;
+use reader::Reader;
+
+pub use orrery_query::plan::PlanPath;
+pub use reader::Report;
 
 /// The query of a request.
 #[derive(Clone, Debug)]
@@ -35,6 +48,7 @@ pub struct QueryPage {
     pub charge: f64,
     /// Items that were read to find the rows.
     pub items_read: u64,
+    pub report: Report,
 }
 
 impl QueryRequest {
@@ -83,11 +97,18 @@ pub(crate) fn check_computed(definitions: &[(String, String)]) -> Result<()> {
 }
 
 /// Where a page starts, and whether it may cross logical partitions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[expect(missing_docs, reason = "the summary says it")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct Paging<'t> {
     pub continuation: Option<&'t str>,
     pub crosses: bool,
+    /// Whether the client merges the answers of several partitions itself: then it is told to.
+    pub merges: bool,
+    /// Whether the plan is wanted with the answer.
+    pub explains: bool,
+    /// Whether all items are to be read, whatever the index has: for comparing the two.
+    pub without_index: bool,
 }
 
 /// The scope of a query whose filter names one partition key, if it is not that key's already.
@@ -103,22 +124,86 @@ fn narrowed(container: &Container, scope: &Scope, keys: &[PartitionKey]) -> Opti
 
 /// The query made ready for a container.
 fn bind(container: &Container, request: &QueryRequest, udfs: &UdfCalls<'_>) -> Result<BoundQuery> {
-    let definitions: Vec<(String, String)> = container
-        .definition
-        .computed
-        .iter()
-        .map(|c| (c.name.to_string(), c.query.to_string()))
-        .collect();
-    let computed = ComputedProperty::parse_all(&definitions).map_err(query_error)?;
-    let order = IndexedOrder::from_policy(&container.definition.indexing.to_value());
+    let facts = container.definition.query_facts.of(&container.definition)?;
     let has_udf = |name: &str| udfs.has(name);
     let facts = ContainerFacts {
-        computed: &computed,
-        order: Some(&order),
+        computed: &facts.computed,
+        order: Some(&facts.order),
         has_udf: Some(&has_udf),
         ..Default::default()
     };
     request.query.bind(&request.parameters, &facts).map_err(query_error)
+}
+
+/// Whose the tokens of a query are: its container's, and its logical partition's, whether that was
+/// named by its key or by the range of its hash. Otherwise a token may be used for a part of what
+/// it was given for: ranges split, and the place it names stays.
+fn owner(container: &Container, scope: &Scope) -> String {
+    let range = scope.range.as_ref();
+    let is_key = |range: &&KeyRange| {
+        let below = !range.min.0.is_empty() && range.max.0.starts_with(&range.min.0);
+        scope.partition_key.is_some() || below
+    };
+    let key = range.filter(is_key).map(|range| range.min.to_string());
+    format!("query {} {}", container.rid(), key.unwrap_or_default())
+}
+
+/// A query with what its sender wants of it.
+struct Asked<'q, 'e> {
+    bound: &'q BoundQuery,
+    udfs: &'q UdfCalls<'e>,
+    size: PageSize,
+    paging: &'q Paging<'q>,
+}
+
+/// The way that a query takes.
+fn plan(
+    asked: &Asked<'_, '_>,
+    shards: &Shards<'_>,
+    scope: &Scope,
+    resume: Option<&Resume>,
+) -> Plan {
+    let facts = Facts::new(shards, !asked.paging.without_index);
+    let definition = &shards.container.definition;
+    let key = scope.partition_key.as_ref();
+    let request = PlanRequest {
+        facts: &facts,
+        key: key.map(|key| (key, &definition.partition_key.paths[..])),
+        is_whole: key.is_some() || shards.are_whole(),
+        is_mortal: definition.default_ttl.is_some() || shards.hide_any(),
+        rows: asked.size.items,
+    };
+    asked.bound.plan(&request, resume)
+}
+
+/// The place that a token of this query names.
+fn resume(bound: &BoundQuery, owner: &str, token: Option<&str>) -> Result<Option<Resume>> {
+    let Some(token) = token else { return Ok(None) };
+    let state = continuation::decode(owner, token)?;
+    Resume::parse(&String::from_utf8_lossy(&state), bound).map(Some).map_err(query_error)
+}
+
+fn query_page(rows: &[Row], continuation: Option<String>, report: Report) -> QueryPage {
+    let rows: Vec<String> = rows.iter().map(Row::to_json).collect();
+    let bytes = rows.iter().map(String::len).sum();
+    let loaded = usize::try_from(report.items).unwrap_or(usize::MAX);
+    QueryPage {
+        charge: charge::query(loaded, report.entries, bytes),
+        session_token: report.session_token.clone(),
+        rows,
+        continuation,
+        items_read: report.items,
+        report,
+    }
+}
+
+/// The refusal of a query over several logical partitions to which the client did not consent.
+pub fn crossing_refused() -> Error {
+    Error::invalid(
+        "Cross partition query is required but disabled. Please set \
+         x-ms-documentdb-query-enablecrosspartition to true, specify \
+         x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+    )
 }
 
 impl Engine {
@@ -138,26 +223,58 @@ impl Engine {
         let keys = bound.partition_keys(&container.definition.partition_key.paths);
         let single = keys.as_ref().is_some_and(|keys| keys.len() <= 1);
         if !scope.confined && !single && !paging.crosses && bound.reads_items() {
-            return Err(Error::invalid(
-                "Cross partition query is required but disabled. Please set \
-                 x-ms-documentdb-query-enablecrosspartition to true, specify \
-                 x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
-            ));
+            return Err(crossing_refused());
+        }
+        let unconfined = !scope.confined && container.partitions.len() > 1;
+        let merged = request.query.shape().needs_merge();
+        if unconfined && merged && paging.merges && bound.reads_items() {
+            return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
         }
         let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
         let scope = narrowed.as_ref().unwrap_or(scope);
-        let cursor = ItemCursor::new(self, container, scope, None)?;
-        let mut source = CursorSource { engine: self, container, scope, cursor };
-        // A token belongs to its container and logical partition. Within those it may be used for
-        // a part of what it was given for: ranges split, and the place it names stays.
-        let key = scope.partition_key.as_ref().map(PartitionKey::to_header);
-        let owner = format!("query {} {}", container.rid(), key.unwrap_or_default());
-        let mut page = self.run(&bound, &mut source, &udfs, size, &owner, paging.continuation)?;
-        page.session_token = source.cursor.session_token();
-        Ok(page)
+        let owner = owner(container, scope);
+        let state = paging.continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
+        let (leg, state) = Leg::parse(container, scope, state, unconfined && !single && !merged)?;
+        let resume = state.map(|text| Resume::parse(&text, &bound)).transpose();
+        let resume = resume.map_err(query_error)?;
+        let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
+        let asked = Asked { bound: &bound, udfs: &udfs, size, paging };
+        let (page, report) = self.read_part(container, part, &asked, resume)?;
+        let next = match &leg {
+            None => page.continuation,
+            Some(leg) => leg.next(container, scope, page.continuation),
+        };
+        let continuation = next.map(|state| continuation::encode(&owner, state.as_bytes()));
+        Ok(query_page(&page.rows, continuation, report))
     }
 
-    /// A page of a query over the items of a source; `owner` tells whose its tokens are.
+    /// A page of a query over one part of a container.
+    fn read_part(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        asked: &Asked<'_, '_>,
+        resume: Option<Resume>,
+    ) -> Result<(Page, Report)> {
+        let bound = asked.bound;
+        let now_us = self.clock.now_us();
+        let mut shards = Shards::open(self, container, scope)?;
+        let plan = plan(asked, &shards, scope, resume.as_ref());
+        let out_of_time =
+            || self.clock.now_us().saturating_sub(now_us) > limits::QUERY_PAGE_MS_MAX * 1000;
+        let (udfs, out_of_time) = (Some(asked.udfs as &dyn UdfHost), Some(&out_of_time as _));
+        let context = EvalContext { udfs, out_of_time, ..self.context() };
+        let run = Run::by(&plan, resume);
+        shards.members = bound.members(&run);
+        let reader = Reader { bound, run, shards: &shards, scope, plan, context: &context };
+        let read = reader.read(asked.size, asked.paging.explains);
+        let (page, mut report) = read.map_err(|error| asked.udfs.failure(error))?;
+        report.time_us = self.clock.now_us().saturating_sub(now_us);
+        Ok((page, report))
+    }
+
+    /// A page of a query over the items of a source in the order of keys; `owner` tells whose its
+    /// tokens are.
     pub(crate) fn query_source(
         &self,
         container: &Container,
@@ -169,35 +286,38 @@ impl Engine {
     ) -> Result<QueryPage> {
         let udfs = UdfCalls::new(self, container);
         let bound = bind(container, request, &udfs)?;
-        self.run(&bound, source, &udfs, size, owner, token)
-    }
-
-    fn run(
-        &self,
-        bound: &BoundQuery,
-        source: &mut dyn ItemSource,
-        udfs: &UdfCalls<'_>,
-        size: PageSize,
-        owner: &str,
-        token: Option<&str>,
-    ) -> Result<QueryPage> {
-        let page_limits = PageLimits { rows_max: size.items, ..PageLimits::default() };
-        let state = token.map(|t| continuation::decode(owner, t)).transpose()?;
-        let state = state.as_deref().map(String::from_utf8_lossy);
-        let context = EvalContext { udfs: Some(udfs), ..self.context() };
-        let page = execute(bound, source, state.as_deref(), page_limits, &context);
+        let run = Run::over_keys(resume(&bound, owner, token)?);
+        let context = EvalContext { udfs: Some(&udfs), ..self.context() };
+        let page = execute(&bound, source, &run, size.limits(), &context);
         let page = page.map_err(|error| udfs.failure(query_error(error)))?;
         let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
-        let rows: Vec<String> = page.rows.iter().map(Value::to_json).collect();
-        let bytes = rows.iter().map(String::len).sum();
-        let loaded = usize::try_from(page.items_read).unwrap_or(usize::MAX);
-        Ok(QueryPage {
-            charge: charge::page(loaded, bytes),
-            session_token: String::new(),
-            rows,
-            continuation,
-            items_read: page.items_read,
-        })
+        let report = Report { items: page.items_read, ..Report::default() };
+        Ok(query_page(&page.rows, continuation, report))
+    }
+
+    /// The plan for a client that can do what `features` name; an empty list names nothing.
+    pub fn query_plan_for(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+        features: &[String],
+    ) -> Result<String> {
+        let lacks = |needed: &&&str| !features.iter().any(|f| f.eq_ignore_ascii_case(needed));
+        let needed = request.query.merge_features();
+        let lacking: Vec<&&str> = needed.iter().filter(lacks).collect();
+        if !features.is_empty() && !lacking.is_empty() {
+            let list = lacking.iter().fold(String::new(), |list, feature| {
+                format!(
+                    "{list}\nQuery contained {feature}, which the calling client does not support."
+                )
+            });
+            return Err(Error::invalid(format!(
+                "Query contains 1 or more unsupported features. Upgrade your SDK to a version that \
+                 does support the requested features:{list}"
+            )));
+        }
+        self.query_plan(container, scope, request)
     }
 
     /// The plan by which a client merges the query over physical partitions itself, as JSON.
@@ -241,10 +361,11 @@ impl Engine {
     pub fn query_values(&self, values: Vec<Value>, request: &QueryRequest) -> Result<Vec<Value>> {
         let facts = ContainerFacts::default();
         let bound = request.query.bind(&request.parameters, &facts).map_err(query_error)?;
-        let mut source = ValueSource { values: values.into_iter() };
+        let mut source = ValueSource { values: values.into_iter(), given: 0 };
         let page_limits = PageLimits { rows_max: usize::MAX, bytes_max: usize::MAX };
-        let page = execute(&bound, &mut source, None, page_limits, &self.context());
-        Ok(page.map_err(query_error)?.rows)
+        let run = Run::over_keys(None);
+        let page = execute(&bound, &mut source, &run, page_limits, &self.context());
+        Ok(page.map_err(query_error)?.rows.into_iter().map(Row::into_value).collect())
     }
 
     pub(crate) fn context(&self) -> EvalContext<'static> {
@@ -269,43 +390,21 @@ impl Condition {
     }
 }
 
-/// Items of a scope as the query crate pulls them; a place is an item key.
-struct CursorSource<'e> {
-    engine: &'e Engine,
-    container: &'e Container,
-    scope: &'e Scope,
-    cursor: ItemCursor<'e>,
-}
-
-impl ItemSource for CursorSource<'_> {
-    fn seek(&mut self, position: &[u8]) -> Result<()> {
-        self.cursor = ItemCursor::at(self.engine, self.container, self.scope, position)?;
-        Ok(())
-    }
-
-    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
-        let mut batch = Vec::with_capacity(items_max.min(limits::PAGE_ITEMS_MAX));
-        while batch.len() < items_max {
-            let Some(item) = self.cursor.next()? else { break };
-            let value = Value::parse(&item.body)
-                .map_err(|e| Error::internal(format!("a stored item: {e}")))?;
-            batch.push(SourceItem { value, position: item.key.into() });
-        }
-        Ok(batch)
-    }
-}
-
 struct ValueSource {
     values: std::vec::IntoIter<Value>,
+    given: u64,
 }
 
 impl ItemSource for ValueSource {
-    fn seek(&mut self, _: &[u8]) -> Result<()> {
+    fn seek(&mut self, _: Place<'_>) -> Result<()> {
         Err(Error::invalid("Invalid Continuation Token"))
     }
 
     fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
-        let batch = self.values.by_ref().take(items_max);
-        Ok(batch.map(|value| SourceItem { value, position: Box::default() }).collect())
+        let batch: Vec<Value> = self.values.by_ref().take(items_max).collect();
+        let first = self.given;
+        self.given += batch.len() as u64;
+        let item = |(row, value)| SourceItem { value, text: None, row, key: Box::default() };
+        Ok((first..).zip(batch).map(item).collect())
     }
 }

@@ -23,7 +23,7 @@ use crate::item_body::{ItemBody, item_rid};
 use crate::item_write::ItemWrite;
 use crate::items::{ItemRead, Located, Place, Written, complete_key};
 use crate::model::ModelScope;
-use crate::overlay::OverlaySource;
+use crate::overlay::{OverlaidItem, OverlaySource};
 use crate::partition::PhysicalPartition;
 use crate::patch::Patch;
 use crate::query::{QueryPage, QueryRequest};
@@ -250,7 +250,7 @@ impl<'e> Transaction<'e> {
             if batch.is_empty() {
                 break;
             }
-            for (key, text) in batch {
+            for OverlaidItem { key, text, .. } in batch {
                 let over = bytes + text.len() > limits::PAGE_SIZE_BYTES_MAX;
                 if items.len() >= size.items || (over && !items.is_empty()) {
                     more = true;

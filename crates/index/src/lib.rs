@@ -1,6 +1,7 @@
 //! What is indexed and how: the policies of a container, read and checked, and the terms that each
 //! write of an item puts and deletes in the item's own commit. [`IndexState`] tells a planner which
-//! paths it may rely on; [`Dictionary`] gives the numbers under which their terms stand.
+//! paths it may rely on; [`Dictionary`] gives the numbers under which their terms stand; `postings`
+//! and `range` read them back, by row or by value.
 
 pub mod composite;
 pub mod dictionary;
@@ -9,8 +10,11 @@ pub mod maintain;
 pub mod path;
 pub mod path_tree;
 pub mod policy;
+pub mod postings;
+pub mod range;
 pub mod rules;
 pub mod shapes;
+pub mod span;
 pub mod state;
 pub mod stats;
 pub mod stored_ids;
@@ -23,6 +27,7 @@ pub use full_text::FullTextPolicy;
 pub use path::{IndexPath, IndexStep};
 pub use policy::{CompositePath, IndexingMode, IndexingPolicy, PolicyError};
 pub use rules::Rules;
+pub use span::Span;
 pub use state::IndexState;
 pub use terms::{IndexedItem, Terms};
 pub use vector::{VectorEmbeddingPolicy, VectorIndex};

@@ -49,6 +49,22 @@ impl Query {
     pub fn shape(&self) -> QueryShape {
         shape_of(self.select())
     }
+
+    /// What a client must be able to do to merge it, in the words of the protocol.
+    pub fn merge_features(&self) -> Vec<&'static str> {
+        let shape = self.shape();
+        let single = shape.select_value;
+        let needed = [
+            (shape.aggregates && single && !shape.group_by, "Aggregate"),
+            (shape.aggregates && !single && !shape.group_by, "NonValueAggregate"),
+            (shape.distinct, "Distinct"),
+            (shape.group_by, "GroupBy"),
+            (shape.offset_limit, "OffsetAndLimit"),
+            (shape.order_by && !shape.rank, "OrderBy"),
+            (shape.top, "Top"),
+        ];
+        needed.into_iter().filter(|(needed, _)| *needed).map(|(_, feature)| feature).collect()
+    }
 }
 
 fn shape_of(select: &Select) -> QueryShape {

@@ -35,6 +35,8 @@ pub struct EvalContext<'a> {
     pub memory_bytes_max: usize,
     /// Asked now and then whether to stop.
     pub cancelled: Option<&'a dyn Fn() -> bool>,
+    /// Asked after each item whether the page had better end, where it can.
+    pub out_of_time: Option<&'a dyn Fn() -> bool>,
 }
 
 impl Default for EvalContext<'_> {
@@ -46,6 +48,7 @@ impl Default for EvalContext<'_> {
             steps_max: limits::QUERY_STEPS_MAX,
             memory_bytes_max: limits::QUERY_MEMORY_BYTES_MAX,
             cancelled: None,
+            out_of_time: None,
         }
     }
 }
@@ -82,6 +85,7 @@ impl<'a> Evaluator<'a> {
     /// Whether so much work is done that a page had better end.
     pub(crate) fn is_tired(&self) -> bool {
         self.steps.get() > self.context.steps_max / 2
+            || self.context.out_of_time.is_some_and(|is_over| is_over())
     }
 
     /// Counts work.
@@ -108,6 +112,15 @@ impl<'a> Evaluator<'a> {
         let before = self.memory_bytes.get();
         let max = self.context.memory_bytes_max;
         let after = before + size_bytes(value, max.saturating_sub(before));
+        self.memory_bytes.set(after);
+        if after >= max { Err(too_large()) } else { Ok(()) }
+    }
+
+    /// Counts the memory of a row.
+    pub(crate) fn keep_row(&self, row: &exec::Row) -> Result<(), QueryError> {
+        let before = self.memory_bytes.get();
+        let max = self.context.memory_bytes_max;
+        let after = before + row.size_bytes(max.saturating_sub(before));
         self.memory_bytes.set(after);
         if after >= max { Err(too_large()) } else { Ok(()) }
     }

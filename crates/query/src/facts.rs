@@ -1,6 +1,7 @@
 //! What binding needs to know about the container: computed properties, user-defined functions,
 //! which orders its index can serve, and its vectors. The engine fills it in from its catalogue.
 
+use orrery_index::IndexStep;
 use orrery_types::PropertyPath;
 
 use crate::ast::Direction;
@@ -29,20 +30,11 @@ pub struct VectorPath {
     pub metric: Metric,
 }
 
-/// One step of the path of an ORDER BY key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OrderStep {
-    /// A property.
-    Name(Box<str>),
-    /// An element of an array, whichever.
-    Element,
-}
-
 /// One key of ORDER BY as the index sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderKey {
     /// From the root of the item.
-    pub path: Vec<OrderStep>,
+    pub path: Vec<IndexStep>,
     /// Which way.
     pub direction: Direction,
     /// Whether the path is a computed property, which is indexed only when named explicitly.

@@ -1,90 +1,48 @@
-//! Which orders an indexing policy serves, read straight from the policy document.
+//! Which orders an indexing policy serves.
 
-use orrery_types::Value;
+use orrery_index::path::PathEnd;
+use orrery_index::{IndexPath, IndexStep, IndexingMode, IndexingPolicy};
 
 use crate::ast::Direction;
-use crate::facts::{OrderKey, OrderStep, OrderSupport};
+use crate::facts::{OrderKey, OrderSupport};
 
 /// The paths of an indexing policy that matter to ORDER BY.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct IndexedOrder {
     none: bool,
-    included: Vec<Pattern>,
-    excluded: Vec<Pattern>,
-    composites: Vec<Vec<(Vec<OrderStep>, Direction)>>,
-}
-
-/// A path of the policy: its steps, and whether everything below is meant (`/*`) or just the
-/// value there (`/?`).
-#[derive(Clone, Debug, PartialEq)]
-struct Pattern {
-    steps: Vec<OrderStep>,
-    below: bool,
+    included: Vec<IndexPath>,
+    excluded: Vec<IndexPath>,
+    composites: Vec<Vec<(Vec<IndexStep>, Direction)>>,
 }
 
 impl IndexedOrder {
-    /// Reads the members `indexingMode`, `includedPaths`, `excludedPaths`, `compositeIndexes`;
-    /// what is malformed is passed over, since the catalogue has checked the policy.
-    pub fn from_policy(policy: &Value) -> Self {
-        let patterns = |member: &str| -> Vec<Pattern> {
-            let list = policy.get(member).as_array().unwrap_or_default();
-            list.iter().filter_map(|entry| Pattern::parse(entry.get("path").as_str()?)).collect()
+    /// Of a policy.
+    pub fn new(policy: &IndexingPolicy) -> Self {
+        let direction = |descending: bool| {
+            if descending { Direction::Descending } else { Direction::Ascending }
         };
-        let composite = |index: &Value| -> Option<Vec<(Vec<OrderStep>, Direction)>> {
-            index.as_array()?.iter().map(composite_key).collect()
+        let composite = |paths: &Vec<orrery_index::CompositePath>| {
+            paths.iter().map(|p| (p.path.steps.clone(), direction(p.descending))).collect()
         };
-        let composites = policy.get("compositeIndexes").as_array().unwrap_or_default();
         Self {
-            none: policy
-                .get("indexingMode")
-                .as_str()
-                .is_some_and(|m| m.eq_ignore_ascii_case("none")),
-            included: patterns("includedPaths"),
-            excluded: patterns("excludedPaths"),
-            composites: composites.iter().filter_map(composite).collect(),
+            none: policy.mode == IndexingMode::None,
+            included: policy.included.clone(),
+            excluded: policy.excluded.clone(),
+            composites: policy.composite.iter().map(composite).collect(),
         }
     }
 }
 
-fn composite_key(entry: &Value) -> Option<(Vec<OrderStep>, Direction)> {
-    let descending =
-        entry.get("order").as_str().is_some_and(|o| o.eq_ignore_ascii_case("descending"));
-    let direction = if descending { Direction::Descending } else { Direction::Ascending };
-    Some((Pattern::parse(entry.get("path").as_str()?)?.steps, direction))
+fn covers(own: &IndexPath, path: &[IndexStep]) -> bool {
+    match own.end {
+        PathEnd::Subtree => path.starts_with(&own.steps),
+        PathEnd::Scalar => path == own.steps.as_slice(),
+    }
 }
 
-impl Pattern {
-    fn parse(path: &str) -> Option<Self> {
-        let mut steps = Vec::new();
-        let mut below = false;
-        let mut rest = path;
-        while let Some(after) = rest.strip_prefix('/') {
-            if let Some(inner) = after.strip_prefix('"') {
-                let end = inner.find('"')?;
-                steps.push(OrderStep::Name(inner[..end].into()));
-                rest = &inner[end + 1..];
-                continue;
-            }
-            let (segment, tail) = after.split_at(after.find('/').unwrap_or(after.len()));
-            match segment {
-                "*" => below = true,
-                "?" | "" => {}
-                "[]" => steps.push(OrderStep::Element),
-                name => steps.push(OrderStep::Name(name.into())),
-            }
-            rest = tail;
-        }
-        Some(Self { steps, below })
-    }
-
-    fn covers(&self, path: &[OrderStep]) -> bool {
-        if self.below { path.starts_with(&self.steps) } else { path == self.steps.as_slice() }
-    }
-
-    /// More steps are more precise; at the same depth the value beats everything below.
-    fn precision(&self) -> (usize, bool) {
-        (self.steps.len(), !self.below)
-    }
+/// More steps are more precise; at the same depth the value beats everything below.
+fn precision(path: &IndexPath) -> (usize, bool) {
+    (path.steps.len(), path.end == PathEnd::Scalar)
 }
 
 impl OrderSupport for IndexedOrder {
@@ -92,16 +50,16 @@ impl OrderSupport for IndexedOrder {
         if self.none {
             return false;
         }
-        let always = ["id", "_ts"].map(|name| OrderStep::Name(name.into()));
+        let always = ["id", "_ts"].map(|name| IndexStep::Property(name.into()));
         if let [only] = key.path.as_slice()
             && always.contains(only)
         {
             return true;
         }
-        let best = |patterns: &[Pattern]| {
-            let explicit = |p: &&Pattern| !key.computed || !p.steps.is_empty();
-            let covering = patterns.iter().filter(|p| p.covers(&key.path)).filter(explicit);
-            covering.map(Pattern::precision).max()
+        let best = |paths: &[IndexPath]| {
+            let explicit = |p: &&IndexPath| !key.computed || !p.steps.is_empty();
+            let covering = paths.iter().filter(|p| covers(p, &key.path)).filter(explicit);
+            covering.map(precision).max()
         };
         let included = best(&self.included);
         included.is_some() && included >= best(&self.excluded)
@@ -122,12 +80,13 @@ mod tests {
     use super::*;
 
     fn key(path: &str, direction: Direction) -> OrderKey {
-        let path = Pattern::parse(path).unwrap().steps;
+        let path = IndexPath::parse(path, true).unwrap().steps;
         OrderKey { path, direction, computed: false }
     }
 
     fn policy(text: &str) -> IndexedOrder {
-        IndexedOrder::from_policy(&Value::parse(text.as_bytes()).unwrap())
+        let policy = orrery_types::Value::parse(text.as_bytes()).unwrap();
+        IndexedOrder::new(&IndexingPolicy::parse(&policy).unwrap())
     }
 
     #[test]

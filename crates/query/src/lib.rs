@@ -11,6 +11,7 @@
 //!
 //! Everything fails with [`QueryError`], which renders itself as the service does.
 
+mod advice;
 mod analysis;
 pub mod ast;
 mod bind;
@@ -25,7 +26,9 @@ pub mod functions;
 mod gateway;
 mod indexed_order;
 mod lexer;
+mod members;
 mod parser;
+pub mod plan;
 mod query;
 mod rewrite;
 mod root_paths;
@@ -34,9 +37,13 @@ pub use analysis::QueryShape;
 pub use computed::ComputedProperty;
 pub use error::{Diagnostic, QueryError};
 pub use eval::{EvalContext, UdfHost};
-pub use exec::{ItemSource, Page, PageLimits, SourceItem, execute};
-pub use facts::{ContainerFacts, OrderKey, OrderStep, OrderSupport, VectorPath};
+pub use exec::{
+    ItemSource, Page, PageLimits, Place, Resume, Row, Run, SourceItem, answer_aggregates,
+    answer_rows, execute,
+};
+pub use facts::{ContainerFacts, OrderKey, OrderSupport, VectorPath};
 pub use functions::vector::Metric;
 pub use gateway::{PlanRange, PlanScope, query_plan};
 pub use indexed_order::IndexedOrder;
+pub use members::Members;
 pub use query::{BoundQuery, Query};

@@ -44,6 +44,7 @@ pub const COLLECTION_RID: &str = "x-ms-documentdb-collection-rid";
 // Feeds and queries.
 pub const MAX_ITEM_COUNT: &str = "x-ms-max-item-count";
 pub const ENABLE_CROSS_PARTITION: &str = "x-ms-documentdb-query-enablecrosspartition";
+pub const CAPABILITIES: &str = "x-ms-cosmos-sdk-supportedcapabilities";
 pub const ENABLE_SCAN: &str = "x-ms-documentdb-query-enable-scan";
 /// The Go SDK's name for the same.
 pub const ENABLE_SCAN_GO: &str = "x-ms-documentdb-force-query-scan";
@@ -167,6 +168,7 @@ pub const CORS_ALLOW: &[&str] = &[
     COLLECTION_RID,
     MAX_ITEM_COUNT,
     ENABLE_CROSS_PARTITION,
+    CAPABILITIES,
     ENABLE_SCAN,
     CONTINUATION_LIMIT_KB,
     POPULATE_QUERY_METRICS,

@@ -119,6 +119,14 @@ pub const QUERY_STEPS_MAX: u64 = 200_000_000;
 pub const QUERY_MEMORY_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Partition keys that a filter may name to confine a query; beyond, it reads everywhere. Ours.
 pub const QUERY_KEYS_MAX: usize = 256;
+/// Values of all paths that a query may look up in the index; beyond, it reads the items. Ours.
+pub const QUERY_TERMS_MAX: usize = 10_000;
+/// Rows that a query may gather from the index to bring them into order; beyond, it goes another
+/// way. Ours.
+pub const QUERY_ROWS_GATHERED_MAX: usize = 2_000_000;
+/// Time for one page of a query that may stop anywhere: then it ends, with what it found and a
+/// continuation. Ours.
+pub const QUERY_PAGE_MS_MAX: u64 = 5_000;
 /// Size of a text that a function may make. Ours; 400.
 pub const QUERY_STRING_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Size of one compiled regular expression. Ours; undefined.
@@ -236,3 +244,6 @@ pub const MODEL_STEPS_MAX: u64 = 1_000_000;
 pub const ERASURES_PENDING_MAX: usize = 1000;
 /// Characters of the header that names what a model warns of. Ours; the rest is cut off.
 pub const MODEL_WARNINGS_CHARS_MAX: usize = 2000;
+/// Time for which a delete by partition key that is done goes on hiding what it removed: longer
+/// than any read takes. Ours.
+pub const ERASURE_KEPT_S: u64 = 30;

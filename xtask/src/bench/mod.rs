@@ -28,8 +28,12 @@ enum Suite {
     Start,
     /// Point reads and durable creates, beside a handler that does nothing and the bare store.
     Items,
+    /// A stored procedure that reads and writes ten items, beside a batch that does the same.
+    Scripts,
     /// The change feed: reading it, and following it.
     Feed,
+    /// Queries, beside `PostgreSQL`.
+    Query,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -37,14 +41,18 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let program = server::build("orrery-bench", Profile::Release)?;
     let suites = match options.suite {
         Some(suite) => vec![suite],
-        None => vec![Suite::Start, Suite::Items, Suite::Feed],
+        None => {
+            vec![Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query]
+        }
     };
     for suite in suites {
         let mut command = Command::new(&program);
         command.arg(match suite {
             Suite::Start => "start",
             Suite::Items => "items",
+            Suite::Scripts => "scripts",
             Suite::Feed => "feed",
+            Suite::Query => "query",
         });
         command.arg("--server").arg(&server).arg("--root").arg(project::root());
         if let Some(folder) = &options.folder {

@@ -12,6 +12,7 @@ use super::policies::{
     ComputedProperty, change_feed, client_encryption, computed_properties, conflict_resolution,
     geospatial,
 };
+use crate::query::facts::QueryFacts;
 use crate::resource::{object, require_object};
 
 /// A checked definition.
@@ -35,6 +36,8 @@ pub struct ContainerDef {
     pub computed: Vec<ComputedProperty>,
     /// Policies that are kept and echoed, by name.
     echoed: Object,
+    /// What queries need to know of all this, read once.
+    pub(crate) query_facts: QueryFacts,
 }
 
 impl ContainerDef {
@@ -75,6 +78,7 @@ impl ContainerDef {
             vectors,
             full_text,
             echoed,
+            query_facts: QueryFacts::default(),
         })
     }
 

@@ -8,6 +8,8 @@ mod procedure;
 mod trigger;
 mod udf;
 
+use std::borrow::Cow;
+
 use orrery_script::{Script, looks_like_function};
 use orrery_storage::key::RecordKind;
 use orrery_types::ids::{Address, ChildKind, Rid};
@@ -288,12 +290,21 @@ fn new_version(id: &str, stamp: Stamp, body: &Value) -> Record {
 }
 
 impl Engine {
-    /// What scripts are told about the container's quota: the facts of a call that only the engine
-    /// knows. Sizes are kilobytes as the store estimates them; a container has no greatest size.
-    pub fn script_quota(&self, container: &Container) -> CallFacts {
+    /// The facts of a call, completed by what only the engine knows. Sizes are kilobytes as the store
+    /// estimates them; a container has no greatest size. The store is asked only for a script that
+    /// speaks of quotas: few do.
+    fn facts_for<'f>(
+        &self,
+        container: &Container,
+        facts: &'f CallFacts,
+        script: &Script<'_>,
+    ) -> Cow<'f, CallFacts> {
+        if !script.body.contains("Quota") {
+            return Cow::Borrowed(facts);
+        }
         let bytes = |shard| self.store.stats(shard).map_or(0, |stats| stats.items_bytes);
         let used: u64 = container.partitions.iter().map(|p| bytes(p.shard)).sum();
-        CallFacts {
+        Cow::Owned(CallFacts {
             quota_max: format!(
                 "functions={};storedProcedures={};triggers={};collectionSize=-1;",
                 limits::UDFS_MAX,
@@ -301,8 +312,8 @@ impl Engine {
                 limits::TRIGGERS_MAX
             ),
             quota_used: format!("collectionSize={};", used.div_ceil(1024)),
-            ..CallFacts::default()
-        }
+            ..facts.clone()
+        })
     }
 }
 

@@ -40,8 +40,9 @@ impl Engine {
             Error::invalid("PartitionKey value must be supplied for this operation.")
         })?;
         let arguments = arguments_text(arguments)?;
-        let call =
-            ProcedureCall { script: script_of(&record), facts, arguments: arguments.as_bytes() };
+        let script = script_of(&record);
+        let facts = self.facts_for(container, facts, &script);
+        let call = ProcedureCall { script, facts: &facts, arguments: arguments.as_bytes() };
         let deadline = self.scripts.deadline();
         let done = self.transact(container, key, &mut |transaction| {
             let mut host = TransactionHost { engine: self, transaction };

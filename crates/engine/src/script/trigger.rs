@@ -237,9 +237,11 @@ impl TriggerRun<'_> {
             Value::parse(request)
                 .map_err(|e| Error::invalid(format!("The request body is not valid JSON: {e}.")))?;
         }
+        let script = script_of(trigger);
+        let facts = self.engine.facts_for(tx.container(), self.facts, &script);
         let call = TriggerCall {
-            script: script_of(trigger),
-            facts: self.facts,
+            script,
+            facts: &facts,
             moment,
             operation: self.write.kind.name(),
             request_body: has_request.then_some(request),

@@ -48,7 +48,7 @@ fn count(world: &World, p: &str) -> usize {
     let query = format!(r#"{{"query":"SELECT VALUE c.id FROM c WHERE c.p = '{p}'"}}"#);
     let query = QueryRequest::parse(&json(&query)).expect("a query");
     let whole = container.scope(&ScopeRequest::default()).expect("a scope");
-    let paging = Paging { continuation: None, crosses: true };
+    let paging = Paging { crosses: true, ..Paging::default() };
     let found = engine.query_items(&container, &whole, &query, size, &paging).expect("a page");
     let changes = engine.read_changes(
         &container,

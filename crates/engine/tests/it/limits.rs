@@ -308,7 +308,7 @@ fn queries_are_so_long_and_deep() {
         let body = format!(r#"{{"query":{}}}"#, Value::from(text).to_json());
         let request = QueryRequest::parse(&json(&body))?;
         let size = PageSize { items: 10 };
-        let paging = Paging { continuation: None, crosses: true };
+        let paging = Paging { crosses: true, ..Paging::default() };
         world.engine().query_items(&container, &scope, &request, size, &paging)
     };
     let of_size = |size: usize| {

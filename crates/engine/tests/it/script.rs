@@ -131,7 +131,7 @@ impl Shelf {
         let scope = self
             .container
             .scope(&ScopeRequest { partition_key: Some(key("a")), ..ScopeRequest::default() })?;
-        let paging = Paging { continuation: None, crosses: true };
+        let paging = Paging { crosses: true, ..Paging::default() };
         let page = self.engine.query_items(
             &self.container,
             &scope,
@@ -481,6 +481,14 @@ fn triggers_run_within_the_write() {
     assert_eq!(shelf.items()[0], r#"{"id":"1","pk":"a","n":2,"stamped":"Upsert"}"#);
     shelf.write(WriteKind::Delete, Some("1"), "", &[], &["post-show"]).expect("deleted");
     assert_eq!(shelf.items().len(), 1);
+}
+
+#[test]
+fn a_script_may_ask_for_the_quota() {
+    let shelf = Shelf::new();
+    let body = "function () { const r = getContext().getResponse(); r.setBody([r.getMaxResourceQuota(), r.getResourceQuotaCurrentUsage()]) }";
+    let told = shelf.run(body).expect("it runs");
+    assert!(told.contains("storedProcedures=100;") && told.contains("collectionSize="), "{told}");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! ORDER BY: keys must be paths of the item or scores, and the index must serve their order.
 
+use orrery_index::IndexStep;
+
 use super::{Binder, ITEM_SLOT};
 use crate::ast::{Direction, Expr, ExprKind, OrderBy, Select, SortKey};
 use crate::bound::{Node, Order, Step};
 use crate::error::QueryError;
-use crate::facts::{OrderKey, OrderStep};
+use crate::facts::OrderKey;
 
 impl<'a> Binder<'a> {
     pub(super) fn order(&mut self, select: &'a Select) -> Result<Order, QueryError> {
@@ -73,7 +75,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The path of a key from the root of the item, and whether it is a computed property.
-    fn order_path(&self, expr: &Expr) -> Result<(Vec<OrderStep>, bool), QueryError> {
+    fn order_path(&self, expr: &Expr) -> Result<(Vec<IndexStep>, bool), QueryError> {
         let unmapped = || {
             let message = "Unsupported ORDER BY clause. ORDER BY item expression could not be \
                            mapped to a document path.";
@@ -85,12 +87,12 @@ impl<'a> Binder<'a> {
             match &*at.kind {
                 ExprKind::Identifier(name) => break name,
                 ExprKind::Member(of, name) => {
-                    steps.push(OrderStep::Name((**name).into()));
+                    steps.push(IndexStep::Property((**name).into()));
                     at = of;
                 }
                 ExprKind::Index(of, index) => match &*index.kind {
                     ExprKind::Literal(value) if value.as_i64().is_some() => {
-                        steps.push(OrderStep::Element);
+                        steps.push(IndexStep::Elements);
                         at = of;
                     }
                     _ => return Err(unmapped()),
@@ -112,11 +114,11 @@ impl<'a> Binder<'a> {
             return Err(unmapped());
         }
         let computed = alias.is_item()
-            && matches!(steps.last(), Some(OrderStep::Name(name))
+            && matches!(steps.last(), Some(IndexStep::Property(name))
                 if self.facts.computed.iter().any(|p| p.name() == &**name));
         let prefix = prefix.iter().map(|step| match step {
-            Step::Name(name) => OrderStep::Name((**name).into()),
-            Step::Index(_) => OrderStep::Element,
+            Step::Name(name) => IndexStep::Property((**name).into()),
+            Step::Index(_) => IndexStep::Elements,
         });
         debug_assert!(alias.slot == ITEM_SLOT || !alias.is_item());
         Ok((prefix.chain(steps.into_iter().rev()).collect(), computed))

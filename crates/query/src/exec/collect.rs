@@ -8,8 +8,10 @@ use orrery_types::Value;
 use super::Flow;
 use super::group::Groups;
 use super::rank::Ranking;
-use super::sort::Sorter;
-use crate::bound::{BoundSelect, Order, Projection};
+use super::row::Row;
+use super::sort::{Sorted, Sorter};
+use crate::ast::Direction;
+use crate::bound::{BoundSelect, Node, Order, Projection};
 use crate::error::QueryError;
 use crate::eval::{Env, Evaluator};
 
@@ -46,6 +48,18 @@ impl Unique {
 impl<'s> Collector<'s> {
     /// A collector that needs no more than so many rows.
     pub(super) fn new(select: &'s BoundSelect, rows_max: usize) -> Self {
+        Self::ordered(select, rows_max, None)
+    }
+
+    /// The same for a query that got an order although it names none.
+    pub(super) fn ordered(
+        select: &'s BoundSelect,
+        rows_max: usize,
+        chosen: Option<&'s [(Node, Direction)]>,
+    ) -> Self {
+        if let Some(keys) = chosen {
+            return Self { select, way: Way::Sorted(Sorter::new(keys, rows_max)), rows_max };
+        }
         let way = match (&select.grouping, &select.order) {
             (Some(grouping), _) => Way::Grouped(Groups::new(grouping)),
             (None, Order::Keys(keys)) => {
@@ -60,15 +74,20 @@ impl<'s> Collector<'s> {
         Self { select, way, rows_max }
     }
 
-    /// Takes an item before the filter, for statistics over all of them.
+    /// Takes an item before the filter: its number, and for statistics over all of them the item.
     pub(super) fn item(
         &mut self,
+        number: u64,
         evaluator: &Evaluator<'_>,
         env: &mut Env,
     ) -> Result<(), QueryError> {
         match &mut self.way {
             Way::Ranked(ranking) => ranking.count(evaluator, env),
-            Way::Plain(_) | Way::Distinct(_) | Way::Sorted(_) | Way::Grouped(_) => Ok(()),
+            Way::Sorted(sorter) => {
+                sorter.begin(number);
+                Ok(())
+            }
+            Way::Plain(_) | Way::Distinct(_) | Way::Grouped(_) => Ok(()),
         }
     }
 
@@ -85,6 +104,10 @@ impl<'s> Collector<'s> {
         let Some(value) = project(evaluator, self.select, env)? else {
             return Ok(ControlFlow::Continue(()));
         };
+        if let Way::Sorted(sorter) = &mut self.way {
+            sorter.add(evaluator, env, Row::Value(value))?;
+            return Ok(ControlFlow::Continue(()));
+        }
         evaluator.keep(&value)?;
         let enough = match &mut self.way {
             Way::Plain(list) => {
@@ -95,15 +118,11 @@ impl<'s> Collector<'s> {
                 unique.add(value);
                 unique.list.len() >= self.rows_max
             }
-            Way::Sorted(sorter) => {
-                sorter.add(evaluator, env, value)?;
-                false
-            }
             Way::Ranked(ranking) => {
                 ranking.add(evaluator, env, value)?;
                 false
             }
-            Way::Grouped(_) => false,
+            Way::Sorted(_) | Way::Grouped(_) => false,
         };
         Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
@@ -117,7 +136,9 @@ impl<'s> Collector<'s> {
         let rows = match self.way {
             Way::Plain(list) => return Ok(list),
             Way::Distinct(unique) => return Ok(unique.list),
-            Way::Sorted(sorter) => sorter.finish(),
+            Way::Sorted(sorter) => {
+                sorter.finish().into_iter().map(|row: Sorted| row.value.into_value()).collect()
+            }
             Way::Ranked(ranking) => ranking.finish(),
             Way::Grouped(groups) => {
                 let mut rows = Vec::new();
@@ -139,6 +160,19 @@ impl<'s> Collector<'s> {
             unique.add(row);
         }
         Ok(unique.list)
+    }
+}
+
+/// The row of SELECT for what is at hand: the text of the item, where that is the row.
+pub(super) fn row(
+    evaluator: &Evaluator<'_>,
+    select: &BoundSelect,
+    text: Option<&bytes::Bytes>,
+    env: &mut Env,
+) -> Result<Option<Row>, QueryError> {
+    match text {
+        Some(text) => Ok(Some(Row::Text(text.clone()))),
+        None => Ok(project(evaluator, select, env)?.map(Row::Value)),
     }
 }
 

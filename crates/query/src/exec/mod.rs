@@ -1,23 +1,30 @@
 //! Execution. Each row of FROM runs through the filter into a *collector*, which projects, sorts,
 //! groups or compares. A query that needs none of the latter *streams*: it can stop after any row
-//! and go on from there later. The others read all items before the first row is known.
+//! and go on from there later; and so can one with ORDER BY whose items come in that order. The
+//! others read all items before the first row is known.
 //!
 //! `rows` binds FROM row by row, `collect` gathers, `group`, `sort` and `rank` are its ways, `page`
-//! cuts the result into pages and `token` writes down where to go on.
+//! cuts the result into pages, `stream` does so for queries that stream, and `token` writes down
+//! where to go on.
 
 mod collect;
 mod group;
 mod page;
 mod rank;
+mod row;
 mod rows;
 mod sort;
+mod stream;
 mod token;
 
 use std::ops::ControlFlow;
 
+use bytes::Bytes;
 use orrery_types::Value;
 
-pub use page::{Page, PageLimits, execute};
+pub use page::{Page, PageLimits, Run, answer_aggregates, answer_rows, execute};
+pub use row::Row;
+pub use token::Resume;
 
 use crate::bound::BoundSelect;
 use crate::error::QueryError;
@@ -27,16 +34,32 @@ use collect::Collector;
 /// An item and the place to find it again.
 #[derive(Clone, Debug)]
 pub struct SourceItem {
-    /// The item with its system properties.
+    /// The item with its system properties, or those of its members that the query needs.
     pub value: Value,
-    /// The source's own name for the place; it ends up in continuation tokens.
-    pub position: Box<[u8]>,
+    /// The text of the item, where that is wanted.
+    pub text: Option<Bytes>,
+    /// Its number, which no other item of the container has.
+    pub row: u64,
+    /// Its key, if items come in the order of keys; it ends up in continuation tokens.
+    pub key: Box<[u8]>,
 }
 
-/// The items that a query reads, in an order that does not change between pages.
+/// A place in the order of a source's items.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'p> {
+    /// The item with a key, or where it would be.
+    Key(&'p [u8]),
+    /// The item with a number, or where it would be.
+    Row(u64),
+    /// The item with these keys of ORDER BY and this number, or where it would be.
+    #[expect(missing_docs, reason = "the summary says it")]
+    Values { keys: &'p [Value], row: u64 },
+}
+
+/// The items that a query reads, in the order that its plan says; it does not change between pages.
 pub trait ItemSource {
     /// Goes to the first item at or after the place; called at most once and before all reading.
-    fn seek(&mut self, position: &[u8]) -> orrery_types::Result<()>;
+    fn seek(&mut self, place: Place<'_>) -> orrery_types::Result<()>;
     /// The next items, at most so many; none at the end.
     fn next_batch(&mut self, items_max: usize) -> orrery_types::Result<Vec<SourceItem>>;
 }

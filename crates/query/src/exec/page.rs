@@ -1,16 +1,21 @@
 //! One page of a query's result.
 
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 
 use orrery_types::{Value, limits};
 
-use super::collect::{Collector, project};
-use super::token::{ALL_ROWS, Continuation};
+use super::collect::Collector;
+use super::row::Row;
+use super::sort::{After, Sorter};
+use super::token::{Continuation, Resume, is_short};
 use super::{ItemSource, SourceItem, rows};
-use crate::bound::{BoundSelect, Origin};
+use crate::ast::Direction;
+use crate::bound::{BoundSelect, Node, Order, Origin};
 use crate::error::QueryError;
 use crate::eval::{Env, EvalContext, Evaluator, size_bytes};
+use crate::plan::access::SourceOrder;
+use crate::plan::condition::ItemPath;
+use crate::plan::{Plan, steps_of};
 use crate::query::BoundQuery;
 
 /// When a page is full.
@@ -32,7 +37,7 @@ impl Default for PageLimits {
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// The rows; possibly none although there are more to come.
-    pub rows: Vec<Value>,
+    pub rows: Vec<Row>,
     /// Present when there may be more.
     pub continuation: Option<String>,
     /// Items taken from the source.
@@ -44,59 +49,141 @@ pub struct Page {
 /// Items fetched at once.
 const BATCH: usize = 100;
 
+/// How a query is run: where it goes on, and what its plan says about the order of items.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Where the last page ended.
+    pub resume: Option<Resume>,
+    /// The order in which items come.
+    pub order: SourceOrder,
+    /// The path by whose values items come, or are to be sorted, although the query names none.
+    pub chosen_order: Option<ItemPath>,
+}
+
+impl Run {
+    /// By a plan.
+    pub fn by(plan: &Plan, resume: Option<Resume>) -> Self {
+        Self { resume, order: plan.access.order(), chosen_order: plan.chosen_order.clone() }
+    }
+
+    /// Whether earlier rows are only counted, so that all rows are made again.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.resume.as_ref().is_some_and(|r| matches!(r.continuation, Continuation::Whole { .. }))
+    }
+
+    /// Over items in the order of their keys.
+    pub fn over_keys(resume: Option<Resume>) -> Self {
+        let chosen_order = resume.as_ref().and_then(Resume::chosen_order);
+        Self { resume, order: SourceOrder::Keys, chosen_order }
+    }
+}
+
 /// Runs a query up to the end of one page.
 pub fn execute(
     query: &BoundQuery,
     source: &mut dyn ItemSource,
-    continuation: Option<&str>,
+    run: &Run,
     limits: PageLimits,
     context: &EvalContext<'_>,
 ) -> Result<Page, QueryError> {
-    let fingerprint = query.fingerprint();
-    let from = continuation.map(|text| Continuation::parse(text, fingerprint)).transpose()?;
     let evaluator = Evaluator::new(context);
+    let select = &query.bound.select;
+    let chosen = run.chosen_order.as_ref().map(|path| {
+        vec![(Node::Path(query.bound.item_slot, steps_of(path)), Direction::Ascending)]
+    });
+    let keys = match &select.order {
+        Order::Keys(keys) => Some(keys.as_slice()),
+        Order::None => chosen.as_deref(),
+        Order::Rank(_) => None,
+    };
     let mut execution = Execution {
         query,
         evaluator: &evaluator,
         items: Items { source, fetched: VecDeque::new(), read: 0 },
         env: vec![Value::Undefined; query.bound.slots],
         rows: Vec::new(),
+        text: None,
         bytes: 0,
         limits,
+        run,
+        keys: keys.filter(|_| select.streams_in_order()),
     };
-    let select = &query.bound.select;
-    let next = match (select.streams(), from) {
-        (true, None) => execution.stream(None)?,
-        (true, Some(Continuation::Stream { position, rows, seen })) => {
-            execution.stream(Some((position, rows, seen)))?
-        }
-        (false, None) => execution.whole(0)?,
-        (false, Some(Continuation::Whole { rows })) => execution.whole(rows)?,
-        _ => return Err(QueryError::Token),
-    };
+    let from = run.resume.as_ref().map(|resume| resume.continuation.clone());
+    let next = execution.page(from)?;
+    let token = |next| Resume::new(next, run.chosen_order.clone()).to_text(query.fingerprint());
     Ok(Page {
         items_read: execution.items.read,
         rows: execution.rows,
-        continuation: next.map(|next| next.to_text(fingerprint)),
+        continuation: next.map(token),
         steps: evaluator.steps(),
     })
 }
 
-struct Items<'a> {
-    source: &'a mut dyn ItemSource,
+/// The row of a query whose aggregates are known.
+pub fn answer_aggregates(
+    query: &BoundQuery,
+    values: Vec<Value>,
+    context: &EvalContext<'_>,
+) -> Result<Page, QueryError> {
+    let evaluator = Evaluator::new(context);
+    let select = &query.bound.select;
+    let mut env = vec![Value::Undefined; query.bound.slots];
+    let aggregates = select.grouping.iter().flat_map(|grouping| &grouping.aggregates);
+    for ((slot, ..), value) in aggregates.zip(values) {
+        env[*slot] = value;
+    }
+    let row = super::collect::project(&evaluator, select, &mut env)?;
+    let shown = select.offset == 0 && wanted(select) != Some(0);
+    let rows = row.into_iter().filter(|_| shown).map(Row::Value).collect();
+    Ok(Page { rows, steps: evaluator.steps(), ..Page::default() })
+}
+
+/// A page of a query whose rows are known, all of them and in the order of their values.
+pub fn answer_rows(
+    query: &BoundQuery,
+    rows: Vec<Value>,
+    resume: Option<&Resume>,
+    limits: PageLimits,
+) -> Page {
+    let select = &query.bound.select;
+    let done = match resume.map(|resume| &resume.continuation) {
+        Some(Continuation::Whole { rows, .. }) => *rows,
+        _ => 0,
+    };
+    let first = usize::try_from(select.offset.saturating_add(done)).unwrap_or(usize::MAX);
+    let end = wanted(select).and_then(|end| usize::try_from(end).ok()).unwrap_or(usize::MAX);
+    let end = end.min(rows.len());
+    let mut page = Page::default();
+    let mut bytes = 0;
+    let mut rest = rows.into_iter().take(end).skip(first);
+    while page.rows.is_empty() || (page.rows.len() < limits.rows_max && bytes < limits.bytes_max) {
+        let Some(row) = rest.next() else { break };
+        bytes += size_bytes(&row, limits.bytes_max);
+        page.rows.push(Row::Value(row));
+    }
+    if rest.next().is_some() {
+        let rows = done + page.rows.len() as u64;
+        let next = Continuation::Whole { order: SourceOrder::Values, rows };
+        page.continuation = Some(Resume::new(next, None).to_text(query.fingerprint()));
+    }
+    page
+}
+
+pub(super) struct Items<'a> {
+    pub(super) source: &'a mut dyn ItemSource,
     fetched: VecDeque<SourceItem>,
     read: u64,
 }
 
 impl Items<'_> {
-    fn fill(&mut self) -> Result<bool, QueryError> {
+    pub(super) fn fill(&mut self) -> Result<bool, QueryError> {
         if self.fetched.is_empty() {
             self.fetched = self.source.next_batch(BATCH)?.into();
         }
         Ok(!self.fetched.is_empty())
     }
 
-    fn next(&mut self) -> Result<Option<SourceItem>, QueryError> {
+    pub(super) fn next(&mut self) -> Result<Option<SourceItem>, QueryError> {
         self.fill()?;
         let item = self.fetched.pop_front();
         self.read += u64::from(item.is_some());
@@ -104,125 +191,120 @@ impl Items<'_> {
     }
 }
 
-struct Execution<'a> {
-    query: &'a BoundQuery,
-    evaluator: &'a Evaluator<'a>,
-    items: Items<'a>,
-    env: Env,
-    rows: Vec<Value>,
+pub(super) struct Execution<'a> {
+    pub(super) query: &'a BoundQuery,
+    pub(super) evaluator: &'a Evaluator<'a>,
+    pub(super) items: Items<'a>,
+    pub(super) env: Env,
+    pub(super) rows: Vec<Row>,
+    /// The text of the item at hand, if it is the row.
+    pub(super) text: Option<bytes::Bytes>,
     bytes: usize,
     limits: PageLimits,
-}
-
-/// How an item ended.
-enum Ended {
-    /// All its rows are on the page or behind it.
-    Done,
-    /// The page was full before row so-and-so.
-    Full(u64),
-    /// TOP or LIMIT is reached.
-    Enough,
+    pub(super) run: &'a Run,
+    /// The keys by which items come or rows are sorted, where a page may end within the order.
+    pub(super) keys: Option<&'a [(Node, Direction)]>,
 }
 
 impl Execution<'_> {
-    fn is_full(&self) -> bool {
+    /// One page, from the beginning or where the last one ended.
+    fn page(&mut self, from: Option<Continuation>) -> Result<Option<Continuation>, QueryError> {
+        let select = &self.query.bound.select;
+        if let Some(Continuation::Whole { rows, .. }) = from {
+            return self.whole(rows);
+        }
+        match (self.keys, from) {
+            (None, None) if select.streams() => self.stream(None),
+            (None, Some(Continuation::Stream { position, rows, seen, .. })) if select.streams() => {
+                self.stream(Some((position, rows, seen)))
+            }
+            (None, None) => self.whole(0),
+            (Some(_), None) if self.run.order == SourceOrder::Values => self.ordered(None),
+            (Some(_), None) => self.sorted(None),
+            (Some(_), Some(Continuation::Ordered { keys, row, rows, seen })) => {
+                let after = Some((After { keys, item: row, rows }, seen));
+                if self.run.order == SourceOrder::Values {
+                    self.ordered(after)
+                } else {
+                    self.sorted(after)
+                }
+            }
+            _ => Err(QueryError::Token),
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
         !self.rows.is_empty()
             && (self.rows.len() >= self.limits.rows_max.max(1)
                 || self.bytes >= self.limits.bytes_max)
     }
 
-    fn push(&mut self, row: Value) -> Result<(), QueryError> {
+    pub(super) fn push(&mut self, row: Row) -> Result<(), QueryError> {
         let kept = self.evaluator.kept_bytes();
-        self.evaluator.keep(&row)?;
+        self.evaluator.keep_row(&row)?;
         self.evaluator.release_to(kept);
-        self.bytes += size_bytes(&row, self.limits.bytes_max);
+        self.bytes += row.size_bytes(self.limits.bytes_max);
         self.rows.push(row);
         Ok(())
     }
 
-    /// Runs a streaming query, item by item.
-    fn stream(
-        &mut self,
-        from: Option<(Box<[u8]>, u64, u64)>,
-    ) -> Result<Option<Continuation>, QueryError> {
-        let select = &self.query.bound.select;
-        let mut seen = from.as_ref().map_or(0, |(_, _, seen)| *seen);
-        if wanted(select) == Some(seen) {
+    /// Reads all items, sorts their rows, and takes those of one page behind a place.
+    fn sorted(&mut self, from: Option<(After, u64)>) -> Result<Option<Continuation>, QueryError> {
+        let (query, evaluator) = (self.query, self.evaluator);
+        let select = &query.bound.select;
+        let Some(keys) = self.keys else { return Err(QueryError::Token) };
+        let (after, mut seen) = from.map_or((None, 0), |(after, seen)| (Some(after), seen));
+        let end = wanted(select).unwrap_or(u64::MAX);
+        // One row beyond the page tells whether there is another page.
+        let page = u64::try_from(self.limits.rows_max.max(1)).unwrap_or(u64::MAX);
+        let needed = select.offset.saturating_sub(seen).saturating_add(page).saturating_add(1);
+        let needed = needed.min(end.saturating_sub(seen));
+        let rows_max = usize::try_from(needed).unwrap_or(usize::MAX);
+        let mut sorter = Sorter::new(keys, rows_max).after(after);
+        let mut env = std::mem::take(&mut self.env);
+        if rows_max == 0 {
+            self.env = env;
             return Ok(None);
         }
-        if !select.reads_items {
-            let done = from.map_or(0, |(_, rows, _)| rows);
-            return Ok(match self.item_rows(done, &mut seen)? {
-                Ended::Done | Ended::Enough => None,
-                Ended::Full(rows) => {
-                    Some(Continuation::Stream { position: Box::default(), rows, seen })
-                }
-            });
-        }
-        if let Some((position, ..)) = &from {
-            self.items.source.seek(position)?;
-        }
-        let mut resumed = from;
         while let Some(item) = self.items.next()? {
-            let done = match resumed.take() {
-                Some((position, rows, _)) if position == item.position => rows,
-                _ => 0,
-            };
-            if done == ALL_ROWS {
-                continue;
-            }
-            self.env[self.query.bound.item_slot] = item.value;
-            let rows = match self.item_rows(done, &mut seen)? {
-                Ended::Enough => return Ok(None),
-                Ended::Full(rows) => rows,
-                Ended::Done if self.is_full() || self.evaluator.is_tired() => {
-                    if !self.items.fill()? {
-                        return Ok(None);
-                    }
-                    ALL_ROWS
+            sorter.begin(item.row);
+            env[query.bound.item_slot] = item.value;
+            let text = item.text;
+            let _ = rows::each(evaluator, select, &mut env, &mut |env| {
+                if let Some(row) = super::collect::row(evaluator, select, text.as_ref(), env)? {
+                    sorter.add(evaluator, env, row)?;
                 }
-                Ended::Done => continue,
-            };
-            return Ok(Some(Continuation::Stream { position: item.position, rows, seen }));
+                Ok(std::ops::ControlFlow::Continue(()))
+            })?;
+        }
+        self.env = env;
+        let mut last: Option<After> = None;
+        for row in sorter.finish() {
+            if self.is_full() {
+                return Ok(last.map(|after| self.behind(after, seen)));
+            }
+            seen += 1;
+            if seen > select.offset {
+                self.push(row.value)?;
+            }
+            last = Some(After { keys: row.keys, item: row.item, rows: row.number + 1 });
         }
         Ok(None)
     }
 
-    /// The rows of the item at hand after the first `done` ones.
-    fn item_rows(&mut self, done: u64, seen: &mut u64) -> Result<Ended, QueryError> {
-        let select = &self.query.bound.select;
-        let evaluator = self.evaluator;
-        let wanted = wanted(select);
-        if wanted == Some(*seen) {
-            return Ok(Ended::Enough);
+    /// The place behind some rows of an item; by number where its keys are too long for a token.
+    pub(super) fn behind(&self, after: After, seen: u64) -> Continuation {
+        if is_short(&after.keys) {
+            let After { keys, item: row, rows } = after;
+            return Continuation::Ordered { keys, row, rows, seen };
         }
-        let mut env = std::mem::take(&mut self.env);
-        let mut number = 0;
-        let mut ended = Ended::Done;
-        let result = rows::each(evaluator, select, &mut env, &mut |env| {
-            let Some(row) = project(evaluator, select, env)? else {
-                return Ok(ControlFlow::Continue(()));
-            };
-            number += 1;
-            if number <= done {
-                return Ok(ControlFlow::Continue(()));
-            }
-            if self.is_full() {
-                ended = Ended::Full(number - 1);
-                return Ok(ControlFlow::Break(()));
-            }
-            *seen += 1;
-            if *seen > select.offset {
-                self.push(row)?;
-            }
-            if wanted == Some(*seen) {
-                ended = Ended::Enough;
-                return Ok(ControlFlow::Break(()));
-            }
-            Ok(ControlFlow::Continue(()))
-        });
-        self.env = env;
-        result.map(|_| ended)
+        let rows = seen.saturating_sub(self.query.bound.select.offset);
+        Continuation::Whole { order: SourceOrder::Values, rows }
+    }
+
+    /// Whether earlier pages were of rows in the order of their values.
+    fn counts_by_value(&self) -> bool {
+        self.run.resume.as_ref().is_some_and(Resume::counts_by_value)
     }
 
     /// Computes the whole result and takes the rows after the first `done` ones.
@@ -234,16 +316,23 @@ impl Execution<'_> {
         // One row beyond the page tells whether there is another page.
         let page = u64::try_from(self.limits.rows_max.max(1)).unwrap_or(u64::MAX);
         let needed = first.saturating_add(page).saturating_add(1).min(end);
-        let all = self.collect(select, Some(needed))?;
+        let mut all = self.collect(select, Some(needed))?;
+        if self.keys.is_none() && self.counts_by_value() {
+            all.sort_unstable();
+        }
         let mut taken = done;
         for (at, row) in (0..end).zip(all) {
             if at < first {
                 continue;
             }
             if self.is_full() {
-                return Ok(Some(Continuation::Whole { rows: taken }));
+                let order = match self.run.order {
+                    _ if self.keys.is_some() || self.counts_by_value() => SourceOrder::Values,
+                    order => order,
+                };
+                return Ok(Some(Continuation::Whole { order, rows: taken }));
             }
-            self.push(row)?;
+            self.push(Row::Value(row))?;
             taken += 1;
         }
         Ok(None)
@@ -257,12 +346,18 @@ impl Execution<'_> {
     ) -> Result<Vec<Value>, QueryError> {
         let rows_max = wanted.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
         let evaluator = self.evaluator;
-        let mut collector = Collector::new(select, rows_max);
+        let outermost = std::ptr::eq(select, &raw const self.query.bound.select);
+        let chosen = self.keys.filter(|_| outermost && matches!(select.order, Order::None));
+        let by_value = self.counts_by_value() && self.keys.is_none();
+        let rows_max = if by_value { usize::MAX } else { rows_max };
+        let mut collector = Collector::ordered(select, rows_max, chosen);
         let mut env = std::mem::take(&mut self.env);
         if rows_max == 0 {
             // Nothing is wanted, so nothing need be read.
         } else if let Some((source, inner)) = whole_source(select) {
-            for row in self.with_env(&mut env, |this| this.collect(inner, None))? {
+            let rows = self.with_env(&mut env, |this| this.collect(inner, None))?;
+            for (number, row) in (0..).zip(rows) {
+                collector.item(number, evaluator, &mut env)?;
                 let flow = rows::each_value(evaluator, source, row, &mut env, &mut |env| {
                     rows::each_from(evaluator, select, 1, env, &mut |env| {
                         collector.row(evaluator, env)
@@ -278,7 +373,7 @@ impl Execution<'_> {
         } else {
             while let Some(item) = self.items.next()? {
                 env[self.query.bound.item_slot] = item.value;
-                collector.item(evaluator, &mut env)?;
+                collector.item(item.row, evaluator, &mut env)?;
                 let flow = rows::each(evaluator, select, &mut env, &mut |env| {
                     collector.row(evaluator, env)
                 })?;
@@ -314,7 +409,7 @@ fn whole_source(select: &BoundSelect) -> Option<(&crate::bound::BoundSource, &Bo
 }
 
 /// Rows to be seen before TOP or LIMIT ends the query, those before OFFSET included.
-fn wanted(select: &BoundSelect) -> Option<u64> {
+pub(super) fn wanted(select: &BoundSelect) -> Option<u64> {
     let limited = select.limit.map(|limit| limit.saturating_add(select.offset));
     match (select.top, limited) {
         (Some(top), Some(limited)) => Some(top.min(limited)),

@@ -102,6 +102,19 @@ impl LikePattern {
     }
 }
 
+/// The text with which every match of a pattern begins, and whether anything may follow it: then
+/// beginning with it is all that the pattern asks.
+pub(crate) fn literal_prefix(pattern: &str, escape: Option<char>) -> (String, bool) {
+    let elements = LikePattern::new(pattern, escape).elements;
+    let literal = |element: &Element| match element {
+        Element::Char(c) => Some(*c),
+        Element::Run | Element::One | Element::Class { .. } => None,
+    };
+    let prefix: String = elements.iter().map_while(literal).collect();
+    let rest = &elements[prefix.chars().count()..];
+    (prefix, rest == [Element::Run])
+}
+
 /// A class after its `[`, and how many characters it took with its `]`; `None` when it is empty or
 /// not closed, and the bracket stands for itself.
 fn class(chars: &[char]) -> Option<(Element, usize)> {

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use base64::Engine as _;
+use orrery_index::IndexingPolicy;
 use orrery_query::{
     BoundQuery, ComputedProperty, ContainerFacts, IndexedOrder, Metric, Query, QueryError,
     VectorPath,
@@ -17,7 +18,7 @@ fn every_golden_case_holds() {
     let folder = Path::new("../../golden/query");
     let mut failures = Vec::new();
     let mut count = 0;
-    let mut files: Vec<_> = std::fs::read_dir(&folder)
+    let mut files: Vec<_> = std::fs::read_dir(folder)
         .expect("the golden folder")
         .map(|entry| entry.expect("a folder entry").path())
         .collect();
@@ -81,7 +82,7 @@ fn bind(case: &Value) -> Result<BoundQuery, QueryError> {
             metric: Metric::parse(&text_of(v.get("distanceFunction"))).expect("a metric"),
         })
         .collect();
-    let order = IndexedOrder::from_policy(&policy(setup.get("indexingPolicy")));
+    let order = IndexedOrder::new(&policy(setup.get("indexingPolicy")));
     let has_udf = |name: &str| {
         list(setup.get("userDefinedFunctions")).iter().any(|f| f.get("id").as_str() == Some(name))
     };
@@ -99,7 +100,7 @@ fn list(value: &Value) -> &[Value] {
 }
 
 /// The case's fragment over the default policy.
-fn policy(fragment: &Value) -> Value {
+fn policy(fragment: &Value) -> IndexingPolicy {
     let default = br#"{"indexingMode":"consistent","automatic":true,
         "includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}"#;
     let mut policy = Value::parse(default).expect("the default policy");
@@ -108,7 +109,7 @@ fn policy(fragment: &Value) -> Value {
             policy.set(name, value.clone());
         }
     }
-    policy
+    IndexingPolicy::parse(&policy).expect("a policy")
 }
 
 /// Items as a store returns them, with system properties.

@@ -1,8 +1,8 @@
 //! Items in memory, as the tests feed them to the executor.
 
 use orrery_query::{
-    BoundQuery, ContainerFacts, EvalContext, ItemSource, PageLimits, Query, QueryError, SourceItem,
-    UdfHost, execute,
+    BoundQuery, ContainerFacts, EvalContext, ItemSource, Page, PageLimits, Place, Query,
+    QueryError, Resume, Run, SourceItem, UdfHost, execute,
 };
 use orrery_types::Value;
 
@@ -22,8 +22,9 @@ impl MemorySource {
 }
 
 impl ItemSource for MemorySource {
-    fn seek(&mut self, position: &[u8]) -> orrery_types::Result<()> {
-        self.at = usize::from_be_bytes(position.try_into().expect("a position of ours"));
+    fn seek(&mut self, place: Place<'_>) -> orrery_types::Result<()> {
+        let Place::Key(key) = place else { panic!("items come in the order of keys") };
+        self.at = usize::from_be_bytes(key.try_into().expect("a position of ours"));
         Ok(())
     }
 
@@ -31,7 +32,9 @@ impl ItemSource for MemorySource {
         let end = (self.at + items_max.min(3)).min(self.items.len());
         let batch = (self.at..end).map(|at| SourceItem {
             value: self.items[at].clone(),
-            position: at.to_be_bytes().into(),
+            text: None,
+            row: at as u64,
+            key: at.to_be_bytes().into(),
         });
         let batch = batch.collect();
         self.at = end;
@@ -62,6 +65,18 @@ pub(crate) fn context() -> EvalContext<'static> {
     }
 }
 
+/// One page over items in the order of their keys.
+pub(crate) fn page(
+    query: &BoundQuery,
+    source: &mut dyn ItemSource,
+    continuation: Option<&str>,
+    limits: PageLimits,
+    context: &EvalContext<'_>,
+) -> Result<Page, QueryError> {
+    let resume = continuation.map(|text| Resume::parse(text, query)).transpose()?;
+    execute(query, source, &Run::over_keys(resume), limits, context)
+}
+
 /// All rows, page after page of so many.
 pub(crate) fn all_rows(
     query: &BoundQuery,
@@ -74,9 +89,9 @@ pub(crate) fn all_rows(
     let mut continuation: Option<String> = None;
     loop {
         let mut source = MemorySource::new(items.to_vec());
-        let page = execute(query, &mut source, continuation.as_deref(), limits, context)?;
+        let page = page(query, &mut source, continuation.as_deref(), limits, context)?;
         assert!(page.rows.len() <= rows_max, "a page holds {} rows", page.rows.len());
-        rows.extend(page.rows);
+        rows.extend(page.rows.into_iter().map(orrery_query::Row::into_value));
         match page.continuation {
             Some(next) => continuation = Some(next),
             None => return Ok(rows),

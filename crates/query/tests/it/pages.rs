@@ -1,10 +1,10 @@
 //! Paging: stopping at any row and going on gives the same rows, and only a genuine token of the
 //! same query is taken.
 
-use orrery_query::{ContainerFacts, PageLimits, Query, QueryError, execute};
+use orrery_query::{ContainerFacts, PageLimits, Place, Query, QueryError};
 use orrery_types::Value;
 
-use crate::memory::{MemorySource, all_rows, context};
+use crate::memory::{MemorySource, all_rows, context, page};
 
 fn items() -> Vec<Value> {
     let text = r#"[
@@ -49,7 +49,9 @@ fn a_page_is_also_bounded_in_size() {
     let query = Query::parse("SELECT * FROM c").unwrap();
     let query = query.bind(&[], &ContainerFacts::default()).unwrap();
     let limits = PageLimits { rows_max: 1000, bytes_max: 1 };
-    let page = execute(&query, &mut MemorySource::new(items()), None, limits, &context()).unwrap();
+    let page =
+        crate::memory::page(&query, &mut MemorySource::new(items()), None, limits, &context())
+            .unwrap();
     assert_eq!(page.rows.len(), 1);
     assert!(page.continuation.is_some());
 }
@@ -59,7 +61,9 @@ fn the_last_full_page_has_no_continuation() {
     let query = Query::parse("SELECT * FROM c").unwrap();
     let query = query.bind(&[], &ContainerFacts::default()).unwrap();
     let limits = PageLimits { rows_max: 6, ..PageLimits::default() };
-    let page = execute(&query, &mut MemorySource::new(items()), None, limits, &context()).unwrap();
+    let page =
+        crate::memory::page(&query, &mut MemorySource::new(items()), None, limits, &context())
+            .unwrap();
     assert_eq!((page.rows.len(), page.continuation, page.items_read), (6, None, 6));
 }
 
@@ -68,20 +72,21 @@ fn a_vanished_item_does_not_swallow_rows_of_the_next() {
     let query = Query::parse("SELECT VALUE t FROM c JOIN t IN c.t").unwrap();
     let query = query.bind(&[], &ContainerFacts::default()).unwrap();
     let limits = PageLimits { rows_max: 2, ..PageLimits::default() };
-    let first = execute(&query, &mut MemorySource::new(items()), None, limits, &context()).unwrap();
+    let first = page(&query, &mut MemorySource::new(items()), None, limits, &context()).unwrap();
     // The token stands in the middle of the first item; that item is replaced by a later one.
     let mut source = Shifted(MemorySource::new(items()));
     let token = first.continuation.as_deref();
-    let second = execute(&query, &mut source, token, limits, &context()).unwrap();
-    assert_eq!(second.rows, [Value::from(4), Value::from(5)]);
+    let second = page(&query, &mut source, token, limits, &context()).unwrap();
+    let rows: Vec<Value> = second.rows.into_iter().map(orrery_query::Row::into_value).collect();
+    assert_eq!(rows, [Value::from(4), Value::from(5)]);
 }
 
 /// A source whose first item was deleted after the token was made.
 struct Shifted(MemorySource);
 
 impl orrery_query::ItemSource for Shifted {
-    fn seek(&mut self, _: &[u8]) -> orrery_types::Result<()> {
-        self.0.seek(&2_usize.to_be_bytes())
+    fn seek(&mut self, _: Place<'_>) -> orrery_types::Result<()> {
+        self.0.seek(Place::Key(&2_usize.to_be_bytes()))
     }
 
     fn next_batch(&mut self, n: usize) -> orrery_types::Result<Vec<orrery_query::SourceItem>> {
@@ -98,12 +103,19 @@ fn tokens_of_other_queries_or_parameters_are_refused() {
     };
     let limits = PageLimits { rows_max: 1, ..PageLimits::default() };
     let text = "SELECT c.id, @a AS a FROM c";
-    let page = execute(&bind(text, 1), &mut MemorySource::new(items()), None, limits, &context());
+    let page = crate::memory::page(
+        &bind(text, 1),
+        &mut MemorySource::new(items()),
+        None,
+        limits,
+        &context(),
+    );
     let token = page.unwrap().continuation.unwrap();
     assert!(token.bytes().all(|b| b.is_ascii_graphic()), "fit for a header");
     let resume = |query: &orrery_query::BoundQuery| {
         let mut source = MemorySource::new(items());
-        execute(query, &mut source, Some(&token), limits, &context()).map(|page| page.rows.len())
+        let page = crate::memory::page(query, &mut source, Some(&token), limits, &context());
+        page.map(|page| page.rows.len())
     };
     assert_eq!(resume(&bind(text, 1)), Ok(1));
     assert_eq!(resume(&bind("select c.id, @a as a from c", 1)), Ok(1), "the same query");

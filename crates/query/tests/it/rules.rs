@@ -1,6 +1,7 @@
 //! Static rules, conditions, computed properties and user-defined functions beyond the golden
 //! cases.
 
+use orrery_index::IndexingPolicy;
 use orrery_query::{ComputedProperty, ContainerFacts, IndexedOrder, Query};
 use orrery_types::Value;
 
@@ -109,7 +110,8 @@ fn computed_properties_win_over_stored_ones_and_need_their_own_index() {
     let definition = ("low".to_owned(), "SELECT VALUE LOWER(x.n) FROM x".to_owned());
     let computed = ComputedProperty::parse_all(&[definition]).unwrap();
     let rows = |text: &str, policy: &str| {
-        let order = IndexedOrder::from_policy(&Value::parse(policy.as_bytes()).unwrap());
+        let policy = Value::parse(policy.as_bytes()).unwrap();
+        let order = IndexedOrder::new(&IndexingPolicy::parse(&policy).unwrap());
         let facts =
             ContainerFacts { computed: &computed, order: Some(&order), ..Default::default() };
         let items = Value::parse(br#"[{"n":"B","low":"stored"},{"n":"A"}]"#).unwrap();

@@ -110,6 +110,6 @@ pub(crate) fn facts(call: &Call, container: &Container) -> CallFacts {
             })
             .collect(),
         is_logging: call.headers.script_logging,
-        ..call.engine().script_quota(container)
+        ..CallFacts::default()
     }
 }

@@ -99,6 +99,8 @@ pub struct RequestHeaders {
     pub populate_index_metrics: Option<IndexMetrics>,
     pub populate_query_advice: bool,
     pub enable_cross_partition: bool,
+    /// Whether the client says what it can do; then it merges partitions itself.
+    pub names_capabilities: bool,
     pub enable_scan: bool,
     pub optimistic_direct_execute: bool,
     pub query_version: Option<String>,
@@ -210,6 +212,7 @@ impl RequestHeaders {
             MAX_ITEM_COUNT => self.max_item_count = number(name, value)?,
             CONTINUATION => self.continuation = some_text(name, value)?,
             CONTINUATION_LIMIT_KB => self.continuation_limit_kb = number(name, value)?,
+            CAPABILITIES => self.names_capabilities = true,
             ENABLE_CROSS_PARTITION => self.enable_cross_partition = flag(name, value)?,
             ENABLE_SCAN | ENABLE_SCAN_GO => self.enable_scan |= flag(name, value)?,
             OPTIMISTIC_DIRECT_EXECUTE => self.optimistic_direct_execute = flag(name, value)?,

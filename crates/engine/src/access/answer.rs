@@ -1,0 +1,224 @@
+//! Answers that need no item: counts, extremes and distinct values out of the index itself.
+
+use orrery_index::Span;
+use orrery_index::postings::Rows;
+use orrery_index::range::ValueCursor;
+use orrery_index::span::Kind;
+use orrery_query::plan::access::RowSet;
+use orrery_query::plan::condition::ItemPath;
+use orrery_query::plan::index_only::{IndexAggregate, IndexOnly};
+use orrery_storage::key::{self, Bounds, Row};
+use orrery_storage::term::{TermValue, decode_term};
+use orrery_storage::{Scan, Space};
+use orrery_types::{Result, Value, limits};
+
+use super::{Shard, Shards, Taken, within};
+use crate::storage_error::storage;
+
+/// What the index says.
+pub(crate) enum Answer {
+    /// One value for each aggregate.
+    Aggregates(Vec<Value>),
+    /// The distinct values, in their order.
+    Distinct(Vec<Value>),
+}
+
+impl Shards<'_> {
+    /// The answer of the index; `None` if it turns out not to know.
+    pub(crate) fn answer(&self, only: &IndexOnly) -> Result<Option<Answer>> {
+        match only {
+            IndexOnly::Aggregates(list) => {
+                let mut values = Vec::with_capacity(list.len());
+                for aggregate in list {
+                    let Some(value) = self.aggregate(aggregate)? else { return Ok(None) };
+                    values.push(value);
+                }
+                Ok(Some(Answer::Aggregates(values)))
+            }
+            IndexOnly::Distinct { path, span, .. } => {
+                Ok(self.distinct(path, span)?.map(Answer::Distinct))
+            }
+        }
+    }
+
+    fn aggregate(&self, aggregate: &IndexAggregate) -> Result<Option<Value>> {
+        let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
+        match aggregate {
+            IndexAggregate::CountAll => {
+                let mut total = 0;
+                for shard in &self.list {
+                    total += self.count_keys(shard, Space::Items, key::all_rows())?;
+                }
+                Ok(Some(number(total)))
+            }
+            IndexAggregate::Count(set) => Ok(self.count(set)?.map(number)),
+            IndexAggregate::Extreme { path, span, greatest } => self.extreme(path, span, *greatest),
+        }
+    }
+
+    fn count(&self, set: &RowSet) -> Result<Option<u64>> {
+        let mut total = 0;
+        for shard in &self.list {
+            // The entries of one span are as many as its rows.
+            if let RowSet::Terms(terms) = set
+                && let [span] = terms.spans.as_slice()
+            {
+                if let Some(head) = shard.head(&*self.engine.store, &terms.path)? {
+                    total += self.count_keys(shard, Space::Index, within(&head, span))?;
+                }
+                continue;
+            }
+            let Some(rows) = shard.rows(&*self.engine.store, set)? else { return Ok(None) };
+            total += self.count_rows(rows)?;
+        }
+        Ok(Some(total))
+    }
+
+    fn count_rows(&self, mut rows: Rows<'_>) -> Result<u64> {
+        let mut count = 0;
+        let mut next = rows.seek(Row(0)).map_err(storage)?;
+        while let Some(row) = next {
+            count += 1;
+            next = rows.seek(Row(row.0.saturating_add(1))).map_err(storage)?;
+        }
+        Taken::add(&self.taken.entries, rows.entries_read());
+        Ok(count)
+    }
+
+    fn count_keys(&self, shard: &Shard<'_>, space: Space, bounds: Bounds) -> Result<u64> {
+        let mut bounds = bounds;
+        let mut count = 0;
+        loop {
+            let scan = Scan {
+                space,
+                from: &bounds.from,
+                to: &bounds.to,
+                reverse: false,
+                max_rows: COUNTED,
+                max_bytes: usize::MAX,
+                keys_only: true,
+            };
+            let entries = shard.snapshot.scan(&scan).map_err(storage)?;
+            count += entries.len() as u64;
+            match entries.last() {
+                Some(last) if entries.len() == COUNTED => bounds.from = key::after(&last.key),
+                _ => break,
+            }
+        }
+        Taken::add(&self.taken.entries, count);
+        Ok(count)
+    }
+
+    fn extreme(&self, path: &ItemPath, span: &Span, greatest: bool) -> Result<Option<Value>> {
+        let mut best = Value::Undefined;
+        for shard in &self.list {
+            let Some(head) = shard.head(&*self.engine.store, path)? else { continue };
+            let snapshot = &*shard.snapshot;
+            // One array or object leaves the aggregate without a value.
+            for kind in [Kind::Array, Kind::Object].map(Span::Type) {
+                let within_span = matches!(span, Span::Defined);
+                let bounds = within(&head, &kind);
+                let mut spoilt = ValueCursor::new(snapshot, bounds, head.len(), false);
+                if within_span && spoilt.advance().map_err(storage)?.is_some() {
+                    return Ok(Some(Value::Undefined));
+                }
+            }
+            let bounds = within(&head, span);
+            let mut cursor = ValueCursor::new(snapshot, bounds, head.len(), greatest);
+            let Some(entry) = cursor.advance().map_err(storage)? else { continue };
+            Taken::add(&self.taken.entries, cursor.entries_read());
+            let (value, _) = decode_term(&entry.code).map_err(storage)?;
+            // Of a cut string only the beginning is known.
+            let TermValue::Whole(value) = value else { return Ok(None) };
+            if best.is_undefined() || (value > best) == greatest {
+                best = value;
+            }
+        }
+        Ok(Some(best))
+    }
+
+    /// Goes from value to value, not from entry to entry.
+    fn distinct(&self, path: &ItemPath, span: &Span) -> Result<Option<Vec<Value>>> {
+        let mut values = Vec::new();
+        for shard in &self.list {
+            let Some(head) = shard.head(&*self.engine.store, path)? else { continue };
+            let mut bounds = within(&head, span);
+            loop {
+                let snapshot = &*shard.snapshot;
+                let mut cursor = ValueCursor::new(snapshot, bounds.clone(), head.len(), false);
+                let mut last: Option<Box<[u8]>> = None;
+                let mut repeated = 0;
+                while let Some(entry) = cursor.advance().map_err(storage)? {
+                    if last.as_ref() == Some(&entry.code) {
+                        repeated += 1;
+                        if repeated > REPEATED_MAX {
+                            break;
+                        }
+                        continue;
+                    }
+                    repeated = 0;
+                    let (value, _) = decode_term(&entry.code).map_err(storage)?;
+                    let TermValue::Whole(value) = value else { return Ok(None) };
+                    values.push(value);
+                    if values.len() > limits::QUERY_ROWS_GATHERED_MAX / 8 {
+                        return Ok(None);
+                    }
+                    last = Some(entry.code);
+                }
+                Taken::add(&self.taken.entries, cursor.entries_read());
+                match last {
+                    Some(code) if repeated > REPEATED_MAX => {
+                        bounds.from = key::prefix_end(&[&head[..], &code].concat());
+                    }
+                    _ => break,
+                }
+            }
+        }
+        values.sort_unstable();
+        values.dedup();
+        Ok(Some(values))
+    }
+}
+
+/// Keys counted at once.
+const COUNTED: usize = 8192;
+/// Items with the same value that are passed over before the next value is sought.
+const REPEATED_MAX: usize = 512;
+
+impl Shard<'_> {
+    /// Numbers from the least row to the greatest: what a partition that was never split has items,
+    /// unless many were deleted. Sizes on disk would not tell, since rows are small beside items.
+    pub(crate) fn rows_given(&self) -> Result<u64> {
+        let bounds = key::all_rows();
+        let end = |reverse: bool| {
+            let scan = Scan {
+                space: Space::Items,
+                from: &bounds.from,
+                to: &bounds.to,
+                reverse,
+                max_rows: 1,
+                max_bytes: usize::MAX,
+                keys_only: true,
+            };
+            let found = self.snapshot.scan(&scan).map_err(storage)?;
+            Ok::<_, orrery_types::Error>(found.first().and_then(|e| key::parse_row(&e.key)))
+        };
+        let (Some(first), Some(last)) = (end(false)?, end(true)?) else { return Ok(0) };
+        Ok(last.0 - first.0 + 1)
+    }
+
+    /// Item keys of the scope, at most so many, and whether there are more.
+    pub(crate) fn count_keys(&self, most: usize) -> Result<(u64, bool)> {
+        let scan = Scan {
+            space: Space::Items,
+            from: &self.bounds.from,
+            to: &self.bounds.to,
+            reverse: false,
+            max_rows: most,
+            max_bytes: usize::MAX,
+            keys_only: true,
+        };
+        let entries = self.snapshot.scan(&scan).map_err(storage)?;
+        Ok((entries.len() as u64, entries.len() == most))
+    }
+}

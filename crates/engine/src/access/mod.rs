@@ -1,0 +1,257 @@
+//! From a plan to items: opens what the plan names in every partition that the query reads, and
+//! loads items in batches. `facts` tells the planner about the index, `rows` gives items by number,
+//! `ordered` by value, `answer` what needs no item.
+
+pub(crate) mod answer;
+pub(crate) mod facts;
+pub(crate) mod ordered;
+pub(crate) mod rows;
+
+use std::cell::Cell;
+
+use bytes::Bytes;
+use orrery_index::postings::{Intersection, Postings, RowList, Rows, Union, collect_rows};
+use orrery_index::{IndexStep, Span};
+use orrery_query::plan::access::{RowSet, TermSet};
+use orrery_query::{Members, SourceItem};
+use orrery_storage::key::{self, Bounds, Row};
+use orrery_storage::{ReadAt, Snapshot, Space, Store, Value as Stored, record};
+use orrery_types::{Error, Lsn, Object, Result, Value, limits};
+
+use crate::erasure::{Erasures, Pending};
+use crate::partition::PhysicalPartition;
+use crate::scope::Scope;
+use crate::storage_error::storage;
+use crate::{Container, Engine};
+
+/// The partitions that a query reads, each as of one moment.
+pub(crate) struct Shards<'e> {
+    pub(crate) engine: &'e Engine,
+    pub(crate) container: &'e Container,
+    pub(crate) list: Vec<Shard<'e>>,
+    pub(crate) taken: Taken,
+    /// Erasures that were not done when the snapshots were taken: just before, and just after.
+    erasures: [Pending; 2],
+    /// What the query needs of each item.
+    pub(crate) members: Members,
+}
+
+/// One partition.
+pub(crate) struct Shard<'e> {
+    pub(crate) partition: &'e PhysicalPartition,
+    pub(crate) snapshot: Box<dyn Snapshot + 'e>,
+    /// The item keys of the scope.
+    bounds: Bounds,
+    /// Whether those are all keys of the partition.
+    is_whole: bool,
+}
+
+/// What was read from the store.
+#[derive(Default)]
+pub(crate) struct Taken {
+    pub(crate) entries: Cell<u64>,
+    pub(crate) items: Cell<u64>,
+    pub(crate) bytes: Cell<u64>,
+}
+
+impl Taken {
+    fn add(cell: &Cell<u64>, n: u64) {
+        cell.set(cell.get() + n);
+    }
+}
+
+impl<'e> Shards<'e> {
+    /// The partitions that have a part of the scope.
+    pub(crate) fn open(
+        engine: &'e Engine,
+        container: &'e Container,
+        scope: &Scope,
+    ) -> Result<Self> {
+        let before = container.erasures.pending();
+        let mut list = Vec::new();
+        for partition in &container.partitions {
+            let Some(range) = scope.range.as_ref().and_then(|r| r.intersect(&partition.range))
+            else {
+                continue;
+            };
+            let definition = &container.definition.partition_key;
+            let bounds = match &scope.partition_key {
+                Some(key) => key::items_of(&definition.effective(key), key),
+                None => key::items_in(&range),
+            };
+            let snapshot =
+                engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            let is_whole = scope.partition_key.is_none() && range == partition.range;
+            list.push(Shard { partition, snapshot, bounds, is_whole });
+        }
+        let members = Members::default();
+        let erasures = [before, container.erasures.pending()];
+        Ok(Self { engine, container, list, taken: Taken::default(), erasures, members })
+    }
+
+    /// What a session has seen after this read.
+    pub(crate) fn session_token(&self) -> String {
+        let token = |shard: &Shard<'_>| {
+            let lsn: Lsn = shard.snapshot.lsn();
+            self.container.token(shard.partition.id, lsn)
+        };
+        self.list.iter().map(token).collect::<Vec<_>>().join(",")
+    }
+
+    /// Whether the snapshots hold items that were deleted.
+    pub(crate) fn hide_any(&self) -> bool {
+        self.erasures.iter().any(|pending| !pending.is_empty())
+    }
+
+    /// Whether the partitions are read in full.
+    pub(crate) fn are_whole(&self) -> bool {
+        self.list.iter().all(|shard| shard.is_whole)
+    }
+
+    /// Whether the index of every partition is what the container's definition says.
+    pub(crate) fn are_indexed(&self) -> bool {
+        self.list.iter().all(|shard| shard.snapshot.epoch() == shard.partition.epoch)
+    }
+
+    /// Items by row, in the order of the rows, without those that are out of scope or expired.
+    pub(crate) fn load(&self, shard: &Shard<'_>, rows: &[Row]) -> Result<Vec<SourceItem>> {
+        let snapshot = &*shard.snapshot;
+        let row_keys: Vec<[u8; 9]> = rows.iter().map(|row| key::row(*row)).collect();
+        let row_keys: Vec<&[u8]> = row_keys.iter().map(|key| &key[..]).collect();
+        let found = snapshot.get_many(Space::Items, &row_keys).map_err(storage)?;
+        let in_scope = |key: &Vec<u8>| shard.bounds.from <= *key && *key < shard.bounds.to;
+        let keys = found.into_iter().flatten().map(|value| value.bytes).filter(in_scope);
+        let keys: Vec<Vec<u8>> = keys.collect();
+        let item_keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let records = snapshot.get_many(Space::Items, &item_keys).map_err(storage)?;
+        let mut items = Vec::with_capacity(records.len());
+        for (key, record) in keys.into_iter().zip(records) {
+            // A row leads to its item in the same snapshot.
+            let Some(record) = record else {
+                return Err(Error::internal("a row number leads to no item"));
+            };
+            items.extend(self.item(key, record)?);
+        }
+        Ok(items)
+    }
+
+    /// A stored item, unless it has expired or was erased.
+    fn item(&self, key: Vec<u8>, stored: Stored) -> Result<Option<SourceItem>> {
+        Taken::add(&self.taken.items, 1);
+        Taken::add(&self.taken.bytes, stored.bytes.len() as u64);
+        let (header, _) = record::decode(&stored.bytes).map_err(storage)?;
+        let erased = self.erasures.iter().any(|e| Erasures::hide_in(e, &key, stored.version));
+        if erased || self.engine.is_hidden(self.container, &key, stored.version, &header) {
+            return Ok(None);
+        }
+        let body = Bytes::from(stored.bytes).slice(record::BODY_AT..);
+        source_item(&self.members, key, header.row.0, body).map(Some)
+    }
+
+    /// The items of one logical partition that have these ids, in the order of keys.
+    pub(crate) fn points(&self, prefix: &[u8], ids: &[String]) -> Result<Vec<SourceItem>> {
+        let Some(shard) = self.list.first() else { return Ok(vec![]) };
+        let keys: Vec<Vec<u8>> = ids.iter().map(|id| [prefix, id.as_bytes()].concat()).collect();
+        let mut items = Vec::with_capacity(ids.len());
+        for batch in keys.chunks(limits::PAGE_ITEMS_MAX) {
+            let batch_keys: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
+            let found = shard.snapshot.get_many(Space::Items, &batch_keys).map_err(storage)?;
+            for (key, record) in batch.iter().zip(found) {
+                if let Some(record) = record {
+                    items.extend(self.item(key.clone(), record)?);
+                }
+            }
+        }
+        Ok(items)
+    }
+}
+
+impl Shard<'_> {
+    /// Where the terms of a path begin; `None` if no item here ever had it.
+    pub(crate) fn head(&self, store: &dyn Store, path: &[IndexStep]) -> Result<Option<Vec<u8>>> {
+        let id = self.partition.path_id(store, path)?;
+        Ok(id.map(|id| key::terms_of(id).from))
+    }
+
+    /// The least row that an item of this partition can have.
+    fn first_row(&self) -> Row {
+        let ids = self.partition.parents.iter().chain([&self.partition.id]);
+        Row(u64::from(ids.min().copied().unwrap_or_default()) << crate::partition::ROW_BITS)
+    }
+
+    /// The rows of a set; `None` if they are too many to be brought into order.
+    pub(crate) fn rows<'s>(&'s self, store: &dyn Store, set: &RowSet) -> Result<Option<Rows<'s>>> {
+        match set {
+            RowSet::Terms(terms) => self.terms(store, terms),
+            RowSet::And(list) => {
+                let mut lists = Vec::new();
+                for part in list {
+                    lists.extend(self.rows(store, part)?);
+                }
+                // Leaving a list out gives more rows, which the filter drops; but not all of them.
+                let exact = lists.len() == list.len();
+                Ok(exact.then(|| Box::new(Intersection::new(lists)) as Rows<'s>))
+            }
+            RowSet::Or(list) => {
+                let mut lists = Vec::new();
+                for part in list {
+                    let Some(rows) = self.rows(store, part)? else { return Ok(None) };
+                    lists.push(rows);
+                }
+                Ok(Some(Box::new(Union::new(lists))))
+            }
+        }
+    }
+
+    fn terms<'s>(&'s self, store: &dyn Store, terms: &TermSet) -> Result<Option<Rows<'s>>> {
+        let snapshot = &*self.snapshot;
+        let Some(head) = self.head(store, &terms.path)? else {
+            return Ok(Some(Box::new(RowList::default())));
+        };
+        let mut lists: Vec<Rows<'s>> = Vec::new();
+        let mut gathered = Vec::new();
+        for span in &terms.spans {
+            let bounds = within(&head, span);
+            if span.codes().single {
+                lists.push(Box::new(Postings::of(snapshot, bounds.from)));
+                continue;
+            }
+            let room = limits::QUERY_ROWS_GATHERED_MAX - gathered.len();
+            match collect_rows(snapshot, &bounds, room).map_err(storage)? {
+                Some(rows) => gathered.extend(rows),
+                None => return Ok(None),
+            }
+        }
+        if !gathered.is_empty() {
+            let read = gathered.len() as u64;
+            lists.push(Box::new(RowList::new(gathered, read)));
+        }
+        Ok(Some(match lists.len() {
+            1 => lists.remove(0),
+            _ => Box::new(Union::new(lists)),
+        }))
+    }
+}
+
+/// An item as the query needs it.
+pub(crate) fn source_item(
+    members: &Members,
+    key: Vec<u8>,
+    row: u64,
+    body: Bytes,
+) -> Result<SourceItem> {
+    let value = match &members.names {
+        Some(names) if names.is_empty() => Ok(Value::object(Object::new())),
+        Some(names) => Value::parse_members(&body, names),
+        None => Value::parse(&body),
+    };
+    let value = value.map_err(|e| Error::internal(format!("a stored item: {e}")))?;
+    let text = members.texts.then_some(body);
+    Ok(SourceItem { value, text, row, key: key.into() })
+}
+
+/// The keys of a span behind the head of a path.
+pub(crate) fn within(head: &[u8], span: &Span) -> Bounds {
+    let codes = span.codes().bounds;
+    Bounds { from: [head, &codes.from].concat(), to: [head, &codes.to].concat() }
+}

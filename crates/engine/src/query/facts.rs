@@ -1,0 +1,41 @@
+//! What binding a query needs of a container's definition: read once for each version of it, and
+//! shared by all queries.
+
+use std::sync::{Arc, OnceLock};
+
+use orrery_query::{ComputedProperty, IndexedOrder};
+use orrery_types::Result;
+
+use super::query_error;
+use crate::container::definition::ContainerDef;
+
+/// Filled in when the first query asks. All are equal, since each follows from its definition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct QueryFacts(Arc<OnceLock<DefinedFacts>>);
+
+/// Computed properties, and which orders the index serves.
+#[derive(Debug)]
+pub(crate) struct DefinedFacts {
+    pub(crate) computed: Vec<ComputedProperty>,
+    pub(crate) order: IndexedOrder,
+}
+
+impl PartialEq for QueryFacts {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl QueryFacts {
+    /// The facts of the definition that they are part of.
+    pub(crate) fn of(&self, definition: &ContainerDef) -> Result<&DefinedFacts> {
+        if let Some(facts) = self.0.get() {
+            return Ok(facts);
+        }
+        let definitions: Vec<(String, String)> =
+            definition.computed.iter().map(|c| (c.name.to_string(), c.query.to_string())).collect();
+        let computed = ComputedProperty::parse_all(&definitions).map_err(query_error)?;
+        let order = IndexedOrder::new(&definition.indexing);
+        Ok(self.0.get_or_init(|| DefinedFacts { computed, order }))
+    }
+}

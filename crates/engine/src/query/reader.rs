@@ -1,0 +1,194 @@
+//! Runs one page of a planned query, and reports what it took.
+
+use orrery_query::plan::access::Access;
+use orrery_query::plan::index_only::IndexOnly;
+use orrery_query::plan::{Plan, PlanNode, PlanPath};
+use orrery_query::{
+    BoundQuery, EvalContext, ItemSource, Page, Place, Resume, Run, SourceItem, answer_aggregates,
+    answer_rows, execute,
+};
+use orrery_storage::key;
+use orrery_types::{Error, Result, limits};
+
+use super::query_error;
+use crate::access::answer::Answer;
+use crate::access::ordered::OrderedSource;
+use crate::access::rows::RowSource;
+use crate::access::{Shards, source_item};
+use crate::feed::{ItemCursor, PageSize};
+use crate::scope::Scope;
+
+/// What a page took.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Items loaded.
+    pub items: u64,
+    /// Their bytes.
+    pub items_bytes: u64,
+    /// Index entries read.
+    pub entries: u64,
+    /// Time it took.
+    pub time_us: u64,
+    /// Steps of evaluation.
+    pub steps: u64,
+    /// Whether the index led to the items.
+    pub uses_index: bool,
+    /// The paths of the query, and whether they are indexed.
+    pub paths: Vec<PlanPath>,
+    /// The plan, if it was asked for.
+    pub plan: Option<PlanNode>,
+    pub(crate) session_token: String,
+}
+
+/// A query with its plan.
+pub(super) struct Reader<'r, 'e> {
+    pub(super) bound: &'r BoundQuery,
+    pub(super) run: Run,
+    pub(super) shards: &'r Shards<'e>,
+    pub(super) scope: &'r Scope,
+    pub(super) plan: Plan,
+    pub(super) context: &'r EvalContext<'r>,
+}
+
+impl Reader<'_, '_> {
+    /// One page and its report.
+    pub(super) fn read(mut self, size: PageSize, explains: bool) -> Result<(Page, Report)> {
+        let answered = self.index_page(self.run.resume.as_ref(), size)?;
+        if answered.is_none() {
+            self.plan.only = None;
+        }
+        let (page, scanned) = match answered {
+            Some(page) => (page, None),
+            None => self.items_page(size)?,
+        };
+        let taken = &self.shards.taken;
+        let (items, items_bytes) = match &scanned {
+            Some(scanned) => (scanned.loaded as u64, scanned.loaded_bytes),
+            None => (taken.items.get(), taken.bytes.get()),
+        };
+        let token = scanned.map(|cursor| cursor.session_token()).filter(|t| !t.is_empty());
+        let mut report = Report {
+            items,
+            items_bytes,
+            entries: taken.entries.get(),
+            time_us: 0,
+            steps: page.steps,
+            uses_index: !matches!(self.plan.access, Access::Scan) || self.plan.only.is_some(),
+            paths: std::mem::take(&mut self.plan.paths),
+            plan: None,
+            session_token: token.unwrap_or_else(|| self.shards.session_token()),
+        };
+        if explains {
+            report.plan = Some(self.explain(&page, &report));
+        }
+        Ok((page, report))
+    }
+
+    fn explain(&self, page: &Page, report: &Report) -> PlanNode {
+        let mut node = self.plan.explain(self.bound, self.scope.partition_key.is_some());
+        let access = node.access_mut();
+        access.actual.extend([("entriesRead", report.entries), ("itemsLoaded", report.items)]);
+        node.actual.insert(0, ("rows", page.rows.len() as u64));
+        node
+    }
+
+    fn index_page(&self, resume: Option<&Resume>, size: PageSize) -> Result<Option<Page>> {
+        let Some(only) = &self.plan.only else { return Ok(None) };
+        let Some(answer) = self.shards.answer(only)? else { return Ok(None) };
+        Ok(Some(match (answer, only) {
+            (Answer::Distinct(values), IndexOnly::Distinct { name, .. }) => {
+                let row = |value| IndexOnly::row(name.as_ref(), value);
+                let rows = values.into_iter().map(row).collect();
+                answer_rows(self.bound, rows, resume, size.limits())
+            }
+            (Answer::Distinct(values) | Answer::Aggregates(values), _) => {
+                answer_aggregates(self.bound, values, self.context).map_err(query_error)?
+            }
+        }))
+    }
+
+    /// Runs the query over items; gives also the cursor that scanned them, if one did.
+    fn items_page(&self, size: PageSize) -> Result<(Page, Option<ItemCursor<'_>>)> {
+        let (run, shards) = (&self.run, self.shards);
+        let run_over = |source: &mut dyn ItemSource| {
+            execute(self.bound, source, run, size.limits(), self.context).map_err(query_error)
+        };
+        match &self.plan.access {
+            Access::Nothing => Ok((run_over(&mut GivenSource::new(Vec::new()))?, None)),
+            Access::Points(ids) => {
+                let items = shards.points(&self.prefix()?, ids)?;
+                Ok((run_over(&mut GivenSource::new(items))?, None))
+            }
+            Access::Rows(set) => Ok((run_over(&mut RowSource::new(shards, set.as_ref()))?, None)),
+            Access::Ordered(ordered) => {
+                Ok((run_over(&mut OrderedSource::new(shards, ordered))?, None))
+            }
+            Access::Scan => {
+                let cursor = ItemCursor::new(shards.engine, shards.container, self.scope, None)?;
+                let mut source = ScanSource { shards, scope: self.scope, cursor };
+                Ok((run_over(&mut source)?, Some(source.cursor)))
+            }
+        }
+    }
+
+    /// Where the keys of the logical partition begin.
+    fn prefix(&self) -> Result<Vec<u8>> {
+        let key = self.scope.partition_key.as_ref();
+        let key = key.ok_or_else(|| Error::internal("points need a partition key"))?;
+        let definition = &self.shards.container.definition.partition_key;
+        Ok(key::items_of(&definition.effective(key), key).from)
+    }
+}
+
+/// All items of the scope.
+struct ScanSource<'s, 'e> {
+    shards: &'s Shards<'e>,
+    scope: &'s Scope,
+    cursor: ItemCursor<'s>,
+}
+
+impl ItemSource for ScanSource<'_, '_> {
+    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+        let Place::Key(key) = place else {
+            return Err(Error::internal("items come in the order of keys"));
+        };
+        self.cursor = ItemCursor::at(self.shards.engine, self.shards.container, self.scope, key)?;
+        Ok(())
+    }
+
+    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
+        let mut batch = Vec::with_capacity(items_max.min(limits::PAGE_ITEMS_MAX));
+        while batch.len() < items_max {
+            let Some(item) = self.cursor.next()? else { break };
+            batch.push(source_item(&self.shards.members, item.key, item.row, item.body)?);
+        }
+        Ok(batch)
+    }
+}
+
+/// Items that are in memory already, in the order of keys.
+struct GivenSource {
+    items: std::vec::IntoIter<SourceItem>,
+    from: Vec<u8>,
+}
+
+impl GivenSource {
+    fn new(items: Vec<SourceItem>) -> Self {
+        Self { items: items.into_iter(), from: Vec::new() }
+    }
+}
+
+impl ItemSource for GivenSource {
+    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+        let Place::Key(key) = place else {
+            return Err(Error::internal("items come in the order of keys"));
+        };
+        self.from = key.to_vec();
+        Ok(())
+    }
+
+    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
+        let from = &self.from;
+        Ok(self.items.by_ref().filter(|item| *item.key >= from[..]).take(items_max).collect())
+    }
+}

@@ -1,0 +1,344 @@
+//! Rows of items, in ascending order, out of the index: the list of one term, of all items, and
+//! what is made of lists by intersection, union and difference. Every cursor answers one question,
+//! the first row at or after a given one, and reads the store in batches that grow while it is read
+//! in sequence and start small again after a jump.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use orrery_storage::key::{self, Bounds, Row};
+use orrery_storage::{Scan, Snapshot, Space, StorageError};
+
+type Result<T> = std::result::Result<T, StorageError>;
+
+/// Rows in ascending order.
+pub trait RowCursor {
+    /// The first row at or after the target; targets never go back.
+    fn seek(&mut self, target: Row) -> Result<Option<Row>>;
+    /// Entries read from the store so far.
+    fn entries_read(&self) -> u64;
+}
+
+/// A cursor of any kind.
+pub type Rows<'s> = Box<dyn RowCursor + 's>;
+
+const FIRST_BATCH: usize = 64;
+const LARGEST_BATCH: usize = 4096;
+/// Who jumped once will likely jump again.
+const AFTER_JUMP: usize = 16;
+
+/// Entries whose keys are a fixed prefix and a row: the list of one term, or all items.
+pub struct Postings<'s> {
+    snapshot: &'s dyn Snapshot,
+    space: Space,
+    prefix: Vec<u8>,
+    end: Vec<u8>,
+    buffer: Vec<Row>,
+    at: usize,
+    batch: usize,
+    /// Nothing lies behind the buffer.
+    exhausted: bool,
+    read: u64,
+}
+
+impl<'s> Postings<'s> {
+    /// The rows behind one prefix of the index.
+    pub fn of(snapshot: &'s dyn Snapshot, prefix: Vec<u8>) -> Self {
+        Self::over(snapshot, Space::Index, prefix)
+    }
+
+    /// The rows of all items.
+    pub fn all(snapshot: &'s dyn Snapshot) -> Self {
+        Self::over(snapshot, Space::Items, key::all_rows().from)
+    }
+
+    fn over(snapshot: &'s dyn Snapshot, space: Space, prefix: Vec<u8>) -> Self {
+        Self {
+            snapshot,
+            space,
+            end: key::prefix_end(&prefix),
+            prefix,
+            buffer: Vec::new(),
+            at: 0,
+            batch: FIRST_BATCH,
+            exhausted: false,
+            read: 0,
+        }
+    }
+
+    fn fill(&mut self, from: Row) -> Result<()> {
+        let mut start = self.prefix.clone();
+        start.extend(from.0.to_be_bytes());
+        let scan = Scan {
+            space: self.space,
+            from: &start,
+            to: &self.end,
+            reverse: false,
+            max_rows: self.batch,
+            max_bytes: usize::MAX,
+            keys_only: true,
+        };
+        let entries = self.snapshot.scan(&scan)?;
+        self.read += entries.len() as u64;
+        self.exhausted = entries.len() < self.batch;
+        self.buffer.clear();
+        self.at = 0;
+        for entry in &entries {
+            self.buffer.push(row_of(&entry.key)?);
+        }
+        Ok(())
+    }
+}
+
+impl RowCursor for Postings<'_> {
+    fn seek(&mut self, target: Row) -> Result<Option<Row>> {
+        loop {
+            let rest = &self.buffer[self.at..];
+            // Most steps go to the very next row.
+            self.at += match rest.first() {
+                Some(row) if *row >= target => 0,
+                _ => rest.partition_point(|row| *row < target),
+            };
+            if let Some(row) = self.buffer.get(self.at) {
+                return Ok(Some(*row));
+            }
+            if self.exhausted {
+                return Ok(None);
+            }
+            let in_sequence = self.buffer.last().is_some_and(|last| target.0 == last.0 + 1);
+            self.batch = match self.buffer.last() {
+                None => self.batch,
+                Some(_) if in_sequence => (self.batch * 4).min(LARGEST_BATCH),
+                Some(_) => AFTER_JUMP,
+            };
+            self.fill(target)?;
+        }
+    }
+
+    fn entries_read(&self) -> u64 {
+        self.read
+    }
+}
+
+/// The row at the end of an index key.
+pub(crate) fn row_of(key: &[u8]) -> Result<Row> {
+    let (_, row) = key
+        .split_last_chunk::<8>()
+        .ok_or_else(|| StorageError::Corrupt("an index entry is too short".into()))?;
+    Ok(Row(u64::from_be_bytes(*row)))
+}
+
+/// Rows that are in memory.
+#[derive(Debug, Default)]
+pub struct RowList {
+    rows: Vec<Row>,
+    at: usize,
+    read: u64,
+}
+
+impl RowList {
+    /// Sorts them and drops repetitions; `read` is what it took to find them.
+    pub fn new(mut rows: Vec<Row>, read: u64) -> Self {
+        rows.sort_unstable();
+        rows.dedup();
+        Self { rows, at: 0, read }
+    }
+}
+
+impl RowCursor for RowList {
+    fn seek(&mut self, target: Row) -> Result<Option<Row>> {
+        let rest = &self.rows[self.at..];
+        self.at += match rest.first() {
+            Some(row) if *row >= target => 0,
+            _ => rest.partition_point(|row| *row < target),
+        };
+        Ok(self.rows.get(self.at).copied())
+    }
+
+    fn entries_read(&self) -> u64 {
+        self.read
+    }
+}
+
+/// Rows that are in every one of several lists. The shortest list had better stand first.
+pub struct Intersection<'s> {
+    lists: Vec<Rows<'s>>,
+}
+
+impl<'s> Intersection<'s> {
+    /// Of one list at least.
+    pub fn new(lists: Vec<Rows<'s>>) -> Self {
+        debug_assert!(!lists.is_empty(), "no list at all would be all rows");
+        Self { lists }
+    }
+}
+
+impl RowCursor for Intersection<'_> {
+    fn seek(&mut self, target: Row) -> Result<Option<Row>> {
+        let mut target = target;
+        'again: loop {
+            let mut row = target;
+            for (number, list) in self.lists.iter_mut().enumerate() {
+                let Some(found) = list.seek(row)? else { return Ok(None) };
+                if found > row && number > 0 {
+                    target = found;
+                    continue 'again;
+                }
+                row = found;
+            }
+            return Ok(Some(row));
+        }
+    }
+
+    fn entries_read(&self) -> u64 {
+        self.lists.iter().map(|list| list.entries_read()).sum()
+    }
+}
+
+/// Rows that are in any of several lists, each once.
+pub struct Union<'s> {
+    lists: Vec<Rows<'s>>,
+    /// The next row of each list that has one; empty until the first question.
+    heads: BinaryHeap<Reverse<(Row, usize)>>,
+    opened: bool,
+}
+
+impl<'s> Union<'s> {
+    /// Of any number of lists.
+    pub fn new(lists: Vec<Rows<'s>>) -> Self {
+        Self { lists, heads: BinaryHeap::new(), opened: false }
+    }
+}
+
+impl RowCursor for Union<'_> {
+    fn seek(&mut self, target: Row) -> Result<Option<Row>> {
+        if !self.opened {
+            self.opened = true;
+            for (number, list) in self.lists.iter_mut().enumerate() {
+                if let Some(row) = list.seek(target)? {
+                    self.heads.push(Reverse((row, number)));
+                }
+            }
+        }
+        while let Some(Reverse((row, number))) = self.heads.peek().copied() {
+            if row >= target {
+                return Ok(Some(row));
+            }
+            self.heads.pop();
+            if let Some(list) = self.lists.get_mut(number)
+                && let Some(row) = list.seek(target)?
+            {
+                self.heads.push(Reverse((row, number)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn entries_read(&self) -> u64 {
+        self.lists.iter().map(|list| list.entries_read()).sum()
+    }
+}
+
+/// Rows of one list that are not in another.
+pub struct Difference<'s> {
+    rows: Rows<'s>,
+    without: Rows<'s>,
+}
+
+impl<'s> Difference<'s> {
+    /// The first without the second.
+    pub fn new(rows: Rows<'s>, without: Rows<'s>) -> Self {
+        Self { rows, without }
+    }
+}
+
+impl RowCursor for Difference<'_> {
+    fn seek(&mut self, target: Row) -> Result<Option<Row>> {
+        let mut target = target;
+        while let Some(row) = self.rows.seek(target)? {
+            if self.without.seek(row)? != Some(row) {
+                return Ok(Some(row));
+            }
+            target = Row(row.0.saturating_add(1));
+        }
+        Ok(None)
+    }
+
+    fn entries_read(&self) -> u64 {
+        self.rows.entries_read() + self.without.entries_read()
+    }
+}
+
+/// All rows of a range of index keys, in whatever order they stand there; `None` if there are more
+/// than so many.
+pub fn collect_rows(
+    snapshot: &dyn Snapshot,
+    bounds: &Bounds,
+    rows_max: usize,
+) -> Result<Option<Vec<Row>>> {
+    let mut rows = Vec::new();
+    let mut from = bounds.from.clone();
+    let mut batch = FIRST_BATCH;
+    loop {
+        let scan = Scan {
+            space: Space::Index,
+            from: &from,
+            to: &bounds.to,
+            reverse: false,
+            max_rows: batch,
+            max_bytes: usize::MAX,
+            keys_only: true,
+        };
+        let entries = snapshot.scan(&scan)?;
+        for entry in &entries {
+            rows.push(row_of(&entry.key)?);
+        }
+        if rows.len() > rows_max {
+            return Ok(None);
+        }
+        match entries.last() {
+            Some(last) if entries.len() >= batch => from = key::after(&last.key),
+            _ => return Ok(Some(rows)),
+        }
+        batch = (batch * 4).min(LARGEST_BATCH);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(rows: &[u64]) -> Rows<'static> {
+        Box::new(RowList::new(rows.iter().map(|n| Row(*n)).collect(), 0))
+    }
+
+    fn all(mut cursor: Rows<'_>) -> Vec<u64> {
+        let mut rows = Vec::new();
+        let mut target = Row(0);
+        while let Some(row) = cursor.seek(target).unwrap() {
+            rows.push(row.0);
+            target = Row(row.0 + 1);
+        }
+        rows
+    }
+
+    #[test]
+    fn lists_are_combined_as_sets() {
+        let a = || list(&[1, 3, 5, 7, 9, 100]);
+        let b = || list(&[3, 4, 5, 9, 9, 100, 101]);
+        let c = || list(&[0, 5, 100]);
+        assert_eq!(all(Box::new(Intersection::new(vec![a(), b(), c()]))), [5, 100]);
+        assert_eq!(all(Box::new(Union::new(vec![a(), c()]))), [0, 1, 3, 5, 7, 9, 100]);
+        assert_eq!(all(Box::new(Difference::new(a(), b()))), [1, 7]);
+        assert_eq!(all(Box::new(Union::new(vec![]))), [0; 0]);
+        assert_eq!(all(Box::new(Intersection::new(vec![a(), list(&[])]))), [0; 0]);
+    }
+
+    #[test]
+    fn a_cursor_can_begin_anywhere() {
+        let mut union = Union::new(vec![list(&[1, 5]), list(&[2, 6])]);
+        assert_eq!(union.seek(Row(3)).unwrap(), Some(Row(5)));
+        assert_eq!(union.seek(Row(6)).unwrap(), Some(Row(6)));
+        assert_eq!(union.seek(Row(7)).unwrap(), None);
+    }
+}

@@ -1,0 +1,41 @@
+//! A row of a result: a value, or the text of a whole item, which is sent as it is stored.
+
+use bytes::Bytes;
+use orrery_types::Value;
+
+use crate::eval::size_bytes;
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Row {
+    /// What SELECT made.
+    Value(Value),
+    /// A whole item, as JSON.
+    Text(Bytes),
+}
+
+impl Row {
+    /// Appends the JSON text.
+    pub fn to_json(&self) -> String {
+        match self {
+            Self::Value(value) => value.to_json(),
+            Self::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        }
+    }
+
+    /// The value; undefined if a text is not JSON, which a stored item always is.
+    pub fn into_value(self) -> Value {
+        match self {
+            Self::Value(value) => value,
+            Self::Text(text) => Value::parse(&text).unwrap_or_default(),
+        }
+    }
+
+    /// Memory, roughly; counting ends at `max`.
+    pub(crate) fn size_bytes(&self, max: usize) -> usize {
+        match self {
+            Self::Value(value) => size_bytes(value, max),
+            Self::Text(text) => text.len() + 32,
+        }
+    }
+}

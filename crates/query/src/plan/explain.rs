@@ -1,0 +1,227 @@
+//! A plan in words: what EXPLAIN prints, as a tree of nodes, each with what was expected of it and
+//! what it took.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use orrery_types::{Object, Value};
+
+use super::Plan;
+use super::access::{Access, OrderedAccess, OrderedIndex, RowSet, ShownPath};
+use super::index_only::{IndexAggregate, IndexOnly};
+use crate::ast::Direction;
+use crate::bound::Order;
+use crate::query::BoundQuery;
+
+/// One step of a plan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlanNode {
+    /// What it does.
+    pub text: String,
+    /// Rows that were expected of it.
+    pub estimated: Option<u64>,
+    /// What it gave and took, by name.
+    pub actual: Vec<(&'static str, u64)>,
+    /// What it draws on.
+    pub inputs: Vec<PlanNode>,
+}
+
+impl PlanNode {
+    fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    fn over(text: impl Into<String>, input: Self) -> Self {
+        Self { inputs: vec![input], ..Self::new(text) }
+    }
+
+    /// The node at the bottom, which reads items.
+    pub fn access_mut(&mut self) -> &mut Self {
+        let deeper = self.inputs.len() == 1 && !self.is_access();
+        if deeper { self.inputs[0].access_mut() } else { self }
+    }
+
+    fn is_access(&self) -> bool {
+        ACCESSES.iter().any(|name| self.text.starts_with(name))
+    }
+
+    /// As indented lines.
+    pub fn to_text(&self) -> String {
+        let mut out = String::new();
+        self.write(0, &mut out);
+        out
+    }
+
+    fn write(&self, depth: usize, out: &mut String) {
+        let _ = writeln!(out, "{:1$}{2}", "", depth * 2, self.text);
+        self.inputs.iter().for_each(|input| input.write(depth + 1, out));
+    }
+
+    /// As JSON.
+    pub fn to_value(&self) -> Value {
+        let mut object = Object::new();
+        let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
+        object.set("node", self.text.as_str().into());
+        if let Some(estimated) = self.estimated {
+            object.set("estimatedRows", number(estimated));
+        }
+        for (name, n) in &self.actual {
+            object.set(name, number(*n));
+        }
+        if !self.inputs.is_empty() {
+            let inputs = self.inputs.iter().map(Self::to_value).collect();
+            object.set("inputs", Value::array(inputs));
+        }
+        Value::object(object)
+    }
+}
+
+const ACCESSES: [&str; 11] = [
+    "Nothing",
+    "PointRead",
+    "ContainerScan",
+    "PartitionScan",
+    "RowScan",
+    "IndexSeek",
+    "IndexRange",
+    "Intersect",
+    "Union",
+    "IndexOrder",
+    "CompositeOrder",
+];
+
+impl Plan {
+    /// The plan of a query as a tree.
+    pub fn explain(&self, query: &BoundQuery, single: bool) -> PlanNode {
+        if let Some(only) = &self.only {
+            return index_only(only);
+        }
+        let mut node = access(&self.access, single);
+        let select = &query.bound.select;
+        if select.filter.is_some() {
+            node = PlanNode::over("Filter", node);
+            node.estimated = Some(self.estimate);
+        }
+        let served = matches!(self.access, Access::Ordered(_));
+        match &select.order {
+            Order::Keys(keys) if !served => {
+                node = PlanNode::over(format!("Sort by {}", count(keys.len(), "key")), node);
+            }
+            Order::Rank(_) => node = PlanNode::over("Rank", node),
+            Order::None if !served && self.chosen_order.is_some() => {
+                node = PlanNode::over("Sort by 1 key", node);
+            }
+            Order::Keys(_) | Order::None => {}
+        }
+        if let Some(grouping) = &select.grouping {
+            let text = match grouping.keys.len() {
+                0 => "Aggregate".to_owned(),
+                keys => format!("Group by {}", count(keys, "key")),
+            };
+            node = PlanNode::over(text, node);
+        }
+        if select.distinct {
+            node = PlanNode::over("Distinct", node);
+        }
+        let limits = [("Top", select.top), ("Limit", select.limit)];
+        for (name, limit) in limits.into_iter().filter_map(|(n, l)| Some((n, l?))) {
+            node = PlanNode::over(format!("{name} {limit}"), node);
+        }
+        node
+    }
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn access(access: &Access, single: bool) -> PlanNode {
+    match access {
+        Access::Nothing => PlanNode::new("Nothing"),
+        Access::Points(ids) => PlanNode {
+            estimated: Some(ids.len() as u64),
+            ..PlanNode::new(match ids.as_slice() {
+                [id] => format!("PointRead {}", Value::from(id.as_str()).to_json()),
+                ids => format!("PointRead of {}", count(ids.len(), "item")),
+            })
+        },
+        Access::Scan if single => PlanNode::new("PartitionScan"),
+        Access::Scan => PlanNode::new("ContainerScan"),
+        Access::Rows(None) => PlanNode::new("RowScan"),
+        Access::Rows(Some(set)) => rows(set),
+        Access::Ordered(ordered) => along(ordered),
+    }
+}
+
+fn rows(set: &RowSet) -> PlanNode {
+    let mut node = match set {
+        RowSet::Terms(terms) => {
+            let single = terms.spans.iter().all(|span| span.codes().single);
+            let name = if single { "IndexSeek" } else { "IndexRange" };
+            PlanNode::new(format!("{name} {terms}"))
+        }
+        RowSet::And(list) => {
+            PlanNode { inputs: list.iter().map(rows).collect(), ..PlanNode::new("Intersect") }
+        }
+        RowSet::Or(list) => {
+            PlanNode { inputs: list.iter().map(rows).collect(), ..PlanNode::new("Union") }
+        }
+    };
+    node.estimated = Some(set.estimate());
+    node
+}
+
+fn along(ordered: &OrderedAccess) -> PlanNode {
+    let mut text = match &ordered.index {
+        OrderedIndex::Path { path, span } => {
+            let direction = if ordered.reverse { "DESC" } else { "ASC" };
+            format!("IndexOrder {} {direction}, {span}", ShownPath(path))
+        }
+        OrderedIndex::Composite { components, fixed, span, .. } => {
+            let shown = |(path, direction): &(Arc<[_]>, Direction)| {
+                let down = (*direction == Direction::Descending) != ordered.reverse;
+                format!("{} {}", ShownPath(path), if down { "DESC" } else { "ASC" })
+            };
+            let list: Vec<String> = components.iter().map(shown).collect();
+            let mut text = format!("CompositeOrder ({})", list.join(", "));
+            for value in fixed {
+                let _ = write!(text, ", {}", orrery_index::Span::Point(value.clone()));
+            }
+            if let Some(span) = span {
+                let _ = write!(text, ", {span}");
+            }
+            text
+        }
+    };
+    if ordered.with_undefined {
+        text.push_str(", undefined too");
+    }
+    let mut node = PlanNode::new(text);
+    node.estimated = Some(ordered.estimate);
+    node.inputs.extend(ordered.only.as_ref().map(rows));
+    node
+}
+
+fn index_only(only: &IndexOnly) -> PlanNode {
+    match only {
+        IndexOnly::Distinct { path, span, .. } => {
+            PlanNode::new(format!("IndexDistinct {} {span}", ShownPath(path)))
+        }
+        IndexOnly::Aggregates(list) => {
+            let one = |aggregate: &IndexAggregate| match aggregate {
+                IndexAggregate::CountAll => PlanNode::new("IndexCount of all items"),
+                IndexAggregate::Count(set) => PlanNode::over("IndexCount", rows(set)),
+                IndexAggregate::Extreme { path, span, greatest } => {
+                    let name = if *greatest { "IndexMax" } else { "IndexMin" };
+                    PlanNode::new(format!("{name} {} {span}", ShownPath(path)))
+                }
+            };
+            let mut nodes: Vec<PlanNode> = list.iter().map(one).collect();
+            if nodes.len() == 1 {
+                nodes.remove(0)
+            } else {
+                PlanNode { inputs: nodes, ..PlanNode::new("IndexAggregate") }
+            }
+        }
+    }
+}

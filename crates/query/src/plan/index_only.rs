@@ -1,0 +1,189 @@
+//! Queries that the index answers without any item: counts of exact conditions, the extremes of a
+//! path, and its distinct values.
+
+use std::sync::Arc;
+
+use orrery_index::span::Span;
+use orrery_types::Value;
+
+use super::PlanRequest;
+use super::access::{RowSet, TermSet};
+use super::condition::{Condition, Filter, ItemPath, Paths, Values, is_plural};
+use super::cost;
+use crate::bound::{BoundSelect, Grouping, Node, Order, Projection};
+use crate::functions::aggregate::AggregateKind;
+use crate::query::BoundQuery;
+
+/// An answer out of the index.
+#[derive(Clone, Debug, PartialEq)]
+pub enum IndexOnly {
+    /// One value for each aggregate of the query, in order.
+    Aggregates(Vec<IndexAggregate>),
+    /// Each value at a path once. A row is the value, or an object with it under a name.
+    Distinct {
+        /// The path.
+        path: ItemPath,
+        /// The part of it.
+        span: Span,
+        /// The name, if rows are objects.
+        name: Option<Arc<str>>,
+    },
+}
+
+/// An aggregate out of the index.
+#[derive(Clone, Debug, PartialEq)]
+pub enum IndexAggregate {
+    /// How many items there are.
+    CountAll,
+    /// How many rows a set has.
+    Count(RowSet),
+    /// The least value of a path, or the greatest.
+    Extreme {
+        /// The path.
+        path: ItemPath,
+        /// The part of it.
+        span: Span,
+        /// Whether the greatest is asked for.
+        greatest: bool,
+    },
+}
+
+pub(super) fn find(
+    query: &BoundQuery,
+    filter: &Filter,
+    paths: &Paths,
+    request: &PlanRequest<'_>,
+) -> Option<IndexOnly> {
+    let select = &query.bound.select;
+    let whole_item = match select.sources.as_slice() {
+        [source] => source.slot == query.bound.item_slot && !source.iterates,
+        _ => false,
+    };
+    if !filter.exact || !whole_item || !matches!(select.order, Order::None) {
+        return None;
+    }
+    match &select.grouping {
+        Some(grouping) => aggregates(grouping, filter, paths, request),
+        None if select.distinct => distinct(select, filter, paths, request),
+        None => None,
+    }
+}
+
+fn aggregates(
+    grouping: &Grouping,
+    filter: &Filter,
+    paths: &Paths,
+    request: &PlanRequest<'_>,
+) -> Option<IndexOnly> {
+    if !grouping.always_one || grouping.aggregates.is_empty() {
+        return None;
+    }
+    let mut list = Vec::new();
+    for (_, kind, argument) in &grouping.aggregates {
+        list.push(match (kind, argument) {
+            (AggregateKind::Count, Node::Constant(value)) if !value.is_undefined() => {
+                counted(filter.clone(), request)?
+            }
+            (AggregateKind::Count, argument) => {
+                let path = paths.of(argument).filter(|p| !is_plural(p))?;
+                let spans = vec![Span::Defined];
+                let defined = Condition::Values(Values { path, spans });
+                let defined = Filter { condition: defined, exact: true };
+                counted(super::condition::and(vec![filter.clone(), defined]), request)?
+            }
+            (AggregateKind::Min | AggregateKind::Max, argument) => {
+                let path = paths.of(argument).filter(|p| !is_plural(p))?;
+                let span = only_span(&filter.condition, &path, request)?;
+                let greatest = *kind == AggregateKind::Max;
+                IndexAggregate::Extreme { path, span, greatest }
+            }
+            _ => return None,
+        });
+    }
+    Some(IndexOnly::Aggregates(list))
+}
+
+/// The part of a path that a condition speaks of, if it speaks of nothing else.
+fn only_span(condition: &Condition, path: &ItemPath, request: &PlanRequest<'_>) -> Option<Span> {
+    if !request.facts.is_usable(path) {
+        return None;
+    }
+    match condition {
+        Condition::All => Some(Span::Defined),
+        Condition::Values(values) if values.path == *path => match values.spans.as_slice() {
+            [span] if span.codes().exact => Some(span.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn counted(filter: Filter, request: &PlanRequest<'_>) -> Option<IndexAggregate> {
+    // A logical partition is among the conditions, so a query without any is about all items.
+    match filter.condition {
+        Condition::All => Some(IndexAggregate::CountAll),
+        Condition::Nothing => {
+            let none = TermSet { path: [].into(), spans: vec![], estimate: 0 };
+            Some(IndexAggregate::Count(RowSet::Terms(none)))
+        }
+        condition => exact_set(&condition, request).map(IndexAggregate::Count),
+    }
+}
+
+/// The set of rows of a condition, all of it.
+fn exact_set(condition: &Condition, request: &PlanRequest<'_>) -> Option<RowSet> {
+    let all = |list: &[Condition]| {
+        let mut parts: Vec<RowSet> =
+            list.iter().map(|c| exact_set(c, request)).collect::<Option<_>>()?;
+        parts.sort_by_key(RowSet::estimate);
+        Some(parts)
+    };
+    match condition {
+        Condition::All | Condition::Nothing => None,
+        Condition::Values(values) => {
+            let exact = values.spans.iter().all(|span| span.codes().exact);
+            if !exact || is_plural(&values.path) || !request.facts.is_usable(&values.path) {
+                return None;
+            }
+            let estimate = cost::whole(cost::size(values, request.facts));
+            let Values { path, spans } = values.clone();
+            Some(RowSet::Terms(TermSet { path, spans, estimate }))
+        }
+        Condition::And(list) => all(list).map(RowSet::And),
+        Condition::Or(list) => all(list).map(RowSet::Or),
+    }
+}
+
+fn distinct(
+    select: &BoundSelect,
+    filter: &Filter,
+    paths: &Paths,
+    request: &PlanRequest<'_>,
+) -> Option<IndexOnly> {
+    let (node, name) = match &select.projection {
+        Projection::Value(node) => (node, None),
+        Projection::Properties(properties) => match properties.as_slice() {
+            [(name, node)] => (node, Some(name.clone())),
+            _ => return None,
+        },
+    };
+    let path = paths.of(node).filter(|p| !is_plural(p) && !p.is_empty())?;
+    let span = only_span(&filter.condition, &path, request)?;
+    // As an object, a row is there even for an item without the property.
+    let lacking = name.is_some() && filter.condition == Condition::All;
+    (!lacking).then_some(IndexOnly::Distinct { path, span, name })
+}
+
+impl IndexOnly {
+    /// The row of one distinct value.
+    pub fn row(name: Option<&Arc<str>>, value: Value) -> Value {
+        match name {
+            None => value,
+            Some(name) => {
+                let mut object = orrery_types::Object::new();
+                object.set(name, value);
+                Value::object(object)
+            }
+        }
+    }
+}

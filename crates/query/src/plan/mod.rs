@@ -1,0 +1,502 @@
+//! The planner: from a bound query to a way to its items. `condition` reads what the filter asks of
+//! single paths, `cost` prices the ways that the index offers, `access` says what they are,
+//! `index_only` finds queries that need no item at all, `explain` prints the choice.
+//!
+//! A way may lead to more items than the query wants and never to fewer: the whole filter runs over
+//! every item, whatever way it came. So a wrong estimate costs time and not rows.
+
+pub mod access;
+pub mod condition;
+mod cost;
+mod explain;
+pub mod index_only;
+
+use orrery_index::IndexStep;
+use orrery_index::span::Span;
+use orrery_types::{KeyComponent, PartitionKey, PropertyPath, Value};
+
+use crate::ast::Direction;
+use crate::bound::{BoundSelect, Node, Order, Step};
+use crate::exec::Resume;
+use crate::query::BoundQuery;
+use access::{Access, OrderedAccess, OrderedIndex, SourceOrder};
+use condition::{Condition, Filter, ItemPath, Paths, Values, is_plural};
+use cost::{LOAD, Priced, SCANNED, SEEK, count, whole};
+use index_only::IndexOnly;
+
+pub use explain::PlanNode;
+
+/// What the planner asks about the index, over all partitions that the query reads.
+pub trait IndexFacts {
+    /// Whether every item with a value at the path has its term there.
+    fn is_usable(&self, path: &[IndexStep]) -> bool;
+    /// Terms in a span of a path, roughly.
+    fn estimate(&self, path: &[IndexStep], span: &Span) -> u64;
+    /// Composite indexes in which every item has its entry.
+    fn composites(&self) -> Vec<Vec<(ItemPath, Direction)>>;
+    /// Items, roughly.
+    fn items(&self) -> u64;
+    /// Items that a scan would read, roughly.
+    fn scope_items(&self) -> u64;
+    /// Whether items without a value at a path are found without looking at all items.
+    fn knows_lacking(&self) -> bool;
+}
+
+/// Where and how much a query is to read.
+#[derive(Clone, Copy)]
+pub struct PlanRequest<'a> {
+    /// The index.
+    pub facts: &'a dyn IndexFacts,
+    /// The one logical partition that is read, if it is one, and the paths of its key.
+    pub key: Option<(&'a PartitionKey, &'a [PropertyPath])>,
+    /// Whether the scope is made of whole physical partitions.
+    pub is_whole: bool,
+    /// Whether items may have expired and still be in the index.
+    pub is_mortal: bool,
+    /// Rows that the page takes.
+    pub rows: usize,
+}
+
+/// A way to the items of one query.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The way.
+    pub access: Access,
+    /// Rows that are expected to pass the filter.
+    pub estimate: u64,
+    /// What the page is expected to cost, in index entries.
+    pub cost: f64,
+    /// The answer without any item, where that is possible.
+    pub only: Option<IndexOnly>,
+    /// The path by whose values the items come although the query names no order.
+    pub chosen_order: Option<ItemPath>,
+    /// Paths of the filter and of the order, and whether the plan uses an index on them.
+    pub paths: Vec<PlanPath>,
+}
+
+/// A path that an index could serve, and whether it did.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct PlanPath {
+    pub path: ItemPath,
+    pub is_indexed: bool,
+    pub is_exact: bool,
+}
+
+impl PlanPath {
+    /// The index as a policy would name it.
+    pub fn index_spec(&self) -> String {
+        format!("{}/?", access::ShownPath(&self.path))
+    }
+}
+
+impl BoundQuery {
+    /// Finds the cheapest way that can go on where a page ended.
+    pub fn plan(&self, request: &PlanRequest<'_>, resume: Option<&Resume>) -> Plan {
+        Planner::new(self, request).plan(resume)
+    }
+}
+
+struct Planner<'a> {
+    query: &'a BoundQuery,
+    select: &'a BoundSelect,
+    request: &'a PlanRequest<'a>,
+    filter: Filter,
+    paths: Paths,
+    /// The filter confines the query to its logical partition by itself.
+    covers_key: bool,
+}
+
+/// A way and its price.
+struct Candidate {
+    access: Access,
+    cost: f64,
+    chosen_order: Option<ItemPath>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(query: &'a BoundQuery, request: &'a PlanRequest<'a>) -> Self {
+        let select = &query.bound.select;
+        let (filter, paths) = condition::of_select(select, query.bound.item_slot);
+        let (filter, covers_key) = match request.key {
+            None => (filter, true),
+            Some((key, key_paths)) => with_key(filter, key, key_paths),
+        };
+        Self { query, select, request, filter, paths, covers_key }
+    }
+
+    fn plan(&self, resume: Option<&Resume>) -> Plan {
+        let by_key = resume.and_then(Resume::source_order) != Some(SourceOrder::Rows);
+        if let Some(best) = self.points().filter(|_| by_key && self.is_plain()) {
+            return Plan {
+                access: best.access,
+                estimate: 1,
+                cost: best.cost,
+                only: None,
+                chosen_order: resume.and_then(Resume::chosen_order),
+                paths: self.plan_paths(),
+            };
+        }
+        let facts = self.request.facts;
+        let priced = cost::price(&self.filter.condition, facts);
+        let items = count(self.request.facts.scope_items()).min(count(facts.items()));
+        let matches = priced.as_ref().map_or(items, |p| p.rows.min(items));
+        let only = self.index_only().filter(|_| resume.is_none_or(Resume::counts_by_value));
+        let best = self.best(priced.as_ref(), matches, resume);
+        Plan {
+            access: best.access,
+            estimate: whole(matches),
+            cost: best.cost,
+            only,
+            chosen_order: best.chosen_order,
+            paths: self.plan_paths(),
+        }
+    }
+
+    /// Whether the filter decides alone which items are read.
+    fn is_plain(&self) -> bool {
+        self.select.reads_items && !matches!(self.select.order, Order::Rank(_))
+    }
+
+    fn best(&self, priced: Option<&Priced>, matches: f64, resume: Option<&Resume>) -> Candidate {
+        let plain = |access, cost| Candidate { access, cost, chosen_order: None };
+        if !self.select.reads_items || self.filter.condition == Condition::Nothing {
+            return plain(Access::Nothing, 0.0);
+        }
+        // Statistics for scores are over all items, whatever the filter says.
+        if matches!(self.select.order, Order::Rank(_)) {
+            return plain(Access::Scan, count(self.request.facts.scope_items()) * SCANNED);
+        }
+        let order = resume.and_then(Resume::source_order);
+        let sorted = resume.and_then(Resume::chosen_order);
+        let wanted = self.wanted(sorted.is_some());
+        let mut candidates = Vec::new();
+        if order != Some(SourceOrder::Rows) {
+            candidates.push(self.scan(matches, wanted));
+            candidates.extend(self.points());
+        }
+        if order != Some(SourceOrder::Keys) {
+            candidates.extend(priced.map(|p| Self::rows(p, wanted)));
+        }
+        if order == Some(SourceOrder::Rows) {
+            let all = count(self.request.facts.items()) * LOAD;
+            candidates.push(plain(Access::Rows(None), all));
+        }
+        if order.is_none() {
+            candidates.extend(self.ordered(priced, matches, sorted.clone()));
+        }
+        let cheapest = candidates.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost));
+        let mut best = cheapest.unwrap_or_else(|| plain(Access::Scan, f64::MAX));
+        if best.chosen_order.is_none() {
+            best.chosen_order = sorted;
+        }
+        best
+    }
+
+    /// Rows that are read before the page is full; without end where all have to be seen first.
+    fn wanted(&self, sorted: bool) -> f64 {
+        if !self.select.streams() || sorted { f64::INFINITY } else { self.wanted_in_order() }
+    }
+
+    fn wanted_in_order(&self) -> f64 {
+        let select = self.select;
+        let limited = select.limit.map(|limit| limit.saturating_add(select.offset));
+        let most = [select.top, limited].into_iter().flatten().min().unwrap_or(u64::MAX);
+        count(most.min(self.request.rows as u64 + 1))
+    }
+
+    fn scan(&self, matches: f64, wanted: f64) -> Candidate {
+        let items = count(self.request.facts.scope_items());
+        let share = if matches > 0.0 { (wanted / matches).min(1.0) } else { 1.0 };
+        Candidate { access: Access::Scan, cost: SEEK + items * share * SCANNED, chosen_order: None }
+    }
+
+    /// Items of the logical partition that the filter names by id.
+    fn points(&self) -> Option<Candidate> {
+        self.request.key?;
+        let id: ItemPath = [IndexStep::Property("id".into())].into();
+        let spans = match &self.filter.condition {
+            Condition::Values(values) if values.path == id => Some(&values.spans),
+            Condition::And(list) => list.iter().find_map(|c| match c {
+                Condition::Values(values) if values.path == id => Some(&values.spans),
+                _ => None,
+            }),
+            _ => None,
+        }?;
+        let name = |span: &Span| match span {
+            Span::Point(value) => Some(value.as_str().map(str::to_owned)),
+            _ => None,
+        };
+        // What is no string is nobody's id.
+        let ids: Vec<Option<String>> = spans.iter().map(name).collect::<Option<_>>()?;
+        let mut ids: Vec<String> = ids.into_iter().flatten().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let cost = count(ids.len() as u64) * SCANNED;
+        Some(Candidate { access: Access::Points(ids), cost, chosen_order: None })
+    }
+
+    fn rows(priced: &Priced, wanted: f64) -> Candidate {
+        let share = if priced.rows > 0.0 { (wanted / priced.rows).min(1.0) } else { 1.0 };
+        let cost = priced.opening + share * (priced.reading + priced.rows * LOAD);
+        Candidate { access: Access::Rows(Some(priced.set.clone())), cost, chosen_order: None }
+    }
+
+    /// Walks along an index that give the order of the query; or, where it has none, the order of
+    /// the values that the filter asks for.
+    fn ordered(
+        &self,
+        priced: Option<&Priced>,
+        matches: f64,
+        sorted: Option<ItemPath>,
+    ) -> Vec<Candidate> {
+        let keys = match &self.select.order {
+            Order::Keys(keys) if self.select.streams_in_order() => self.order_keys(keys),
+            Order::None if self.select.streams() => {
+                let path = sorted.or_else(|| self.ranged_path());
+                return path.into_iter().filter_map(|p| self.chosen(p, priced, matches)).collect();
+            }
+            _ => None,
+        };
+        let Some(keys) = keys else { return vec![] };
+        let mut found = Vec::new();
+        if let [(path, direction)] = keys.as_slice() {
+            found.extend(self.along_path(path, *direction, priced, matches));
+        }
+        for components in self.request.facts.composites() {
+            found.extend(self.along_composite(&components, &keys, priced, matches));
+        }
+        found
+    }
+
+    fn order_keys(&self, keys: &[(Node, Direction)]) -> Option<Vec<(ItemPath, Direction)>> {
+        let path = |(node, direction): &(Node, Direction)| {
+            Some((self.paths.of(node).filter(|p| !is_plural(p))?, *direction))
+        };
+        keys.iter().map(path).collect()
+    }
+
+    /// The path that the filter confines to an interval of values.
+    fn ranged_path(&self) -> Option<ItemPath> {
+        let ranged = |c: &Condition| match c {
+            Condition::Values(Values { path, spans }) if !is_plural(path) => match spans.as_slice()
+            {
+                [span] if !span.codes().single => Some(path.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        match &self.filter.condition {
+            Condition::And(list) => list.iter().find_map(ranged),
+            other => ranged(other),
+        }
+    }
+
+    fn chosen(&self, path: ItemPath, priced: Option<&Priced>, matches: f64) -> Option<Candidate> {
+        let found = self.along_path(&path, Direction::Ascending, priced, matches)?;
+        Some(Candidate { chosen_order: Some(path), ..found })
+    }
+
+    fn along_path(
+        &self,
+        path: &ItemPath,
+        direction: Direction,
+        priced: Option<&Priced>,
+        matches: f64,
+    ) -> Option<Candidate> {
+        let facts = self.request.facts;
+        if !facts.is_usable(path) {
+            return None;
+        }
+        let span = cost::confined(&self.filter.condition, path).unwrap_or(Span::Defined);
+        let entries = count(facts.estimate(path, &span));
+        let with_undefined = !cost::demands(&self.filter.condition, path);
+        let reverse = direction == Direction::Descending;
+        let sees_lacking = with_undefined && (!reverse || entries < self.wanted_in_order());
+        let lacking = if !sees_lacking {
+            0.0
+        } else if facts.knows_lacking() {
+            SEEK
+        } else {
+            count(facts.items()) * 2.0
+        };
+        let index = OrderedIndex::Path { path: path.clone(), span };
+        Some(self.walk(index, reverse, with_undefined, entries, lacking, priced, matches))
+    }
+
+    /// A composite index serves an order whose keys are its components, after some that the filter
+    /// fixes, in its directions or all of them turned.
+    fn along_composite(
+        &self,
+        components: &[(ItemPath, Direction)],
+        keys: &[(ItemPath, Direction)],
+        priced: Option<&Priced>,
+        matches: f64,
+    ) -> Option<Candidate> {
+        let condition = &self.filter.condition;
+        // Behind the keys nothing may stand: it would order what is to be ordered by row.
+        let first = components.len().checked_sub(keys.len())?;
+        let own = &components[first..];
+        if own.iter().zip(keys).any(|(c, k)| c.0 != k.0) {
+            return None;
+        }
+        let same = own.iter().zip(keys).filter(|(c, k)| c.1 == k.1).count();
+        if same != 0 && same != keys.len() {
+            return None;
+        }
+        let mut fixed: Vec<Value> = Vec::new();
+        for (path, _) in components {
+            match cost::fixed(condition, path) {
+                Some(value) => fixed.push(value),
+                None => break,
+            }
+        }
+        if fixed.len() < first {
+            return None;
+        }
+        let span = components.get(fixed.len()).and_then(|(p, _)| cost::confined(condition, p));
+        let items = count(self.request.facts.items());
+        let share = components[..fixed.len()]
+            .iter()
+            .zip(&fixed)
+            .map(|((path, _), value)| self.share(path, &Span::Point(value.clone())));
+        let span_share = span.as_ref().zip(components.get(fixed.len()));
+        let span_share = span_share.map_or(1.0, |(span, (path, _))| self.share(path, span));
+        let entries = items * share.product::<f64>() * span_share;
+        let index = OrderedIndex::Composite {
+            components: components.to_vec(),
+            fixed,
+            span,
+            keys: first..components.len(),
+        };
+        Some(self.walk(index, same == 0, false, entries, 0.0, priced, matches))
+    }
+
+    /// Which part of all items has a value in a span.
+    fn share(&self, path: &ItemPath, span: &Span) -> f64 {
+        let facts = self.request.facts;
+        if !facts.is_usable(path) {
+            return 1.0;
+        }
+        (count(facts.estimate(path, span)) / count(facts.items()).max(1.0)).min(1.0)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all that a walk is priced by")]
+    fn walk(
+        &self,
+        index: OrderedIndex,
+        reverse: bool,
+        with_undefined: bool,
+        entries: f64,
+        lacking: f64,
+        priced: Option<&Priced>,
+        matches: f64,
+    ) -> Candidate {
+        let wanted = self.wanted_in_order();
+        let share = if matches > 0.0 { (wanted / matches).min(1.0) } else { 1.0 };
+        let walked = entries * share;
+        let mut only = None;
+        let mut loads = walked * LOAD;
+        // Where the filter finds few rows by itself, the walk need load no others.
+        if let Some(priced) = priced {
+            let gathering = priced.opening + priced.reading;
+            let few = wanted.min(priced.rows) * LOAD + gathering;
+            if few < loads {
+                loads = few;
+                only = Some(priced.set.clone());
+            }
+        }
+        let access = OrderedAccess {
+            index,
+            reverse,
+            with_undefined,
+            only,
+            estimate: whole(walked.min(entries)),
+        };
+        let cost = SEEK + lacking + walked + loads;
+        Candidate { access: Access::Ordered(access), cost, chosen_order: None }
+    }
+
+    fn plan_paths(&self) -> Vec<PlanPath> {
+        let mut paths = Vec::new();
+        let facts = self.request.facts;
+        let mut add = |path: &ItemPath, is_exact: bool| {
+            if !paths.iter().any(|p: &PlanPath| p.path == *path) {
+                let is_indexed = facts.is_usable(path);
+                paths.push(PlanPath { path: path.clone(), is_indexed, is_exact });
+            }
+        };
+        visit(&self.filter.condition, &mut |values| {
+            add(&values.path, values.spans.iter().all(|span| span.codes().exact));
+        });
+        if let Order::Keys(keys) = &self.select.order {
+            keys.iter().filter_map(|(node, _)| self.paths.of(node)).for_each(|p| add(&p, true));
+        }
+        paths
+    }
+
+    fn index_only(&self) -> Option<IndexOnly> {
+        if self.request.is_mortal || !self.request.is_whole || !self.covers_key {
+            return None;
+        }
+        index_only::find(self.query, &self.filter, &self.paths, self.request)
+    }
+}
+
+fn visit(condition: &Condition, f: &mut dyn FnMut(&Values)) {
+    match condition {
+        Condition::All | Condition::Nothing => {}
+        Condition::Values(values) => f(values),
+        Condition::And(list) | Condition::Or(list) => list.iter().for_each(|c| visit(c, f)),
+    }
+}
+
+/// The filter with the logical partition put as a condition on its key's paths, and whether that
+/// says all of it.
+fn with_key(filter: Filter, key: &PartitionKey, paths: &[PropertyPath]) -> (Filter, bool) {
+    let mut parts = vec![filter];
+    let mut covers = key.0.len() == paths.len();
+    for (path, component) in paths.iter().zip(&key.0) {
+        // Numbers that share a hash need not share a term, and nothing stands for what is missing.
+        let value = match component {
+            KeyComponent::Null => Value::Null,
+            KeyComponent::Bool(b) => Value::Bool(*b),
+            KeyComponent::String(s) => Value::string(&**s),
+            KeyComponent::Number(n) if n.abs() < EXACT_MAX => Value::from(*n),
+            KeyComponent::Number(_) | KeyComponent::Undefined => {
+                covers = false;
+                continue;
+            }
+        };
+        let steps = path.segments().iter().map(|name| IndexStep::Property(name.clone()));
+        let values = Values { path: steps.collect(), spans: vec![Span::Point(value)] };
+        parts.push(Filter { condition: Condition::Values(values), exact: true });
+    }
+    (condition::and(parts), covers)
+}
+
+/// From here on integers are not told apart by their doubles.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+impl BoundSelect {
+    /// Whether rows can be given one by one when items come in the order of ORDER BY.
+    pub(crate) fn streams_in_order(&self) -> bool {
+        let unordered = matches!(self.order, Order::None);
+        self.streams()
+            || (!unordered && self.grouping.is_none() && !self.distinct && {
+                match self.sources.first().map(|s| &s.origin) {
+                    Some(crate::bound::Origin::Rows(inner)) if inner.reads_items => inner.streams(),
+                    _ => true,
+                }
+            })
+    }
+}
+
+/// The steps of a path without elements, as an expression of the item takes them.
+pub(crate) fn steps_of(path: &[IndexStep]) -> Vec<Step> {
+    let name = |step: &IndexStep| match step {
+        IndexStep::Property(name) => Some(Step::Name((&**name).into())),
+        IndexStep::Elements | IndexStep::Tuple(_) => None,
+    };
+    path.iter().filter_map(name).collect()
+}
