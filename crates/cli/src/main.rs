@@ -31,7 +31,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the database; what happens without a command too
-    Serve(ServeArguments),
+    Serve(Box<ServeArguments>),
     /// Find out from the data itself what a model would do for it
     Advise(advise::AdviseArguments),
     /// Check or draw a model

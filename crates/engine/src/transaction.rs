@@ -88,7 +88,7 @@ impl Engine {
             let turn = self.model_turn(attempt);
             // Behind the gate: a model takes over while it is closed.
             let database = database.get_or_init(|| self.database_of(container));
-            transaction.draft.model.scope = ModelScope::of(database, container);
+            transaction.draft.model.scope = ModelScope::of(database.as_deref(), container);
             let result = work(&mut transaction);
             if transaction.must_be_alone {
                 alone = true;

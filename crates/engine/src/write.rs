@@ -124,7 +124,7 @@ impl Engine {
         let database = self.database_of(container);
         let mut draft = Draft::new(self, container, at.partition, View::Now);
         draft.numbers = numbers;
-        draft.model.scope = ModelScope::of(&database, container);
+        draft.model.scope = ModelScope::of(database.as_deref(), container);
         let written = draft.apply(at, write, &mut ByCommit)?;
         let (parts, guards) = draft.parts()?;
         Ok((Commit { parts }, written, guards))

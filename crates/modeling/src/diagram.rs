@@ -195,7 +195,7 @@ impl Diagram {
 
     /// Place and height of each box: rows of a few, each row as high as its highest box.
     fn layout(&self) -> Vec<(usize, usize, usize)> {
-        let columns = (1..).find(|n| n * n >= self.boxes.len()).unwrap_or(1);
+        let columns = (1..=self.boxes.len()).find(|n| n * n >= self.boxes.len()).unwrap_or(1);
         let (mut places, mut top) = (Vec::new(), MARGIN);
         for row in self.boxes.chunks(columns) {
             let heights = row.iter().map(|b| {

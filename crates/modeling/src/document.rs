@@ -89,6 +89,9 @@ pub struct Relation {
     pub client_writes: ClientWrites,
 }
 
+/// The name of a copy and its expression.
+pub(crate) type Copy = (Box<str>, Box<str>);
+
 /// The relation seen from its target.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -394,7 +397,7 @@ fn partition_key(reader: &Reader<'_>, path: &ModelPath) -> Result<Vec<ModelPath>
     Ok(paths)
 }
 
-fn copies(reader: &Reader<'_>, path: &ModelPath) -> Result<Vec<(Box<str>, Box<str>)>, ModelError> {
+fn copies(reader: &Reader<'_>, path: &ModelPath) -> Result<Vec<Copy>, ModelError> {
     let value = reader.get("copies");
     if value.is_undefined() {
         return Ok(vec![]);

@@ -15,7 +15,6 @@ mod cycles;
 pub mod diagram;
 mod document;
 mod error;
-pub mod exact_sum;
 mod expression;
 mod ownership;
 mod path;

@@ -115,6 +115,7 @@ impl Rules {
         let relations = relations.map(|(i, r)| relation_rule(model, i, r, &with).map(Arc::new));
         let relations: Vec<Arc<RelationRule>> = relations.collect::<Result<_, _>>()?;
         check_names(model)?;
+        check_buckets(model, containers)?;
         let aggregates = model.aggregates.iter().enumerate();
         let aggregates = aggregates.map(|(i, a)| aggregate_rule(model, i, a, &with).map(Arc::new));
         let aggregates = aggregates.collect::<Result<_, _>>()?;
@@ -193,8 +194,7 @@ fn check_partition_key(
     key: &[PropertyPath],
 ) -> Result<(), ModelError> {
     let given = def.partition_key.len();
-    let is_id = key.len() == 1 && key[0].segments().len() == 1 && &*key[0].segments()[0] == "id";
-    if given == key.len() || (given == 0 && is_id) {
+    if given == key.len() || (given == 0 && is_id(key)) {
         return Ok(());
     }
     let paths: Vec<String> = key.iter().map(|path| format!("\"{path}\"")).collect();
@@ -261,6 +261,30 @@ fn check_names(model: &Model) -> Result<(), ModelError> {
         }
     }
     Ok(())
+}
+
+/// Buckets are items beside the one whose array they hold, in its logical partition.
+fn check_buckets(model: &Model, containers: &dyn Containers) -> Result<(), ModelError> {
+    for (index, bucket) in model.buckets.iter().enumerate() {
+        let at = format!("/buckets/{index}");
+        let on = type_index(model, &format!("{at}/on"), &bucket.on)?;
+        let container = &model.types[on].container;
+        let key = containers.partition_key(container).unwrap_or_default();
+        if is_id(&key) {
+            let reason = format!(
+                "the container '{container}' is keyed on '/id', so that every bucket would be in a \
+                 partition of its own; keep the type in a container keyed on a property that its \
+                 buckets share, '/{}Id' for instance",
+                bucket.on
+            );
+            return Err(ModelError::new(format!("{at}/on"), reason));
+        }
+    }
+    Ok(())
+}
+
+fn is_id(key: &[PropertyPath]) -> bool {
+    matches!(key, [path] if matches!(path.segments(), [name] if &**name == "id"))
 }
 
 fn aggregate_rule(

@@ -27,17 +27,6 @@ const ROUNDS_MAX: usize = 16;
 type Visit<'v, 'e> = dyn FnMut(&mut Draft<'e>, &Spot<'e>, &Value) -> Result<()> + 'v;
 
 impl Engine {
-    /// Closes the gates of all containers that a model names.
-    pub(crate) fn close_gates(&self, database: &Database, old: Option<&StoredModel>) -> Vec<Pass> {
-        let concerned = |container: &Container| {
-            let new = database.model.as_deref();
-            [old, new].into_iter().flatten().any(|model| model.rules.concerns(&container.id))
-        };
-        let containers = database.containers().filter(|container| concerned(container));
-        let partitions = containers.flat_map(|container| &container.partitions);
-        partitions.flat_map(|partition| partition.gates.close()).collect()
-    }
-
     /// Builds what the relations at these places need.
     pub(crate) fn build_model(&self, database: &Database, fresh: &[usize]) -> Result<()> {
         if fresh.is_empty() {
@@ -242,16 +231,25 @@ impl Engine {
     }
 }
 
+impl Database {
+    /// Closes the gates of all containers that its model or the old one names.
+    pub(crate) fn close_gates(&self, old: Option<&StoredModel>) -> Vec<Pass> {
+        let concerned = |container: &Container| {
+            let new = self.model.as_deref();
+            [old, new].into_iter().flatten().any(|model| model.rules.concerns(&container.id))
+        };
+        let containers = self.containers().filter(|container| concerned(container));
+        let partitions = containers.flat_map(|container| &container.partitions);
+        partitions.flat_map(|partition| partition.gates.close()).collect()
+    }
+}
+
 fn sources(rules: &Rules, fresh: &[usize]) -> Vec<usize> {
     fresh.iter().map(|index| rules.relations[*index].from).collect()
 }
 
 /// What an item that is there would be refused for.
-fn violations<'e>(
-    draft: &mut Draft<'e>,
-    rule: &RelationRule,
-    value: &Value,
-) -> Result<Vec<String>> {
+fn violations(draft: &mut Draft<'_>, rule: &RelationRule, value: &Value) -> Result<Vec<String>> {
     let mut all = Vec::new();
     if let Some((_, hidden)) = rule.navigation.collect(value).first() {
         let text: String = hidden.to_json().chars().take(40).collect();

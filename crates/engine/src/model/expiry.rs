@@ -24,15 +24,13 @@ impl Engine {
         let mut removed = 0;
         for entry in entries {
             let row = key::parse_ttl(&entry.key).map(|(_, row)| row).unwrap_or_default();
-            match self.locate_hidden(container, partition, row, &entry.value.bytes)? {
-                Some((located, _)) => {
-                    removed += usize::from(self.purge_modelled(container, &located)?);
-                }
-                None => {
-                    let mut part = Part::new(partition.shard, partition.epoch);
-                    part.deletes.push((Space::Ttl, entry.key.clone()));
-                    self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
-                }
+            let found = self.locate_hidden(container, partition, row, &entry.value.bytes)?;
+            if let Some((located, _)) = found {
+                removed += usize::from(self.purge_modelled(container, &located)?);
+            } else {
+                let mut part = Part::new(partition.shard, partition.epoch);
+                part.deletes.push((Space::Ttl, entry.key.clone()));
+                self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
             }
         }
         Ok(removed)
@@ -47,7 +45,7 @@ impl Engine {
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
             let database = self.database_of(container);
             let mut draft = Draft::new(self, container, located.partition, View::Now);
-            draft.model.scope = ModelScope::of(&database, container);
+            draft.model.scope = ModelScope::of(database.as_deref(), container);
             draft.load(located)?;
             let Some(past) = draft.past_image(&located.key)? else { return Ok(true) };
             if draft.current(&located.key).is_some() {

@@ -37,7 +37,11 @@ impl Expressions for Language {
         // On a line of its own, so that a comment in it ends with it.
         let query = format!("SELECT VALUE ({text}\n) FROM {alias}");
         let explain = |error: orrery_query::QueryError| {
-            format!("'{text}' is not an expression over '{alias}': {error}")
+            let error = error.to_string();
+            // What is said of the query around it would only confuse.
+            let details = error.split_once("Error details: '").map(|(_, details)| details);
+            let details = details.map_or(&*error, |details| details.trim_end_matches('\''));
+            format!("'{text}' is not an expression over '{alias}': {details}")
         };
         ComputedProperty::parse("expression", &query, 0).map_err(explain)?;
         let query = Query::parse(&query).map_err(explain)?;

@@ -104,12 +104,12 @@ impl Engine {
     ) -> bool {
         let database = self.database_of(container);
         let stamp = |scope: Option<ModelScope<'_>>| scope.map(|scope| scope.model.stamp);
-        stamp(ModelScope::of(&database, container)) != stamp(scope)
+        stamp(ModelScope::of(database.as_deref(), container)) != stamp(scope)
     }
 
     /// Whether a model says anything about the items of a container.
     pub(crate) fn is_modelled(&self, container: &Container) -> bool {
-        ModelScope::of(&self.database_of(container), container).is_some()
+        ModelScope::of(self.database_of(container).as_deref(), container).is_some()
     }
 
     /// For an attempt after many: one at a time.

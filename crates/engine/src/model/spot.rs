@@ -42,11 +42,8 @@ impl Spot<'_> {
 
 impl<'e> ModelScope<'e> {
     /// The model, if the database has one that says anything about the container.
-    pub(crate) fn of(
-        database: &'e Option<std::sync::Arc<Database>>,
-        container: &Container,
-    ) -> Option<Self> {
-        let database: &'e Database = database.as_deref()?;
+    pub(crate) fn of(database: Option<&'e Database>, container: &Container) -> Option<Self> {
+        let database = database?;
         let model: &'e StoredModel = database.model.as_deref()?;
         model.rules.concerns(&container.id).then_some(Self { database, model })
     }

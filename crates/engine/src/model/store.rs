@@ -146,7 +146,7 @@ impl Engine {
         database.model = Some(Arc::new(model));
         // Nobody writes to the containers of the old or the new model while it takes over.
         let _still = self.models.write();
-        let _passes = self.close_gates(&database, old.as_deref());
+        let _passes = database.close_gates(old.as_deref());
         if let Err(error) = self.build_model(&database, &fresh) {
             let given: Vec<u32> = fresh.iter().map(|index| numbers[*index]).collect();
             self.purge_references(&database, &|number| given.contains(&number))?;
@@ -191,7 +191,7 @@ impl Engine {
         let model = database.model.take().ok_or(Error::NotFound)?;
         conditions.check_write(Some(model.stamp))?;
         let _still = self.models.write();
-        let _passes = self.close_gates(&database, Some(&model));
+        let _passes = database.close_gates(Some(&model));
         change.remove(RecordKind::Model, u64::from(database.number), NUMBER, NAME);
         change.state.insert(database.clone());
         change.commit()?;

@@ -217,9 +217,8 @@ pub(crate) fn duplicates(stats: &TypeStats, findings: &mut Vec<Finding>) {
         let bytes = worst.bytes / worst.occurrences.max(1);
         let mut name = embedded.path.last_name().unwrap_or("").to_owned();
         if name.is_empty() {
-            let steps = embedded.path.steps().iter().rev();
-            let named =
-                steps.filter_map(|s| if let Step::Name(n) = s { Some(n) } else { None }).next();
+            let mut steps = embedded.path.steps().iter().rev();
+            let named = steps.find_map(|s| if let Step::Name(n) = s { Some(n) } else { None });
             name = named.map_or_else(|| "part".to_owned(), |n| n.trim_end_matches('s').to_owned());
         }
         let relation = object([

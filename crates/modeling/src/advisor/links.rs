@@ -1,6 +1,8 @@
 //! References that nobody declared: fields whose values are ids of other items. M07 weak link, M08
 //! wrong side, M09 join items, M10 stored counter.
 
+use std::fmt::Write as _;
+
 use orrery_types::Value;
 
 use super::counter::{counts, is_counter};
@@ -189,7 +191,7 @@ pub(crate) fn weak(advisor: &Advisor, link: &Link) -> Option<Finding> {
     }
     if !link.dangling.is_empty() {
         let texts: Vec<&str> = link.dangling.iter().take(5).map(|(text, _)| &**text).collect();
-        reason += &format!(" Some lead nowhere: {}.", texts.join(", "));
+        let _ = write!(reason, " Some lead nowhere: {}.", texts.join(", "));
     }
     let samples: Vec<Box<str>> = if link.dangling.is_empty() {
         node.values.values().take(3).map(|(_, s)| s.item.clone()).collect()

@@ -26,8 +26,17 @@ pub(crate) enum TypeKey {
 pub(crate) struct Types {
     keys: Vec<TypeKey>,
     by_value: HashMap<(Box<str>, &'static str, Box<str>), usize>,
-    /// Shapes: type, container, and how often each property was there.
-    shapes: Vec<(usize, Box<str>, HashMap<Box<str>, u64>, u64)>,
+    shapes: Vec<Shape>,
+}
+
+/// Items of similar shape.
+#[derive(Debug)]
+struct Shape {
+    item_type: usize,
+    container: Box<str>,
+    /// How often each property was there, of how many times.
+    properties: HashMap<Box<str>, u64>,
+    count: u64,
 }
 
 impl Types {
@@ -65,9 +74,9 @@ impl Types {
             object.iter().map(|(n, _)| &**n).filter(|n| *n != "id" && !n.starts_with('_')).collect()
         });
         let mut best = (0.0, None);
-        for (at, (_, of, properties, count)) in self.shapes.iter().enumerate() {
-            if **of == *container {
-                let alike = similarity(&names, properties, *count);
+        for (at, shape) in self.shapes.iter().enumerate() {
+            if *shape.container == *container {
+                let alike = similarity(&names, &shape.properties, shape.count);
                 if alike > best.0 {
                     best = (alike, Some(at));
                 }
@@ -76,22 +85,29 @@ impl Types {
         let at = match best {
             (alike, Some(at)) if alike >= ALIKE => at,
             _ => {
-                let number = self.shapes.iter().filter(|shape| *shape.1 == *container).count() + 1;
-                let index = self.insert(TypeKey::Shape { container: container.into(), number });
-                self.shapes.push((index, container.into(), HashMap::new(), 0));
+                let number =
+                    self.shapes.iter().filter(|shape| *shape.container == *container).count() + 1;
+                let key = TypeKey::Shape { container: container.into(), number };
+                let (item_type, container) = (self.insert(key), container.into());
+                self.shapes.push(Shape {
+                    item_type,
+                    container,
+                    properties: HashMap::new(),
+                    count: 0,
+                });
                 self.shapes.len() - 1
             }
         };
-        let (index, _, properties, count) = &mut self.shapes[at];
-        *count += 1;
+        let shape = &mut self.shapes[at];
+        shape.count += 1;
         for name in names {
-            if let Some(seen) = properties.get_mut(name) {
+            if let Some(seen) = shape.properties.get_mut(name) {
                 *seen += 1;
-            } else if properties.len() < 256 {
-                properties.insert(name.into(), 1);
+            } else if shape.properties.len() < 256 {
+                shape.properties.insert(name.into(), 1);
             }
         }
-        *index
+        shape.item_type
     }
 }
 

@@ -280,3 +280,16 @@ fn cycles_are_refused_and_shown() {
     let total = total.replace("\"name\":\"t.total\"", "\"n\":\"t.total\"");
     check(&model(&total, sum), "/relations/0/copies/n", "form a cycle");
 }
+
+#[test]
+fn buckets_need_a_partition_that_they_share() {
+    let bucket = |on: &str| {
+        format!(
+            r#"{{"version":1,"types":{TYPES},"buckets":[{{"on":"{on}","array":"/comments",
+            "bucket":{{"link":"/postId"}}}}]}}"#
+        )
+    };
+    check(&bucket("person"), "/buckets/0/on", "keyed on '/id'");
+    check(&bucket("nobody"), "/buckets/0/on", "is unknown");
+    assert!(compile(&bucket("post")).is_ok());
+}
