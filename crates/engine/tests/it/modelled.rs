@@ -160,7 +160,7 @@ fn what_is_not_built_is_refused() {
     let bucket = r#"{"on":"person","array":"/l","bucket":{"link":"/personId"}}"#;
     let buckets =
         LIBRARY.replacen(r#""version":1"#, &format!(r#""version":1,"buckets":[{bucket}]"#), 1);
-    refused_model(&case, &buckets, "not built yet");
+    refused_model(&case, &buckets, "keyed on '/id'");
     assert_eq!(case.0.engine().read_model(&name("d")).map(drop), Err(Error::NotFound));
 }
 
@@ -496,6 +496,58 @@ fn counts_are_right_after_many_writers_at_once() {
         }
     });
     assert_eq!(case.at("library", "a1", "countOfBooks"), "32");
+    case.check();
+}
+
+#[test]
+fn a_model_takes_over_among_writers_and_nothing_slips_through() {
+    let case = Case::new(World::memory());
+    let text = LIBRARY.replace("\"maxItems\":30", "\"maxItems\":1000");
+    let other = text.replace("' ', t.lastName", "'-', t.lastName");
+    let none = Preconditions::default();
+    case.store(&text).expect("a model");
+    let stop = AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        for writer in 0..3 {
+            let (case, stop) = (&case, &stop);
+            threads.spawn(move || {
+                let mut random = Random::new(writer);
+                while stop.load(Ordering::SeqCst) == 0 {
+                    let author = format!("a{}", random.below(4));
+                    // Refusals are as good as successes here: only what is stored counts.
+                    let _ = match random.below(4) {
+                        0 => case.put(
+                            "library",
+                            &format!(
+                                r#"{{"id":"{author}","type":"author","firstName":"F{}"}}"#,
+                                random.below(9)
+                            ),
+                        ),
+                        1 => case.delete("library", &format!("b{}", random.below(9))),
+                        _ => case.book(&format!("b{}", random.below(9)), &[&author]),
+                    };
+                }
+            });
+        }
+        for round in 0..12 {
+            let stored = match round % 3 {
+                0 => case.store(&other).map(drop),
+                1 => case.0.engine().delete_model(&name("d"), &none),
+                // Without a model books may refer to nobody; then it is refused.
+                _ => match case.store(&text) {
+                    Err(Error::ModelViolated(_)) => {
+                        for n in 0..4 {
+                            case.author(&format!("a{n}"));
+                        }
+                        case.store(&text).map(drop)
+                    }
+                    other => other.map(drop),
+                },
+            };
+            assert_eq!(stored, Ok(()), "round {round}");
+        }
+        stop.store(1, Ordering::SeqCst);
+    });
     case.check();
 }
 
