@@ -100,6 +100,27 @@ impl Signer {
         self.request("GET", ("docs", &link), &format!("{link}/docs"), &headers, "")
     }
 
+    /// A page of a query, over one logical partition or all of them.
+    pub(crate) fn query(
+        &self,
+        body: &str,
+        partition: Option<&str>,
+        page: usize,
+        after: Option<&str>,
+    ) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let page = page.to_string();
+        let key = partition.map(key_header);
+        let mut headers = vec![
+            ("x-ms-documentdb-isquery", "True"),
+            ("x-ms-documentdb-query-enablecrosspartition", "True"),
+            ("x-ms-max-item-count", &*page),
+        ];
+        headers.extend(key.as_deref().map(|key| (KEY_HEADER, key)));
+        headers.extend(after.map(|token| ("x-ms-continuation", token)));
+        self.request("POST", ("docs", &link), &format!("{link}/docs"), &headers, body)
+    }
+
     /// Creates an item of a group, whose items share a partition key.
     pub(crate) fn create_in(&self, group: u64, number: u64) -> Vec<u8> {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
@@ -129,8 +150,7 @@ impl Signer {
     }
 
     /// A batch that reads and replaces every item of a group.
-    pub(crate) fn batch(&self, group: u64, size: u64) -> Vec<u8> {
-        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+    pub(crate) fn group_batch(&self, group: u64, size: u64) -> Vec<u8> {
         let operation = |number: u64| {
             let (id, body) = (id(number), grouped(group, number));
             format!(
@@ -138,14 +158,26 @@ impl Signer {
             )
         };
         let operations: Vec<String> = (0..size).map(operation).collect();
-        let (body, key) = (format!("[{}]", operations.join(",")), key_header(&partition(group)));
-        let headers = [
+        self.batch(&partition(group), &format!("[{}]", operations.join(",")), &[])
+    }
+
+    /// A transactional batch of one logical partition.
+    pub(crate) fn batch(
+        &self,
+        partition: &str,
+        operations: &str,
+        wishes: &[(&str, &str)],
+    ) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let key = key_header(partition);
+        let mut headers = vec![
             (KEY_HEADER, &*key),
             ("x-ms-cosmos-is-batch-request", "True"),
             ("x-ms-cosmos-batch-atomic", "True"),
             ("x-ms-cosmos-batch-ordered", "True"),
         ];
-        self.request("POST", ("docs", &link), &format!("{link}/docs"), &headers, &body)
+        headers.extend(wishes);
+        self.request("POST", ("docs", &link), &format!("{link}/docs"), &headers, operations)
     }
 
     /// Creates an item, of which the number can be changed.

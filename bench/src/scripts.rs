@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let signer = Signer::now();
     fill(&server, &signer)?;
     let procedures: Arc<[Vec<u8>]> = (0..GROUPS).map(|g| signer.execute(g, SIZE)).collect();
-    let batches: Arc<[Vec<u8>]> = (0..GROUPS).map(|g| signer.batch(g, SIZE)).collect();
+    let batches: Arc<[Vec<u8>]> = (0..GROUPS).map(|g| signer.group_batch(g, SIZE)).collect();
     let works = [Work::Own(procedures), Work::Own(batches)];
     let mut series: Vec<Series> = (0..CLIENTS.len() * 2).map(|_| Series::default()).collect();
     let mut syncs = Series::default();

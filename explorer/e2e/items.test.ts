@@ -158,6 +158,18 @@ it("an item that somebody else has changed is shown as a difference, and any sid
   await expect.poll(() => editor(page, "Item").innerText()).toContain('"moons": 19');
 });
 
+it("what is not saved is given up only when asked", async () => {
+  const { page } = browser;
+  await retype(page, "Item", '{"id": "earth", "kind": "rocky", "moons": 100}');
+  await row("saturn").click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  expect(await editor(page, "Item").innerText()).toContain('"moons": 100');
+  await row("saturn").click();
+  await page.getByRole("dialog").getByRole("button", { name: "Give up" }).click();
+  await expect.poll(() => editor(page, "Item").innerText()).toContain("58232");
+  expect(await planet("earth")).toMatchObject({ moons: 19 });
+});
+
 it("an item is deleted", async () => {
   const { page } = browser;
   await row("venus").click();

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import compat from "../../COMPAT.md?raw";
 import { FUNCTIONS } from "../src/editor/functions";
 import { complete } from "../src/editor/query-language";
-import { type PlanNode, readPlan, spelled } from "../src/protocol/plan";
+import { type PlanNode, counted, readPlan, spelled } from "../src/protocol/plan";
 import { readQueryMetrics } from "../src/protocol/query-metrics";
 import { readParameters, readPartitionKey } from "../src/state/query-run";
 import { SeenPaths } from "../src/state/seen-paths";
@@ -59,6 +59,7 @@ describe("a plan", () => {
     expect(access).toMatchObject({ kind: "IndexRange", detail: "/price > 5", estimatedRows: 900 });
     expect(access.actual).toEqual([{ name: "indexEntries", count: 950 }, { name: "itemsLoaded", count: 3 }]);
     expect(spelled("itemsLoaded")).toBe("items loaded");
+    expect([counted(1, "items loaded"), counted(1, "entries read"), counted(2000, "rows")]).toEqual(["1 item loaded", "1 entry read", "2,000 rows"]);
   });
 
   it.each([null, "", "no json", "%7B%5D", "%5B%5D"])("is absent when the header is %j", (text) => {

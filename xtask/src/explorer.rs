@@ -135,7 +135,7 @@ fn test(folder: &Path) -> Result<()> {
         println!("explorer: the tests in a browser are skipped: there is none (Debian: chromium).");
         return Ok(());
     };
-    let pictures = project::cache("explorer")?.join("pictures");
+    let pictures = project::target()?.join("explorer-pictures");
     let server = Server::start(Profile::Dev)?;
     let mut suite = npm(folder);
     suite

@@ -1,5 +1,6 @@
 //! Where things are: the repository, and the user's cache for what is downloaded or built beside it.
 
+use crate::process;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -31,6 +32,15 @@ pub(crate) fn cache(purpose: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot create the folder {}", folder.display()))?;
     Ok(folder)
+}
+
+/// The folder that cargo builds into; it is the user's choice.
+pub(crate) fn target() -> Result<PathBuf> {
+    let mut cargo = cargo();
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    let metadata: serde_json::Value = serde_json::from_str(&process::output(&mut cargo)?)?;
+    let folder = metadata["target_directory"].as_str();
+    folder.map(PathBuf::from).context("cargo metadata names no target folder")
 }
 
 /// The cargo that runs this xtask.

@@ -35,16 +35,23 @@ pub(crate) struct Erasure {
 #[derive(Debug, Default)]
 pub(crate) struct Erasures(ArcSwap<Vec<Erasure>>);
 
+/// The erasures that are not done at one moment.
+pub(crate) type Pending = std::sync::Arc<Vec<Erasure>>;
+
 impl Erasures {
     /// Whether an item with this key and version is deleted.
     pub(crate) fn hide(&self, item_key: &[u8], version: Lsn) -> bool {
-        let hides = |e: &Erasure| version <= e.up_to && item_key.starts_with(&e.prefix);
-        self.0.load().iter().any(hides)
+        Self::hide_in(&self.0.load(), item_key, version)
     }
 
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.load().is_empty()
+    /// The same by the erasures of an earlier moment, for who reads a snapshot of that moment.
+    pub(crate) fn hide_in(pending: &Pending, item_key: &[u8], version: Lsn) -> bool {
+        pending.iter().any(|e| version <= e.up_to && item_key.starts_with(&e.prefix))
+    }
+
+    /// The erasures of this moment.
+    pub(crate) fn pending(&self) -> Pending {
+        self.0.load_full()
     }
 
     fn insert(&self, erasure: &Erasure) {
@@ -77,7 +84,7 @@ impl Erasures {
         }
     }
 
-    fn pending(&self) -> usize {
+    fn undone(&self) -> usize {
         self.0.load().iter().filter(|e| e.done_s.is_none()).count()
     }
 }
@@ -109,7 +116,7 @@ impl Engine {
         let partition_key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&partition_key);
         let partition = container.partition_of(&effective)?;
-        if container.erasures.pending() >= limits::ERASURES_PENDING_MAX {
+        if container.erasures.undone() >= limits::ERASURES_PENDING_MAX {
             return Err(Error::RateLimited { retry_after_ms: 1000 });
         }
         // Nobody writes to the logical partition meanwhile, so that all its items are either of
@@ -207,11 +214,10 @@ impl Engine {
             Indexer { store: &*self.store, container, partition, numbers: Numbers::Given };
         let (part, _) = part(self, &indexer, &slots.iter().collect::<Vec<_>>())?;
         match self.store.commit(Commit { parts: vec![part] }) {
-            Ok(_) => Ok(()),
             Err(StorageError::Conflict { .. } | StorageError::TooLarge) if slots.len() > 1 => {
                 slots.chunks(1).try_for_each(|one| self.remove(container, partition, one))
             }
-            Err(StorageError::Conflict { .. }) => Ok(()),
+            Ok(_) | Err(StorageError::Conflict { .. }) => Ok(()),
             Err(error) => Err(storage(error)),
         }
     }

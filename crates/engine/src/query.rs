@@ -10,7 +10,8 @@ use std::sync::Arc;
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
     BoundQuery, ComputedProperty, ContainerFacts, EvalContext, ItemSource, Page, PageLimits, Place,
-    PlanRange, PlanScope, Query, QueryError, Resume, Row, Run, SourceItem, execute, query_plan,
+    PlanRange, PlanScope, Query, QueryError, Resume, Row, Run, SourceItem, UdfHost, execute,
+    query_plan,
 };
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
@@ -98,6 +99,7 @@ pub(crate) fn check_computed(definitions: &[(String, String)]) -> Result<()> {
 /// Where a page starts, and whether it may cross logical partitions.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(missing_docs, reason = "the summary says it")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct Paging<'t> {
     pub continuation: Option<&'t str>,
     pub crosses: bool,
@@ -120,20 +122,9 @@ fn narrowed(container: &Container, scope: &Scope, keys: &[PartitionKey]) -> Opti
     Some(Scope { range, partition_key: Some(key.clone()), confined: true })
 }
 
-/// A query made ready for a container, and the functions it may call there.
-struct Ready<'e> {
-    bound: BoundQuery,
-    udfs: UdfCalls<'e>,
-}
-
 /// The query made ready for a container.
-fn bind<'e>(
-    engine: &'e Engine,
-    container: &'e Container,
-    request: &QueryRequest,
-) -> Result<Ready<'e>> {
+fn bind(container: &Container, request: &QueryRequest, udfs: &UdfCalls<'_>) -> Result<BoundQuery> {
     let facts = container.definition.query_facts.of(&container.definition)?;
-    let udfs = UdfCalls::new(engine, container);
     let has_udf = |name: &str| udfs.has(name);
     let facts = ContainerFacts {
         computed: &facts.computed,
@@ -141,8 +132,48 @@ fn bind<'e>(
         has_udf: Some(&has_udf),
         ..Default::default()
     };
-    let bound = request.query.bind(&request.parameters, &facts).map_err(query_error)?;
-    Ok(Ready { bound, udfs })
+    request.query.bind(&request.parameters, &facts).map_err(query_error)
+}
+
+/// Whose the tokens of a query are: its container's, and its logical partition's, whether that was
+/// named by its key or by the range of its hash. Otherwise a token may be used for a part of what
+/// it was given for: ranges split, and the place it names stays.
+fn owner(container: &Container, scope: &Scope) -> String {
+    let range = scope.range.as_ref();
+    let is_key = |range: &&KeyRange| {
+        let below = !range.min.0.is_empty() && range.max.0.starts_with(&range.min.0);
+        scope.partition_key.is_some() || below
+    };
+    let key = range.filter(is_key).map(|range| range.min.to_string());
+    format!("query {} {}", container.rid(), key.unwrap_or_default())
+}
+
+/// A query with what its sender wants of it.
+struct Asked<'q, 'e> {
+    bound: &'q BoundQuery,
+    udfs: &'q UdfCalls<'e>,
+    size: PageSize,
+    paging: &'q Paging<'q>,
+}
+
+/// The way that a query takes.
+fn plan(
+    asked: &Asked<'_, '_>,
+    shards: &Shards<'_>,
+    scope: &Scope,
+    resume: Option<&Resume>,
+) -> Plan {
+    let facts = Facts::new(shards, !asked.paging.without_index);
+    let definition = &shards.container.definition;
+    let key = scope.partition_key.as_ref();
+    let request = PlanRequest {
+        facts: &facts,
+        key: key.map(|key| (key, &definition.partition_key.paths[..])),
+        is_whole: key.is_some() || shards.are_whole(),
+        is_mortal: definition.default_ttl.is_some() || shards.hide_any(),
+        rows: asked.size.items,
+    };
+    asked.bound.plan(&request, resume)
 }
 
 /// The place that a token of this query names.
@@ -152,7 +183,7 @@ fn resume(bound: &BoundQuery, owner: &str, token: Option<&str>) -> Result<Option
     Resume::parse(&String::from_utf8_lossy(&state), bound).map(Some).map_err(query_error)
 }
 
-fn query_page(rows: Vec<Row>, continuation: Option<String>, report: Report) -> QueryPage {
+fn query_page(rows: &[Row], continuation: Option<String>, report: Report) -> QueryPage {
     let rows: Vec<String> = rows.iter().map(Row::to_json).collect();
     let bytes = rows.iter().map(String::len).sum();
     let loaded = usize::try_from(report.items).unwrap_or(usize::MAX);
@@ -164,6 +195,15 @@ fn query_page(rows: Vec<Row>, continuation: Option<String>, report: Report) -> Q
         items_read: report.items,
         report,
     }
+}
+
+/// The refusal of a query over several logical partitions to which the client did not consent.
+pub fn crossing_refused() -> Error {
+    Error::invalid(
+        "Cross partition query is required but disabled. Please set \
+         x-ms-documentdb-query-enablecrosspartition to true, specify \
+         x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+    )
 }
 
 impl Engine {
@@ -178,40 +218,34 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<QueryPage> {
-        let ready = bind(self, container, request)?;
-        let bound = &ready.bound;
+        let udfs = UdfCalls::new(self, container);
+        let bound = bind(container, request, &udfs)?;
         let keys = bound.partition_keys(&container.definition.partition_key.paths);
         let single = keys.as_ref().is_some_and(|keys| keys.len() <= 1);
         if !scope.confined && !single && !paging.crosses && bound.reads_items() {
-            return Err(Error::invalid(
-                "Cross partition query is required but disabled. Please set \
-                 x-ms-documentdb-query-enablecrosspartition to true, specify \
-                 x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
-            ));
+            return Err(crossing_refused());
         }
-        let many = !scope.confined && !single && container.partitions.len() > 1;
+        let unconfined = !scope.confined && container.partitions.len() > 1;
         let merged = request.query.shape().needs_merge();
-        if many && merged && paging.merges && bound.reads_items() {
+        if unconfined && merged && paging.merges && bound.reads_items() {
             return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
         }
         let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
         let scope = narrowed.as_ref().unwrap_or(scope);
-        // A token belongs to its container and logical partition. Within those it may be used for
-        // a part of what it was given for: ranges split, and the place it names stays.
-        let key = scope.partition_key.as_ref().map(PartitionKey::to_header);
-        let owner = format!("query {} {}", container.rid(), key.unwrap_or_default());
+        let owner = owner(container, scope);
         let state = paging.continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
-        let (leg, state) = Leg::parse(container, scope, state, many && !merged)?;
-        let resume = state.map(|text| Resume::parse(&text, &ready.bound)).transpose();
+        let (leg, state) = Leg::parse(container, scope, state, unconfined && !single && !merged)?;
+        let resume = state.map(|text| Resume::parse(&text, &bound)).transpose();
         let resume = resume.map_err(query_error)?;
         let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
-        let (page, report) = self.read_part(container, part, &ready, size, paging, resume)?;
+        let asked = Asked { bound: &bound, udfs: &udfs, size, paging };
+        let (page, report) = self.read_part(container, part, &asked, resume)?;
         let next = match &leg {
             None => page.continuation,
             Some(leg) => leg.next(container, scope, page.continuation),
         };
         let continuation = next.map(|state| continuation::encode(&owner, state.as_bytes()));
-        Ok(query_page(page.rows, continuation, report))
+        Ok(query_page(&page.rows, continuation, report))
     }
 
     /// A page of a query over one part of a container.
@@ -219,52 +253,24 @@ impl Engine {
         &self,
         container: &Container,
         scope: &Scope,
-        ready: &Ready<'_>,
-        size: PageSize,
-        paging: &Paging<'_>,
+        asked: &Asked<'_, '_>,
         resume: Option<Resume>,
     ) -> Result<(Page, Report)> {
-        let bound = &ready.bound;
+        let bound = asked.bound;
         let now_us = self.clock.now_us();
         let mut shards = Shards::open(self, container, scope)?;
-        let plan = self.plan(bound, &shards, scope, size, resume.as_ref(), paging.without_index)?;
+        let plan = plan(asked, &shards, scope, resume.as_ref());
         let out_of_time =
             || self.clock.now_us().saturating_sub(now_us) > limits::QUERY_PAGE_MS_MAX * 1000;
-        let context = EvalContext {
-            out_of_time: Some(&out_of_time),
-            udfs: Some(&ready.udfs),
-            ..self.context()
-        };
+        let (udfs, out_of_time) = (Some(asked.udfs as &dyn UdfHost), Some(&out_of_time as _));
+        let context = EvalContext { udfs, out_of_time, ..self.context() };
         let run = Run::by(&plan, resume);
         shards.members = bound.members(&run);
         let reader = Reader { bound, run, shards: &shards, scope, plan, context: &context };
-        let read = reader.read(size, paging.explains);
-        let (page, mut report) = read.map_err(|error| ready.udfs.failure(error))?;
+        let read = reader.read(asked.size, asked.paging.explains);
+        let (page, mut report) = read.map_err(|error| asked.udfs.failure(error))?;
         report.time_us = self.clock.now_us().saturating_sub(now_us);
         Ok((page, report))
-    }
-
-    /// The way that a query takes.
-    fn plan(
-        &self,
-        bound: &BoundQuery,
-        shards: &Shards<'_>,
-        scope: &Scope,
-        size: PageSize,
-        resume: Option<&Resume>,
-        without_index: bool,
-    ) -> Result<Plan> {
-        let facts = Facts::new(shards, !without_index);
-        let definition = &shards.container.definition;
-        let key = scope.partition_key.as_ref();
-        let request = PlanRequest {
-            facts: &facts,
-            key: key.map(|key| (key, &definition.partition_key.paths[..])),
-            is_whole: key.is_some() || shards.are_whole(),
-            is_mortal: definition.default_ttl.is_some() || !shards.container.erasures.is_empty(),
-            rows: size.items,
-        };
-        Ok(bound.plan(&request, resume))
     }
 
     /// A page of a query over the items of a source in the order of keys; `owner` tells whose its
@@ -278,14 +284,15 @@ impl Engine {
         owner: &str,
         token: Option<&str>,
     ) -> Result<QueryPage> {
-        let ready = bind(self, container, request)?;
-        let run = Run::over_keys(resume(&ready.bound, owner, token)?);
-        let context = EvalContext { udfs: Some(&ready.udfs), ..self.context() };
-        let page = execute(&ready.bound, source, &run, size.limits(), &context);
-        let page = page.map_err(|error| ready.udfs.failure(query_error(error)))?;
+        let udfs = UdfCalls::new(self, container);
+        let bound = bind(container, request, &udfs)?;
+        let run = Run::over_keys(resume(&bound, owner, token)?);
+        let context = EvalContext { udfs: Some(&udfs), ..self.context() };
+        let page = execute(&bound, source, &run, size.limits(), &context);
+        let page = page.map_err(|error| udfs.failure(query_error(error)))?;
         let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
         let report = Report { items: page.items_read, ..Report::default() };
-        Ok(query_page(page.rows, continuation, report))
+        Ok(query_page(&page.rows, continuation, report))
     }
 
     /// The plan for a client that can do what `features` name; an empty list names nothing.
@@ -320,7 +327,7 @@ impl Engine {
         scope: &Scope,
         request: &QueryRequest,
     ) -> Result<String> {
-        let bound = bind(self, container, request)?.bound;
+        let bound = bind(container, request, &UdfCalls::new(self, container))?;
         let definition = &container.definition.partition_key;
         let point = |key: &PartitionKey| {
             let place = definition.effective(key).to_string();

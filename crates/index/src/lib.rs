@@ -5,7 +5,6 @@
 
 pub mod composite;
 pub mod dictionary;
-pub mod estimate;
 pub mod full_text;
 pub mod maintain;
 pub mod path;

@@ -24,6 +24,8 @@ pub type Rows<'s> = Box<dyn RowCursor + 's>;
 
 const FIRST_BATCH: usize = 64;
 const LARGEST_BATCH: usize = 4096;
+/// Who jumped once will likely jump again.
+const AFTER_JUMP: usize = 16;
 
 /// Entries whose keys are a fixed prefix and a row: the list of one term, or all items.
 pub struct Postings<'s> {
@@ -107,7 +109,7 @@ impl RowCursor for Postings<'_> {
             self.batch = match self.buffer.last() {
                 None => self.batch,
                 Some(_) if in_sequence => (self.batch * 4).min(LARGEST_BATCH),
-                Some(_) => FIRST_BATCH,
+                Some(_) => AFTER_JUMP,
             };
             self.fill(target)?;
         }

@@ -52,7 +52,7 @@ impl<'s> ValueCursor<'s> {
     }
 
     /// The next entry.
-    pub fn next(&mut self) -> Result<Option<ValueEntry>, StorageError> {
+    pub fn advance(&mut self) -> Result<Option<ValueEntry>, StorageError> {
         if self.buffer.is_empty() && !self.exhausted {
             self.fill()?;
         }

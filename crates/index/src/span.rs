@@ -103,10 +103,8 @@ impl Span {
     pub fn comparison(end: &Value, below: bool, included: bool) -> Option<Self> {
         let scalar = (1..=4).contains(&end.type_rank());
         let end = Some((end.clone(), included));
-        scalar.then(|| match below {
-            true => Self::Interval { low: None, high: end },
-            false => Self::Interval { low: end, high: None },
-        })
+        let (low, high) = if below { (None, end) } else { (end, None) };
+        scalar.then_some(Self::Interval { low, high })
     }
 
     /// Where its codes lie, without the head of the key.
@@ -141,7 +139,7 @@ impl Span {
 
     /// The values in both; `None` if that is no span, or if this one says more by itself.
     pub fn and(&self, other: &Self) -> Option<Self> {
-        let (Self::Interval { low: a, high: b }, Self::Interval { low: c, high: d }) =
+        let (Self::Interval { low, high }, Self::Interval { low: other_low, high: other_high }) =
             (self, other)
         else {
             return match (self, other) {
@@ -149,7 +147,8 @@ impl Span {
                 _ => None,
             };
         };
-        let ends: Vec<&(Value, bool)> = [a, b, c, d].into_iter().flatten().collect();
+        let ends: Vec<&(Value, bool)> =
+            [low, high, other_low, other_high].into_iter().flatten().collect();
         let same = ends.windows(2).all(|w| w[0].0.type_rank() == w[1].0.type_rank());
         if !same {
             return None;
@@ -162,7 +161,10 @@ impl Span {
             }
             (x, y) => x.clone().or_else(|| y.clone()),
         };
-        Some(Self::Interval { low: pick(a, c, true), high: pick(b, d, false) })
+        Some(Self::Interval {
+            low: pick(low, other_low, true),
+            high: pick(high, other_high, false),
+        })
     }
 
     /// Whether no value is in it.

@@ -18,9 +18,8 @@ pub struct IndexedOrder {
 impl IndexedOrder {
     /// Of a policy.
     pub fn new(policy: &IndexingPolicy) -> Self {
-        let direction = |descending: bool| match descending {
-            true => Direction::Descending,
-            false => Direction::Ascending,
+        let direction = |descending: bool| {
+            if descending { Direction::Descending } else { Direction::Ascending }
         };
         let composite = |paths: &Vec<orrery_index::CompositePath>| {
             paths.iter().map(|p| (p.path.steps.clone(), direction(p.descending))).collect()

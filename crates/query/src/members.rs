@@ -83,14 +83,13 @@ impl Needed {
 
     fn node(&mut self, node: &Node) {
         match node {
-            Node::Constant(_) => {}
             Node::Path(slot, steps) if *slot == self.item => match steps.first() {
                 Some(Step::Name(name)) => self.name(name),
                 // An item is no array; what remains is the item itself.
                 Some(Step::Index(_)) => {}
                 None => self.names = None,
             },
-            Node::Path(..) => {}
+            Node::Constant(_) | Node::Path(..) => {}
             Node::Step(of, _) | Node::Unary(_, of) => self.node(of),
             Node::Binary(_, parts) | Node::Vector(_, parts) | Node::Like { parts, .. } => {
                 parts.iter().for_each(|node| self.node(node));
@@ -106,7 +105,9 @@ impl Needed {
             Node::In { needle, list, .. } => {
                 self.node(needle);
                 if let List::Nodes(nodes) = list {
-                    nodes.iter().for_each(|node| self.node(node));
+                    for node in nodes {
+                        self.node(node);
+                    }
                 }
             }
             Node::Object(list) => list.iter().for_each(|(_, node)| self.node(node)),
@@ -125,7 +126,7 @@ mod tests {
         let check = |text: &str, names: Option<&[&str]>, texts: bool| {
             let bound = Query::parse(text).unwrap().bind(&[], &ContainerFacts::default()).unwrap();
             let members = bound.members(&Run::over_keys(None));
-            let got = members.names.map(|names| names.iter().map(|n| n.to_string()).collect());
+            let got = members.names.map(|names| names.iter().map(ToString::to_string).collect());
             let names: Option<Vec<String>> =
                 names.map(|names| names.iter().map(|n| (*n).to_owned()).collect());
             assert_eq!((got, members.texts), (names, texts), "{text}");

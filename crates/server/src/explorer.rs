@@ -62,6 +62,9 @@ pub(crate) fn answer(path: &str, headers: &HeaderMap) -> Option<Response> {
 }
 
 fn find(name: &str) -> Option<File> {
+    if name.split('/').any(|part| part == "..") {
+        return None;
+    }
     // The page is a folder within the folder, which exists even where nothing was built.
     let file = Built::get(&format!("page/{name}"))?;
     let digest = file.metadata.sha256_hash();

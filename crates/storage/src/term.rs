@@ -71,6 +71,11 @@ pub fn encode_term(value: &Value, out: &mut Vec<u8>) {
 
 fn encode_cut(text: &[u8], out: &mut Vec<u8>) {
     out.push(STRING);
+    if let Some(kept) = text.get(..CUT_BYTES).filter(|kept| !kept.contains(&0)) {
+        out.extend_from_slice(kept);
+        out.extend([END, CUT]);
+        return;
+    }
     let mut room = CUT_BYTES;
     for byte in text {
         let needed = if *byte == 0 { 2 } else { 1 };

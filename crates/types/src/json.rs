@@ -252,7 +252,7 @@ impl<'de, 'n> DeserializeSeed<'de> for KnownName<'n> {
     }
 }
 
-impl<'de, 'n> Visitor<'de> for KnownName<'n> {
+impl<'n> Visitor<'_> for KnownName<'n> {
     type Value = Option<&'n Arc<str>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -42,3 +42,9 @@ function readNode(value: Json | undefined): PlanNode | null {
 export function spelled(name: string): string {
   return name.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
 }
+
+/** A number of things: `1 item loaded`, `2 items loaded`. */
+export function counted(count: number, things: string): string {
+  const words = count === 1 ? things.replace(/^(\w+?)(ies|s)\b/, (_, stem: string, end: string) => (end === "ies" ? `${stem}y` : stem)) : things;
+  return `${count.toLocaleString("en")} ${words}`;
+}

@@ -18,6 +18,7 @@ const LABELS: Readonly<Record<string, string>> = {
   systemFunctionExecuteTimeInMs: "built-in functions",
   userFunctionExecuteTimeInMs: "functions of users",
   writeOutputTimeInMs: "write the answer",
+  instructionCount: "instructions",
   retrievedDocumentCount: "items loaded",
   retrievedDocumentSize: "size of items loaded",
   outputDocumentCount: "rows",

@@ -76,16 +76,20 @@ export function closeTabs(): void {
   activeAddress.value = null;
 }
 
-/** Ties tabs and the page's address together. */
-export function followAddress(): void {
+/** Ties tabs and the page's address together, until what it returns is called. */
+export function followAddress(): () => void {
   const go = () => {
     const route = routeOf(location.hash);
     if (route) open(route);
   };
   go();
   window.addEventListener("hashchange", go);
-  effect(() => {
+  const stop = effect(() => {
     const address = activeAddress.value ?? "#/";
     if (location.hash !== address) history.pushState(null, "", address);
   });
+  return () => {
+    window.removeEventListener("hashchange", go);
+    stop();
+  };
 }

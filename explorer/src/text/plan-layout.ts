@@ -1,6 +1,6 @@
 // Where the steps of a plan stand in its picture: the answer on top, what it draws on below, siblings
 // side by side and parents over the middle of their inputs.
-import { type PlanNode, spelled } from "../protocol/plan";
+import { type PlanNode, counted, spelled } from "../protocol/plan";
 
 export interface PlacedNode {
   node: PlanNode;
@@ -75,8 +75,8 @@ function rowsOf(node: PlanNode): number | null {
 }
 
 function factsOf(node: PlanNode): string[] {
-  const facts = node.actual.map(({ name, count }) => `${count.toLocaleString("en")} ${spelled(name)}`);
-  if (node.estimatedRows !== null) facts.push(`${node.estimatedRows.toLocaleString("en")} rows expected`);
+  const facts = node.actual.map(({ name, count }) => counted(count, spelled(name)));
+  if (node.estimatedRows !== null) facts.push(counted(node.estimatedRows, "rows expected"));
   return facts;
 }
 

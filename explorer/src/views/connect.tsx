@@ -70,6 +70,7 @@ export function Connect() {
           {!window.isSecureContext && (
             <> This page came over plain HTTP: what it reads and writes can be seen on the way. Use https where you can.</>
           )}
+          {" "}<a href="/_explorer/licences.txt">Licences</a>
         </p>
       </form>
     </main>

@@ -140,3 +140,12 @@ export function confirmSmallDeletion(what: string, onDelete: () => Promise<void>
     </Dialog>,
   );
 }
+
+/** Before something that is not saved is lost. */
+export function confirmGivingUp(what: string, onGiveUp: () => void): void {
+  openDialog(
+    <Dialog title="Give up your changes?" action="Give up" isDangerous onSubmit={async () => onGiveUp()}>
+      <p>{what}</p>
+    </Dialog>,
+  );
+}

@@ -18,6 +18,8 @@ interface Props {
   path: readonly string[];
   /** Null: an item that is not there yet. */
   item: JsonObject | null;
+  /** Told whether there is something here that would be lost. */
+  onDirty: (isDirty: boolean) => void;
   onSaved: (item: JsonObject) => void;
   onDeleted: (item: JsonObject) => void;
   onClose: () => void;
@@ -49,13 +51,15 @@ export function readItemText(text: string): JsonObject {
   return withoutSystemProperties(value);
 }
 
-export function ItemEditor({ container, path, item, onSaved, onDeleted, onClose }: Props) {
+export function ItemEditor({ container, path, item, onDirty, onSaved, onDeleted, onClose }: Props) {
   const base = useSignal<JsonObject | null>(item);
   const text = useSignal(item === null ? template(container) : textOf(item));
   const error = useSignal<string | null>(null);
   const isBusy = useSignal(false);
   const original = base.value === null ? null : textOf(base.value);
   const isChanged = text.value !== original;
+  const untouched = original ?? template(container);
+  useEffect(() => onDirty(text.value !== untouched), [text.value, untouched]);
 
   const take = (current: JsonObject) => {
     base.value = current;
@@ -114,7 +118,10 @@ export function ItemEditor({ container, path, item, onSaved, onDeleted, onClose 
   const erase = () => {
     const old = base.value!;
     confirmSmallDeletion(`the item ${String(old.id)}`, async () => {
-      await deleteItem(client(), path, addressOf(old, container));
+      await deleteItem(client(), path, addressOf(old, container), String(old._etag)).catch((problem: unknown) => {
+        const isOld = problem instanceof Problem && problem.status === 412;
+        throw isOld ? new Error("Somebody else has changed this item since you opened it. Look at it again first.") : problem;
+      });
       onDeleted(old);
       notifyDone(`Deleted ${String(old.id)}.`);
     });

@@ -10,8 +10,11 @@ import { findContainer } from "../state/catalog";
 import { FIRST_PAGE, type Paging, arrived, currentToken } from "../state/paging";
 import { columnChoices, pageSize } from "../state/preferences";
 import { seenPaths } from "../state/seen-paths";
+import { addressOf } from "../state/tabs";
+import { isUnsaved, setUnsaved } from "../state/unsaved";
 import { columnsOf } from "../text/csv";
 import { ColumnChooser } from "./column-chooser";
+import { confirmGivingUp } from "./dialog";
 import { Grid } from "./grid";
 import { Icon } from "./icon";
 import { ItemEditor } from "./item-editor";
@@ -44,6 +47,17 @@ export function ItemsView({ database, container: name }: Props) {
   const isLoading = useSignal(false);
   const chosen = useSignal<JsonObject | "new" | null>(null);
   const running = useRef<AbortController | null>(null);
+  const address = addressOf({ kind: "items", database, container: name });
+
+  /** Shows another item, or none; what is not saved is given up only when asked. */
+  const choose = (next: JsonObject | "new" | null) => {
+    const go = () => {
+      setUnsaved(address, false);
+      chosen.value = next;
+    };
+    if (isUnsaved(address)) confirmGivingUp("The item you are editing is not saved.", go);
+    else go();
+  };
 
   const choiceKey = `${database}/${name}`;
   const all = useComputed(() => columnsOf(rows.value ?? []));
@@ -83,6 +97,7 @@ export function ItemsView({ database, container: name }: Props) {
     void restart();
     return () => running.current?.abort();
   }, [account.value, pageSize.value]);
+  useEffect(() => () => setUnsaved(address, false), []);
 
   const count = rows.value?.length ?? 0;
   return (
@@ -105,7 +120,7 @@ export function ItemsView({ database, container: name }: Props) {
           columnChoices.value = columns === null ? others : { ...others, [choiceKey]: columns };
         }} />
         <button type="button" title="Fetch this page again" aria-label="Refresh" onClick={() => void fetchPage(paging.value)}><Icon name="refresh" /></button>
-        <button type="button" class="primary" disabled={container === null} onClick={() => (chosen.value = "new")}><Icon name="plus" />New item</button>
+        <button type="button" class="primary" disabled={container === null} onClick={() => choose("new")}><Icon name="plus" />New item</button>
       </div>
       {error.value !== null && <p class="problem bar" role="alert">{error.value}</p>}
       <div class={chosen.value === null ? "split" : "split with-detail"}>
@@ -113,7 +128,7 @@ export function ItemsView({ database, container: name }: Props) {
           <Grid
             label={`Items of ${name}`} rows={rows.value ?? []} columns={shown} emphasized={["id", ...keyColumns]}
             selected={isObject(chosen.value ?? undefined) ? (chosen.value as JsonObject) : null}
-            onSelect={(row) => (chosen.value = row)}
+            onSelect={(row) => row !== chosen.value && choose(row)}
             empty={rows.value === null ? "" : applied.value.trim() === "" ? "This container has no items yet." : "No item matches the filter."}
           />
           <Pager paging={paging.value} count={count} isLoading={isLoading.value} onGo={(at) => void fetchPage(at)} />
@@ -129,9 +144,11 @@ export function ItemsView({ database, container: name }: Props) {
             }}
             onDeleted={(gone) => {
               rows.value = rows.value?.filter((row) => row._rid !== gone._rid) ?? null;
+              setUnsaved(address, false);
               chosen.value = null;
             }}
-            onClose={() => (chosen.value = null)}
+            onClose={() => choose(null)}
+            onDirty={(isDirty) => setUnsaved(address, isDirty)}
           />
         )}
       </div>

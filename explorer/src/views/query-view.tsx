@@ -91,7 +91,7 @@ function Results({ run }: { run: QueryRun }) {
           {faces.map(([one, label]) => <button type="button" role="tab" key={one} aria-selected={shown === one} onClick={() => (face.value = one)}>{label}</button>)}
         </div>
         <span class="grow" />
-        <span class="measure"><b>{outcome.rows.length.toLocaleString()}</b> rows</span>
+        <span class="measure"><b>{outcome.rows.length.toLocaleString()}</b> {outcome.rows.length === 1 ? "row" : "rows"}</span>
         <span class="measure"><b>{outcome.charge.toFixed(2)}</b> RU</span>
         <span class="measure"><b>{outcome.elapsedMs.toFixed(0)}</b> ms</span>
       </div>
@@ -114,7 +114,7 @@ function RowDialog({ row }: { row: Json }) {
 }
 
 function Statistics({ outcome }: { outcome: Outcome }) {
-  const times = outcome.metrics.filter(({ unit, name }) => unit === "ms" && name !== "total");
+  const times = outcome.metrics.filter(({ unit, name, value }) => unit === "ms" && name !== "total" && value > 0);
   const longest = Math.max(...times.map(({ value }) => value), 0.001);
   const counts = outcome.metrics.filter(({ unit }) => unit !== "ms");
   const total = outcome.metrics.find(({ name }) => name === "total");

@@ -13,6 +13,7 @@ import { client } from "../state/account";
 import { reloadScripts } from "../state/catalog";
 import { readPartitionKey } from "../state/query-run";
 import { NEW_SCRIPT, addressOf, close, open } from "../state/tabs";
+import { setUnsaved } from "../state/unsaved";
 import { confirmSmallDeletion } from "./dialog";
 import { Icon } from "./icon";
 import { notifyDone } from "./notice";
@@ -61,6 +62,11 @@ export function ScriptView({ database, container, scripts, script: name }: Props
   const triggerOperation = useSignal("All");
   const error = useSignal<string | null>(null);
 
+  const address = addressOf({ kind: "script", database, container, scripts, script: name });
+  const untouched = base.value?.body ?? (name === NEW_SCRIPT ? TEMPLATES[scripts] : "");
+  useEffect(() => setUnsaved(address, text.value !== untouched), [text.value, untouched]);
+  useEffect(() => () => setUnsaved(address, false), []);
+
   const take = (script: Script) => {
     base.value = script;
     text.value = script.body;
@@ -81,7 +87,7 @@ export function ScriptView({ database, container, scripts, script: name }: Props
       if (base.value === null) {
         await create<Script>(client(), [...path, scripts], body);
         await reloadScripts(database, container, scripts);
-        close(addressOf({ kind: "script", database, container, scripts, script: NEW_SCRIPT }));
+        close(address);
         open({ kind: "script", database, container, scripts, script: id.value });
       } else {
         take(await replace<Script>(client(), [...path, scripts, name], body, base.value._etag));
@@ -95,7 +101,7 @@ export function ScriptView({ database, container, scripts, script: name }: Props
   const erase = () =>
     confirmSmallDeletion(`${WORDS[scripts].toLowerCase()} ${name}`, async () => {
       await remove(client(), [...path, scripts, name]);
-      close(addressOf({ kind: "script", database, container, scripts, script: name }));
+      close(address);
       await reloadScripts(database, container, scripts);
     });
 

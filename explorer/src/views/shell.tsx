@@ -5,9 +5,10 @@ import { account, chargeTotal, disconnect, endpoint, lastRequest, requests } fro
 import { forgetCatalog, reloadAll } from "../state/catalog";
 import { sidebarWidth } from "../state/preferences";
 import { type Route, type Tab, activeAddress, activeTab, close, closeTabs, followAddress, open, tabs } from "../state/tabs";
+import { guardLeaving, isUnsaved } from "../state/unsaved";
 import { ContainerSettings } from "./container-settings";
 import { DatabaseView } from "./database-view";
-import { openDialog } from "./dialog";
+import { confirmGivingUp, openDialog } from "./dialog";
 import { FeedView } from "./feed-view";
 import { Icon, type IconName } from "./icon";
 import { ItemsView } from "./items-view";
@@ -25,6 +26,7 @@ export const isDrawerOpen = signal(false);
 
 export function Shell() {
   useEffect(followAddress, []);
+  useEffect(guardLeaving, []);
   const leave = () => {
     closeTabs();
     forgetCatalog();
@@ -132,7 +134,10 @@ function TabStrip() {
 
 function TabHandle({ tab }: { tab: Tab }) {
   const isActive = tab.address === activeAddress.value;
-  const shut = () => close(tab.address);
+  const shut = () => {
+    if (isUnsaved(tab.address)) confirmGivingUp(`${titleOf(tab.route)} holds something that is not saved.`, () => close(tab.address));
+    else close(tab.address);
+  };
   return (
     <div class={isActive ? "tab active" : "tab"} title={hintOf(tab.route)} onAuxClick={(event) => event.button === 1 && shut()}>
       <button

@@ -32,6 +32,8 @@ enum Suite {
     Scripts,
     /// The change feed: reading it, and following it.
     Feed,
+    /// Queries, beside `PostgreSQL`.
+    Query,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -39,7 +41,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let program = server::build("orrery-bench", Profile::Release)?;
     let suites = match options.suite {
         Some(suite) => vec![suite],
-        None => vec![Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts],
+        None => {
+            vec![Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query]
+        }
     };
     for suite in suites {
         let mut command = Command::new(&program);
@@ -48,6 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Items => "items",
             Suite::Scripts => "scripts",
             Suite::Feed => "feed",
+            Suite::Query => "query",
         });
         command.arg("--server").arg(&server).arg("--root").arg(project::root());
         if let Some(folder) = &options.folder {

@@ -47,10 +47,13 @@ pub(crate) fn signature(key: &str, method: &str, kind: &str, link: &str, date: &
 /// even places; a path of an odd number of segments is a feed, signed by its parent.
 pub(crate) fn signed(path: &str) -> (String, String) {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    // What is done to a container is signed as the container is.
+    let segments =
+        segments.strip_suffix(&["operations", "partitionkeydelete"]).unwrap_or(&segments);
     let feed = segments.len() % 2 == 1;
     let kind = segments.len().checked_sub(if feed { 1 } else { 2 });
     let kind = kind.map_or("", |at| segments[at]);
-    let link = if feed { &segments[..segments.len() - 1] } else { &segments[..] };
+    let link = if feed { &segments[..segments.len() - 1] } else { segments };
     let link = match link {
         // Offers are signed by their rid alone, in lower case.
         ["offers", rid] => rid.to_lowercase(),

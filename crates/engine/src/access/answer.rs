@@ -119,13 +119,13 @@ impl Shards<'_> {
                 let within_span = matches!(span, Span::Defined);
                 let bounds = within(&head, &kind);
                 let mut spoilt = ValueCursor::new(snapshot, bounds, head.len(), false);
-                if within_span && spoilt.next().map_err(storage)?.is_some() {
+                if within_span && spoilt.advance().map_err(storage)?.is_some() {
                     return Ok(Some(Value::Undefined));
                 }
             }
             let bounds = within(&head, span);
             let mut cursor = ValueCursor::new(snapshot, bounds, head.len(), greatest);
-            let Some(entry) = cursor.next().map_err(storage)? else { continue };
+            let Some(entry) = cursor.advance().map_err(storage)? else { continue };
             Taken::add(&self.taken.entries, cursor.entries_read());
             let (value, _) = decode_term(&entry.code).map_err(storage)?;
             // Of a cut string only the beginning is known.
@@ -148,7 +148,7 @@ impl Shards<'_> {
                 let mut cursor = ValueCursor::new(snapshot, bounds.clone(), head.len(), false);
                 let mut last: Option<Box<[u8]>> = None;
                 let mut repeated = 0;
-                while let Some(entry) = cursor.next().map_err(storage)? {
+                while let Some(entry) = cursor.advance().map_err(storage)? {
                     if last.as_ref() == Some(&entry.code) {
                         repeated += 1;
                         if repeated > REPEATED_MAX {
@@ -186,6 +186,27 @@ const COUNTED: usize = 8192;
 const REPEATED_MAX: usize = 512;
 
 impl Shard<'_> {
+    /// Numbers from the least row to the greatest: what a partition that was never split has items,
+    /// unless many were deleted. Sizes on disk would not tell, since rows are small beside items.
+    pub(crate) fn rows_given(&self) -> Result<u64> {
+        let bounds = key::all_rows();
+        let end = |reverse: bool| {
+            let scan = Scan {
+                space: Space::Items,
+                from: &bounds.from,
+                to: &bounds.to,
+                reverse,
+                max_rows: 1,
+                max_bytes: usize::MAX,
+                keys_only: true,
+            };
+            let found = self.snapshot.scan(&scan).map_err(storage)?;
+            Ok::<_, orrery_types::Error>(found.first().and_then(|e| key::parse_row(&e.key)))
+        };
+        let (Some(first), Some(last)) = (end(false)?, end(true)?) else { return Ok(0) };
+        Ok(last.0 - first.0 + 1)
+    }
+
     /// Item keys of the scope, at most so many, and whether there are more.
     pub(crate) fn count_keys(&self, most: usize) -> Result<(u64, bool)> {
         let scan = Scan {

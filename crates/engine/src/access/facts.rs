@@ -4,12 +4,11 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
-use orrery_index::estimate::{estimate_rows, estimate_values};
+use orrery_index::stats::IndexStats;
 use orrery_index::{IndexStep, Span};
 use orrery_query::ast::Direction;
 use orrery_query::plan::IndexFacts;
 use orrery_query::plan::condition::{ItemPath, is_plural};
-use orrery_storage::{Space, key};
 use orrery_types::Result;
 
 use super::{Shard, Shards, within};
@@ -37,12 +36,12 @@ impl<'s, 'e> Facts<'s, 'e> {
 
     fn count_scope(&self) -> Result<u64> {
         let share = self.items() / self.shards.list.len().max(1) as u64;
-        self.sum(|shard| match shard.is_whole {
-            true => Ok(share),
-            false => shard.count_keys(SCOPE_SAMPLE).map(|(n, more)| match more {
-                false => n,
-                true => (share / 4).max(n),
-            }),
+        self.sum(|shard| {
+            if shard.is_whole {
+                return Ok(share);
+            }
+            let (n, more) = shard.count_keys(SCOPE_SAMPLE)?;
+            Ok(if more { (share / 4).max(n) } else { n })
         })
     }
 
@@ -52,19 +51,14 @@ impl<'s, 'e> Facts<'s, 'e> {
         for shard in list.iter().take(SAMPLED) {
             total = total.saturating_add(of(shard)?);
         }
-        let asked = list.len().min(SAMPLED).max(1) as u64;
+        let asked = list.len().clamp(1, SAMPLED) as u64;
         Ok(total.saturating_mul(list.len() as u64) / asked)
     }
 
     fn ask(&self, path: &[IndexStep], span: &Span) -> Result<u64> {
         self.sum(|shard| {
             let Some(head) = shard.head(&*self.shards.engine.store, path)? else { return Ok(0) };
-            let bounds = within(&head, span);
-            let found = match span.codes().single {
-                true => estimate_rows(&*shard.snapshot, Space::Index, &bounds.from),
-                false => estimate_values(&*shard.snapshot, &bounds),
-            };
-            found.map_err(storage)
+            IndexStats::new(&*shard.snapshot).terms(&within(&head, span)).map_err(storage)
         })
     }
 }
@@ -103,9 +97,11 @@ impl IndexFacts for Facts<'_, '_> {
     }
 
     fn items(&self) -> u64 {
-        let rows = key::all_rows().from;
         let count = |shard: &Shard<'_>| {
-            estimate_rows(&*shard.snapshot, Space::Items, &rows).map_err(storage)
+            if shard.partition.parents.is_empty() {
+                return shard.rows_given();
+            }
+            IndexStats::new(&*shard.snapshot).rows().map_err(storage)
         };
         *self.items.get_or_init(|| self.sum(count).unwrap_or(0))
     }

@@ -18,6 +18,7 @@ use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::{ReadAt, Snapshot, Space, Store, Value as Stored, record};
 use orrery_types::{Error, Lsn, Object, Result, Value, limits};
 
+use crate::erasure::{Erasures, Pending};
 use crate::partition::PhysicalPartition;
 use crate::scope::Scope;
 use crate::storage_error::storage;
@@ -29,6 +30,8 @@ pub(crate) struct Shards<'e> {
     pub(crate) container: &'e Container,
     pub(crate) list: Vec<Shard<'e>>,
     pub(crate) taken: Taken,
+    /// Erasures that were not done when the snapshots were taken: just before, and just after.
+    erasures: [Pending; 2],
     /// What the query needs of each item.
     pub(crate) members: Members,
 }
@@ -64,6 +67,7 @@ impl<'e> Shards<'e> {
         container: &'e Container,
         scope: &Scope,
     ) -> Result<Self> {
+        let before = container.erasures.pending();
         let mut list = Vec::new();
         for partition in &container.partitions {
             let Some(range) = scope.range.as_ref().and_then(|r| r.intersect(&partition.range))
@@ -81,7 +85,8 @@ impl<'e> Shards<'e> {
             list.push(Shard { partition, snapshot, bounds, is_whole });
         }
         let members = Members::default();
-        Ok(Self { engine, container, list, taken: Taken::default(), members })
+        let erasures = [before, container.erasures.pending()];
+        Ok(Self { engine, container, list, taken: Taken::default(), erasures, members })
     }
 
     /// What a session has seen after this read.
@@ -91,6 +96,11 @@ impl<'e> Shards<'e> {
             self.container.token(shard.partition.id, lsn)
         };
         self.list.iter().map(token).collect::<Vec<_>>().join(",")
+    }
+
+    /// Whether the snapshots hold items that were deleted.
+    pub(crate) fn hide_any(&self) -> bool {
+        self.erasures.iter().any(|pending| !pending.is_empty())
     }
 
     /// Whether the partitions are read in full.
@@ -125,12 +135,13 @@ impl<'e> Shards<'e> {
         Ok(items)
     }
 
-    /// A stored item, unless it is not to be seen.
+    /// A stored item, unless it has expired or was erased.
     fn item(&self, key: Vec<u8>, stored: Stored) -> Result<Option<SourceItem>> {
         Taken::add(&self.taken.items, 1);
         Taken::add(&self.taken.bytes, stored.bytes.len() as u64);
         let (header, _) = record::decode(&stored.bytes).map_err(storage)?;
-        if self.engine.is_hidden(self.container, &key, stored.version, &header) {
+        let erased = self.erasures.iter().any(|e| Erasures::hide_in(e, &key, stored.version));
+        if erased || self.engine.is_hidden(self.container, &key, stored.version, &header) {
             return Ok(None);
         }
         let body = Bytes::from(stored.bytes).slice(record::BODY_AT..);
@@ -155,7 +166,7 @@ impl<'e> Shards<'e> {
     }
 }
 
-impl<'e> Shard<'e> {
+impl Shard<'_> {
     /// Where the terms of a path begin; `None` if no item here ever had it.
     pub(crate) fn head(&self, store: &dyn Store, path: &[IndexStep]) -> Result<Option<Vec<u8>>> {
         let id = self.partition.path_id(store, path)?;

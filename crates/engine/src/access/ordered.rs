@@ -296,7 +296,7 @@ impl<'s, 'e> Walk<'s, 'e> {
                 (head, bounds)
             }
         };
-        let bounds = self.from_place(&head, bounds);
+        let bounds = self.behind_place(&head, bounds);
         let cursor = ValueCursor::new(&*shard.snapshot, bounds, head.len(), self.access.reverse);
         self.entries = Some(cursor);
         Ok(())
@@ -321,7 +321,7 @@ impl<'s, 'e> Walk<'s, 'e> {
     }
 
     /// The part of the range that lies at or behind the place.
-    fn from_place(&self, head: &[u8], bounds: Bounds) -> Bounds {
+    fn behind_place(&self, head: &[u8], bounds: Bounds) -> Bounds {
         let Some(place) = self.place.as_ref().filter(|_| !self.place_lacks_path()) else {
             return bounds;
         };
@@ -352,9 +352,10 @@ impl<'s, 'e> Walk<'s, 'e> {
             (false, true) => key::prefix_end(&code),
             (false, false) => code,
         };
-        match self.access.reverse {
-            true => Bounds { to: bounds.to.min(end), from: bounds.from },
-            false => Bounds { from: bounds.from.max(end), to: bounds.to },
+        if self.access.reverse {
+            Bounds { to: bounds.to.min(end), from: bounds.from }
+        } else {
+            Bounds { from: bounds.from.max(end), to: bounds.to }
         }
     }
 
@@ -401,12 +402,12 @@ impl<'s, 'e> Walk<'s, 'e> {
             }
             if let Some(cursor) = &mut self.entries {
                 let before = cursor.entries_read();
-                let entry = cursor.next().map_err(storage)?;
+                let entry = cursor.advance().map_err(storage)?;
                 Taken::add(&self.shards.taken.entries, cursor.entries_read() - before);
                 match entry {
                     None => self.entries = None,
                     Some(entry) => {
-                        if let Some(ranked) = self.entry(entry)? {
+                        if let Some(ranked) = self.entry(&entry)? {
                             return Ok(Some(ranked));
                         }
                     }
@@ -446,7 +447,7 @@ impl<'s, 'e> Walk<'s, 'e> {
     }
 
     /// The item of an entry, or nothing if it does not count, or if its group was sorted.
-    fn entry(&mut self, entry: ValueEntry) -> Result<Option<Ranked>> {
+    fn entry(&mut self, entry: &ValueEntry) -> Result<Option<Ranked>> {
         let (keys, directions) = (self.key_range(), self.directions());
         let mut rest = &entry.code[..];
         let mut values = Vec::with_capacity(keys.len());
@@ -460,13 +461,13 @@ impl<'s, 'e> Walk<'s, 'e> {
                 TermValue::Whole(value) => values.push(value),
                 TermValue::Cut(_) | TermValue::Array | TermValue::Object => {
                     let shared = entry.code.len() - rest.len();
-                    self.sort_group(&entry, shared)?;
+                    self.sort_group(entry, shared)?;
                     return Ok(None);
                 }
             }
         }
         if self.turns_ties() {
-            self.turn_group(&entry, &values)?;
+            self.turn_group(entry, &values)?;
             return Ok(None);
         }
         Ok(self.counts(entry.row).then_some(Ranked { keys: values, row: entry.row }))
@@ -483,7 +484,7 @@ impl<'s, 'e> Walk<'s, 'e> {
                     break;
                 }
                 rows.push(next.row);
-                cursor.next().map_err(storage)?;
+                cursor.advance().map_err(storage)?;
             }
             Taken::add(&self.shards.taken.entries, cursor.entries_read() - before);
         }

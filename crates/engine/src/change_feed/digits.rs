@@ -1,15 +1,17 @@
 //! Bytes as decimal digits. Positions of the feed are sent so because clients expect a number: the
 //! Python SDK takes a continuation for one of a partition only if it is all digits.
 
+use std::fmt::Write as _;
+
 /// Five digits for two bytes, three for the last one of an odd number.
 pub(super) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 5 / 2 + 1);
     for chunk in bytes.chunks(2) {
-        match *chunk {
-            [high, low] => text.push_str(&format!("{:05}", u16::from_be_bytes([high, low]))),
-            [last] => text.push_str(&format!("{last:03}")),
-            _ => {}
-        }
+        let _ = match *chunk {
+            [high, low] => write!(text, "{:05}", u16::from_be_bytes([high, low])),
+            [last] => write!(text, "{last:03}"),
+            _ => Ok(()),
+        };
     }
     text
 }

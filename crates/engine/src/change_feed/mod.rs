@@ -80,13 +80,11 @@ impl Engine {
         };
         let reader = Reader { engine: self, container, scope: &scope, request };
         let mut position = match request.after {
-            Some("*") => self.position_of(container, range, |p| self.shard_lsn(p))?,
+            Some("*") => position_of(container, range, |p| self.shard_lsn(p))?,
             Some(etag) => Position::parse(&owner, etag)?.within(range)?,
             None => match request.since_s {
                 None => Position::at(range, Lsn(0)),
-                Some(since_s) => {
-                    self.position_of(container, range, |p| reader.start_of(p, since_s))?
-                }
+                Some(since_s) => position_of(container, range, |p| reader.start_of(p, since_s))?,
             },
         };
         let mut page = Page::new(request.size);
@@ -101,22 +99,21 @@ impl Engine {
             changes: page.changes,
         })
     }
+}
 
-    /// A position with an LSN of its own in each partition of a range.
-    fn position_of(
-        &self,
-        container: &Container,
-        range: &KeyRange,
-        lsn_of: impl Fn(&PhysicalPartition) -> Result<Lsn>,
-    ) -> Result<Position> {
-        let mut position = Position::at(range, Lsn(0));
-        for partition in &container.partitions {
-            if let Some(part) = range.intersect(&partition.range) {
-                position.advance(&part, lsn_of(partition)?);
-            }
+/// A position with an LSN of its own in each partition of a range.
+fn position_of(
+    container: &Container,
+    range: &KeyRange,
+    lsn_of: impl Fn(&PhysicalPartition) -> Result<Lsn>,
+) -> Result<Position> {
+    let mut position = Position::at(range, Lsn(0));
+    for partition in &container.partitions {
+        if let Some(part) = range.intersect(&partition.range) {
+            position.advance(&part, lsn_of(partition)?);
         }
-        Ok(position)
     }
+    Ok(position)
 }
 
 /// Versions are there from when the policy was switched on and as long as it keeps them: whoever

@@ -53,13 +53,13 @@ pub(super) struct Reader<'r, 'e> {
 impl Reader<'_, '_> {
     /// One page and its report.
     pub(super) fn read(mut self, size: PageSize, explains: bool) -> Result<(Page, Report)> {
-        let answered = self.from_index(self.run.resume.as_ref(), size)?;
+        let answered = self.index_page(self.run.resume.as_ref(), size)?;
         if answered.is_none() {
             self.plan.only = None;
         }
         let (page, scanned) = match answered {
             Some(page) => (page, None),
-            None => self.from_items(size)?,
+            None => self.items_page(size)?,
         };
         let taken = &self.shards.taken;
         let (items, items_bytes) = match &scanned {
@@ -92,7 +92,7 @@ impl Reader<'_, '_> {
         node
     }
 
-    fn from_index(&self, resume: Option<&Resume>, size: PageSize) -> Result<Option<Page>> {
+    fn index_page(&self, resume: Option<&Resume>, size: PageSize) -> Result<Option<Page>> {
         let Some(only) = &self.plan.only else { return Ok(None) };
         let Some(answer) = self.shards.answer(only)? else { return Ok(None) };
         Ok(Some(match (answer, only) {
@@ -108,7 +108,7 @@ impl Reader<'_, '_> {
     }
 
     /// Runs the query over items; gives also the cursor that scanned them, if one did.
-    fn from_items(&self, size: PageSize) -> Result<(Page, Option<ItemCursor<'_>>)> {
+    fn items_page(&self, size: PageSize) -> Result<(Page, Option<ItemCursor<'_>>)> {
         let (run, shards) = (&self.run, self.shards);
         let run_over = |source: &mut dyn ItemSource| {
             execute(self.bound, source, run, size.limits(), self.context).map_err(query_error)

@@ -96,7 +96,7 @@ impl Run {
                 64..67 => self.sweep(),
                 67..70 => {
                     let s = self.below(3) as u64;
-                    self.world.clock.advance_s(s)
+                    self.world.clock.advance_s(s);
                 }
                 70 => self.reopen(),
                 71 => self.erase(),

@@ -51,9 +51,10 @@ fn ten_thousand_alternatives_are_planned_and_answered() {
     for (count, same_path) in [(9_000, true), (20_000, true), (9_000, false)] {
         let mut text = "SELECT VALUE c.id FROM c WHERE c.n = 3".to_owned();
         for number in 0..count {
-            match same_path {
-                true => write!(text, " OR c.n = {}", number + 100).unwrap(),
-                false => write!(text, " OR c.p{number} = 1").unwrap(),
+            if same_path {
+                write!(text, " OR c.n = {}", number + 100).unwrap();
+            } else {
+                write!(text, " OR c.p{number} = 1").unwrap();
             }
         }
         let page = run(&world, &text, 10, None).expect("an answer");

@@ -5,6 +5,7 @@ mod batch_model;
 mod changes;
 mod encryption_key;
 mod erasure;
+mod golden_plans;
 mod hostile_queries;
 mod law;
 mod law_queries;

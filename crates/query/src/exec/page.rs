@@ -262,8 +262,11 @@ impl Execution<'_> {
         let rows_max = usize::try_from(needed).unwrap_or(usize::MAX);
         let mut sorter = Sorter::new(keys, rows_max).after(after);
         let mut env = std::mem::take(&mut self.env);
-        while rows_max > 0 {
-            let Some(item) = self.items.next()? else { break };
+        if rows_max == 0 {
+            self.env = env;
+            return Ok(None);
+        }
+        while let Some(item) = self.items.next()? {
             sorter.begin(item.row);
             env[query.bound.item_slot] = item.value;
             let text = item.text;

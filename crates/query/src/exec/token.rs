@@ -140,7 +140,7 @@ impl Resume {
         let order = order_of(order)?;
         let seen = u64::from_le_bytes(take(&mut rest)?);
         let rows = u64::from_le_bytes(take(&mut rest)?);
-        let chosen = read_path(&mut rest)?;
+        let chosen = Some(read_path(&mut rest)?).filter(|path| !path.is_empty());
         let continuation = match kind {
             1 => Continuation::Stream { order, position: rest.into(), rows, seen },
             2 => {
@@ -210,14 +210,14 @@ fn write_path(path: Option<&ItemPath>, out: &mut Vec<u8>) {
     names.iter().take(usize::from(u8::MAX)).for_each(|name| write_text(name.as_bytes(), out));
 }
 
-fn read_path(rest: &mut &[u8]) -> Option<Option<ItemPath>> {
+fn read_path(rest: &mut &[u8]) -> Option<ItemPath> {
     let [count] = take::<1>(rest)?;
     let mut path = Vec::new();
     for _ in 0..count {
         let name = std::str::from_utf8(read_text(rest)?).ok()?;
         path.push(IndexStep::Property(name.into()));
     }
-    Some(if path.is_empty() { None } else { Some(path.into()) })
+    Some(path.into())
 }
 
 fn write_keys(keys: &[Value], out: &mut Vec<u8>) {

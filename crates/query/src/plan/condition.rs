@@ -151,11 +151,11 @@ pub(crate) fn and(parts: Vec<Filter>) -> Filter {
             Condition::All => {}
             Condition::Nothing => return Filter::NEVER,
             Condition::And(inner) => pending.extend(inner.into_iter().rev()),
-            Condition::Values(values) => match narrowed(&mut list, values) {
-                Some(true) => {}
-                Some(false) => return Filter::NEVER,
-                None => unreachable!("a condition is narrowed or added"),
-            },
+            Condition::Values(values) => {
+                if !narrow(&mut list, values) {
+                    return Filter::NEVER;
+                }
+            }
             other @ Condition::Or(_) => list.push(other),
         }
     }
@@ -168,8 +168,8 @@ pub(crate) fn and(parts: Vec<Filter>) -> Filter {
 }
 
 /// Adds a condition on values to a conjunction, together with one on the same path if both are
-/// about the one value that is there. `Some(false)` if nothing can satisfy both.
-fn narrowed(list: &mut Vec<Condition>, values: Values) -> Option<bool> {
+/// about the one value that is there. False if nothing can satisfy both.
+fn narrow(list: &mut Vec<Condition>, values: Values) -> bool {
     let single = !is_plural(&values.path);
     for condition in list.iter_mut().filter(|_| single) {
         let Condition::Values(own) = condition else { continue };
@@ -178,23 +178,23 @@ fn narrowed(list: &mut Vec<Condition>, values: Values) -> Option<bool> {
         }
         if own.spans == [Span::Defined] {
             *own = values;
-            return Some(true);
+            return true;
         }
         if values.spans == [Span::Defined] {
-            return Some(true);
+            return true;
         }
         if let ([a], [b]) = (own.spans.as_slice(), values.spans.as_slice())
             && let Some(both) = a.and(b)
         {
             if both.is_empty() {
-                return Some(false);
+                return false;
             }
             own.spans = vec![both];
-            return Some(true);
+            return true;
         }
     }
     list.push(Condition::Values(values));
-    Some(true)
+    true
 }
 
 /// Any of the parts.
@@ -208,17 +208,14 @@ fn or(parts: Vec<Filter>) -> Filter {
             Condition::Nothing => {}
             Condition::All => return Filter { condition: Condition::All, exact },
             Condition::Or(inner) => pending.extend(inner.into_iter().rev()),
-            Condition::Values(values) => match spans_of.get(&values.path) {
-                Some(at) => {
-                    if let Some(Condition::Values(own)) = list.get_mut(*at) {
-                        own.spans.extend(values.spans);
-                    }
-                }
-                None => {
-                    spans_of.insert(values.path.clone(), list.len());
+            Condition::Values(values) => {
+                let at = *spans_of.entry(values.path.clone()).or_insert(list.len());
+                if let Some(Condition::Values(own)) = list.get_mut(at) {
+                    own.spans.extend(values.spans);
+                } else {
                     list.push(Condition::Values(values));
                 }
-            },
+            }
             other @ Condition::And(_) => list.push(other),
         }
     }

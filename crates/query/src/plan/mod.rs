@@ -313,10 +313,12 @@ impl<'a> Planner<'a> {
         let with_undefined = !cost::demands(&self.filter.condition, path);
         let reverse = direction == Direction::Descending;
         let sees_lacking = with_undefined && (!reverse || entries < self.wanted_in_order());
-        let lacking = match sees_lacking {
-            false => 0.0,
-            true if facts.knows_lacking() => SEEK,
-            true => count(facts.items()) * 2.0,
+        let lacking = if !sees_lacking {
+            0.0
+        } else if facts.knows_lacking() {
+            SEEK
+        } else {
+            count(facts.items()) * 2.0
         };
         let index = OrderedIndex::Path { path: path.clone(), span };
         Some(self.walk(index, reverse, with_undefined, entries, lacking, priced, matches))

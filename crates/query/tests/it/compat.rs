@@ -26,12 +26,12 @@ fn table() -> String {
 #[test]
 fn the_list_of_functions_is_that_of_the_registry() {
     let path = Path::new("../../COMPAT.md");
-    let text = std::fs::read_to_string(&path).expect("COMPAT.md");
+    let text = std::fs::read_to_string(path).expect("COMPAT.md");
     let (head, rest) = text.split_once(BEGIN).expect("the mark before the list");
     let (list, tail) = rest.split_once(END).expect("the mark behind the list");
     if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
         let updated = format!("{head}{BEGIN}{}{END}{tail}", table());
-        std::fs::write(&path, updated).expect("COMPAT.md can be written");
+        std::fs::write(path, updated).expect("COMPAT.md can be written");
         return;
     }
     assert_eq!(list, table(), "run with UPDATE_GOLDENFILES=1 and read what changed");

@@ -18,7 +18,7 @@ fn every_golden_case_holds() {
     let folder = Path::new("../../golden/query");
     let mut failures = Vec::new();
     let mut count = 0;
-    let mut files: Vec<_> = std::fs::read_dir(&folder)
+    let mut files: Vec<_> = std::fs::read_dir(folder)
         .expect("the golden folder")
         .map(|entry| entry.expect("a folder entry").path())
         .collect();

@@ -1,10 +1,12 @@
 //! Containers over HTTP, and the feed of conflicts, which one region never has.
 
 use http::StatusCode;
+use orrery_engine::query::crossing_refused;
 use orrery_engine::{Container, charge};
 use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
+use super::item::scope;
 use crate::api::Call;
 use crate::headers;
 use crate::link::ContainerAddress;
@@ -82,5 +84,9 @@ pub(crate) fn query(call: &Call, db: &Address) -> Result<Reply> {
 
 pub(crate) fn conflicts(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
+    let queries = call.headers.is_query;
+    if queries && !scope(call, &container)?.confined && !call.headers.enable_cross_partition {
+        return Err(crossing_refused());
+    }
     Ok(wire::values(container.rid_text(), "Conflicts", &[]).container(&container))
 }

@@ -84,7 +84,9 @@ fn query_metrics(page: &QueryPage) -> String {
 fn index_metrics(report: &Report, form: IndexMetrics) -> String {
     let object = |pairs: [(&str, Value); 5]| {
         let mut object = Object::new();
-        pairs.into_iter().for_each(|(name, value)| object.set(name, value));
+        for (name, value) in pairs {
+            object.set(name, value);
+        }
         Value::object(object)
     };
     let list = |indexed: bool| {

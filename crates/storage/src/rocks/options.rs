@@ -1,8 +1,8 @@
 //! What `RocksDB` is told: little memory, few threads, short recovery, no files of its own log.
 
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode,
-    InfoLogger, LogLevel, Options,
+    BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType,
+    DBRecoveryMode, InfoLogger, LogLevel, Options,
 };
 
 use super::layout;
@@ -69,6 +69,11 @@ impl RocksOptions {
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(cache);
         table.set_cache_index_and_filter_blocks(true);
+        // A file's index and filter in one block each would be megabytes, too large for a part of
+        // the cache: every read would uncompress them anew.
+        table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+        table.set_partition_filters(true);
+        table.set_pin_top_level_index_and_filter(true);
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);
         table.set_format_version(5);
         table.set_block_size(match space {

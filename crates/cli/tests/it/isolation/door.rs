@@ -10,6 +10,7 @@ use super::item;
 use crate::client::{Answer, Client};
 
 pub(crate) const ITEMS: &str = "/dbs/d/colls/c/docs";
+const PROCEDURE: &str = "/dbs/d/colls/c/sprocs/transfer";
 /// How often a loop over etags tries again before it gives up.
 const TRIES: usize = 8;
 
@@ -40,6 +41,8 @@ pub(crate) const DOORS: &[(Door, usize)] = &[
     (point_read, 1),
     (etag_loop, 2),
     (etag_batch, 1),
+    (procedure, 3),
+    (surveying_procedure, 1),
 ];
 
 impl Visitor<'_> {
@@ -157,6 +160,54 @@ fn failing_batch(visitor: &mut Visitor<'_>, wish: &Wish) -> Vec<Transaction> {
     let transaction = visitor.begin("batch that fails");
     let transaction = run_batch(visitor, transaction, &operations);
     assert_ne!(transaction.outcome, Outcome::Committed);
+    vec![transaction]
+}
+
+/// A stored procedure that does what a wish says.
+fn procedure(visitor: &mut Visitor<'_>, wish: &Wish) -> Vec<Transaction> {
+    let ids: Vec<String> = wish.reads.iter().map(|key| format!("\"{}\"", item::id(*key))).collect();
+    run_procedure(visitor, "procedure", &format!("[{}]", ids.join(",")), wish)
+}
+
+/// The same, having read all accounts by a query.
+fn surveying_procedure(visitor: &mut Visitor<'_>, wish: &Wish) -> Vec<Transaction> {
+    run_procedure(visitor, "procedure with a query", "null", wish)
+}
+
+fn run_procedure(
+    visitor: &mut Visitor<'_>,
+    door: &'static str,
+    reads: &str,
+    wish: &Wish,
+) -> Vec<Transaction> {
+    let argument = |(key, element, amount): &(Key, Element, i64)| {
+        format!(r#"{{"id":"{}","element":{element},"amount":{amount}}}"#, item::id(*key))
+    };
+    let arguments: Vec<String> = wish.appends.iter().map(argument).collect();
+    let appends = wish.appends.iter().map(|(key, element, _)| Step::Append(*key, *element));
+    let mut transaction = visitor.begin(door);
+    transaction.steps = appends.clone().collect();
+    let body = format!("[{reads},[{}]]", arguments.join(","));
+    let Some(answer) = visitor.send("POST", PROCEDURE, &[], &body) else {
+        return vec![transaction];
+    };
+    if answer.status == 200 {
+        let accounts = Value::parse(answer.body.as_bytes()).unwrap();
+        let seen = accounts.as_array().unwrap().iter().map(|account| {
+            let (key, list) = item::read(account);
+            Step::Read(key, list)
+        });
+        let mut seen: Vec<Step> = seen.collect();
+        let own = seen.split_off(seen.len() - wish.appends.len());
+        transaction.steps = seen;
+        for (append, after) in appends.zip(own) {
+            transaction.steps.extend([append, after]);
+        }
+        visitor.end(&mut transaction, Outcome::Committed);
+    } else {
+        assert!([400, 408, 449].contains(&answer.status), "{answer:?}");
+        visitor.end(&mut transaction, Outcome::Aborted);
+    }
     vec![transaction]
 }
 

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use orrery_types::Value;
+use orrery_types::json::write_json_string;
 
 use crate::client::{Answer, Client};
 use crate::kill::faults;
@@ -164,6 +165,9 @@ fn prepare(folder: &Path) {
     let throughput = [("x-ms-offer-throughput", "20000")];
     let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2}}"#;
     client.must("POST", "/dbs/d/colls", &throughput, body);
+    let mut procedure = r#"{"id":"transfer","body":"#.to_owned();
+    write_json_string(include_str!("transfer.js"), &mut procedure);
+    client.must("POST", "/dbs/d/colls/c/sprocs", &[], &format!("{procedure}}}"));
 }
 
 /// One logical partition, from its accounts' making to the verdict; a kill comes in between.
@@ -229,6 +233,8 @@ fn transactions_are_strictly_serializable_and_outlive_the_server() {
         ("batch that fails", "failed"),
         ("etag batch", "committed"),
         ("etag loop", "committed"),
+        ("procedure", "committed"),
+        ("procedure with a query", "committed"),
     ] {
         assert!(counts.contains_key(&(door, outcome)), "no {door} was {outcome}");
     }

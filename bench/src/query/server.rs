@@ -1,0 +1,138 @@
+//! Our side: a server with the items, asked over HTTP by one client.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use orrery_types::Value;
+use tokio::runtime::Runtime;
+
+use super::cases::{Case, Found, PAGE};
+use super::goods::{self, PARTITION_ITEMS};
+use crate::client::Client;
+use crate::message::Signer;
+use crate::process::Process;
+use crate::stopwatch::Stopwatch;
+
+pub(super) struct Server {
+    process: Process,
+    data: PathBuf,
+    runtime: Runtime,
+    client: Client,
+}
+
+/// Clients that load at once, so that their commits share syncs.
+const LOADERS: usize = 16;
+/// Rows that a query may bring back in one page; more than any of them has.
+const ROWS_MAX: usize = 1000;
+
+impl Server {
+    pub(super) fn start(binary: &Path, folder: &Path) -> Result<Self> {
+        let data = folder.join("data");
+        let (process, _) = Process::serve(binary, &data)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let client = runtime.block_on(async {
+            let mut client = Client::connect(process.address).await?;
+            for request in Signer::now().setup() {
+                client.expect(&request, 201).await?;
+            }
+            anyhow::Ok(client)
+        })?;
+        Ok(Self { process, data, runtime, client })
+    }
+
+    /// Creates items, a logical partition in each batch.
+    pub(super) fn load(&self, numbers: Range<u64>) -> Result<()> {
+        let next = Arc::new(AtomicU64::new(numbers.start / PARTITION_ITEMS));
+        let end = numbers.end / PARTITION_ITEMS;
+        let address = self.process.address;
+        self.runtime.block_on(async {
+            let load = || {
+                let next = next.clone();
+                tokio::spawn(async move {
+                    let mut client = Client::connect(address).await?;
+                    loop {
+                        let partition = next.fetch_add(1, Ordering::Relaxed);
+                        if partition >= end {
+                            return anyhow::Ok(());
+                        }
+                        let first = partition * PARTITION_ITEMS;
+                        let request = batch(first..first + PARTITION_ITEMS);
+                        client.expect(&request, 200).await?;
+                    }
+                })
+            };
+            let tasks: Vec<_> = (0..LOADERS).map(|_| load()).collect();
+            for task in tasks {
+                task.await.context("a client panicked")??;
+            }
+            Ok(())
+        })
+    }
+
+    /// Asks, and says how long the answer took. Of a query by pages it is the second one.
+    pub(super) fn ask(&mut self, case: Case, number: u64) -> Result<(Found, u64)> {
+        let (runtime, client) = (&self.runtime, &mut self.client);
+        let signer = Signer::now();
+        let body = case.query(number);
+        let key = (case == Case::SinglePartition).then(|| goods::partition(number));
+        let paged = case == Case::PageByContinuation;
+        let size = if paged { PAGE } else { ROWS_MAX };
+        runtime.block_on(async {
+            let mut token = None;
+            if paged {
+                let first = client.expect(&signer.query(&body, None, size, None), 200).await?;
+                token = Some(header(first.head, "x-ms-continuation").context("there is no next")?);
+            }
+            let request = signer.query(&body, key.as_deref(), size, token.as_deref());
+            let watch = Stopwatch::start();
+            let answer = client.expect(&request, 200).await?;
+            let took_ns = watch.nanoseconds();
+            let more = header(answer.head, "x-ms-continuation").is_some();
+            ensure!(paged || !more, "{case:?} has more than one page");
+            let answer = Value::parse(answer.body).context("the answer is not JSON")?;
+            let rows = answer.get("Documents").as_array().unwrap_or_default();
+            let found = match (case.is_value(), rows) {
+                (true, [value]) => {
+                    Found::Value(value.as_number().context("not a number")?.as_f64())
+                }
+                (true, _) => anyhow::bail!("{case:?} did not answer with one value"),
+                (false, rows) => Found::Rows(rows.len()),
+            };
+            Ok((found, took_ns))
+        })
+    }
+
+    /// Bytes of the data folder.
+    pub(super) fn size_bytes(&self) -> Result<u64> {
+        let mut size = 0;
+        for entry in std::fs::read_dir(&self.data)?.flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                for file in std::fs::read_dir(path)?.flatten() {
+                    size += file.metadata()?.len();
+                }
+            } else {
+                size += entry.metadata()?.len();
+            }
+        }
+        Ok(size)
+    }
+}
+
+fn batch(numbers: Range<u64>) -> Vec<u8> {
+    let partition = goods::partition(numbers.start);
+    let operation =
+        |number| format!(r#"{{"operationType":"Create","resourceBody":{}}}"#, goods::text(number));
+    let operations: Vec<String> = numbers.map(operation).collect();
+    let wishes = [("prefer", "return=minimal")];
+    Signer::now().batch(&partition, &format!("[{}]", operations.join(",")), &wishes)
+}
+
+fn header(head: &[u8], name: &str) -> Option<String> {
+    let head = std::str::from_utf8(head).ok()?;
+    let lines = head.lines().filter_map(|line| line.split_once(": "));
+    lines.into_iter().find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
+}
