@@ -64,10 +64,9 @@ fn latest_versions_come_once_and_then_what_is_new() -> Result<()> {
 fn all_versions_tell_creates_replaces_and_deletes() -> Result<()> {
     block_on(async {
         let database = database(&client().await?).await?;
-        let policy =
-            ChangeFeedPolicy::default().with_retention_duration(Duration::from_secs(600));
-        let properties = ContainerProperties::new("orders", "/customer".into())
-            .with_change_feed_policy(policy);
+        let policy = ChangeFeedPolicy::default().with_retention_duration(Duration::from_secs(600));
+        let properties =
+            ContainerProperties::new("orders", "/customer".into()).with_change_feed_policy(policy);
         database.create_container(properties, None).await?;
         let orders = database.container_client("orders", None).await?;
         let options =
