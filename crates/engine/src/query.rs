@@ -109,6 +109,8 @@ pub struct Paging<'t> {
     pub explains: bool,
     /// Whether all items are to be read, whatever the index has: for comparing the two.
     pub without_index: bool,
+    /// Whether the page is only wanted if it takes next to nothing.
+    pub if_cheap: bool,
 }
 
 /// The scope of a query whose filter names one partition key, if it is not that key's already.
@@ -140,10 +142,7 @@ fn bind(container: &Container, request: &QueryRequest, udfs: &UdfCalls<'_>) -> R
 /// it was given for: ranges split, and the place it names stays.
 fn owner(container: &Container, scope: &Scope) -> String {
     let range = scope.range.as_ref();
-    let is_key = |range: &&KeyRange| {
-        let below = !range.min.0.is_empty() && range.max.0.starts_with(&range.min.0);
-        scope.partition_key.is_some() || below
-    };
+    let is_key = |range: &&KeyRange| scope.partition_key.is_some() || range.is_of_one_key();
     let key = range.filter(is_key).map(|range| range.min.to_string());
     format!("query {} {}", container.rid(), key.unwrap_or_default())
 }
@@ -218,6 +217,23 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<QueryPage> {
+        let paging = Paging { if_cheap: false, ..*paging };
+        let page = self.try_query_items(container, scope, request, size, &paging)?;
+        page.ok_or_else(|| Error::internal("a query was too dear, whatever it cost"))
+    }
+
+    /// The same; `None` if it is only wanted if it is cheap, and is not.
+    pub fn try_query_items(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+        size: PageSize,
+        paging: &Paging<'_>,
+    ) -> Result<Option<QueryPage>> {
+        if paging.if_cheap && container.partitions.len() > limits::IN_PLACE_QUERY_PARTITIONS_MAX {
+            return Ok(None);
+        }
         let udfs = UdfCalls::new(self, container);
         let bound = bind(container, request, &udfs)?;
         let keys = bound.partition_keys(&container.definition.partition_key.paths);
@@ -239,27 +255,32 @@ impl Engine {
         let resume = resume.map_err(query_error)?;
         let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
         let asked = Asked { bound: &bound, udfs: &udfs, size, paging };
-        let (page, report) = self.read_part(container, part, &asked, resume)?;
+        let Some((page, report)) = self.read_part(container, part, &asked, resume)? else {
+            return Ok(None);
+        };
         let next = match &leg {
             None => page.continuation,
             Some(leg) => leg.next(container, scope, page.continuation),
         };
         let continuation = next.map(|state| continuation::encode(&owner, state.as_bytes()));
-        Ok(query_page(&page.rows, continuation, report))
+        Ok(Some(query_page(&page.rows, continuation, report)))
     }
 
-    /// A page of a query over one part of a container.
+    /// A page of a query over one part of a container; `None` if it must be cheap and is not.
     fn read_part(
         &self,
         container: &Container,
         scope: &Scope,
         asked: &Asked<'_, '_>,
         resume: Option<Resume>,
-    ) -> Result<(Page, Report)> {
+    ) -> Result<Option<(Page, Report)>> {
         let bound = asked.bound;
         let now_us = self.clock.now_us();
         let mut shards = Shards::open(self, container, scope)?;
         let plan = plan(asked, &shards, scope, resume.as_ref());
+        if asked.paging.if_cheap && !plan.is_cheap() {
+            return Ok(None);
+        }
         let out_of_time =
             || self.clock.now_us().saturating_sub(now_us) > limits::QUERY_PAGE_MS_MAX * 1000;
         let (udfs, out_of_time) = (Some(asked.udfs as &dyn UdfHost), Some(&out_of_time as _));
@@ -270,7 +291,7 @@ impl Engine {
         let read = reader.read(asked.size, asked.paging.explains);
         let (page, mut report) = read.map_err(|error| asked.udfs.failure(error))?;
         report.time_us = self.clock.now_us().saturating_sub(now_us);
-        Ok((page, report))
+        Ok(Some((page, report)))
     }
 
     /// A page of a query over the items of a source in the order of keys; `owner` tells whose its
