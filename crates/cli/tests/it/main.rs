@@ -11,5 +11,6 @@ mod hybrid_row;
 mod isolation;
 mod kill;
 mod process;
+mod query;
 mod random;
 mod start;
