@@ -26,6 +26,8 @@ pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         crosses: call.headers.enable_cross_partition,
         merges: call.headers.names_capabilities,
         explains: call.headers.explain,
+        expand: call.headers.model_expand.as_deref(),
+        reach: super::grant::reach(call),
         ..Paging::default()
     };
     let page = call.engine().query_items(&container, &scope, &request, size, &paging)?;
