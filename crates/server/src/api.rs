@@ -68,10 +68,6 @@ impl Call {
         let link = ResourceLink::parse(&request.path_and_query)?;
         let principal =
             shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
-        if request.headers.contains_key(headers::MODEL_EXPAND) {
-            let message = "Expanding relations: this version of the server does not have it.";
-            return Err(Error::NotImplemented(message.into()));
-        }
         let headers = RequestHeaders::parse(&request.headers)?;
         shared.consistency.admit(headers.consistency_level.as_deref())?;
         Ok(Self { shared, request, headers, link, principal, container: OnceLock::new() })

@@ -31,6 +31,8 @@ pub(crate) enum Work {
 pub(crate) fn work(call: &Call) -> Work {
     let reads = call.request.method == Method::GET || call.request.method == Method::HEAD;
     match &call.link.target {
+        // What relations lead to may be many items.
+        Target::Item(..) if reads && call.headers.model_expand.is_some() => Work::Blocking,
         Target::Account | Target::Databases | Target::Database(_) | Target::Item(..) if reads => {
             Work::InPlace
         }

@@ -245,6 +245,17 @@ pub const MODEL_BUCKET_ITEMS_MAX: usize = 10_000;
 pub const MODEL_ITEMS_MAX: usize = 10_000;
 /// Referring items that a refused delete names. Ours.
 pub const MODEL_HOLDERS_MAX: usize = 10;
+/// Relations that a query may follow one after another. Ours; 400.
+pub const MODEL_EXPAND_DEPTH_MAX: usize = 3;
+/// Items that relations lead to, for one page of a query or one read. Ours; a page of a query that can
+/// go on ends there, otherwise 400.
+pub const MODEL_EXPAND_ITEMS_MAX: usize = 1000;
+/// Bytes of such items. Ours; the same holds.
+pub const MODEL_EXPAND_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// References that a filter on a relation is followed by; beyond, the items are looked at. Ours.
+pub const MODEL_SEMI_JOIN_MAX: usize = 20_000;
+/// Characters of the header that names what to expand. Ours; 400.
+pub const MODEL_EXPAND_CHARS_MAX: usize = 2000;
 /// Items that a model with new relations may find in its containers: they are brought under it while
 /// their writers wait. Ours; 400.
 pub const MODEL_BUILD_ITEMS_MAX: usize = 200_000;

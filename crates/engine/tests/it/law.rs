@@ -193,7 +193,6 @@ impl Data {
             crosses: true,
             explains: true,
             without_index,
-            merges: false,
             ..Paging::default()
         };
         let size = PageSize { items: page_rows };

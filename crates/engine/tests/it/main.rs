@@ -5,6 +5,8 @@ mod batch_model;
 mod changes;
 mod encryption_key;
 mod erasure;
+mod expansion;
+mod expansion_law;
 mod golden_plans;
 mod hostile_queries;
 mod law;

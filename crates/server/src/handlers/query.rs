@@ -37,6 +37,8 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
         merges: call.headers.names_capabilities,
         explains: call.headers.explain,
         if_cheap,
+        expand: call.headers.model_expand.as_deref(),
+        reach: super::grant::reach(call),
         ..Paging::default()
     };
     let page = call.engine().try_query_items(&container, &scope, &request, size, &paging)?;

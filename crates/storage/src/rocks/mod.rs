@@ -216,6 +216,11 @@ impl Store for RocksStore {
         }
     }
 
+    fn snapshots(&self, shards: &[ShardId]) -> Result<Vec<Box<dyn Snapshot + '_>>, StorageError> {
+        let views = RocksSnapshot::of_one_moment(&self.core, shards)?;
+        Ok(views.into_iter().map(|view| Box::new(view) as Box<dyn Snapshot + '_>).collect())
+    }
+
     fn get(
         &self,
         shard: ShardId,

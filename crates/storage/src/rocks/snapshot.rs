@@ -1,6 +1,8 @@
 //! Reads of one moment: a `RocksDB` snapshot, whose LSN and epoch come out of the snapshot itself, so
 //! that they cannot disagree with what it shows.
 
+use std::sync::Arc;
+
 use orrery_types::{Epoch, Lsn, ShardId};
 use rocksdb::properties::{ESTIMATE_NUM_KEYS, LIVE_SST_FILES_SIZE};
 use rocksdb::{Range, ReadOptions};
@@ -21,14 +23,31 @@ const STEPS_MAX: usize = 3;
 
 pub(super) struct RocksSnapshot<'s> {
     core: &'s Core,
-    view: rocksdb::Snapshot<'s>,
+    /// Shared by the shards of which it is a view.
+    view: Arc<rocksdb::Snapshot<'s>>,
     shard: ShardId,
     header: Header,
 }
 
 impl<'s> RocksSnapshot<'s> {
     pub(super) fn new(core: &'s Core, shard: ShardId) -> Result<Self, StorageError> {
-        let view = core.db.snapshot();
+        Self::over(core, Arc::new(core.db.snapshot()), shard)
+    }
+
+    /// Views of several shards: one snapshot is over all of them.
+    pub(super) fn of_one_moment(
+        core: &'s Core,
+        shards: &[ShardId],
+    ) -> Result<Vec<Self>, StorageError> {
+        let view = Arc::new(core.db.snapshot());
+        shards.iter().map(|shard| Self::over(core, view.clone(), *shard)).collect()
+    }
+
+    fn over(
+        core: &'s Core,
+        view: Arc<rocksdb::Snapshot<'s>>,
+        shard: ShardId,
+    ) -> Result<Self, StorageError> {
         let header = view
             .get_pinned_cf(core.cf(Space::Meta), layout::header_key(shard))
             .map_err(read_error)?
