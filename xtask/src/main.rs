@@ -12,6 +12,7 @@ mod project;
 mod server;
 mod stopwatch;
 mod tidy;
+mod toolchain;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -383,7 +383,10 @@ mod tests {
     fn a_date_may_name_its_zone_as_the_go_sdk_does() {
         check(
             &[(IF_MODIFIED_SINCE, "Thu, 27 Apr 2017 00:51:12 UTC")],
-            RequestHeaders { if_modified_since_s: Some(1_493_254_272), ..RequestHeaders::default() },
+            RequestHeaders {
+                if_modified_since_s: Some(1_493_254_272),
+                ..RequestHeaders::default()
+            },
         );
     }
 
