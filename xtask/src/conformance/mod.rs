@@ -8,6 +8,8 @@ mod known;
 pub(crate) mod python;
 mod rust;
 
+pub(crate) use rust::target as rust_target;
+
 use crate::server::{self, Profile as Build, Server};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
