@@ -3,6 +3,7 @@
 
 mod advise;
 mod model;
+mod ready;
 mod serve;
 
 use std::process::ExitCode;
@@ -32,6 +33,8 @@ struct Arguments {
 enum Command {
     /// Serve the database; what happens without a command too
     Serve(Box<ServeArguments>),
+    /// Ask whether the server of this machine is ready, or wait until it is
+    Ready(ready::ReadyArguments),
     /// Find out from the data itself what a model would do for it
     Advise(advise::AdviseArguments),
     /// Check or draw a model
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
+        Some(Command::Ready(arguments)) => ready::run(&arguments),
         Some(Command::Serve(serve)) => serve::run(serve.choices, serve.config.as_deref()),
         None => serve::run(arguments.serve.choices, arguments.serve.config.as_deref()),
     };

@@ -12,4 +12,5 @@ mod isolation;
 mod kill;
 mod process;
 mod random;
+mod ready;
 mod start;
