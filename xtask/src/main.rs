@@ -9,6 +9,7 @@ mod examples;
 mod explorer;
 mod golden;
 mod lint;
+mod package;
 mod process;
 mod project;
 mod server;
@@ -40,6 +41,8 @@ enum Verb {
     Explorer(explorer::Options),
     /// Measure this machine: `start`, `items`, `feed`, `query`, or all of them.
     Bench(bench::Options),
+    /// Make what a release consists of: a Debian package, an archive.
+    Package(package::Options),
     /// Write the expected text of all golden cases anew, to be read before it is committed.
     Golden,
 }
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Verb::Examples(options) => examples::run(&options),
         Verb::Explorer(options) => explorer::run(&options),
         Verb::Bench(options) => bench::run(&options),
+        Verb::Package(options) => package::run(&options),
         Verb::Golden => golden::run(),
     };
     match outcome {

@@ -98,6 +98,29 @@ pub(crate) fn key() -> String {
     BASE64.encode(KEY_BYTES)
 }
 
+/// Starts a program with a file of settings and waits until it is ready, as a package's user would;
+/// address and data are not those of the file, which may be in use on this machine.
+pub(crate) fn try_out(program: &Path, settings: &Path, data: &Path) -> Result<()> {
+    let address = free_address()?;
+    let mut process = Command::new(program)
+        .arg("serve")
+        .arg("--config")
+        .arg(settings)
+        .args(["--listen", &address.to_string()])
+        .arg("--data")
+        .arg(data)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    let mut ready = Command::new(program);
+    ready.args(["ready", "--wait", "30", "--listen", &address.to_string()]);
+    let outcome = process::run(&mut ready);
+    process.kill()?;
+    process.wait()?;
+    outcome
+}
+
 /// Builds the binary of a package and asks cargo where it is: the target folder is the user's
 /// choice.
 pub(crate) fn build(package: &str, profile: Profile) -> Result<PathBuf> {
