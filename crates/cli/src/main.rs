@@ -1,10 +1,15 @@
 //! The one binary. Here arguments become a command and errors one sentence; each command lives
 //! in a file of its own. Without a command it serves.
 
+mod account;
 mod advise;
+mod exit;
 mod model;
+mod query;
 mod ready;
+mod remote;
 mod serve;
+mod table;
 
 use std::process::ExitCode;
 
@@ -35,6 +40,8 @@ enum Command {
     Serve(Box<ServeArguments>),
     /// Ask whether the server of this machine is ready, or wait until it is
     Ready(ready::ReadyArguments),
+    /// Ask a running server
+    Query(Box<query::QueryArguments>),
     /// Find out from the data itself what a model would do for it
     Advise(advise::AdviseArguments),
     /// Check or draw a model
@@ -55,6 +62,7 @@ struct ServeArguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
+        Some(Command::Query(arguments)) => query::run(&arguments),
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
         Some(Command::Ready(arguments)) => ready::run(&arguments),
@@ -65,7 +73,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("orrery: {error:#}");
-            ExitCode::FAILURE
+            exit::code(&error).into()
         }
     }
 }

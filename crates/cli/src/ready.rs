@@ -10,6 +10,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 use orrery_server::config::{Choices, LISTEN_DEFAULT};
 
+use crate::exit::{Exit, Failure};
+
 /// How long one answer may take; a server that is alive gives it at once.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
@@ -51,7 +53,10 @@ pub(crate) fn run(arguments: &ReadyArguments) -> Result<()> {
             let status = answer.lines().next().unwrap_or_default();
             bail!("The server at {address} is not ready: it answered '{status}'.")
         }
-        Err(error) => bail!("No server answers at {address}: {error}."),
+        Err(error) => {
+            let message = format!("No server answers at {address}: {error}.");
+            Err(Failure::new(Exit::Unreachable, message).into())
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod hybrid_row;
 mod isolation;
 mod kill;
 mod process;
+mod query;
 mod random;
 mod ready;
 mod start;
