@@ -13,4 +13,5 @@ mod kill;
 mod process;
 mod query;
 mod random;
+mod ready;
 mod start;
