@@ -3,6 +3,7 @@
 
 mod advise;
 mod model;
+mod remote;
 mod serve;
 
 use std::process::ExitCode;
