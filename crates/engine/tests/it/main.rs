@@ -3,6 +3,7 @@
 mod batch;
 mod batch_model;
 mod changes;
+mod charge;
 mod encryption_key;
 mod erasure;
 mod golden_plans;
