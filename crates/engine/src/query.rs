@@ -68,6 +68,11 @@ impl QueryRequest {
         Ok(Self { query, parameters })
     }
 
+    /// The text without its values, for counting queries by what they are.
+    pub fn shape(&self) -> Arc<str> {
+        self.query.text_shape().into()
+    }
+
     /// The parsed text.
     pub fn query(&self) -> &Query {
         &self.query

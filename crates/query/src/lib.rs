@@ -32,6 +32,7 @@ pub mod plan;
 mod query;
 mod rewrite;
 mod root_paths;
+mod shape;
 
 pub use analysis::QueryShape;
 pub use computed::ComputedProperty;

@@ -7,9 +7,8 @@ mod request;
 
 use http::HeaderValue;
 
-pub use request::{
-    FeedMode, IndexMetrics, IndexingDirective, Priority, ReadKeyType, RequestHeaders,
-};
+pub use orrery_engine::throttle::Priority;
+pub use request::{FeedMode, IndexMetrics, IndexingDirective, ReadKeyType, RequestHeaders};
 
 /// How the protocol's own headers begin.
 pub(crate) const PREFIX: &str = "x-ms-";

@@ -17,5 +17,6 @@ mod random;
 mod reindex;
 mod reopen;
 mod script;
+mod throttle;
 mod transaction;
 mod world;
