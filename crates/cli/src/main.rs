@@ -5,6 +5,8 @@ mod advise;
 mod model;
 mod remote;
 mod serve;
+mod throughput;
+mod top;
 
 use std::process::ExitCode;
 
@@ -33,6 +35,10 @@ struct Arguments {
 enum Command {
     /// Serve the database; what happens without a command too
     Serve(Box<ServeArguments>),
+    /// Show what a server is busy with: charge, rate and latency
+    Top(top::TopArguments),
+    /// Show or set the throughput of a database or container
+    Throughput(throughput::ThroughputArguments),
     /// Find out from the data itself what a model would do for it
     Advise(advise::AdviseArguments),
     /// Check or draw a model
@@ -53,6 +59,8 @@ struct ServeArguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
+        Some(Command::Top(arguments)) => top::run(&arguments),
+        Some(Command::Throughput(arguments)) => throughput::run(&arguments),
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
         Some(Command::Serve(serve)) => serve::run(serve.choices, serve.config.as_deref()),

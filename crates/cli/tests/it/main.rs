@@ -14,3 +14,5 @@ mod local;
 mod process;
 mod random;
 mod start;
+mod statistics;
+mod throughput;
