@@ -231,7 +231,9 @@ impl Engine {
     pub(crate) fn remove_offer(&self, change: &mut Change<'_>, owner: &str) -> Result<()> {
         if let Some(record) = records::by_name(&*self.store, RecordKind::Offer, 0, owner)? {
             change.remove(RecordKind::Offer, 0, record.number, owner);
-            owner_of(&record).into_iter().for_each(|owner| self.throttle.changed(owner, None));
+            if let Some(owner) = owner_of(&record) {
+                self.throttle.changed(owner, None);
+            }
         }
         Ok(())
     }
@@ -336,7 +338,9 @@ impl Engine {
         record.stamp = self.stamper.next();
         change.replace(RecordKind::Offer, 0, &record)?;
         change.commit()?;
-        owner.into_iter().for_each(|owner| self.throttle.changed(owner, Some(terms)));
+        if let Some(owner) = owner {
+            self.throttle.changed(owner, Some(terms));
+        }
         self.throttle.look(&*self.store)?;
         self.offer_resource(&record)
     }

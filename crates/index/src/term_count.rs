@@ -18,7 +18,9 @@ impl TermCount {
     /// All terms of an item.
     pub fn of(terms: &Terms) -> Self {
         let mut count = Self::default();
-        of_now(terms).for_each(|term| count.add(term));
+        for term in of_now(terms) {
+            count.add(term);
+        }
         count
     }
 
@@ -35,9 +37,10 @@ impl TermCount {
             };
             let a = if order.is_le() { old.next() } else { None };
             let b = if order.is_ge() { fresh.next() } else { None };
-            if order.is_ne() {
-                a.into_iter().for_each(|term| gone.add(term));
-                b.into_iter().for_each(|term| new.add(term));
+            match (a, b) {
+                (Some(term), None) => gone.add(term),
+                (None, Some(term)) => new.add(term),
+                _ => {}
             }
         }
     }

@@ -89,6 +89,7 @@ pub const SUB_STATUS: &str = "x-ms-substatus";
 pub const RETRY_AFTER_MS: &str = "x-ms-retry-after-ms";
 pub const ITEM_COUNT: &str = "x-ms-item-count";
 pub const ETAG: &str = "etag";
+pub const CONTENT_LOCATION: &str = "content-location";
 pub const CONTENT_PATH: &str = "x-ms-content-path";
 pub const ALT_CONTENT_PATH: &str = "x-ms-alt-content-path";
 pub const LSN: &str = "lsn";

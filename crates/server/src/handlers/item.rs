@@ -32,7 +32,15 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
             .container(&container)
             .place(&container, item.place));
     }
-    Ok(Reply::item(StatusCode::OK, item.body, item.stamp.etag, charge, at))
+    let reply = Reply::item(StatusCode::OK, item.body, item.stamp.etag, charge, at);
+    Ok(reply.header_if(headers::CONTENT_LOCATION, location(call).as_deref()))
+}
+
+/// Where the request was answered: clients of several regions tell these apart by it.
+fn location(call: &Call) -> Option<String> {
+    let request = &call.request;
+    let scheme = request.scheme.as_str();
+    Some(format!("{scheme}://{}{}", request.authority.as_ref()?, request.path_and_query))
 }
 
 /// What a request wants done to an item.
