@@ -1,10 +1,14 @@
 //! The one binary. Here arguments become a command and errors one sentence; each command lives
 //! in a file of its own. Without a command it serves.
 
+mod account;
 mod advise;
+mod exit;
 mod model;
+mod query;
 mod remote;
 mod serve;
+mod table;
 mod throughput;
 mod top;
 
@@ -35,6 +39,8 @@ struct Arguments {
 enum Command {
     /// Serve the database; what happens without a command too
     Serve(Box<ServeArguments>),
+    /// Ask a running server
+    Query(Box<query::QueryArguments>),
     /// Show what a server is busy with: charge, rate and latency
     Top(top::TopArguments),
     /// Show or set the throughput of a database or container
@@ -59,6 +65,7 @@ struct ServeArguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
+        Some(Command::Query(arguments)) => query::run(&arguments),
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Throughput(arguments)) => throughput::run(&arguments),
         Some(Command::Advise(arguments)) => advise::run(&arguments),
@@ -70,7 +77,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("orrery: {error:#}");
-            ExitCode::FAILURE
+            exit::code(&error).into()
         }
     }
 }

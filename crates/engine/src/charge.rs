@@ -148,6 +148,12 @@ pub(crate) fn query(work: &QueryWork) -> f64 {
     )
 }
 
+/// Items that relations lead to: each is looked up, read and sent.
+pub(crate) fn expanded(items: u64, bytes: u64) -> f64 {
+    let kilobyte = QUERY_KILOBYTE_LOADED + QUERY_KILOBYTE_SENT;
+    rounded(units(items, QUERY_ITEM) + units(bytes, kilobyte / 1024.0))
+}
+
 /// A read of the catalog: one resource, or a list.
 pub fn catalog_read() -> f64 {
     1.0

@@ -12,6 +12,7 @@ mod isolation;
 mod kill;
 mod local;
 mod process;
+mod query;
 mod random;
 mod start;
 mod statistics;
