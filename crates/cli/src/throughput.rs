@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use orrery_server::headers;
 use orrery_types::{Object, Value};
 
-use crate::remote::{Answer, Ask, Remote, RemoteArguments};
+use crate::account::{list_all, must};
+use crate::remote::{Answer, Remote, RemoteArguments};
 
 /// Arguments of `throughput`.
 #[derive(Debug, Args)]
@@ -111,24 +112,14 @@ fn json(answer: &Answer) -> Result<Value> {
 }
 
 fn find(remote: &mut Remote, arguments: &ThroughputArguments) -> Result<Value> {
-    let (kind, link) = match &arguments.container {
-        Some(container) => ("colls", format!("dbs/{}/colls/{container}", arguments.database)),
-        None => ("dbs", format!("dbs/{}", arguments.database)),
+    let path = match &arguments.container {
+        Some(container) => format!("/dbs/{}/colls/{container}", arguments.database),
+        None => format!("/dbs/{}", arguments.database),
     };
-    let path = format!("/{link}");
-    let ask = Ask { method: "GET", path: &path, kind, link: &link, headers: &[], body: b"" };
-    let owner = json(&remote.request(&ask)?.success()?)?;
-    let feed =
-        Ask { method: "GET", path: "/offers", kind: "offers", link: "", headers: &[], body: b"" };
-    let mut found = None;
-    remote.pages(&feed, &mut |page| {
-        let page = json(&page)?;
-        let offers = page.get("Offers").as_array().unwrap_or_default();
-        let is_its = |offer: &&Value| offer.get("offerResourceId") == owner.get("_rid");
-        found = found.take().or_else(|| offers.iter().find(is_its).cloned());
-        Ok(())
-    })?;
-    match (found, &arguments.container) {
+    let owner = json(&must(remote, "GET", &path, &[], b"")?)?;
+    let offers = list_all(remote, "/offers", "Offers")?;
+    let its = offers.into_iter().find(|offer| offer.get("offerResourceId") == owner.get("_rid"));
+    match (its, &arguments.container) {
         (Some(offer), _) => Ok(offer),
         (None, Some(_)) => {
             bail!("the container has no throughput of its own: it shares its database's")
@@ -139,14 +130,6 @@ fn find(remote: &mut Remote, arguments: &ThroughputArguments) -> Result<Value> {
 
 fn put(remote: &mut Remote, offer: &Value, headers: &[(&str, &str)]) -> Result<Value> {
     let rid = offer.get("_rid").as_str().context("the offer has no _rid")?;
-    let (path, link, body) = (format!("/offers/{rid}"), rid.to_lowercase(), offer.to_json());
-    let ask = Ask {
-        method: "PUT",
-        path: &path,
-        kind: "offers",
-        link: &link,
-        headers,
-        body: body.as_bytes(),
-    };
-    json(&remote.request(&ask)?.success()?)
+    let path = format!("/offers/{rid}");
+    json(&must(remote, "PUT", &path, headers, offer.to_json().as_bytes())?)
 }

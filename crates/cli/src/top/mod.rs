@@ -3,18 +3,30 @@
 
 mod sample;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use orrery_types::{Object, Value};
 
-use crate::remote::{Ask, Remote, RemoteArguments};
+use crate::account::{must, not_an_account};
+use crate::remote::{Remote, RemoteArguments};
+use crate::table::{self, Table};
 use sample::{Line, Sample};
 
-/// Without a terminal that says.
-const COLUMNS_DEFAULT: usize = 140;
+const COLUMNS: [&str; 10] = [
+    "ops/s",
+    "RU/s",
+    "RU each",
+    "p50 ms",
+    "p95 ms",
+    "p99 ms",
+    "429/s",
+    "container",
+    "operation",
+    "query",
+];
 /// Home, and erase to the end.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
@@ -65,8 +77,8 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<()> {
         let shown = if arguments.json {
             to_json(&now, &lines) + "\n"
         } else {
-            let clear = if out.is_terminal() && !arguments.once { CLEAR } else { "" };
-            format!("{clear}{}", to_text(&lines, arguments.lines, columns()))
+            let clear = if table::is_terminal() && !arguments.once { CLEAR } else { "" };
+            format!("{clear}{}", to_text(&lines, arguments.lines, table::width()))
         };
         out.write_all(shown.as_bytes()).and_then(|()| out.flush()).context("nobody reads on")?;
         if arguments.once {
@@ -77,25 +89,12 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<()> {
 }
 
 fn look(remote: &mut Remote) -> Result<Sample> {
-    let ask = Ask {
-        method: "GET",
-        path: "/_orrery/statistics",
-        kind: "_orrery",
-        link: "_orrery/statistics",
-        headers: &[],
-        body: b"",
-    };
-    let answer = remote.request(&ask)?.success()?;
-    let value = Value::parse(&answer.body).context("the statistics are not JSON")?;
+    let answer = must(remote, "GET", "/_orrery/statistics", &[], b"")?;
+    let value = Value::parse(&answer.body).map_err(|_| not_an_account())?;
     if !value.get("enabled").is_true() {
         bail!("the server does not count its requests: it was started with --statistics=false");
     }
     Ok(Sample::read(&value))
-}
-
-fn columns() -> usize {
-    let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    said.unwrap_or(COLUMNS_DEFAULT)
 }
 
 impl Order {
@@ -148,24 +147,24 @@ fn to_text(lines: &[Line], max: usize, columns: usize) -> String {
         sum(|line| line.throttled),
         sum(|line| line.failed),
     );
-    text += "    OPS/S      RU/S   RU/OP  P50 MS  P95 MS  P99 MS   429/S  CONTAINER  OPERATION  QUERY\n";
+    let mut shown = Table::new(COLUMNS);
     for line in lines.iter().take(max) {
         let each = line.charge / line.operations.max(f64::MIN_POSITIVE);
         let container = line.container.as_deref().map_or("-", short);
-        let shape = line.shape.as_deref().unwrap_or_default();
-        let row = format!(
-            "{:9.1} {:9.1} {each:7.2} {:7.2} {:7.2} {:7.2} {:7.1}  {container}  {}  {shape}",
-            line.operations,
-            line.charge,
-            line.p50_ms,
-            line.p95_ms,
-            line.p99_ms,
-            line.throttled,
-            line.operation,
-        );
-        text.extend(row.trim_end().chars().take(columns));
-        text.push('\n');
+        shown.row([
+            format!("{:.1}", line.operations),
+            format!("{:.1}", line.charge),
+            format!("{each:.2}"),
+            format!("{:.2}", line.p50_ms),
+            format!("{:.2}", line.p95_ms),
+            format!("{:.2}", line.p99_ms),
+            format!("{:.1}", line.throttled),
+            container.to_owned(),
+            line.operation.clone(),
+            line.shape.clone().unwrap_or_default(),
+        ]);
     }
+    text += &shown.to_text(columns);
     if let Some(more) = lines.len().checked_sub(max).filter(|more| *more > 0) {
         text += &format!("… and {more} more\n");
     }
@@ -198,7 +197,8 @@ mod tests {
         lines[1].shape = Some("SELECT * FROM c WHERE c.name = ?".repeat(10));
         let text = to_text(&lines, 2, 100);
         assert!(text.starts_with("12.0 operations/s, 30.0 RU/s, 0.0 throttled/s"), "{text}");
-        assert!(text.contains("     10.0      10.0    1.00"), "{text}");
+        let read = text.lines().find(|line| line.contains("shop/colls/books  read")).unwrap();
+        assert_eq!(read.split_whitespace().take(3).collect::<Vec<_>>(), ["10.0", "10.0", "1.00"]);
         assert!(text.ends_with("… and 1 more\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     }

@@ -95,7 +95,7 @@ fn top_shows_what_happens_while_it_looks() {
         let text = String::from_utf8(output.stdout).unwrap();
         if !json {
             let line = text.lines().find(|line| line.contains("d/colls/c  upsert"));
-            assert!(line.is_some() && text.contains("OPS/S"), "{text}");
+            assert!(line.is_some() && text.contains("ops/s"), "{text}");
             continue;
         }
         let told = Value::parse(text.as_bytes()).unwrap();
