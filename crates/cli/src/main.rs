@@ -10,6 +10,8 @@ mod ready;
 mod remote;
 mod serve;
 mod table;
+mod throughput;
+mod top;
 
 use std::process::ExitCode;
 
@@ -42,6 +44,10 @@ enum Command {
     Ready(ready::ReadyArguments),
     /// Ask a running server
     Query(Box<query::QueryArguments>),
+    /// Show what a server is busy with: charge, rate and latency
+    Top(top::TopArguments),
+    /// Show or set the throughput of a database or container
+    Throughput(throughput::ThroughputArguments),
     /// Find out from the data itself what a model would do for it
     Advise(advise::AdviseArguments),
     /// Check or draw a model
@@ -63,6 +69,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
         Some(Command::Query(arguments)) => query::run(&arguments),
+        Some(Command::Top(arguments)) => top::run(&arguments),
+        Some(Command::Throughput(arguments)) => throughput::run(&arguments),
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
         Some(Command::Ready(arguments)) => ready::run(&arguments),

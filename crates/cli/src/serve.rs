@@ -17,6 +17,7 @@ use orrery_server::auth::Authenticator;
 use orrery_server::config::{Choices, Settings};
 use orrery_server::cors::CorsPolicy;
 use orrery_server::keys::{AccountKeys, WellKnownKey};
+use orrery_server::statistics::Statistics;
 use orrery_server::telemetry::{Metrics, start_log};
 use orrery_server::tls::Tls;
 use orrery_server::{Drained, Limits, ListenerConfig, Server, Service};
@@ -53,7 +54,8 @@ async fn serve(settings: Settings) -> Result<()> {
     let background = Background::start(engine.clone()).context("Cannot start a thread")?;
     let authenticator = Authenticator::new(keys.clone(), clock.clone());
     let (endpoint, consistency) = (settings.endpoint.clone(), settings.consistency);
-    server.serve(Arc::new(Api::new(engine, authenticator, clock, endpoint, consistency)));
+    let api = Api::new(engine, authenticator, clock, endpoint, consistency);
+    server.serve(Arc::new(api.with_statistics(Statistics::new(settings.statistics))));
     announce(&settings, server.address(), &keys).context("Cannot write to standard output")?;
     stop.await;
     tracing::info!("stopping; requests in flight may end");
@@ -80,7 +82,8 @@ async fn open_engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<E
     if let Some(run_ms) = settings.script_ms {
         bounds.run_ms = run_ms;
     }
-    Ok(Arc::new(engine.with_script_bounds(bounds)))
+    let engine = engine.with_script_bounds(bounds);
+    Ok(Arc::new(engine.with_enforced_throughput(settings.enforce_throughput)))
 }
 
 async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Server<S>> {

@@ -37,6 +37,7 @@ pub mod session;
 pub mod stamp;
 mod storage_error;
 pub mod tasks;
+pub mod throttle;
 pub mod throughput;
 pub mod transaction;
 pub mod ttl;
@@ -57,6 +58,7 @@ use catalog::Catalog;
 use stamp::Stamper;
 use storage_error::storage;
 use tasks::Tasks;
+use throttle::Throttle;
 
 pub use container::Container;
 pub use database::Database;
@@ -72,6 +74,8 @@ pub struct Engine {
     pub(crate) scripts: Scripts,
     /// Whose turn it is with what models make of writes.
     pub(crate) models: model::Turns,
+    /// Who has used up their throughput.
+    pub(crate) throttle: Throttle,
 }
 
 impl Engine {
@@ -83,7 +87,8 @@ impl Engine {
         let tasks = Tasks::default();
         let scripts = Scripts::new(Bounds::default());
         let models = model::Turns::default();
-        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models };
+        let throttle = Throttle::open(&*store)?;
+        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models, throttle };
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
             if container.retime {

@@ -8,7 +8,7 @@ use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
     account, batch, change, container, database, encryption_key, grant, item, model, offer,
-    permission, query, range, script, user,
+    permission, query, range, script, statistics, user,
 };
 use crate::link::{ScriptKind, Target};
 use crate::reply::Reply;
@@ -95,6 +95,17 @@ fn writes_item(call: &Call) -> bool {
 /// Whether the condition of a patch may call a function, which takes its time.
 fn may_call_functions(body: &[u8]) -> bool {
     body.windows(3).any(|word| word.eq_ignore_ascii_case(b"udf"))
+}
+
+/// Whether an operation spends the throughput of its container: what reads or writes items does, and
+/// what only asks about the container does not.
+pub(crate) fn spends(call: &Call) -> bool {
+    match &call.link.target {
+        Target::Items(_) => !call.headers.is_query_plan,
+        Target::Item(..) | Target::PartitionKeyDelete(_) => true,
+        Target::Script(_, ScriptKind::Procedure, _) => call.request.method == Method::POST,
+        _ => false,
+    }
 }
 
 /// Whether the principal may do it.
@@ -187,6 +198,7 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("POST", Target::Script(at, ScriptKind::Procedure, id)) => script::execute(call, at, id),
         ("POST", Target::PartitionKeyDelete(at)) => item::delete_partition_key(call, at),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
+        ("GET", Target::Statistics) => statistics::read(call),
         ("GET", Target::Model(db)) => model::read(call, db),
         ("PUT", Target::Model(db)) => model::store(call, db),
         ("DELETE", Target::Model(db)) => model::delete(call, db),
@@ -219,6 +231,26 @@ fn not_built(what: &str) -> Error {
     Error::NotImplemented(format!("{what}: this version of the server does not have them.").into())
 }
 
+/// What a request does, in the words of the statistics.
+pub(crate) fn operation(call: &Call) -> &'static str {
+    let headers = &call.headers;
+    match (method(call), &call.link.target) {
+        ("GET", Target::Item(..)) => "read",
+        ("PUT", Target::Item(..)) => "replace",
+        ("PATCH", Target::Item(..)) => "patch",
+        ("DELETE", Target::Item(..)) => "delete",
+        ("GET", Target::Items(_)) if headers.a_im.is_some() => "change feed",
+        ("GET", Target::Items(_)) => "read feed",
+        ("POST", Target::Items(_)) if headers.is_query_plan => "query plan",
+        ("POST", Target::Items(_)) if headers.is_batch => "batch",
+        ("POST", Target::Items(_)) if headers.is_query => "query",
+        ("POST", Target::Items(_)) if headers.is_upsert => "upsert",
+        ("POST", Target::Items(_)) => "create",
+        ("POST", Target::Script(_, ScriptKind::Procedure, _)) => "execute",
+        (_, target) => name(target),
+    }
+}
+
 /// What a target is called in logs and metrics.
 pub(crate) fn name(target: &Target) -> &'static str {
     match target {
@@ -236,6 +268,7 @@ pub(crate) fn name(target: &Target) -> &'static str {
         Target::EncryptionKeys(_) | Target::EncryptionKey(..) => "encryption key",
         Target::Offers | Target::Offer(_) => "offer",
         Target::Model(_) => "model",
+        Target::Statistics => "statistics",
         Target::Advisor(_) => "advisor",
     }
 }

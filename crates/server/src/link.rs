@@ -62,6 +62,8 @@ pub enum Target {
     Offer(Rid),
     /// The declared model of a database.
     Model(Address),
+    /// Ours: what requests did.
+    Statistics,
     /// Reserved: suggestions about a database.
     Advisor(Address),
 }
@@ -174,6 +176,7 @@ fn target(segments: &[&str], by_rid: bool) -> Option<Target> {
     Some(match *segments {
         ["dbs"] => Target::Databases,
         ["offers"] => Target::Offers,
+        ["_orrery", "statistics"] => Target::Statistics,
         ["offers", rid] => {
             let rid = rid.parse().ok()?;
             let Rid::Offer(_) = rid else { return None };

@@ -98,6 +98,14 @@ pub const THROUGHPUT_MIN: i64 = 400;
 pub const AUTOSCALE_MIN: i64 = 1000;
 /// Greatest throughput of one resource. Service (1,000,000 on request); 400.
 pub const THROUGHPUT_MAX: i64 = 1_000_000;
+/// Throughput buckets of a container, numbered from 1. Service; 400.
+pub const THROUGHPUT_BUCKETS_MAX: usize = 5;
+/// How far one request may overdraw the throughput of its container: nobody waits longer for it. Ours.
+pub const THROUGHPUT_DEBT_S_MAX: u64 = 10;
+/// Offers whose requests are watched at once; beyond, all begin anew. Ours.
+pub const THROUGHPUT_OFFERS_KEPT: usize = 100_000;
+/// Allowances of one offer, by physical partition and bucket; beyond, all begin anew. Ours.
+pub const THROUGHPUT_BUCKETS_KEPT: usize = 10_000;
 /// Throughput that one physical partition serves. Service.
 pub const PARTITION_THROUGHPUT: i64 = 10_000;
 
@@ -187,6 +195,10 @@ pub const IN_PLACE_QUERY_COST_MAX: f64 = 8000.0;
 pub const IN_PLACE_QUERY_PARTITIONS_MAX: usize = 4;
 /// Time that requests in flight get to end when the server stops. Ours.
 pub const DRAIN_MS_MAX: u64 = 10_000;
+
+/// Lines of the statistics: a container, an operation, and the shape of a query. Ours; beyond, requests
+/// are counted as others.
+pub const STATISTICS_ROWS_MAX: usize = 4096;
 
 /// Attempts at a commit whose checks fail because another writer was faster. Ours; 449.
 pub const COMMIT_ATTEMPTS_MAX: usize = 50;

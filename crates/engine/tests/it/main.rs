@@ -3,6 +3,7 @@
 mod batch;
 mod batch_model;
 mod changes;
+mod charge;
 mod encryption_key;
 mod erasure;
 mod expansion;
@@ -19,5 +20,6 @@ mod random;
 mod reindex;
 mod reopen;
 mod script;
+mod throttle;
 mod transaction;
 mod world;
