@@ -13,6 +13,7 @@ use orrery_types::{Clock, Error, PartitionKey, Result, Value, limits};
 use tokio::sync::oneshot;
 
 use crate::auth::{Authenticator, Principal};
+use crate::backups::Backups;
 use crate::binary_json::{self, BinaryJsonError, Fault};
 use crate::consistency::ConsistencyLevel;
 use crate::dispatch::{self, Work};
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) endpoint: Option<String>,
     /// The level of the account, which requests may weaken.
     pub(crate) consistency: ConsistencyLevel,
+    /// Where backups are made, if they are.
+    pub(crate) backups: Option<Arc<Backups>>,
 }
 
 impl Api {
@@ -47,8 +50,22 @@ impl Api {
         endpoint: Option<String>,
         consistency: ConsistencyLevel,
     ) -> Self {
-        let shared = Shared { engine, authenticator, clock, endpoint, consistency };
+        let shared = Shared { engine, authenticator, clock, endpoint, consistency, backups: None };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// The same with a place for backups.
+    #[must_use]
+    pub fn with_backups(mut self, backups: Arc<Backups>) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.backups = Some(backups);
+        }
+        self
+    }
+
+    /// Who checks credentials.
+    pub fn authenticator(&self) -> &Authenticator {
+        &self.shared.authenticator
     }
 }
 
