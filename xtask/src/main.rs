@@ -33,7 +33,7 @@ enum Verb {
     Conformance(conformance::Options),
     /// Build the web page that the server embeds, or check it.
     Explorer(explorer::Options),
-    /// Measure this machine: `start`, `items`, `feed`, `query`, or all of them.
+    /// Measure this machine: `start`, `items`, `feed`, `scripts`, `query`, `import`, or all of them.
     Bench(bench::Options),
     /// Write the expected text of all golden cases anew, to be read before it is committed.
     Golden,

@@ -3,16 +3,24 @@
 
 mod account;
 mod advise;
+mod archive;
+mod backup;
+mod bench;
+mod data_folder;
+mod demo;
 mod exit;
+mod inspect;
+mod keys;
 mod model;
 mod query;
 mod remote;
 mod serve;
 mod table;
+mod transfer;
 
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use orrery_server::config::Choices;
 
 /// A request makes dozens of small allocations; the system's allocator took a fifth of its time.
@@ -39,6 +47,28 @@ enum Command {
     Serve(Box<ServeArguments>),
     /// Ask a running server
     Query(Box<query::QueryArguments>),
+    /// Bring items in: from files, or from another account
+    Import(Box<transfer::ImportArguments>),
+    /// Write the items of a container into a file
+    Export(Box<transfer::ExportArguments>),
+    /// Copy everything, as of one moment, into a file
+    Backup(backup::BackupArguments),
+    /// Make a data folder of a backup
+    Restore(backup::RestoreArguments),
+    /// Say what a data folder holds, and whether it is whole
+    Inspect(inspect::InspectArguments),
+    /// List the keys of the account, or make new ones
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
+    /// Load five small databases that show what models are for
+    Demo(demo::DemoArguments),
+    /// Put a light load on a server
+    Bench(bench::BenchArguments),
+    /// Print what a shell needs to complete these commands
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Find out from the data itself what a model would do for it
     Advise(advise::AdviseArguments),
     /// Check or draw a model
@@ -60,6 +90,23 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
         Some(Command::Query(arguments)) => query::run(&arguments),
+        Some(Command::Import(arguments)) => transfer::import(&arguments),
+        Some(Command::Export(arguments)) => transfer::export(&arguments),
+        Some(Command::Backup(arguments)) => backup::backup(&arguments),
+        Some(Command::Restore(arguments)) => backup::restore(&arguments),
+        Some(Command::Inspect(arguments)) => inspect::run(&arguments),
+        Some(Command::Keys(command)) => keys::run(&command),
+        Some(Command::Demo(arguments)) => demo::run(&arguments),
+        Some(Command::Bench(arguments)) => bench::run(&arguments),
+        Some(Command::Completions { shell }) => {
+            clap_complete::generate(
+                shell,
+                &mut Arguments::command(),
+                "orrery",
+                &mut std::io::stdout(),
+            );
+            Ok(())
+        }
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
         Some(Command::Serve(serve)) => serve::run(serve.choices, serve.config.as_deref()),
@@ -76,8 +123,6 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

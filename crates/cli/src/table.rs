@@ -196,10 +196,7 @@ mod tests {
     #[test]
     fn values_that_are_no_objects_have_a_column_of_their_own() {
         let rows = rows(&["3", r#"{"a":null}"#, r#""x""#]);
-        assert_eq!(
-            of_rows(&rows).to_text(80),
-            "value  a\n─────  ────\n3\n       null\nx\n"
-        );
+        assert_eq!(of_rows(&rows).to_text(80), "value  a\n─────  ────\n3\n       null\nx\n");
     }
 
     #[test]
@@ -212,7 +209,13 @@ mod tests {
 
     #[test]
     fn numbers_and_sizes_are_written_for_people() {
-        assert_eq!((count(0), count(999), count(1_234_567)), ("0".into(), "999".into(), "1,234,567".into()));
-        assert_eq!((size(12), size(2048), size(5_000_000)), ("12 B".into(), "2.0 KB".into(), "4.8 MB".into()));
+        assert_eq!(
+            (count(0), count(999), count(1_234_567)),
+            ("0".into(), "999".into(), "1,234,567".into())
+        );
+        assert_eq!(
+            (size(12), size(2048), size(5_000_000)),
+            ("12 B".into(), "2.0 KB".into(), "4.8 MB".into())
+        );
     }
 }

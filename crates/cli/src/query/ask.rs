@@ -65,7 +65,8 @@ impl<'r> Pages<'r> {
         if *explain {
             sent.push((headers::EXPLAIN, "true"));
         }
-        let answer = account::send(self.remote, "POST", &path, &sent, self.question.body().as_bytes())?;
+        let answer =
+            account::send(self.remote, "POST", &path, &sent, self.question.body().as_bytes())?;
         if answer.status >= 400 {
             return Err(mistake::explained(text, &path, &answer));
         }

@@ -17,8 +17,8 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use orrery_types::{Clock as _, Object, SystemClock, Value};
 
-pub(crate) use ask::{parameter, partition_key};
 use ask::{Pages, Question};
+pub(crate) use ask::{parameter, partition_key};
 use output::{Form, Output, OutputArguments, TABLE_ROWS_MAX};
 use plan::Plans;
 

@@ -46,7 +46,8 @@ impl Plans {
         for (tree, pages) in &self.trees {
             if self.trees.len() > 1 {
                 let plural = if *pages == 1 { "" } else { "s" };
-                text += &format!("{}{pages} page{plural}:\n", if text.is_empty() { "" } else { "\n" });
+                text +=
+                    &format!("{}{pages} page{plural}:\n", if text.is_empty() { "" } else { "\n" });
             }
             let mut table = Table::new(["plan"].into_iter().chain(COLUMNS.map(|(_, head)| head)));
             tree.rows("", "", &mut table);
@@ -134,12 +135,11 @@ mod tests {
         let mut plans = Plans::default();
         plans.add(&plan(FIRST));
         plans.add(&plan(&FIRST.replace("\"rows\":5", "\"rows\":1200")));
-        let lines: Vec<String> =
-            plans.to_text(100).lines().skip(2).map(str::to_owned).collect();
+        let lines: Vec<String> = plans.to_text(100).lines().skip(2).map(str::to_owned).collect();
         let expected = [
-            "Filter                             9      1,205",
-            "└─ Intersect                      12                        80            14",
-            "   ├─ IndexSeek /a = 1            20",
+            "Filter                               9      1,205",
+            "└─ Intersect                        12                        80            14",
+            "   ├─ IndexSeek /a = 1              20",
             "   └─ IndexSeek /b = 2",
         ];
         assert_eq!(lines, expected);

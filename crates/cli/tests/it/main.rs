@@ -4,7 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod advise;
+mod backup;
 mod client;
+mod demo;
 mod full_disk;
 mod golden_http;
 mod hybrid_row;
@@ -14,3 +16,5 @@ mod process;
 mod query;
 mod random;
 mod start;
+mod tool;
+mod transfer;

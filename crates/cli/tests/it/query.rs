@@ -16,7 +16,8 @@ impl Shop {
         let running = Running::start(&["--memory", "--listen", "127.0.0.1:0"]);
         let mut client = Client::open(running.address(), &running.key()).unwrap();
         client.must("POST", "/dbs", &[], r#"{"id":"my shop"}"#);
-        let body = r#"{"id":"books","partitionKey":{"paths":["/publisher"],"kind":"Hash","version":2}}"#;
+        let body =
+            r#"{"id":"books","partitionKey":{"paths":["/publisher"],"kind":"Hash","version":2}}"#;
         let two = [("x-ms-offer-throughput", "20000")];
         client.must("POST", "/dbs/my%20shop/colls", &two, body);
         for group in 0..25 {
@@ -42,7 +43,9 @@ impl Shop {
     fn ask(&self, arguments: &[&str], typed: &str) -> Output {
         let endpoint = format!("http://{}", self.running.address());
         let mut command = orrery(&["query", "--endpoint", &endpoint, "--key", &self.running.key()]);
-        command.args(arguments).env("XDG_STATE_HOME", std::env::temp_dir().join("orrery-test-state"));
+        command
+            .args(arguments)
+            .env("XDG_STATE_HOME", std::env::temp_dir().join("orrery-test-state"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
@@ -126,7 +129,8 @@ fn what_is_wrong_is_said_with_its_place_and_its_exit_code() {
     let output = orrery(&endpoint).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let wrong = format!("http://{}", shop.running.address());
-    let wrong = ["query", "--endpoint", &wrong, "--key", "d3Jvbmc=", "-d", "d", "-c", "c", "SELECT 1"];
+    let wrong =
+        ["query", "--endpoint", &wrong, "--key", "d3Jvbmc=", "-d", "d", "-c", "c", "SELECT 1"];
     let output = orrery(&wrong).output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     assert!(String::from_utf8(output.stderr).unwrap().contains("check --key"));
