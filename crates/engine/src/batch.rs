@@ -439,6 +439,6 @@ fn check_count(operations: &[Operation]) -> Result<()> {
 }
 
 /// Whether an error is about the operation, rather than about the server or the whole transaction.
-fn is_refusal(error: &Error) -> bool {
+pub(crate) fn is_refusal(error: &Error) -> bool {
     !error.retryable() && !matches!(error, Error::Internal(_) | Error::PartitionGone)
 }

@@ -34,6 +34,11 @@ use reader::Reader;
 pub use orrery_query::plan::PlanPath;
 pub use reader::Report;
 
+/// The names of all functions of the language, for those who complete what somebody types.
+pub fn function_names() -> impl Iterator<Item = &'static str> {
+    orrery_query::functions::registry().map(|(_, function)| function.name)
+}
+
 /// The query of a request.
 #[derive(Clone, Debug)]
 pub struct QueryRequest {

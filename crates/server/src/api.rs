@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::auth::{Authenticator, Principal};
+use crate::backups::Backups;
 use crate::binary_json::{self, BinaryJsonError, Fault};
 use crate::consistency::ConsistencyLevel;
 use crate::dispatch::{self, Work};
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) consistency: ConsistencyLevel,
     /// What requests did.
     pub(crate) statistics: Statistics,
+    /// Where backups are made, if they are.
+    pub(crate) backups: Option<Arc<Backups>>,
 }
 
 impl Api {
@@ -53,7 +56,15 @@ impl Api {
         consistency: ConsistencyLevel,
     ) -> Self {
         let statistics = Statistics::new(true);
-        let shared = Shared { engine, authenticator, clock, endpoint, consistency, statistics };
+        let shared = Shared {
+            engine,
+            authenticator,
+            clock,
+            endpoint,
+            consistency,
+            statistics,
+            backups: None,
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -64,6 +75,20 @@ impl Api {
             shared.statistics = statistics;
         }
         self
+    }
+
+    /// The same with a place for backups.
+    #[must_use]
+    pub fn with_backups(mut self, backups: Arc<Backups>) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.backups = Some(backups);
+        }
+        self
+    }
+
+    /// Who checks credentials.
+    pub fn authenticator(&self) -> &Authenticator {
+        &self.shared.authenticator
     }
 }
 

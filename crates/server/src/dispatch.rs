@@ -7,7 +7,7 @@ use orrery_types::{Error, Result, limits};
 use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
-    account, batch, change, container, database, encryption_key, grant, item, model, offer,
+    account, backup, batch, change, container, database, encryption_key, grant, item, model, offer,
     permission, query, range, script, statistics, user,
 };
 use crate::link::{ScriptKind, Target};
@@ -110,7 +110,9 @@ pub(crate) fn spends(call: &Call) -> bool {
 
 /// Whether the principal may do it.
 pub(crate) fn authorize(call: &Call) -> Result<()> {
-    let access = if call.reads() { Access::Read } else { Access::Write };
+    // A backup holds everything, keys of clients included: reading it is for those who may write.
+    let reads = call.reads() && !matches!(call.link.target, Target::BackupFile(..));
+    let access = if reads { Access::Read } else { Access::Write };
     call.principal.allow(access)?;
     grant::check(call)
 }
@@ -199,6 +201,9 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("POST", Target::PartitionKeyDelete(at)) => item::delete_partition_key(call, at),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
         ("GET", Target::Statistics) => statistics::read(call),
+        ("POST", Target::Backups) => backup::begin(call),
+        ("DELETE", Target::Backup(id)) => backup::end(call, id),
+        ("GET", Target::BackupFile(id, file)) => backup::read(call, id, *file),
         ("GET", Target::Model(db)) => model::read(call, db),
         ("PUT", Target::Model(db)) => model::store(call, db),
         ("DELETE", Target::Model(db)) => model::delete(call, db),
@@ -267,6 +272,7 @@ pub(crate) fn name(target: &Target) -> &'static str {
         Target::Permissions(_) | Target::Permission(..) => "permission",
         Target::EncryptionKeys(_) | Target::EncryptionKey(..) => "encryption key",
         Target::Offers | Target::Offer(_) => "offer",
+        Target::Backups | Target::Backup(_) | Target::BackupFile(..) => "backup",
         Target::Model(_) => "model",
         Target::Statistics => "statistics",
         Target::Advisor(_) => "advisor",

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod auth;
+pub mod backups;
 mod batch_body;
 pub mod binary_json;
 mod body;

@@ -60,6 +60,10 @@ pub enum Target {
     EncryptionKey(Address, Address),
     Offers,
     Offer(Rid),
+    /// Backups of the account: ours.
+    Backups,
+    Backup(String),
+    BackupFile(String, usize),
     /// The declared model of a database.
     Model(Address),
     /// Ours: what requests did.
@@ -175,6 +179,11 @@ fn target(segments: &[&str], by_rid: bool) -> Option<Target> {
     let database = |text: &str| address(text, by_rid, |rid| matches!(rid, Rid::Database(_)));
     Some(match *segments {
         ["dbs"] => Target::Databases,
+        ["_backups"] => Target::Backups,
+        ["_backups", id] => Target::Backup(id.to_owned()),
+        ["_backups", id, "files", number] => {
+            Target::BackupFile(id.to_owned(), number.parse().ok()?)
+        }
         ["offers"] => Target::Offers,
         ["_orrery", "statistics"] => Target::Statistics,
         ["offers", rid] => {

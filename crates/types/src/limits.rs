@@ -280,3 +280,9 @@ pub const MODEL_WARNINGS_CHARS_MAX: usize = 2000;
 /// Time for which a delete by partition key that is done goes on hiding what it removed: longer
 /// than any read takes. Ours.
 pub const ERASURE_KEPT_S: u64 = 30;
+/// Backups that may be read at the same time. Ours; 429.
+pub const BACKUPS_MAX: usize = 4;
+/// Bytes of a backup's file that one answer holds. Ours; the rest is asked for again.
+pub const BACKUP_PIECE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Time for which a backup that nobody reads is kept. Ours; 404 afterwards.
+pub const BACKUP_IDLE_S_MAX: u64 = 600;

@@ -4,7 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod advise;
+mod backup;
 mod client;
+mod demo;
 mod full_disk;
 mod golden_http;
 mod hybrid_row;
@@ -18,3 +20,5 @@ mod ready;
 mod start;
 mod statistics;
 mod throughput;
+mod tool;
+mod transfer;

@@ -13,6 +13,7 @@ mod hostile_queries;
 mod law;
 mod law_queries;
 mod limits;
+mod load;
 mod model;
 mod modelled;
 mod path_numbers;
