@@ -7,9 +7,11 @@
 //! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
 //! - `feed`: how fast the change feed is read, and how far a reader is behind writers
 //! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
+//! - `advisor`: `orrery advise` over a large export, its time and memory
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
+mod advisor;
 mod bare;
 mod client;
 mod disk;
@@ -49,6 +51,8 @@ enum Verb {
     Feed(feed::Options),
     /// Queries, beside `PostgreSQL`.
     Query(query::Options),
+    /// `orrery advise` over a large export.
+    Advisor(advisor::Options),
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,
 }
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Scripts(options) => scripts::run(&options),
         Verb::Feed(options) => feed::run(&options),
         Verb::Query(options) => query::run(&options),
+        Verb::Advisor(options) => advisor::run(&options),
         Verb::Bare => bare::run(),
     };
     match outcome {

@@ -80,6 +80,7 @@ async fn open_engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<E
     if let Some(run_ms) = settings.script_ms {
         bounds.run_ms = run_ms;
     }
+    engine.keep_statistics(settings.statistics);
     Ok(Arc::new(engine.with_script_bounds(bounds)))
 }
 

@@ -2,6 +2,7 @@
 //! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
 
 mod access;
+pub mod advice;
 pub mod batch;
 pub mod catalog;
 mod change;
@@ -44,6 +45,7 @@ mod unique_claims;
 pub mod usage;
 pub mod user;
 pub mod verify;
+mod workload;
 pub mod write;
 
 use std::collections::HashSet;
@@ -72,6 +74,8 @@ pub struct Engine {
     pub(crate) scripts: Scripts,
     /// Whose turn it is with what models make of writes.
     pub(crate) models: model::Turns,
+    /// What was seen of requests, for the advisor.
+    pub(crate) workload: workload::Workload,
 }
 
 impl Engine {
@@ -83,7 +87,8 @@ impl Engine {
         let tasks = Tasks::default();
         let scripts = Scripts::new(Bounds::default());
         let models = model::Turns::default();
-        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models };
+        let workload = workload::Workload::default();
+        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models, workload };
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
             if container.retime {

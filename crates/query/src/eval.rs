@@ -66,6 +66,8 @@ pub(crate) struct Evaluator<'a> {
     host: Host,
     steps: Cell<u64>,
     memory_bytes: Cell<usize>,
+    /// Rows that need not be looked at.
+    pub(crate) skips: exec::Skips,
 }
 
 /// How often the caller's hook is asked.
@@ -78,7 +80,13 @@ impl<'a> Evaluator<'a> {
             host: Host::new(context.now_us, context.seed),
             steps: Cell::new(0),
             memory_bytes: Cell::new(0),
+            skips: exec::Skips::default(),
         }
+    }
+
+    /// Who follows relations.
+    pub(crate) fn relations(&self) -> Option<&'a dyn RelationHost> {
+        self.context.relations
     }
 
     /// Steps taken so far.

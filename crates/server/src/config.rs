@@ -103,6 +103,10 @@ pub struct Choices {
     /// Milliseconds that one script may run [default: 5000]
     #[arg(long, env = "ORRERY_SCRIPT_MS", value_name = "NUMBER")]
     pub script_ms: Option<u64>,
+    /// Keep notes on requests for the advisor, in bounded memory [default: true]
+    #[arg(long, env = "ORRERY_STATISTICS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL")]
+    pub statistics: Option<bool>,
 
     /// What to log: a level, or levels by module [default: info]
     #[arg(long, env = "ORRERY_LOG", value_name = "FILTER")]
@@ -142,6 +146,7 @@ impl Choices {
             connections_max: self.connections_max.or(there.connections_max),
             drain_ms: self.drain_ms.or(there.drain_ms),
             script_ms: self.script_ms.or(there.script_ms),
+            statistics: self.statistics.or(there.statistics),
             log: self.log.or(there.log),
             log_format: self.log_format.or(there.log_format),
         }
@@ -173,6 +178,8 @@ pub struct Settings {
     pub drain_ms: Option<u64>,
     /// Milliseconds that one script may run.
     pub script_ms: Option<u64>,
+    /// Whether requests are noted for the advisor.
+    pub statistics: bool,
     /// What to log.
     pub log: String,
     /// How log lines look.
@@ -212,6 +219,7 @@ impl Settings {
             connections_max: choices.connections_max,
             drain_ms: choices.drain_ms,
             script_ms: choices.script_ms,
+            statistics: choices.statistics.unwrap_or(true),
             log: choices.log.unwrap_or_else(|| LOG_DEFAULT.to_owned()),
             log_format: choices.log_format.unwrap_or_default(),
         })

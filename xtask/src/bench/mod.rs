@@ -34,6 +34,8 @@ enum Suite {
     Feed,
     /// Queries, beside `PostgreSQL`.
     Query,
+    /// `orrery advise` over an export of a million items: time and memory.
+    Advisor,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -42,7 +44,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let suites = match options.suite {
         Some(suite) => vec![suite],
         None => {
-            vec![Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query]
+            let all = [Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query];
+            all.into_iter().chain([Suite::Advisor]).collect()
         }
     };
     for suite in suites {
@@ -53,6 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Scripts => "scripts",
             Suite::Feed => "feed",
             Suite::Query => "query",
+            Suite::Advisor => "advisor",
         });
         command.arg("--server").arg(&server).arg("--root").arg(project::root());
         if let Some(folder) = &options.folder {
