@@ -113,6 +113,8 @@ pub struct Paging<'t> {
     pub explains: bool,
     /// Whether all items are to be read, whatever the index has: for comparing the two.
     pub without_index: bool,
+    /// Whether the page is only wanted if it takes next to nothing.
+    pub if_cheap: bool,
     /// Relations to expand in rows that are whole items.
     pub expand: Option<&'t str>,
     /// How far relations may lead.
@@ -154,10 +156,7 @@ fn bind(
 /// it was given for: ranges split, and the place it names stays.
 fn owner(container: &Container, scope: &Scope) -> String {
     let range = scope.range.as_ref();
-    let is_key = |range: &&KeyRange| {
-        let below = !range.min.0.is_empty() && range.max.0.starts_with(&range.min.0);
-        scope.partition_key.is_some() || below
-    };
+    let is_key = |range: &&KeyRange| scope.partition_key.is_some() || range.is_of_one_key();
     let key = range.filter(is_key).map(|range| range.min.to_string());
     format!("query {} {}", container.rid(), key.unwrap_or_default())
 }
@@ -233,6 +232,23 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<QueryPage> {
+        let paging = Paging { if_cheap: false, ..*paging };
+        let page = self.try_query_items(container, scope, request, size, &paging)?;
+        page.ok_or_else(|| Error::internal("a query was too dear, whatever it cost"))
+    }
+
+    /// The same; `None` if it is only wanted if it is cheap, and is not.
+    pub fn try_query_items(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+        size: PageSize,
+        paging: &Paging<'_>,
+    ) -> Result<Option<QueryPage>> {
+        if paging.if_cheap && container.partitions.len() > limits::IN_PLACE_QUERY_PARTITIONS_MAX {
+            return Ok(None);
+        }
         let database = self.database_of(container);
         let model = ModelScope::of(database.as_deref(), container);
         let names = model.map(|model| Names::new(model, container));
@@ -258,8 +274,13 @@ impl Engine {
         let resume = resume.map_err(query_error)?;
         let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
         let expanding = expanding.as_ref();
+        if paging.if_cheap && expanding.is_some() {
+            return Ok(None);
+        }
         let asked = Asked { bound: &bound, udfs: &udfs, size, paging, expanding };
-        let (page, report) = self.read_part(container, part, &asked, resume)?;
+        let Some((page, report)) = self.read_part(container, part, &asked, resume)? else {
+            return Ok(None);
+        };
         let next = match &leg {
             None => page.continuation,
             Some(leg) => leg.next(container, scope, page.continuation),
@@ -269,7 +290,7 @@ impl Engine {
         if self.workload.samples_query() {
             self.note_query(container, scope, request, &bound, &page);
         }
-        Ok(page)
+        Ok(Some(page))
     }
 
     /// Tells the advisor's notes of a query.
@@ -294,14 +315,14 @@ impl Engine {
         self.workload.asked(container, self.clock.now_s(), &asked);
     }
 
-    /// A page of a query over one part of a container.
+    /// A page of a query over one part of a container; `None` if it must be cheap and is not.
     fn read_part(
         &self,
         container: &Container,
         scope: &Scope,
         asked: &Asked<'_, '_>,
         resume: Option<Resume>,
-    ) -> Result<(Page, Report)> {
+    ) -> Result<Option<(Page, Report)>> {
         let bound = asked.bound;
         let now_us = self.clock.now_us();
         let (mut shards, expansion) = match asked.expanding {
@@ -309,6 +330,9 @@ impl Engine {
             Some(expanding) => expanding.open(self, container, scope)?,
         };
         let plan = plan(asked, &shards, scope, resume.as_ref());
+        if asked.paging.if_cheap && !plan.is_cheap() {
+            return Ok(None);
+        }
         let expansion = expansion.as_ref();
         let out_of_time = || {
             let spent = expansion.is_some_and(Expansion::is_spent);
@@ -329,7 +353,7 @@ impl Engine {
             expanding.report(expansion, &mut report);
         }
         report.time_us = self.clock.now_us().saturating_sub(now_us);
-        Ok((page, report))
+        Ok(Some((page, report)))
     }
 
     /// A page of a query over the items of a source in the order of keys; `owner` tells whose its

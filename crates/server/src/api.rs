@@ -125,6 +125,12 @@ impl Call {
         self.response(dispatch::dispatch(self))
     }
 
+    /// The answer to a query that takes next to nothing.
+    fn answer_if_cheap(&self) -> Option<Response> {
+        let answered = dispatch::if_cheap(self).transpose();
+        answered.map(|result| self.response(result))
+    }
+
     fn response(&self, result: Result<Reply>) -> Response {
         match result {
             Ok(reply) => reply.into_response(),
@@ -204,6 +210,7 @@ impl Service for Api {
         let in_place = match dispatch::work(&call) {
             Work::InPlace => Some(call.answer()),
             Work::Commit => call.commit().await,
+            Work::IfCheap => call.answer_if_cheap(),
             Work::Blocking => None,
         };
         let mut response = match in_place {

@@ -124,6 +124,10 @@ pub const QUERY_TERMS_MAX: usize = 10_000;
 /// Rows that a query may gather from the index to bring them into order; beyond, it goes another
 /// way. Ours.
 pub const QUERY_ROWS_GATHERED_MAX: usize = 2_000_000;
+/// Items that a query loads at once before it knows how large they are. Ours.
+pub const QUERY_FIRST_BATCH_MAX: usize = 64;
+/// What it loads at once when it knows. Ours.
+pub const QUERY_BATCH_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Time for one page of a query that may stop anywhere: then it ends, with what it found and a
 /// continuation. Ours.
 pub const QUERY_PAGE_MS_MAX: u64 = 5_000;
@@ -175,6 +179,12 @@ pub const BLOCKING_OPERATIONS_MAX: usize = 256;
 /// Body of a write that is read on the thread of its connection; a larger one would hold up the
 /// others there. Ours.
 pub const IN_PLACE_BODY_BYTES_MAX: usize = 64 * 1024;
+/// Text of a query that may be answered on the thread of its connection. Ours.
+pub const IN_PLACE_QUERY_BYTES_MAX: usize = 4 * 1024;
+/// What such a query may be expected to cost, in index entries: a hundred items. Ours.
+pub const IN_PLACE_QUERY_COST_MAX: f64 = 4000.0;
+/// Physical partitions that such a query may read. Ours.
+pub const IN_PLACE_QUERY_PARTITIONS_MAX: usize = 4;
 /// Time that requests in flight get to end when the server stops. Ours.
 pub const DRAIN_MS_MAX: u64 = 10_000;
 

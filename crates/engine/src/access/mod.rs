@@ -17,7 +17,7 @@ use orrery_index::{IndexStep, Span};
 use orrery_query::plan::access::{RowSet, TermSet};
 use orrery_query::{Members, SourceItem};
 use orrery_storage::key::{self, Bounds, Row};
-use orrery_storage::{Snapshot, Space, Store, Value as Stored, record};
+use orrery_storage::{Scan, Snapshot, Space, Store, Value as Stored, record};
 use orrery_types::{Error, Lsn, Object, Result, ShardId, Value, limits};
 
 use crate::erasure::{Erasures, Pending};
@@ -178,14 +178,25 @@ impl<'e> Shards<'e> {
         self.list.iter().all(|shard| shard.snapshot.epoch() == shard.partition.epoch)
     }
 
+    /// How many of the items that are wanted are loaded at once, so that they fit into memory whatever
+    /// their size: by the size of those before.
+    pub(crate) fn batch(&self, wanted: usize) -> usize {
+        let (items, bytes) = (self.taken.items.get(), self.taken.bytes.get());
+        let room = match bytes.checked_div(items) {
+            None => limits::QUERY_FIRST_BATCH_MAX,
+            Some(size) => {
+                let room = limits::QUERY_BATCH_BYTES_MAX.checked_div(size).unwrap_or(u64::MAX);
+                usize::try_from(room).unwrap_or(usize::MAX)
+            }
+        };
+        wanted.min(room).max(1)
+    }
+
     /// Items by row, in the order of the rows, without those that are out of scope or expired.
     pub(crate) fn load(&self, shard: &Shard<'_>, rows: &[Row]) -> Result<Vec<SourceItem>> {
         let snapshot = &*shard.snapshot;
-        let row_keys: Vec<[u8; 9]> = rows.iter().map(|row| key::row(*row)).collect();
-        let row_keys: Vec<&[u8]> = row_keys.iter().map(|key| &key[..]).collect();
-        let found = snapshot.get_many(Space::Items, &row_keys).map_err(storage)?;
         let in_scope = |key: &Vec<u8>| shard.bounds.from <= *key && *key < shard.bounds.to;
-        let keys = found.into_iter().flatten().map(|value| value.bytes).filter(in_scope);
+        let keys = keys_of(snapshot, rows)?.into_iter().filter(in_scope);
         let keys: Vec<Vec<u8>> = keys.collect();
         let item_keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         let records = snapshot.get_many(Space::Items, &item_keys).map_err(storage)?;
@@ -296,6 +307,36 @@ impl Shard<'_> {
             _ => Box::new(Union::new(lists)),
         }))
     }
+}
+
+/// Rows that lie so close together are found by reading all that lie between.
+const SPARSE_ROWS: u64 = 4;
+
+/// The keys of items by row, in the order of the rows, without rows that have no item.
+fn keys_of(snapshot: &dyn Snapshot, rows: &[Row]) -> Result<Vec<Vec<u8>>> {
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(vec![]) };
+    let between = last.0.saturating_sub(first.0);
+    let is_sorted = rows.is_sorted();
+    if is_sorted && between < SPARSE_ROWS * rows.len() as u64 {
+        let (from, to) = (key::row(*first), key::row(Row(last.0.saturating_add(1))));
+        let (space, reverse, keys_only) = (Space::Items, false, false);
+        let (max_rows, max_bytes) = (usize::MAX, usize::MAX);
+        let scan = Scan { space, from: &from, to: &to, reverse, max_rows, max_bytes, keys_only };
+        let entries = snapshot.scan(&scan).map_err(storage)?;
+        let mut wanted = rows.iter().map(|row| key::row(*row)).peekable();
+        let mut keys = Vec::with_capacity(rows.len());
+        for entry in entries {
+            while wanted.next_if(|row| row[..] < entry.key[..]).is_some() {}
+            if wanted.next_if(|row| row[..] == entry.key[..]).is_some() {
+                keys.push(entry.value.bytes);
+            }
+        }
+        return Ok(keys);
+    }
+    let row_keys: Vec<[u8; 9]> = rows.iter().map(|row| key::row(*row)).collect();
+    let row_keys: Vec<&[u8]> = row_keys.iter().map(|key| &key[..]).collect();
+    let found = snapshot.get_many(Space::Items, &row_keys).map_err(storage)?;
+    Ok(found.into_iter().flatten().map(|value| value.bytes).collect())
 }
 
 /// An item as the query needs it.

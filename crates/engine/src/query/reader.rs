@@ -232,7 +232,8 @@ impl ItemSource for ScanSource<'_, '_> {
 
     fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
         let mut batch = Vec::with_capacity(items_max.min(limits::PAGE_ITEMS_MAX));
-        while batch.len() < items_max {
+        let end_bytes = self.cursor.loaded_bytes + limits::QUERY_BATCH_BYTES_MAX;
+        while batch.len() < items_max && self.cursor.loaded_bytes < end_bytes {
             let Some(item) = self.cursor.next()? else { break };
             batch.push(source_item(&self.shards.members, item.key, item.row, item.body)?);
         }

@@ -15,6 +15,7 @@ mod law_queries;
 mod limits;
 mod model;
 mod modelled;
+mod path_numbers;
 mod random;
 mod reindex;
 mod reopen;

@@ -7,6 +7,7 @@
 //!
 //! - `folder`     the data folder: its lock, its FORMAT file, opening
 //! - `options`    what `RocksDB` is told
+//! - `memory`     how much of it there is
 //! - `layout`     keys and values as `RocksDB` sees them
 //! - `queue`      where commits wait, so that one sync carries many
 //! - `committer`  the thread that empties the queue
@@ -20,6 +21,7 @@ mod draft;
 mod export;
 mod folder;
 mod layout;
+mod memory;
 mod options;
 mod queue;
 mod reclaim;
