@@ -7,6 +7,7 @@ mod conformance;
 mod explorer;
 mod golden;
 mod lint;
+mod modeling;
 mod process;
 mod project;
 mod server;
@@ -35,6 +36,8 @@ enum Verb {
     Explorer(explorer::Options),
     /// Measure this machine: `start`, `items`, `feed`, `query`, or all of them.
     Bench(bench::Options),
+    /// Run the examples of data modelling through the SDKs.
+    Modeling,
     /// Write the expected text of all golden cases anew, to be read before it is committed.
     Golden,
 }
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Conformance(options) => conformance::run(&options),
         Verb::Explorer(options) => explorer::run(&options),
         Verb::Bench(options) => bench::run(&options),
+        Verb::Modeling => modeling::run(),
         Verb::Golden => golden::run(),
     };
     match outcome {

@@ -1,9 +1,9 @@
 //! `cargo xtask conformance`: official SDKs, unpatched, against a running server. Python runs the
 //! SDK's own test suite; JavaScript and Rust run our end-to-end tests through the SDK.
 
-mod javascript;
+pub(crate) mod javascript;
 mod known;
-mod python;
+pub(crate) mod python;
 mod rust;
 
 use crate::server::{self, Profile as Build, Server};

@@ -37,6 +37,11 @@ const UNIT_TESTS: &str = "unit-tests.txt";
 /// A port that is reserved and closed everywhere: nothing answers there.
 const NO_SERVER: &str = "https://localhost:9/";
 
+/// A Python that has the SDK.
+pub(crate) fn interpreter() -> Result<PathBuf> {
+    Ok(Environment::prepare(&folder())?.python)
+}
+
 /// Runs the selected tests; an error when the verdict is red.
 pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
     let known = KnownFailures::read(&folder().join("known-failures.txt"))?;
