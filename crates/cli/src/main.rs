@@ -6,6 +6,7 @@ mod advise;
 mod exit;
 mod model;
 mod query;
+mod ready;
 mod remote;
 mod serve;
 mod table;
@@ -37,6 +38,8 @@ struct Arguments {
 enum Command {
     /// Serve the database; what happens without a command too
     Serve(Box<ServeArguments>),
+    /// Ask whether the server of this machine is ready, or wait until it is
+    Ready(ready::ReadyArguments),
     /// Ask a running server
     Query(Box<query::QueryArguments>),
     /// Find out from the data itself what a model would do for it
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Some(Command::Query(arguments)) => query::run(&arguments),
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
+        Some(Command::Ready(arguments)) => ready::run(&arguments),
         Some(Command::Serve(serve)) => serve::run(serve.choices, serve.config.as_deref()),
         None => serve::run(arguments.serve.choices, arguments.serve.config.as_deref()),
     };

@@ -12,7 +12,8 @@ use crate::keys::GivenKeys;
 use crate::telemetry::LogFormat;
 use crate::tls::TlsSource;
 
-const LISTEN_DEFAULT: &str = "127.0.0.1:8081";
+/// Where a server listens that was not told.
+pub const LISTEN_DEFAULT: &str = "127.0.0.1:8081";
 const LOG_DEFAULT: &str = "info";
 
 /// Why the settings are no good.

@@ -181,8 +181,8 @@ pub const BLOCKING_OPERATIONS_MAX: usize = 256;
 pub const IN_PLACE_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Text of a query that may be answered on the thread of its connection. Ours.
 pub const IN_PLACE_QUERY_BYTES_MAX: usize = 4 * 1024;
-/// What such a query may be expected to cost, in index entries: a hundred items. Ours.
-pub const IN_PLACE_QUERY_COST_MAX: f64 = 4000.0;
+/// What such a query may be expected to cost, in index entries: about a millisecond. Ours.
+pub const IN_PLACE_QUERY_COST_MAX: f64 = 8000.0;
 /// Physical partitions that such a query may read. Ours.
 pub const IN_PLACE_QUERY_PARTITIONS_MAX: usize = 4;
 /// Time that requests in flight get to end when the server stops. Ours.

@@ -14,4 +14,5 @@ mod model_remote;
 mod process;
 mod query;
 mod random;
+mod ready;
 mod start;

@@ -169,6 +169,7 @@ impl Execution<'_> {
         let skips = &evaluator.skips;
         skips.allow(select, done.saturating_add(select.offset.saturating_sub(*seen)));
         let result = rows::each(evaluator, select, &mut env, &mut |env| {
+            evaluator.pass();
             let Some(row) = row(evaluator, select, text.as_ref(), env)? else {
                 return Ok(ControlFlow::Continue(()));
             };

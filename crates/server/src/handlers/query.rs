@@ -119,7 +119,15 @@ fn index_metrics(report: &Report, form: IndexMetrics) -> String {
     let mut metrics = Object::new();
     metrics.set("UtilizedSingleIndexes", list(true));
     metrics.set("PotentialSingleIndexes", list(false));
-    metrics.set("UtilizedCompositeIndexes", Value::array(vec![]));
+    let composite = report.composite.iter().map(|specs| {
+        let mut entry = Object::new();
+        let specs = specs.iter().map(|spec| spec.as_str().into()).collect();
+        entry.set("IndexSpecs", Value::array(specs));
+        entry.set("IndexPreciseSet", true.into());
+        entry.set("IndexImpactScore", "High".into());
+        Value::object(entry)
+    });
+    metrics.set("UtilizedCompositeIndexes", Value::array(composite.collect()));
     metrics.set("PotentialCompositeIndexes", Value::array(vec![]));
     let text = Value::object(metrics).to_json();
     match form {

@@ -294,7 +294,9 @@ fn number<N: std::str::FromStr>(name: &str, value: &HeaderValue) -> Result<Optio
 
 fn some_date(name: &str, value: &HeaderValue) -> Result<Option<u64>> {
     let Some(shown) = some_text(name, value)? else { return Ok(None) };
-    httpdate::parse_http_date(&shown)
+    // The Go SDK writes the zone as UTC, which is the same and not what the RFC says.
+    let standard = shown.strip_suffix(" UTC").map(|date| format!("{date} GMT"));
+    httpdate::parse_http_date(standard.as_deref().unwrap_or(&shown))
         .ok()
         .and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok())
         .map(|since| Some(since.as_secs()))
@@ -384,6 +386,17 @@ mod tests {
     }
 
     #[test]
+    fn a_date_may_name_its_zone_as_the_go_sdk_does() {
+        check(
+            &[(IF_MODIFIED_SINCE, "Thu, 27 Apr 2017 00:51:12 UTC")],
+            RequestHeaders {
+                if_modified_since_s: Some(1_493_254_272),
+                ..RequestHeaders::default()
+            },
+        );
+    }
+
+    #[test]
     fn a_wrong_header_is_refused_with_its_name_and_value() {
         let wrong = [
             (MAX_ITEM_COUNT, "ten"),
@@ -392,6 +405,7 @@ mod tests {
             (EXPIRY_SECONDS, "-1"),
             (IS_UPSERT, "yes"),
             (IF_MODIFIED_SINCE, "yesterday"),
+            (IF_MODIFIED_SINCE, "Thu, 27 Apr 2017 00:51:12 CET"),
             (A_IM, "All Feed"),
             (INDEXING_DIRECTIVE, "Lazy"),
             (PARTITION_KEY, "[\"\u{e9}\"]"),
