@@ -8,9 +8,11 @@
 //! - `feed`: how fast the change feed is read, and how far a reader is behind writers
 //! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
 //! - `import`: items from a file, beside `RocksDB` taking the keys that they become
+//! - `advisor`: `orrery advise` over a large export, its time and memory
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
+mod advisor;
 mod bare;
 mod client;
 mod disk;
@@ -53,6 +55,8 @@ enum Verb {
     Query(query::Options),
     /// Items from a file.
     Import(import::Options),
+    /// `orrery advise` over a large export.
+    Advisor(advisor::Options),
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,
 }
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Verb::Feed(options) => feed::run(&options),
         Verb::Query(options) => query::run(&options),
         Verb::Import(options) => import::run(&options),
+        Verb::Advisor(options) => advisor::run(&options),
         Verb::Bare => bare::run(),
     };
     match outcome {

@@ -129,6 +129,7 @@ async fn open_engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<E
     if let Some(run_ms) = settings.script_ms {
         bounds.run_ms = run_ms;
     }
+    engine.keep_statistics(settings.statistics);
     let engine = engine.with_script_bounds(bounds);
     Ok(Arc::new(engine.with_enforced_throughput(settings.enforce_throughput)))
 }

@@ -2,6 +2,7 @@
 //! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
 
 mod access;
+pub mod advice;
 pub mod batch;
 pub mod catalog;
 mod change;
@@ -47,6 +48,7 @@ mod unique_claims;
 pub mod usage;
 pub mod user;
 pub mod verify;
+mod workload;
 pub mod write;
 
 use std::collections::HashSet;
@@ -78,6 +80,8 @@ pub struct Engine {
     pub(crate) models: model::Turns,
     /// Who has used up their throughput.
     pub(crate) throttle: Throttle,
+    /// What was seen of requests, for the advisor.
+    pub(crate) workload: workload::Workload,
 }
 
 impl Engine {
@@ -90,7 +94,9 @@ impl Engine {
         let scripts = Scripts::new(Bounds::default());
         let models = model::Turns::default();
         let throttle = Throttle::open(&*store)?;
-        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models, throttle };
+        let workload = workload::Workload::default();
+        let engine =
+            Self { store, catalog, clock, stamper, tasks, scripts, models, throttle, workload };
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
             if container.retime {

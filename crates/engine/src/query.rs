@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
-    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, ItemSource, Page, PageLimits, Place,
-    PlanRange, PlanScope, Query, QueryError, RelationHost, Relations, Resume, Row, Run, SourceItem,
-    UdfHost, execute, query_plan,
+    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, Followed, ItemSource, Page,
+    PageLimits, Place, PlanRange, PlanScope, Query, QueryError, RelationHost, Relations, Resume,
+    Row, Run, SourceItem, UdfHost, execute, query_plan,
 };
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
@@ -302,7 +302,33 @@ impl Engine {
             Some(leg) => leg.next(container, scope, page.continuation),
         };
         let continuation = next.map(|state| continuation::encode(&owner, state.as_bytes()));
-        Ok(Some(query_page(&page.rows, continuation, report)))
+        let page = query_page(&page.rows, continuation, report);
+        if self.workload.samples_query() {
+            self.note_query(container, scope, request, &bound, &page);
+        }
+        Ok(Some(page))
+    }
+
+    /// Tells the advisor's notes of a query.
+    fn note_query(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+        bound: &BoundQuery,
+        page: &QueryPage,
+    ) {
+        let asked = crate::workload::Asked {
+            text: request.query.text(),
+            print: xxhash_rust::xxh3::xxh3_64(request.query.text().as_bytes()),
+            charge: page.charge,
+            key: scope.partition_key.as_ref(),
+            paths: page.report.paths.iter().map(PlanPath::model_path).collect(),
+            expands: bound.relations().into_iter().map(Followed::path_and_fields).collect(),
+            aggregates: request.query.shape().aggregates,
+            rows: &page.rows,
+        };
+        self.workload.asked(container, self.clock.now_s(), &asked);
     }
 
     /// A page of a query over one part of a container; `None` if it must be cheap and is not.

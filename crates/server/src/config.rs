@@ -110,7 +110,7 @@ pub struct Choices {
           default_missing_value = "true", value_name = "BOOL")]
     pub enforce_throughput: Option<bool>,
 
-    /// Count requests by container, operation and shape of query, for orrery top [default: true]
+    /// Count requests for orrery top and note them for the advisor, in bounded memory [default: true]
     #[arg(long, env = "ORRERY_STATISTICS", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
     pub statistics: Option<bool>,
@@ -188,7 +188,7 @@ pub struct Settings {
     pub script_ms: Option<u64>,
     /// Whether throughput is enforced for offers that do not say otherwise.
     pub enforce_throughput: bool,
-    /// Whether requests are counted for `orrery top`.
+    /// Whether requests are counted for `orrery top` and noted for the advisor.
     pub statistics: bool,
     /// What to log.
     pub log: String,

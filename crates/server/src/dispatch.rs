@@ -207,7 +207,7 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("GET", Target::Model(db)) => model::read(call, db),
         ("PUT", Target::Model(db)) => model::store(call, db),
         ("DELETE", Target::Model(db)) => model::delete(call, db),
-        (_, Target::Advisor(_)) => Err(Error::NotFound),
+        ("GET", Target::Advisor(db)) => model::advise(call, db),
         _ => Err(Error::MethodNotAllowed),
     }
 }

@@ -286,3 +286,26 @@ pub const BACKUPS_MAX: usize = 4;
 pub const BACKUP_PIECE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Time for which a backup that nobody reads is kept. Ours; 404 afterwards.
 pub const BACKUP_IDLE_S_MAX: u64 = 600;
+
+/// Items that one report of the advisor reads, and the time it takes for it. Ours; it says so.
+pub const ADVISOR_ITEMS_MAX: usize = 1_000_000;
+/// See [`ADVISOR_ITEMS_MAX`].
+pub const ADVISOR_MS_MAX: u64 = 30_000;
+/// Notes on requests: containers; of each, texts of queries, paths, and heaviest partition keys. Ours;
+/// the lightest makes room.
+pub const WORKLOAD_CONTAINERS_MAX: usize = 500;
+/// See [`WORKLOAD_CONTAINERS_MAX`].
+pub const WORKLOAD_TEXTS_MAX: usize = 100;
+/// See [`WORKLOAD_CONTAINERS_MAX`].
+pub const WORKLOAD_PATHS_MAX: usize = 200;
+/// See [`WORKLOAD_CONTAINERS_MAX`].
+pub const WORKLOAD_KEYS_MAX: usize = 64;
+/// Answers that are watched for reads that follow, values of each, bytes of one of its rows, and chains
+/// that are remembered. Ours.
+pub const WORKLOAD_WATCHED_MAX: usize = 32;
+/// See [`WORKLOAD_WATCHED_MAX`].
+pub const WORKLOAD_VALUES_MAX: usize = 500;
+/// See [`WORKLOAD_WATCHED_MAX`].
+pub const WORKLOAD_ROW_BYTES_MAX: usize = 64 * 1024;
+/// See [`WORKLOAD_WATCHED_MAX`].
+pub const WORKLOAD_CHAINS_MAX: usize = 500;

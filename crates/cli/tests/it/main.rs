@@ -13,6 +13,7 @@ mod hybrid_row;
 mod isolation;
 mod kill;
 mod local;
+mod model_remote;
 mod process;
 mod query;
 mod random;

@@ -1,5 +1,6 @@
 //! The engine as the server calls it, on every store.
 
+mod advice;
 mod batch;
 mod batch_model;
 mod changes;
