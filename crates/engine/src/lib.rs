@@ -28,6 +28,7 @@ pub mod patch;
 pub mod permission;
 pub mod query;
 mod reindex;
+pub mod reshape;
 pub mod resource;
 mod retime;
 pub mod scope;
@@ -69,6 +70,10 @@ pub struct Engine {
     pub(crate) stamper: Stamper,
     pub(crate) tasks: Tasks,
     pub(crate) scripts: Scripts,
+    /// Splits and merges.
+    pub(crate) reshapes: reshape::Reshapes,
+    /// When partitions are split by themselves.
+    pub(crate) layout: reshape::LayoutPolicy,
     /// Whose turn it is with what models make of writes.
     pub(crate) models: model::Turns,
 }
@@ -82,7 +87,10 @@ impl Engine {
         let tasks = Tasks::default();
         let scripts = Scripts::new(Bounds::default());
         let models = model::Turns::default();
-        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models };
+        let reshapes = reshape::Reshapes::default();
+        let layout = reshape::LayoutPolicy::default();
+        let engine =
+            Self { store, catalog, clock, stamper, tasks, scripts, reshapes, layout, models };
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
             if container.retime {
@@ -108,6 +116,13 @@ impl Engine {
     #[must_use]
     pub fn with_script_bounds(mut self, bounds: Bounds) -> Self {
         self.scripts = Scripts::new(bounds);
+        self
+    }
+
+    /// The same with another policy of layouts.
+    #[must_use]
+    pub fn with_layout(mut self, layout: reshape::LayoutPolicy) -> Self {
+        self.layout = layout;
         self
     }
 

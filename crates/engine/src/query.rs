@@ -135,17 +135,9 @@ fn bind(container: &Container, request: &QueryRequest, udfs: &UdfCalls<'_>) -> R
     request.query.bind(&request.parameters, &facts).map_err(query_error)
 }
 
-/// Whose the tokens of a query are: its container's, and its logical partition's, whether that was
-/// named by its key or by the range of its hash. Otherwise a token may be used for a part of what
-/// it was given for: ranges split, and the place it names stays.
+/// Whose the tokens of a query are.
 fn owner(container: &Container, scope: &Scope) -> String {
-    let range = scope.range.as_ref();
-    let is_key = |range: &&KeyRange| {
-        let below = !range.min.0.is_empty() && range.max.0.starts_with(&range.min.0);
-        scope.partition_key.is_some() || below
-    };
-    let key = range.filter(is_key).map(|range| range.min.to_string());
-    format!("query {} {}", container.rid(), key.unwrap_or_default())
+    format!("query {} {}", container.rid(), scope.logical_partition())
 }
 
 /// A query with what its sender wants of it.
@@ -218,6 +210,17 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<QueryPage> {
+        self.reading(container, &|now| self.query_items_in(now, scope, request, size, paging))
+    }
+
+    fn query_items_in(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+        size: PageSize,
+        paging: &Paging<'_>,
+    ) -> Result<QueryPage> {
         let udfs = UdfCalls::new(self, container);
         let bound = bind(container, request, &udfs)?;
         let keys = bound.partition_keys(&container.definition.partition_key.paths);
@@ -227,7 +230,9 @@ impl Engine {
         }
         let unconfined = !scope.confined && container.partitions.len() > 1;
         let merged = request.query.shape().needs_merge();
-        if unconfined && merged && paging.merges && bound.reads_items() {
+        // A query that began when there was one partition goes on as it began.
+        let begins = paging.continuation.is_none();
+        if unconfined && merged && paging.merges && begins && bound.reads_items() {
             return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
         }
         let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));

@@ -5,10 +5,10 @@ use orrery_storage::key::RecordKind;
 use orrery_types::ids::Rid;
 use orrery_types::{Error, Lsn, Result, Value, limits};
 
-use crate::Engine;
 use crate::catalog::Change;
 use crate::catalog::records::{self, Record};
 use crate::resource::{Preconditions, Resource, object, require_object};
+use crate::{Container, Engine};
 
 /// Throughput as the headers of a create ask for it.
 #[derive(Clone, Debug, Default)]
@@ -227,15 +227,37 @@ impl Engine {
         Ok(records::by_name(&*self.store, RecordKind::Offer, 0, owner)?.is_some())
     }
 
+    /// The throughput of a container; `None` if it shares that of its database.
+    pub(crate) fn throughput_of(&self, container: &Container) -> Result<Option<Throughput>> {
+        let owner = container.rid_text();
+        let record = records::by_name(&*self.store, RecordKind::Offer, 0, owner)?;
+        record.map(|record| content_throughput(record.body.get("content"))).transpose()
+    }
+
+    /// An offer as clients see it; it says if partitions are still to be split for it.
+    fn shown_offer(&self, record: &Record) -> Result<Resource> {
+        if !self.is_offer_pending(&record.id)? {
+            return offer_resource(record);
+        }
+        let mut content = record.body.get("content").as_object().cloned().unwrap_or_default();
+        content.set("isOfferReplacePending", true.into());
+        let mut pending = record.clone();
+        let mut properties = record.properties();
+        properties.set("content", Value::object(content));
+        pending.body = Value::object(properties);
+        offer_resource(&pending)
+    }
+
     /// All offers of the account.
     pub fn list_offers(&self) -> Result<Vec<Resource>> {
-        records::list(&*self.store, RecordKind::Offer, 0)?.iter().map(offer_resource).collect()
+        let all = records::list(&*self.store, RecordKind::Offer, 0)?;
+        all.iter().map(|record| self.shown_offer(record)).collect()
     }
 
     /// One offer.
     pub fn read_offer(&self, number: u32) -> Result<Resource> {
         let record = records::by_number(&*self.store, RecordKind::Offer, 0, u64::from(number))?;
-        offer_resource(&record.ok_or(Error::NotFound)?)
+        self.shown_offer(&record.ok_or(Error::NotFound)?)
     }
 
     /// The least throughput that an offer may be set to.
@@ -293,9 +315,9 @@ impl Engine {
         record.body = Value::object(properties);
         record.stamp = self.stamper.next();
         change.replace(RecordKind::Offer, 0, &record)?;
-        let resource = offer_resource(&record)?;
         change.commit()?;
-        Ok(resource)
+        self.reshapes.watch.ask();
+        self.shown_offer(&record)
     }
 }
 

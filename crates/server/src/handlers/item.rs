@@ -80,8 +80,16 @@ pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result
     let key = call
         .partition_key()?
         .ok_or_else(|| Error::invalid("PartitionKey value must be supplied for this operation."))?;
-    let place = call.engine().erase_partition_key(&container, &key)?;
-    Ok(Reply::empty(StatusCode::OK).charge(1.0).container(&container).place(&container, place))
+    let places = call.engine().erase_partition_key(&container, &key)?;
+    let reply = Reply::empty(StatusCode::OK).charge(1.0).container(&container);
+    Ok(match places[..] {
+        [place] => reply.place(&container, place),
+        _ => {
+            let tokens = places.iter().map(|place| container.token(place.partition, place.lsn));
+            let tokens: Vec<String> = tokens.collect();
+            reply.header(headers::SESSION_TOKEN, &tokens.join(","))
+        }
+    })
 }
 
 pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
