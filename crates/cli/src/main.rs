@@ -2,6 +2,7 @@
 //! in a file of its own. Without a command it serves.
 
 mod advise;
+mod layout;
 mod model;
 mod remote;
 mod serve;
@@ -35,6 +36,10 @@ enum Command {
     Serve(Box<ServeArguments>),
     /// Find out from the data itself what a model would do for it
     Advise(advise::AdviseArguments),
+    /// Split a range of a container in two, while it is used
+    Split(layout::SplitArguments),
+    /// Merge two neighbouring ranges of a container, while it is used
+    Merge(layout::MergeArguments),
     /// Check or draw a model
     #[command(subcommand)]
     Model(model::ModelCommand),
@@ -55,6 +60,8 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
+        Some(Command::Split(arguments)) => layout::split(&arguments),
+        Some(Command::Merge(arguments)) => layout::merge(&arguments),
         Some(Command::Serve(serve)) => serve::run(serve.choices, serve.config.as_deref()),
         None => serve::run(arguments.serve.choices, arguments.serve.config.as_deref()),
     };

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use orrery_types::limits;
 use serde::Deserialize;
 
 use crate::consistency::ConsistencyLevel;
@@ -104,6 +105,13 @@ pub struct Choices {
     #[arg(long, env = "ORRERY_SCRIPT_MS", value_name = "NUMBER")]
     pub script_ms: Option<u64>,
 
+    /// Ranges that a new container has at least [default: as its throughput asks for]
+    #[arg(long, env = "ORRERY_RANGES", value_name = "NUMBER")]
+    pub ranges: Option<u32>,
+    /// Megabytes that a range holds before it is split [default: 51200]
+    #[arg(long, env = "ORRERY_RANGE_MB_MAX", value_name = "NUMBER")]
+    pub range_mb_max: Option<u64>,
+
     /// What to log: a level, or levels by module [default: info]
     #[arg(long, env = "ORRERY_LOG", value_name = "FILTER")]
     pub log: Option<String>,
@@ -142,6 +150,8 @@ impl Choices {
             connections_max: self.connections_max.or(there.connections_max),
             drain_ms: self.drain_ms.or(there.drain_ms),
             script_ms: self.script_ms.or(there.script_ms),
+            ranges: self.ranges.or(there.ranges),
+            range_mb_max: self.range_mb_max.or(there.range_mb_max),
             log: self.log.or(there.log),
             log_format: self.log_format.or(there.log_format),
         }
@@ -173,6 +183,10 @@ pub struct Settings {
     pub drain_ms: Option<u64>,
     /// Milliseconds that one script may run.
     pub script_ms: Option<u64>,
+    /// Ranges that a new container has at least.
+    pub ranges: Option<u32>,
+    /// Megabytes that a range holds before it is split.
+    pub range_mb_max: Option<u64>,
     /// What to log.
     pub log: String,
     /// How log lines look.
@@ -195,6 +209,13 @@ impl Settings {
         if choices.connections_max == Some(0) {
             return Err(wrong("connections-max", "0", "at least 1"));
         }
+        if choices.ranges.is_some_and(|n| !(1..=limits::PARTITIONS_FIRST_MAX).contains(&n)) {
+            let given = choices.ranges.unwrap_or_default().to_string();
+            return Err(wrong("ranges", &given, "from 1 to 100"));
+        }
+        if choices.range_mb_max == Some(0) {
+            return Err(wrong("range-mb-max", "0", "at least 1"));
+        }
         Ok(Self {
             listen,
             data,
@@ -212,6 +233,8 @@ impl Settings {
             connections_max: choices.connections_max,
             drain_ms: choices.drain_ms,
             script_ms: choices.script_ms,
+            ranges: choices.ranges,
+            range_mb_max: choices.range_mb_max,
             log: choices.log.unwrap_or_else(|| LOG_DEFAULT.to_owned()),
             log_format: choices.log_format.unwrap_or_default(),
         })
@@ -322,6 +345,9 @@ mod tests {
         let endpoint = Some("localhost:8081".to_owned());
         check_refused(Choices { endpoint, ..in_memory() }, "'localhost:8081'");
         check_refused(Choices { connections_max: Some(0), ..in_memory() }, "connections-max");
+        check_refused(Choices { ranges: Some(0), ..in_memory() }, "'ranges' is '0'");
+        check_refused(Choices { ranges: Some(101), ..in_memory() }, "'ranges' is '101'");
+        check_refused(Choices { range_mb_max: Some(0), ..in_memory() }, "range-mb-max");
     }
 
     #[test]
