@@ -5,7 +5,8 @@
 //! - `items`: point reads and durable creates, beside a handler that does nothing and beside the
 //!   store without a server
 //! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
-//! - `feed`: how fast the change feed is read, and how far a reader is behind writers
+//! - `feed`: how fast the change feed is read, how far a reader is behind writers, and how writes go on
+//!   while their range is split
 //! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
@@ -23,6 +24,7 @@ mod query;
 mod raw;
 mod sample;
 mod scripts;
+mod split;
 mod start;
 mod stopwatch;
 
@@ -45,7 +47,7 @@ enum Verb {
     Items(items::Options),
     /// A stored procedure beside a batch.
     Scripts(scripts::Options),
-    /// The change feed: reading it, and following it.
+    /// The change feed: reading it, following it, and splitting what is written to.
     Feed(feed::Options),
     /// Queries, beside `PostgreSQL`.
     Query(query::Options),
