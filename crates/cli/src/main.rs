@@ -1,11 +1,15 @@
 //! The one binary. Here arguments become a command and errors one sentence; each command lives
 //! in a file of its own. Without a command it serves.
 
+mod account;
 mod advise;
+mod exit;
 mod layout;
 mod model;
+mod query;
 mod remote;
 mod serve;
+mod table;
 
 use std::process::ExitCode;
 
@@ -34,6 +38,8 @@ struct Arguments {
 enum Command {
     /// Serve the database; what happens without a command too
     Serve(Box<ServeArguments>),
+    /// Ask a running server
+    Query(Box<query::QueryArguments>),
     /// Find out from the data itself what a model would do for it
     Advise(advise::AdviseArguments),
     /// Split a range of a container in two, while it is used
@@ -58,6 +64,7 @@ struct ServeArguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
+        Some(Command::Query(arguments)) => query::run(&arguments),
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
         Some(Command::Split(arguments)) => layout::split(&arguments),
@@ -69,7 +76,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("orrery: {error:#}");
-            ExitCode::FAILURE
+            exit::code(&error).into()
         }
     }
 }

@@ -42,11 +42,7 @@ impl Scope {
     /// empty if it is not one. Tokens belong to it: otherwise one may be used for a part of what it was
     /// given for, since ranges split and the place that it names stays.
     pub(crate) fn logical_partition(&self) -> String {
-        // Clients write the range of one hash as [E, E + 1), prefixes as [E, E + FF).
-        let is_key = |range: &&KeyRange| {
-            let below = !range.min.0.is_empty() && range.max.0.starts_with(&range.min.0);
-            self.partition_key.is_some() || below || range.max == next(&range.min)
-        };
+        let is_key = |range: &&KeyRange| self.partition_key.is_some() || range.is_of_one_key();
         self.range.as_ref().filter(is_key).map(|r| r.min.to_string()).unwrap_or_default()
     }
 }
@@ -90,18 +86,6 @@ impl Container {
         }
         Ok(())
     }
-}
-
-/// The hash that follows one: the same bytes, counted up.
-fn next(key: &EffectiveKey) -> EffectiveKey {
-    let mut bytes = key.0.clone();
-    for byte in bytes.iter_mut().rev() {
-        *byte = byte.wrapping_add(1);
-        if *byte != 0 {
-            break;
-        }
-    }
-    EffectiveKey(bytes)
 }
 
 fn interval(start: Option<&str>, end: Option<&str>) -> Result<KeyRange> {

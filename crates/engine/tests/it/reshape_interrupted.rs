@@ -40,6 +40,10 @@ impl Store for Ending {
         self.inner.snapshot(shard, at)
     }
 
+    fn snapshots(&self, shards: &[ShardId]) -> Stored<Vec<Box<dyn Snapshot + '_>>> {
+        self.inner.snapshots(shards)
+    }
+
     fn get(&self, shard: ShardId, space: Space, key: &[u8]) -> Stored<(Lsn, Option<Value>)> {
         self.inner.get(shard, space, key)
     }
