@@ -1,18 +1,23 @@
 //! `orrery split` and `orrery merge`: ask a running server to change the ranges of a container, and
 //! say which came of which. The server answers when it is done; reads and writes go on meanwhile.
 
+use std::io::Write as _;
+
 use anyhow::Result;
 use clap::Args;
 use orrery_types::{Object, Value};
 
-use crate::remote::{Ask, RemoteArguments};
+use crate::account;
+use crate::remote::RemoteArguments;
 
 /// Which container.
 #[derive(Debug, Args)]
 struct Place {
-    /// Database of the container
+    /// Database
+    #[arg(long, short, env = "ORRERY_DATABASE", value_name = "NAME")]
     database: String,
-    /// The container
+    /// Container
+    #[arg(long, short, env = "ORRERY_CONTAINER", value_name = "NAME")]
     container: String,
     #[command(flatten)]
     remote: RemoteArguments,
@@ -63,20 +68,13 @@ pub(crate) fn merge(arguments: &MergeArguments) -> Result<()> {
 }
 
 fn run(place: &Place, operation: &str, body: Object) -> Result<()> {
-    let link = format!("dbs/{}/colls/{}", place.database, place.container);
-    let path = format!("/{link}/operations/{operation}");
-    let body = Value::object(body).to_json();
-    let ask = Ask {
-        method: "POST",
-        path: &path,
-        kind: "colls",
-        link: &link,
-        headers: &[("content-type", "application/json")],
-        body: body.as_bytes(),
-    };
-    let answer = place.remote.connect()?.request(&ask)?.success()?;
+    let path = format!("/dbs/{}/colls/{}/operations/{operation}", place.database, place.container);
+    let (body, headers) = (Value::object(body).to_json(), [("content-type", "application/json")]);
+    let mut remote = place.remote.connect()?;
+    let answer = account::must(&mut remote, "POST", &path, &headers, body.as_bytes())?;
     let answer = Value::parse(&answer.body)?;
-    println!("{} -> {}", ids(answer.get("parents")), ids(answer.get("children")));
+    let (parents, children) = (ids(answer.get("parents")), ids(answer.get("children")));
+    writeln!(std::io::stdout().lock(), "{parents} -> {children}")?;
     Ok(())
 }
 

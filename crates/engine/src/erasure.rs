@@ -175,9 +175,12 @@ impl Engine {
         }
         // Nobody writes to the logical partitions meanwhile, so that all their items are either of
         // before or of after.
-        let close = |partition: &PhysicalPartition| match is_prefix {
-            true => partition.gates.close(),
-            false => vec![partition.gates.of(&key.to_canonical()).pass(Passage::Alone)],
+        let close = |partition: &PhysicalPartition| {
+            if is_prefix {
+                partition.gates.close()
+            } else {
+                vec![partition.gates.of(&key.to_canonical()).pass(Passage::Alone)]
+            }
         };
         let _passes: Vec<Vec<Pass>> = reached.iter().map(|(p, _)| close(p)).collect();
         let (mut parts, mut erasures) = (vec![], vec![]);

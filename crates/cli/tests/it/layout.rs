@@ -35,10 +35,7 @@ impl Case {
         let remote = ["--endpoint", &*endpoint, "--key", &*key];
         let output = orrery(&[arguments, &remote].concat()).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim().to_owned();
-        match output.status.success() {
-            true => Ok(text(output.stdout)),
-            false => Err(text(output.stderr)),
-        }
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
 
     /// The ids of all ranges, each with its parents.
@@ -69,7 +66,7 @@ fn a_running_server_splits_and_merges_when_it_is_told_to() {
     let first = case.changes("0", None);
     let etag = first.header("etag").unwrap().to_owned();
     assert_eq!((first.status, count(&first)), (200, 40));
-    assert_eq!(case.command(&["split", "d", "c"]).as_deref(), Ok("0 -> 1, 2"));
+    assert_eq!(case.command(&["split", "-d", "d", "-c", "c"]).as_deref(), Ok("0 -> 1, 2"));
     assert_eq!(case.ranges(), [r#""1" ["0"]"#, r#""2" ["0"]"#]);
     let gone = case.changes("0", Some(&etag));
     assert_eq!((gone.status, gone.header("x-ms-substatus")), (410, Some("1002")));
@@ -79,18 +76,21 @@ fn a_running_server_splits_and_merges_when_it_is_told_to() {
         let all = case.changes(child, None);
         assert!((10..=30).contains(&count(&all)), "{} changes in {child}", count(&all));
     }
-    assert_eq!(case.command(&["split", "d", "c", "--range", "2"]).as_deref(), Ok("2 -> 3, 4"));
-    let merged = case.command(&["merge", "d", "c", "--ranges", "3", "1"]);
+    assert_eq!(
+        case.command(&["split", "-d", "d", "-c", "c", "--range", "2"]).as_deref(),
+        Ok("2 -> 3, 4")
+    );
+    let merged = case.command(&["merge", "-d", "d", "-c", "c", "--ranges", "3", "1"]);
     assert_eq!(merged.as_deref(), Ok("1, 3 -> 5"));
-    assert_eq!(case.command(&["merge", "d", "c"]).as_deref(), Ok("5, 4 -> 6"));
+    assert_eq!(case.command(&["merge", "-d", "d", "-c", "c"]).as_deref(), Ok("5, 4 -> 6"));
     assert_eq!(case.client.feed(ITEMS, "Documents").len(), 40);
-    let unknown = case.command(&["split", "d", "c", "--range", "9"]).unwrap_err();
+    let unknown = case.command(&["split", "-d", "d", "-c", "c", "--range", "9"]).unwrap_err();
     assert!(unknown.contains("410"), "{unknown}");
-    let outside = case.command(&["split", "d", "c", "--at", "FF"]).unwrap_err();
+    let outside = case.command(&["split", "-d", "d", "-c", "c", "--at", "FF"]).unwrap_err();
     assert!(outside.contains("does not lie between"), "{outside}");
-    let alone = case.command(&["merge", "d", "c"]).unwrap_err();
+    let alone = case.command(&["merge", "-d", "d", "-c", "c"]).unwrap_err();
     assert!(alone.contains("nothing to merge"), "{alone}");
-    let nowhere = case.command(&["split", "d", "none"]).unwrap_err();
+    let nowhere = case.command(&["split", "-d", "d", "-c", "none"]).unwrap_err();
     assert!(nowhere.contains("404"), "{nowhere}");
 }
 
