@@ -19,6 +19,8 @@ const LOADERS: u64 = 32;
 /// Items of one signature: it is good for a quarter of an hour.
 const LOADED_AT_ONCE: u64 = 50_000;
 const WRITERS: u64 = 8;
+/// Numbers set aside for one writer while something takes its time.
+const WRITER_NUMBERS: u64 = 5_000_000;
 
 /// Fills the container, splits its range among writers, and prints. Items are numbered from `from`.
 pub(crate) fn run(address: SocketAddr, items: u64, mut from: u64, time: Duration) -> Result<()> {
@@ -38,7 +40,7 @@ pub(crate) fn run(address: SocketAddr, items: u64, mut from: u64, time: Duration
         anyhow::Ok(())
     };
     let before = runtime.block_on(writes_during(address, from, pause))?;
-    from += WRITERS * CLIENT_NUMBERS;
+    from += WRITERS * WRITER_NUMBERS;
     row("before", &before);
     let mut client = runtime.block_on(Client::connect(address))?;
     let request = Signer::now().split();
@@ -48,7 +50,7 @@ pub(crate) fn run(address: SocketAddr, items: u64, mut from: u64, time: Duration
         anyhow::Ok(())
     };
     let meanwhile = runtime.block_on(writes_during(address, from, split))?;
-    from += WRITERS * CLIENT_NUMBERS;
+    from += WRITERS * WRITER_NUMBERS;
     row("while it splits", &meanwhile);
     let pause = async {
         tokio::time::sleep(time).await;
@@ -83,7 +85,7 @@ async fn writes_during(
     let mut tasks = Vec::new();
     for writer in 0..WRITERS {
         let client = Client::connect(address).await?;
-        let from = from + writer * CLIENT_NUMBERS;
+        let from = from + writer * WRITER_NUMBERS;
         tasks.push(tokio::spawn(write(client, from, done.clone())));
     }
     let watch = Stopwatch::start();
@@ -107,7 +109,7 @@ async fn write(mut client: Client, from: u64, done: Arc<AtomicBool>) -> Result<H
         client.expect(create.numbered(next), 201).await?;
         latencies_ns.record(call.nanoseconds())?;
         next += 1;
-        ensure!(next < from + CLIENT_NUMBERS, "a writer has used up its numbers");
+        ensure!(next < from + WRITER_NUMBERS, "a writer has used up its numbers");
     }
     Ok(latencies_ns)
 }
