@@ -5,7 +5,8 @@
 //! - `items`: point reads and durable creates, beside a handler that does nothing and beside the
 //!   store without a server
 //! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
-//! - `feed`: how fast the change feed is read, and how far a reader is behind writers
+//! - `feed`: how fast the change feed is read, how far a reader is behind writers, and how writes go on
+//!   while their range is split
 //! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
 //! - `import`: items from a file, beside `RocksDB` taking the keys that they become
 //! - `advisor`: `orrery advise` over a large export, its time and memory
@@ -27,6 +28,7 @@ mod query;
 mod raw;
 mod sample;
 mod scripts;
+mod split;
 mod start;
 mod stopwatch;
 
@@ -49,7 +51,7 @@ enum Verb {
     Items(items::Options),
     /// A stored procedure beside a batch.
     Scripts(scripts::Options),
-    /// The change feed: reading it, and following it.
+    /// The change feed: reading it, following it, and splitting what is written to.
     Feed(feed::Options),
     /// Queries, beside `PostgreSQL`.
     Query(query::Options),

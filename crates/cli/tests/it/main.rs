@@ -12,6 +12,7 @@ mod golden_http;
 mod hybrid_row;
 mod isolation;
 mod kill;
+mod layout;
 mod local;
 mod model_remote;
 mod process;
