@@ -129,7 +129,7 @@ function Box({ placed: { box, x, y, height, rows, hidden }, isSelected, isDim, o
     >
       <rect class="frame" x={x} y={y} width={BOX_WIDTH} height={height} rx={7} />
       <path class="head" d={`M${x} ${y + HEAD_HEIGHT}v${7 - HEAD_HEIGHT}a7 7 0 0 1 7 -7h${BOX_WIDTH - 14}a7 7 0 0 1 7 7v${HEAD_HEIGHT - 7}z`} />
-      <text class="model-name" x={x + 14} y={y + 20}>{clipped(box.name, 26)}</text>
+      <text class="model-name" x={x + 14} y={y + 20}>{clipped(box.name, 24)}</text>
       <text class="model-fact" x={x + 14} y={y + 36}>{clipped(`in ${box.container}`, 20)}{facts.length > 0 && ` · ${facts.join(" · ")}`}</text>
       {box.mark !== null && <circle class={`mark-dot ${box.mark}`} cx={x + BOX_WIDTH - 16} cy={y + 16} r={4.5} />}
       {rows.map((row, index) => {
