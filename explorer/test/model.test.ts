@@ -129,6 +129,10 @@ describe("the picture of a model", () => {
     }
     const left = (name: string) => boxes.find(({ box }) => box.name === name)!.x;
     expect([left("book") < left("author"), left("author") < left("agent")]).toEqual([true, true]);
+    const narrow = placeDiagram({ ...diagram, boxes: [...diagram.boxes, lone] }, true);
+    expect(new Set(narrow.boxes.map(({ x }) => x)).size).toBe(1);
+    expect(narrow.boxes.map(({ box }) => box.name)).toEqual(["book", "author", "agent", "lone"]);
+    expect(narrow.width).toBeLessThan(BOX_WIDTH * 2);
   });
 
   it("is placed although relations go in circles or nowhere", () => {

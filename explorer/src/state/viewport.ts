@@ -16,9 +16,11 @@ const SCALE_MIN = 0.15;
 const SCALE_MAX = 3;
 /** A picture that would be smaller than this is not fitted whole: nobody could read it. */
 const FIT_MIN = 0.4;
+const NARROW = 560;
 
 export class Viewport {
   readonly look = signal<Look>({ x: 0, y: 0, scale: 1 });
+  readonly isNarrow = signal(false);
   /** Until a person moves it, the picture is fitted whenever it or its frame changes. */
   private isMoved = false;
   private frame: Size = { width: 0, height: 0 };
@@ -26,6 +28,7 @@ export class Viewport {
 
   setFrame(frame: Size): void {
     this.frame = frame;
+    this.isNarrow.value = frame.width > 0 && frame.width < NARROW;
     if (!this.isMoved) this.fit();
   }
 

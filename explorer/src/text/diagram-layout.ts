@@ -36,11 +36,13 @@ const GAP_Y = 34;
 const MARGIN = 24;
 const LABEL_GAP = 17;
 
-export function placeDiagram({ boxes, lines }: Diagram): PlacedDiagram {
+/** In a narrow frame all boxes stand below each other, so that they can be read. */
+export function placeDiagram({ boxes, lines }: Diagram, isNarrow = false): PlacedDiagram {
   const names = new Set(boxes.map(({ name }) => name));
   const drawn = lines.filter(({ from, to }) => names.has(from) && names.has(to));
   const linked = new Set(drawn.filter(({ from, to }) => from !== to).flatMap(({ from, to }) => [from, to]));
-  const columns = columnsOf(boxes.filter(({ name }) => linked.has(name)), drawn);
+  const wide = columnsOf(boxes.filter(({ name }) => linked.has(name)), drawn);
+  const columns = isNarrow && wide.length > 0 ? [wide.flat()] : wide;
   const placed = new Map<string, PlacedBox>();
   const heights = columns.map((column) => column.reduce((sum, box) => sum + heightOf(box) + GAP_Y, -GAP_Y));
   const tallest = Math.max(0, ...heights);
@@ -51,7 +53,7 @@ export function placeDiagram({ boxes, lines }: Diagram): PlacedDiagram {
       y += heightOf(box) + GAP_Y;
     }
   });
-  placeRest(boxes.filter(({ name }) => !linked.has(name)), placed, columns.length, tallest);
+  placeRest(boxes.filter(({ name }) => !linked.has(name)), placed, { columns: columns.length, height: tallest, isNarrow });
   const all = [...placed.values()];
   const placedLines = spread(drawn.map((line) => draw(line, placed.get(line.from)!, placed.get(line.to)!)));
   return {
@@ -71,10 +73,12 @@ function place(box: TypeBox, x: number, y: number): PlacedBox {
 }
 
 /** Types without relations, in rows as wide as what is above them, or about square. */
-function placeRest(rest: readonly TypeBox[], placed: Map<string, PlacedBox>, columns: number, above: number): void {
-  const across = Math.max(columns, Math.ceil(Math.sqrt(rest.length)), 1);
-  const step = BOX_WIDTH + (columns > 1 ? GAP_X : GAP_Y);
-  let y = MARGIN + (above > 0 ? above + GAP_Y : 0);
+function placeRest(
+  rest: readonly TypeBox[], placed: Map<string, PlacedBox>, above: { columns: number; height: number; isNarrow: boolean },
+): void {
+  const across = above.isNarrow ? 1 : Math.max(above.columns, Math.ceil(Math.sqrt(rest.length)), 1);
+  const step = BOX_WIDTH + (above.columns > 1 ? GAP_X : GAP_Y);
+  let y = MARGIN + (above.height > 0 ? above.height + GAP_Y : 0);
   for (let first = 0; first < rest.length; first += across) {
     const row = rest.slice(first, first + across);
     row.forEach((box, index) => placed.set(box.name, place(box, MARGIN + index * step, y)));
@@ -143,12 +147,12 @@ function draw(line: Line, from: PlacedBox, to: PlacedBox): PlacedLine {
   if (from.x === to.x) {
     // The same column, or the same box: out and back on the right.
     const x = from.x + BOX_WIDTH;
-    const bend = x + 64;
+    const bend = x + 56 + Math.min(60, Math.abs(end - start) / 6);
     return {
       line,
       path: `M${x} ${start}C${bend} ${start} ${bend} ${end} ${x + 8} ${end}`,
       tip: { x, y: end, way: -1 },
-      label: { x: x + 50, y: (start + end) / 2 },
+      label: { x: x + (bend - x) * 0.75, y: (start + end) / 2 },
     };
   }
   const way = from.x < to.x ? 1 : -1;

@@ -23,7 +23,8 @@ interface Props {
 
 /** A change that is ready to be made. */
 interface Prepared {
-  what: string;
+  /** What is changed, in a sentence. */
+  about: string;
   before: string;
   after: string;
   write: () => Promise<void>;
@@ -66,7 +67,7 @@ export function ApplyFinding({ finding, title, watch, onEditFirst }: Props) {
       footer={change.kind === "model" && ready !== null && !isSame && <><button type="button" onClick={edit}>Edit it first</button><span class="grow" /></>}
     >
       {error.value !== null && <p class="problem" role="alert">{error.value}</p>}
-      {ready !== null && <p>{isSame ? `${ready.what} has this already; nothing would change.` : `This changes ${ready.what}:`}</p>}
+      {ready !== null && <p>{isSame ? "This is there already; nothing would change." : ready.about}</p>}
       {ready !== null && !isSame && <DiffView before={ready.before} after={ready.after} isShort />}
       {ready === null && error.value === null && <p class="muted">Reading what is there…</p>}
       {change.kind === "model" && !isSame && <p class="muted fine">The server checks the data first. If an item breaks a rule, it says which, and nothing is changed.</p>}
@@ -80,7 +81,7 @@ async function prepareModel(watch: ModelWatch, finding: Finding): Promise<Prepar
   const before = current === null ? null : documentOf(current);
   const after = patched(before, finding.patch);
   return {
-    what: current === null ? `the database: it gets a model` : "the model",
+    about: current === null ? "The database has no model yet. It gets this one:" : "This changes the model:",
     before: before === null ? "" : prettyJson(before),
     after: prettyJson(after),
     write: async () => {
@@ -95,7 +96,7 @@ async function prepareIndexing(watch: ModelWatch, name: string, proposed: JsonOb
   const container = await read<Container>(client(), path);
   const body: JsonObject = { ...container, indexingPolicy: withExcluded(container.indexingPolicy, proposed) };
   return {
-    what: `the container ${name}`,
+    about: `This changes the container ${name}:`,
     before: prettyJson(withoutSystemProperties(container)),
     after: prettyJson(withoutSystemProperties(body)),
     write: async () => {

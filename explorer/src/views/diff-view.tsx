@@ -6,6 +6,7 @@ const SIGNS = { same: " ", removed: "−", added: "+" } as const;
 const AROUND = 3;
 
 interface Props {
+  /** Empty where there was nothing. */
   before: string;
   after: string;
   /** Leaves out what is far from any change. */
@@ -13,7 +14,7 @@ interface Props {
 }
 
 export function DiffView({ before, after, isShort }: Props) {
-  const lines = diffLines(before, after);
+  const lines = before === "" ? after.split("\n").map((text): DiffLine => ({ kind: "added", text })) : diffLines(before, after);
   return (
     <pre class="diff" aria-label="Difference" tabIndex={0}>
       {(isShort ? shortened(lines) : lines).map((line, index) =>

@@ -21,7 +21,7 @@ const STEP = 60;
 export function ModelPicture({ diagram, selected, isEmpty }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const viewport = useMemo(() => new Viewport(), []);
-  const { boxes, lines, width, height } = useMemo(() => placeDiagram(diagram), [diagram]);
+  const { boxes, lines, width, height } = useMemo(() => placeDiagram(diagram, viewport.isNarrow.value), [diagram, viewport.isNarrow.value]);
   useEffect(() => viewport.setPicture({ width, height }), [width, height]);
   useEffect(() => {
     const element = frame.current!;
