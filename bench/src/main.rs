@@ -7,6 +7,7 @@
 //! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
 //! - `feed`: how fast the change feed is read, and how far a reader is behind writers
 //! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
+//! - `import`: items from a file, beside `RocksDB` taking the keys that they become
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
@@ -14,6 +15,7 @@ mod bare;
 mod client;
 mod disk;
 mod feed;
+mod import;
 mod items;
 mod load;
 mod machine;
@@ -49,6 +51,8 @@ enum Verb {
     Feed(feed::Options),
     /// Queries, beside `PostgreSQL`.
     Query(query::Options),
+    /// Items from a file.
+    Import(import::Options),
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,
 }
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Scripts(options) => scripts::run(&options),
         Verb::Feed(options) => feed::run(&options),
         Verb::Query(options) => query::run(&options),
+        Verb::Import(options) => import::run(&options),
         Verb::Bare => bare::run(),
     };
     match outcome {

@@ -7,6 +7,7 @@ pub mod catalog;
 mod change;
 pub mod change_feed;
 pub mod charge;
+mod checkpoint;
 pub mod container;
 pub mod continuation;
 pub mod database;
@@ -22,6 +23,7 @@ pub mod item_body;
 mod item_index;
 pub mod item_write;
 pub mod items;
+pub mod load;
 pub mod model;
 mod overlay;
 pub mod partition;
@@ -37,6 +39,7 @@ pub mod session;
 pub mod stamp;
 mod storage_error;
 pub mod tasks;
+pub mod throttle;
 pub mod throughput;
 pub mod transaction;
 pub mod ttl;
@@ -57,6 +60,7 @@ use catalog::Catalog;
 use stamp::Stamper;
 use storage_error::storage;
 use tasks::Tasks;
+use throttle::Throttle;
 
 pub use container::Container;
 pub use database::Database;
@@ -72,6 +76,8 @@ pub struct Engine {
     pub(crate) scripts: Scripts,
     /// Whose turn it is with what models make of writes.
     pub(crate) models: model::Turns,
+    /// Who has used up their throughput.
+    pub(crate) throttle: Throttle,
 }
 
 impl Engine {
@@ -83,7 +89,8 @@ impl Engine {
         let tasks = Tasks::default();
         let scripts = Scripts::new(Bounds::default());
         let models = model::Turns::default();
-        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models };
+        let throttle = Throttle::open(&*store)?;
+        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models, throttle };
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
             if container.retime {

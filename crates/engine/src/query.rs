@@ -18,7 +18,7 @@ use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
 use crate::access::Shards;
 use crate::access::facts::Facts;
-use crate::charge;
+use crate::charge::{self, QueryWork};
 use crate::continuation;
 use crate::expansion::{Expansion, Names, Reach};
 use crate::feed::PageSize;
@@ -33,6 +33,11 @@ use reader::Reader;
 
 pub use orrery_query::plan::PlanPath;
 pub use reader::Report;
+
+/// The names of all functions of the language, for those who complete what somebody types.
+pub fn function_names() -> impl Iterator<Item = &'static str> {
+    orrery_query::functions::registry().map(|(_, function)| function.name)
+}
 
 /// The query of a request.
 #[derive(Clone, Debug)]
@@ -70,6 +75,11 @@ impl QueryRequest {
         };
         let query = Query::parse(text).map_err(query_error)?;
         Ok(Self { query, parameters })
+    }
+
+    /// The text without its values, for counting queries by what they are.
+    pub fn shape(&self) -> Arc<str> {
+        self.query.text_shape().into()
     }
 
     /// The parsed text.
@@ -199,10 +209,16 @@ fn resume(bound: &BoundQuery, owner: &str, token: Option<&str>) -> Result<Option
 
 fn query_page(rows: &[Row], continuation: Option<String>, report: Report) -> QueryPage {
     let rows: Vec<String> = rows.iter().map(Row::to_json).collect();
-    let bytes = rows.iter().map(String::len).sum();
-    let loaded = usize::try_from(report.items).unwrap_or(usize::MAX);
+    let work = QueryWork {
+        partitions: report.partitions,
+        items: report.items,
+        items_bytes: report.items_bytes,
+        entries: report.entries,
+        steps: report.steps,
+        output_bytes: rows.iter().map(|row| row.len() as u64).sum(),
+    };
     QueryPage {
-        charge: charge::query(loaded, report.entries, bytes),
+        charge: charge::query(&work),
         session_token: report.session_token.clone(),
         rows,
         continuation,
@@ -348,7 +364,8 @@ impl Engine {
         let page = execute(&bound, source, &run, size.limits(), &context);
         let page = page.map_err(|error| udfs.failure(query_error(error)))?;
         let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
-        let report = Report { items: page.items_read, ..Report::default() };
+        let (items, steps) = (page.items_read, page.steps);
+        let report = Report { items, steps, ..Report::default() };
         Ok(query_page(&page.rows, continuation, report))
     }
 

@@ -65,6 +65,7 @@ pub(crate) struct Evaluator<'a> {
     context: &'a EvalContext<'a>,
     host: Host,
     steps: Cell<u64>,
+    passed: Cell<u64>,
     memory_bytes: Cell<usize>,
 }
 
@@ -77,6 +78,7 @@ impl<'a> Evaluator<'a> {
             context,
             host: Host::new(context.now_us, context.seed),
             steps: Cell::new(0),
+            passed: Cell::new(0),
             memory_bytes: Cell::new(0),
         }
     }
@@ -84,6 +86,16 @@ impl<'a> Evaluator<'a> {
     /// Steps taken so far.
     pub(crate) fn steps(&self) -> u64 {
         self.steps.get()
+    }
+
+    /// Counts a row that passed the filter.
+    pub(crate) fn pass(&self) {
+        self.passed.set(self.passed.get() + 1);
+    }
+
+    /// Rows that passed the filter.
+    pub(crate) fn passed(&self) -> u64 {
+        self.passed.get()
     }
 
     /// Whether so much work is done that a page had better end.

@@ -60,8 +60,14 @@ pub enum Target {
     EncryptionKey(Address, Address),
     Offers,
     Offer(Rid),
+    /// Backups of the account: ours.
+    Backups,
+    Backup(String),
+    BackupFile(String, usize),
     /// The declared model of a database.
     Model(Address),
+    /// Ours: what requests did.
+    Statistics,
     /// Reserved: suggestions about a database.
     Advisor(Address),
 }
@@ -173,7 +179,13 @@ fn target(segments: &[&str], by_rid: bool) -> Option<Target> {
     let database = |text: &str| address(text, by_rid, |rid| matches!(rid, Rid::Database(_)));
     Some(match *segments {
         ["dbs"] => Target::Databases,
+        ["_backups"] => Target::Backups,
+        ["_backups", id] => Target::Backup(id.to_owned()),
+        ["_backups", id, "files", number] => {
+            Target::BackupFile(id.to_owned(), number.parse().ok()?)
+        }
         ["offers"] => Target::Offers,
+        ["_orrery", "statistics"] => Target::Statistics,
         ["offers", rid] => {
             let rid = rid.parse().ok()?;
             let Rid::Offer(_) = rid else { return None };

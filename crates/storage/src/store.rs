@@ -80,6 +80,16 @@ pub struct Scan<'k> {
     pub keys_only: bool,
 }
 
+/// A walk along keys in ascending order.
+pub trait KeyCursor {
+    /// The key where it stands; `None` behind the last.
+    fn key(&self) -> Option<&[u8]>;
+    /// Goes to the next key.
+    fn next(&mut self) -> Result<(), StorageError>;
+    /// Goes to the first key at or after this one.
+    fn seek(&mut self, key: &[u8]) -> Result<(), StorageError>;
+}
+
 /// A consistent view of one shard.
 pub trait Snapshot: Send {
     /// The last commit that the view shows.
@@ -92,6 +102,13 @@ pub trait Snapshot: Send {
     fn get_many(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, StorageError>;
     /// A bounded range.
     fn scan(&self, scan: &Scan<'_>) -> Result<Vec<Entry>, StorageError>;
+    /// A walk along the keys of a range, which begins at its first key.
+    fn keys(
+        &self,
+        space: Space,
+        from: &[u8],
+        to: &[u8],
+    ) -> Result<Box<dyn KeyCursor + '_>, StorageError>;
     /// How many entries the range has, roughly, in little time whatever the number: a few hundred
     /// are counted, more are guessed from what the engine knows of its files.
     fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError>;

@@ -98,6 +98,14 @@ pub const THROUGHPUT_MIN: i64 = 400;
 pub const AUTOSCALE_MIN: i64 = 1000;
 /// Greatest throughput of one resource. Service (1,000,000 on request); 400.
 pub const THROUGHPUT_MAX: i64 = 1_000_000;
+/// Throughput buckets of a container, numbered from 1. Service; 400.
+pub const THROUGHPUT_BUCKETS_MAX: usize = 5;
+/// How far one request may overdraw the throughput of its container: nobody waits longer for it. Ours.
+pub const THROUGHPUT_DEBT_S_MAX: u64 = 10;
+/// Offers whose requests are watched at once; beyond, all begin anew. Ours.
+pub const THROUGHPUT_OFFERS_KEPT: usize = 100_000;
+/// Allowances of one offer, by physical partition and bucket; beyond, all begin anew. Ours.
+pub const THROUGHPUT_BUCKETS_KEPT: usize = 10_000;
 /// Throughput that one physical partition serves. Service.
 pub const PARTITION_THROUGHPUT: i64 = 10_000;
 
@@ -181,12 +189,16 @@ pub const BLOCKING_OPERATIONS_MAX: usize = 256;
 pub const IN_PLACE_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Text of a query that may be answered on the thread of its connection. Ours.
 pub const IN_PLACE_QUERY_BYTES_MAX: usize = 4 * 1024;
-/// What such a query may be expected to cost, in index entries: a hundred items. Ours.
-pub const IN_PLACE_QUERY_COST_MAX: f64 = 4000.0;
+/// What such a query may be expected to cost, in index entries: about a millisecond. Ours.
+pub const IN_PLACE_QUERY_COST_MAX: f64 = 8000.0;
 /// Physical partitions that such a query may read. Ours.
 pub const IN_PLACE_QUERY_PARTITIONS_MAX: usize = 4;
 /// Time that requests in flight get to end when the server stops. Ours.
 pub const DRAIN_MS_MAX: u64 = 10_000;
+
+/// Lines of the statistics: a container, an operation, and the shape of a query. Ours; beyond, requests
+/// are counted as others.
+pub const STATISTICS_ROWS_MAX: usize = 4096;
 
 /// Attempts at a commit whose checks fail because another writer was faster. Ours; 449.
 pub const COMMIT_ATTEMPTS_MAX: usize = 50;
@@ -268,3 +280,9 @@ pub const MODEL_WARNINGS_CHARS_MAX: usize = 2000;
 /// Time for which a delete by partition key that is done goes on hiding what it removed: longer
 /// than any read takes. Ours.
 pub const ERASURE_KEPT_S: u64 = 30;
+/// Backups that may be read at the same time. Ours; 429.
+pub const BACKUPS_MAX: usize = 4;
+/// Bytes of a backup's file that one answer holds. Ours; the rest is asked for again.
+pub const BACKUP_PIECE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Time for which a backup that nobody reads is kept. Ours; 404 afterwards.
+pub const BACKUP_IDLE_S_MAX: u64 = 600;

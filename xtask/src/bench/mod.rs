@@ -34,6 +34,8 @@ enum Suite {
     Feed,
     /// Queries, beside `PostgreSQL`.
     Query,
+    /// Items from a file, beside `RocksDB` taking the keys that they become.
+    Import,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -42,7 +44,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let suites = match options.suite {
         Some(suite) => vec![suite],
         None => {
-            vec![Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query]
+            vec![
+                Suite::Start,
+                Suite::Items,
+                Suite::Feed,
+                Suite::Scripts,
+                Suite::Query,
+                Suite::Import,
+            ]
         }
     };
     for suite in suites {
@@ -53,6 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Scripts => "scripts",
             Suite::Feed => "feed",
             Suite::Query => "query",
+            Suite::Import => "import",
         });
         command.arg("--server").arg(&server).arg("--root").arg(project::root());
         if let Some(folder) = &options.folder {

@@ -4,14 +4,21 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod advise;
+mod backup;
 mod client;
+mod demo;
 mod full_disk;
 mod golden_http;
 mod hybrid_row;
 mod isolation;
 mod kill;
+mod local;
 mod process;
 mod query;
 mod random;
 mod ready;
 mod start;
+mod statistics;
+mod throughput;
+mod tool;
+mod transfer;

@@ -27,6 +27,8 @@ pub struct Report {
     pub items: u64,
     /// Their bytes.
     pub items_bytes: u64,
+    /// Physical partitions read.
+    pub partitions: u64,
     /// Index entries read.
     pub entries: u64,
     /// Time it took.
@@ -37,6 +39,8 @@ pub struct Report {
     pub uses_index: bool,
     /// The paths of the query, and whether they are indexed.
     pub paths: Vec<PlanPath>,
+    /// The composite index that gave the order, by its components.
+    pub composite: Option<Vec<String>>,
     /// The plan, if it was asked for.
     pub plan: Option<PlanNode>,
     pub(crate) session_token: String,
@@ -77,6 +81,7 @@ impl<'e> Reader<'_, 'e> {
         let mut report = Report {
             items,
             items_bytes,
+            partitions: self.shards.list.len() as u64,
             entries: taken.entries.get(),
             time_us: 0,
             steps: page.steps,
@@ -84,6 +89,7 @@ impl<'e> Reader<'_, 'e> {
                 || self.plan.only.is_some()
                 || self.found.is_some(),
             paths: std::mem::take(&mut self.plan.paths),
+            composite: self.plan.access.composite_specs().filter(|_| self.plan.only.is_none()),
             plan: None,
             session_token: token.unwrap_or_else(|| self.shards.session_token()),
         };
@@ -107,6 +113,9 @@ impl<'e> Reader<'_, 'e> {
         }
         access.actual.extend([("entriesRead", report.entries), ("itemsLoaded", report.items)]);
         node.actual.insert(0, ("rows", page.rows.len() as u64));
+        if self.plan.only.is_none() {
+            node.note_rows(page.items_read, page.rows_passed);
+        }
         node
     }
 

@@ -44,6 +44,8 @@ pub struct Page {
     pub items_read: u64,
     /// Work done, in steps of evaluation.
     pub steps: u64,
+    /// Rows that passed the filter.
+    pub rows_passed: u64,
 }
 
 /// Items fetched at once, at most.
@@ -121,6 +123,7 @@ pub fn execute(
         rows: execution.rows,
         continuation: next.map(token),
         steps: evaluator.steps(),
+        rows_passed: evaluator.passed(),
     })
 }
 
@@ -288,6 +291,7 @@ impl Execution<'_> {
             env[query.bound.item_slot] = item.value;
             let text = item.text;
             let _ = rows::each(evaluator, select, &mut env, &mut |env| {
+                evaluator.pass();
                 if let Some(row) = super::collect::row(evaluator, select, text.as_ref(), env)? {
                     sorter.add(evaluator, env, row)?;
                 }
@@ -377,6 +381,7 @@ impl Execution<'_> {
                 collector.item(number, evaluator, &mut env)?;
                 let flow = rows::each_value(evaluator, source, row, &mut env, &mut |env| {
                     rows::each_from(evaluator, select, 1, env, &mut |env| {
+                        evaluator.pass();
                         collector.row(evaluator, env)
                     })
                 })?;
@@ -392,6 +397,7 @@ impl Execution<'_> {
                 env[self.query.bound.item_slot] = item.value;
                 collector.item(item.row, evaluator, &mut env)?;
                 let flow = rows::each(evaluator, select, &mut env, &mut |env| {
+                    evaluator.pass();
                     collector.row(evaluator, env)
                 })?;
                 if flow.is_break() {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use orrery_types::{Epoch, Lsn, ShardId};
 use rocksdb::properties::{ESTIMATE_NUM_KEYS, LIVE_SST_FILES_SIZE};
-use rocksdb::{Range, ReadOptions};
+use rocksdb::{DBRawIterator, Range, ReadOptions};
 
 use super::layout::{self, Header};
 use super::{Core, NO_SHARD, read_error};
-use crate::{Entry, Scan, Snapshot, Space, StorageError, Value};
+use crate::{Entry, KeyCursor, Scan, Snapshot, Space, StorageError, Value};
 
 /// An estimate counts up to here.
 const COUNTED_MAX: u64 = 128;
@@ -202,6 +202,21 @@ impl Snapshot for RocksSnapshot<'_> {
         Ok(entries)
     }
 
+    fn keys(
+        &self,
+        space: Space,
+        from: &[u8],
+        to: &[u8],
+    ) -> Result<Box<dyn KeyCursor + '_>, StorageError> {
+        let mut options = self.options();
+        options.set_iterate_lower_bound(layout::key(self.shard, from));
+        options.set_iterate_upper_bound(layout::key(self.shard, to.max(from)));
+        let mut iterator = self.core.db.raw_iterator_cf_opt(self.core.cf(space), options);
+        iterator.seek_to_first();
+        iterator.status().map_err(read_error)?;
+        Ok(Box::new(RocksKeys { iterator, shard: self.shard }))
+    }
+
     fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError> {
         let counted = self.count(space, from, to, COUNTED_MAX)?;
         if counted < COUNTED_MAX {
@@ -227,5 +242,35 @@ impl Snapshot for RocksSnapshot<'_> {
         // spread likewise.
         let rows = u128::from(keys) * u128::from(bytes) / u128::from(all_bytes);
         Ok(u64::try_from(rows).unwrap_or(u64::MAX).max(counted))
+    }
+}
+
+struct RocksKeys<'s> {
+    iterator: DBRawIterator<'s>,
+    shard: ShardId,
+}
+
+impl KeyCursor for RocksKeys<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        self.iterator.key().map(layout::logical)
+    }
+
+    fn next(&mut self) -> Result<(), StorageError> {
+        if self.iterator.valid() {
+            self.iterator.next();
+        }
+        self.checked()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<(), StorageError> {
+        self.iterator.seek(layout::key(self.shard, key));
+        self.checked()
+    }
+}
+
+impl RocksKeys<'_> {
+    /// An iterator that met an error looks like one that met the end.
+    fn checked(&self) -> Result<(), StorageError> {
+        if self.iterator.valid() { Ok(()) } else { self.iterator.status().map_err(read_error) }
     }
 }
