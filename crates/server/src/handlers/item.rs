@@ -94,11 +94,17 @@ pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result
     let key = call
         .partition_key()?
         .ok_or_else(|| Error::invalid("PartitionKey value must be supplied for this operation."))?;
-    let place = call.engine().erase_partition_key(&container, &key)?;
-    Ok(Reply::empty(StatusCode::OK)
-        .charge(charge::catalog_read())
-        .container(&container)
-        .place(&container, place))
+    let places = call.engine().erase_partition_key(&container, &key)?;
+    let charge = charge::catalog_read();
+    let reply = Reply::empty(StatusCode::OK).charge(charge).container(&container);
+    Ok(match places[..] {
+        [place] => reply.place(&container, place),
+        _ => {
+            let tokens = places.iter().map(|place| container.token(place.partition, place.lsn));
+            let tokens: Vec<String> = tokens.collect();
+            reply.header(headers::SESSION_TOKEN, &tokens.join(","))
+        }
+    })
 }
 
 pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
