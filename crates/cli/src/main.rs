@@ -45,7 +45,7 @@ struct Arguments {
 enum Command {
     /// Serve the database; what happens without a command too
     Serve(Box<ServeArguments>),
-    /// Ask a running server
+    /// Ask a running server, once or from a shell
     Query(Box<query::QueryArguments>),
     /// Bring items in: from files, or from another account
     Import(Box<transfer::ImportArguments>),
