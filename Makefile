@@ -10,12 +10,13 @@ run: ## Build and start the server at localhost:8081; ARGS="..." replaces its ar
 	@cargo xtask explorer --if-possible
 	cargo run --release --package orrery -- $(ARGS)
 
-test: ## Everything: lints, house rules, all tests, the web page in a browser, and the official SDKs
+test: ## Everything: lints, house rules, all tests, the web page in a browser, the official SDKs, the examples
 	@scripts/setup.sh test
 	cargo xtask lint
 	cargo test --workspace
 	cargo xtask explorer --test
 	cargo xtask conformance all --profile short
+	cargo xtask examples
 
 bench: ## Measure this machine; see bench/RESULTS.md
 	@scripts/setup.sh run

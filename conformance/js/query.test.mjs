@@ -60,3 +60,24 @@ test("a query that cannot be parsed is refused with its place", async () => {
   const error = await fails(container.items.query("SELECT * FROM").fetchAll(), 400);
   assert.match(error.body.message, /SC1001|[Ss]yntax/);
 });
+
+test("index metrics name the indexes that a query used, single and composite", async () => {
+  const indexingPolicy = {
+    compositeIndexes: [
+      [
+        { path: "/n", order: "ascending" },
+        { path: "/id", order: "descending" },
+      ],
+    ],
+  };
+  const own = await place.container({ indexingPolicy });
+  for (let n = 0; n < 40; n++) {
+    await own.items.create({ id: `${n}`, pk: "one", n: n % 5 });
+  }
+  const options = { partitionKey: "one", populateIndexMetrics: true, maxItemCount: 5 };
+  const metrics = async (query) => (await own.items.query(query, options).fetchNext()).indexMetrics;
+  const ordered = await metrics("SELECT * FROM c ORDER BY c.n, c.id DESC");
+  assert.match(ordered, /\/n ASC/);
+  assert.match(ordered, /\/id DESC/);
+  assert.match(await metrics("SELECT * FROM c WHERE c.n = 3"), /\/n\/\?/);
+});

@@ -48,6 +48,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.test { test(&folder) } else { Ok(()) }
 }
 
+/// Builds the page; an error where that is not possible.
+pub(crate) fn build_page() -> Result<()> {
+    check_node()?;
+    build(&project::root().join("explorer"))
+}
+
 fn check_node() -> Result<()> {
     let mut node = Command::new("node");
     let output =

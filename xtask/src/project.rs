@@ -43,10 +43,21 @@ pub(crate) fn target() -> Result<PathBuf> {
     folder.map(PathBuf::from).context("cargo metadata names no target folder")
 }
 
-/// The cargo that runs this xtask.
+/// The cargo that runs this xtask, as if a person had started it. It has told this program about its
+/// package; were that passed on, the build scripts that look at it would run anew, and all that
+/// depends on them would be compiled twice in every `make test`.
 pub(crate) fn cargo() -> std::process::Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(cargo);
     command.current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_about_a_package) {
+            command.env_remove(name);
+        }
+    }
     command
+}
+
+fn is_about_a_package(variable: &str) -> bool {
+    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }

@@ -3,11 +3,11 @@
 
 use crate::stopwatch::Stopwatch;
 use crate::{process, project};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -17,6 +17,9 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 const PROBE_PAUSE: Duration = Duration::from_millis(25);
 
+/// Where a server gives its certificate away.
+const CERTIFICATE: &str = "/_explorer/emulator.pem";
+
 /// 64 bytes, as account keys have; it opens nothing but a server that lives for one test run.
 const KEY_BYTES: &[u8; 64] = b"this key opens one throw-away server that a test run has started";
 
@@ -25,6 +28,15 @@ const KEY_BYTES: &[u8; 64] = b"this key opens one throw-away server that a test 
 pub(crate) enum Profile {
     Dev,
     Release,
+}
+
+/// The endpoint that clients are told to use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Announced {
+    /// The one that they used.
+    AsAsked,
+    /// The address, as the vendor's emulator does, whatever name they used.
+    Address,
 }
 
 /// A running server; dropping it kills the process.
@@ -37,12 +49,21 @@ pub(crate) struct Server {
 impl Server {
     /// Builds and starts a server; returns when it answers `/readyz`.
     pub(crate) fn start(profile: Profile) -> Result<Self> {
+        Self::start_announcing(profile, Announced::AsAsked)
+    }
+
+    /// The same, with a choice of the endpoint that clients are told to use.
+    pub(crate) fn start_announcing(profile: Profile, announced: Announced) -> Result<Self> {
         let binary = build("orrery", profile)?;
         let address = free_address()?;
         let log = project::cache("conformance")?.join("server.log");
         let output = std::fs::File::create(&log)
             .with_context(|| format!("cannot write the server's log {}", log.display()))?;
-        let process = Command::new(&binary)
+        let mut command = Command::new(&binary);
+        if announced == Announced::Address {
+            command.env("ORRERY_ENDPOINT", format!("https://{address}/"));
+        }
+        let process = command
             .args(["serve", "--memory", "--listen", &address.to_string(), "--key", &key()])
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -95,6 +116,29 @@ pub(crate) fn key() -> String {
     BASE64.encode(KEY_BYTES)
 }
 
+/// Starts a program with a file of settings and waits until it is ready, as a package's user would;
+/// address and data are not those of the file, which may be in use on this machine.
+pub(crate) fn try_out(program: &Path, settings: &Path, data: &Path) -> Result<()> {
+    let address = free_address()?;
+    let mut process = Command::new(program)
+        .arg("serve")
+        .arg("--config")
+        .arg(settings)
+        .args(["--listen", &address.to_string()])
+        .arg("--data")
+        .arg(data)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    let mut ready = Command::new(program);
+    ready.args(["ready", "--wait", "30", "--listen", &address.to_string()]);
+    let outcome = process::run(&mut ready);
+    process.kill()?;
+    process.wait()?;
+    outcome
+}
+
 /// Builds the binary of a package and asks cargo where it is: the target folder is the user's
 /// choice.
 pub(crate) fn build(package: &str, profile: Profile) -> Result<PathBuf> {
@@ -126,16 +170,31 @@ fn free_address() -> Result<SocketAddr> {
 }
 
 fn is_ready(address: SocketAddr) -> bool {
-    let probe = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect_timeout(&address, PROBE_LIMIT)?;
-        stream.set_read_timeout(Some(PROBE_LIMIT))?;
-        stream
-            .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    probe().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    get(address, "/readyz").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
+/// The whole answer to a plain request without a key: head, empty line, body.
+fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PROBE_LIMIT)?;
+    stream.set_read_timeout(Some(PROBE_LIMIT))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// The certificate that the server at an endpoint serves for those who want to trust it.
+pub(crate) fn certificate(endpoint: &str) -> Result<String> {
+    let authority = endpoint.split('/').nth(2).unwrap_or_default();
+    let mut addresses = authority
+        .to_socket_addrs()
+        .with_context(|| format!("{endpoint} names no address with a port"))?;
+    // The name may have an address of each family; the server listens on one of them.
+    let answer = addresses.find_map(|address| get(address, CERTIFICATE).ok());
+    let body = answer.as_deref().and_then(|answer| answer.split_once("\r\n\r\n"));
+    let (_, pem) = body.with_context(|| format!("{authority} does not answer over plain HTTP"))?;
+    ensure!(pem.contains("BEGIN CERTIFICATE"), "{authority}{CERTIFICATE} is not a certificate");
+    Ok(pem.to_owned())
 }
 
 #[cfg(test)]

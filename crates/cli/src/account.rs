@@ -44,8 +44,13 @@ fn signed(path: &str) -> (String, String) {
     let is_feed = segments.len() % 2 == 1;
     let kind = segments.len().checked_sub(if is_feed { 1 } else { 2 });
     let kind = kind.and_then(|at| segments.get(at)).copied().unwrap_or_default();
-    let link = if is_feed { &segments[..segments.len() - 1] } else { &segments[..] };
-    (kind.to_owned(), link.join("/"))
+    let link = match &segments[..] {
+        // Offers are signed by their rid alone.
+        ["offers", rid] => rid.to_lowercase(),
+        feed if is_feed => feed[..feed.len() - 1].join("/"),
+        resource => resource.join("/"),
+    };
+    (kind.to_owned(), link)
 }
 
 /// A refusal as an error: the server's words, and what helps.
@@ -115,6 +120,8 @@ mod tests {
         check("/dbs/shop", "dbs", "dbs/shop");
         check("/dbs/my shop/colls", "colls", "dbs/my shop");
         check("/dbs/shop/colls/books/docs", "docs", "dbs/shop/colls/books");
+        check("/offers", "offers", "");
+        check("/offers/xY12", "offers", "xy12");
     }
 
     #[test]

@@ -13,9 +13,12 @@ mod inspect;
 mod keys;
 mod model;
 mod query;
+mod ready;
 mod remote;
 mod serve;
 mod table;
+mod throughput;
+mod top;
 mod transfer;
 
 use std::process::ExitCode;
@@ -45,8 +48,14 @@ struct Arguments {
 enum Command {
     /// Serve the database; what happens without a command too
     Serve(Box<ServeArguments>),
+    /// Ask whether the server of this machine is ready, or wait until it is
+    Ready(ready::ReadyArguments),
     /// Ask a running server, once or from a shell
     Query(Box<query::QueryArguments>),
+    /// Show what a server is busy with: charge, rate and latency
+    Top(top::TopArguments),
+    /// Show or set the throughput of a database or container
+    Throughput(throughput::ThroughputArguments),
     /// Bring items in: from files, or from another account
     Import(Box<transfer::ImportArguments>),
     /// Write the items of a container into a file
@@ -90,6 +99,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
         Some(Command::Query(arguments)) => query::run(&arguments),
+        Some(Command::Top(arguments)) => top::run(&arguments),
+        Some(Command::Throughput(arguments)) => throughput::run(&arguments),
         Some(Command::Import(arguments)) => transfer::import(&arguments),
         Some(Command::Export(arguments)) => transfer::export(&arguments),
         Some(Command::Backup(arguments)) => backup::backup(&arguments),
@@ -109,6 +120,7 @@ fn main() -> ExitCode {
         }
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
+        Some(Command::Ready(arguments)) => ready::run(&arguments),
         Some(Command::Serve(serve)) => serve::run(serve.choices, serve.config.as_deref()),
         None => serve::run(arguments.serve.choices, arguments.serve.config.as_deref()),
     };

@@ -16,6 +16,7 @@ use http::{HeaderMap, Request, Uri, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use orrery_server::headers;
 use orrery_server::keys::WELL_KNOWN_KEY;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::Sha256;
@@ -142,8 +143,8 @@ impl Remote {
             .uri(utf8_percent_encode(ask.path, ESCAPED).to_string())
             .header(header::HOST, &self.authority)
             .header(header::AUTHORIZATION, authorization)
-            .header("x-ms-date", &date)
-            .header("x-ms-version", VERSION);
+            .header(headers::DATE, &date)
+            .header(headers::VERSION, VERSION);
         for (name, value) in ask.headers {
             request = request.header(*name, *value);
         }
@@ -173,10 +174,10 @@ impl Remote {
     ) -> Result<()> {
         let mut continuation: Option<String> = None;
         loop {
-            let mut headers = ask.headers.to_vec();
-            headers.extend(continuation.as_deref().map(|token| ("x-ms-continuation", token)));
-            let answer = self.request(&Ask { headers: &headers, ..*ask })?.success()?;
-            continuation = answer.header("x-ms-continuation").map(str::to_owned);
+            let mut sent = ask.headers.to_vec();
+            sent.extend(continuation.as_deref().map(|token| (headers::CONTINUATION, token)));
+            let answer = self.request(&Ask { headers: &sent, ..*ask })?.success()?;
+            continuation = answer.header(headers::CONTINUATION).map(str::to_owned);
             each(answer)?;
             if continuation.is_none() {
                 return Ok(());

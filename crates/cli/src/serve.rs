@@ -18,6 +18,7 @@ use orrery_server::backups::Backups;
 use orrery_server::config::{Choices, Settings};
 use orrery_server::cors::CorsPolicy;
 use orrery_server::keys::{AccountKeys, WellKnownKey};
+use orrery_server::statistics::Statistics;
 use orrery_server::telemetry::{Metrics, start_log};
 use orrery_server::tls::Tls;
 use orrery_server::{Drained, Limits, ListenerConfig, Server, Service};
@@ -59,6 +60,7 @@ async fn serve(settings: Settings) -> Result<()> {
     let (endpoint, consistency) = (settings.endpoint.clone(), settings.consistency);
     let backups = Arc::new(Backups::new(backup_folder(&settings)));
     let api = Api::new(engine, authenticator, clock.clone(), endpoint, consistency);
+    let api = api.with_statistics(Statistics::new(settings.statistics));
     let api = Arc::new(api.with_backups(backups.clone()));
     server.serve(api.clone());
     let upkeep = tokio::spawn(keep_up(settings.clone(), api, backups, clock, well_known));
@@ -127,7 +129,8 @@ async fn open_engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<E
     if let Some(run_ms) = settings.script_ms {
         bounds.run_ms = run_ms;
     }
-    Ok(Arc::new(engine.with_script_bounds(bounds)))
+    let engine = engine.with_script_bounds(bounds);
+    Ok(Arc::new(engine.with_enforced_throughput(settings.enforce_throughput)))
 }
 
 async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Server<S>> {

@@ -74,7 +74,7 @@ impl Engine {
             cursor.taken(item.key);
         }
         let continuation = more.then(|| continuation::encode(&owner, cursor.last()));
-        let charge = charge::page(cursor.loaded, bytes);
+        let charge = charge::feed(items.iter().map(Bytes::len));
         Ok(ItemPage { items, continuation, session_token: cursor.session_token(), charge })
     }
 }

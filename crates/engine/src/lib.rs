@@ -14,6 +14,7 @@ pub mod database;
 mod draft;
 pub mod encryption_key;
 pub mod erasure;
+pub mod expansion;
 pub mod feed;
 mod fence;
 mod gate;
@@ -38,6 +39,7 @@ pub mod session;
 pub mod stamp;
 mod storage_error;
 pub mod tasks;
+pub mod throttle;
 pub mod throughput;
 pub mod transaction;
 pub mod ttl;
@@ -58,6 +60,7 @@ use catalog::Catalog;
 use stamp::Stamper;
 use storage_error::storage;
 use tasks::Tasks;
+use throttle::Throttle;
 
 pub use container::Container;
 pub use database::Database;
@@ -73,6 +76,8 @@ pub struct Engine {
     pub(crate) scripts: Scripts,
     /// Whose turn it is with what models make of writes.
     pub(crate) models: model::Turns,
+    /// Who has used up their throughput.
+    pub(crate) throttle: Throttle,
 }
 
 impl Engine {
@@ -84,7 +89,8 @@ impl Engine {
         let tasks = Tasks::default();
         let scripts = Scripts::new(Bounds::default());
         let models = model::Turns::default();
-        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models };
+        let throttle = Throttle::open(&*store)?;
+        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models, throttle };
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
             if container.retime {

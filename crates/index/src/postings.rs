@@ -1,13 +1,12 @@
 //! Rows of items, in ascending order, out of the index: the list of one term, of all items, and
 //! what is made of lists by intersection, union and difference. Every cursor answers one question,
-//! the first row at or after a given one, and reads the store in batches that grow while it is read
-//! in sequence and start small again after a jump.
+//! the first row at or after a given one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use orrery_storage::key::{self, Bounds, Row};
-use orrery_storage::{Scan, Snapshot, Space, StorageError};
+use orrery_storage::{KeyCursor, Snapshot, Space, StorageError};
 
 type Result<T> = std::result::Result<T, StorageError>;
 
@@ -22,22 +21,17 @@ pub trait RowCursor {
 /// A cursor of any kind.
 pub type Rows<'s> = Box<dyn RowCursor + 's>;
 
-const FIRST_BATCH: usize = 64;
-const LARGEST_BATCH: usize = 4096;
-/// Who jumped once will likely jump again.
-const AFTER_JUMP: usize = 16;
+/// Entries that are passed over on the way to a row before it is searched for: a step costs much less
+/// than a search.
+const STEPS_MAX: usize = 8;
 
 /// Entries whose keys are a fixed prefix and a row: the list of one term, or all items.
 pub struct Postings<'s> {
     snapshot: &'s dyn Snapshot,
     space: Space,
     prefix: Vec<u8>,
-    end: Vec<u8>,
-    buffer: Vec<Row>,
-    at: usize,
-    batch: usize,
-    /// Nothing lies behind the buffer.
-    exhausted: bool,
+    /// Opened by the first question.
+    keys: Option<Box<dyn KeyCursor + 's>>,
     read: u64,
 }
 
@@ -53,66 +47,39 @@ impl<'s> Postings<'s> {
     }
 
     fn over(snapshot: &'s dyn Snapshot, space: Space, prefix: Vec<u8>) -> Self {
-        Self {
-            snapshot,
-            space,
-            end: key::prefix_end(&prefix),
-            prefix,
-            buffer: Vec::new(),
-            at: 0,
-            batch: FIRST_BATCH,
-            exhausted: false,
-            read: 0,
-        }
+        Self { snapshot, space, prefix, keys: None, read: 0 }
     }
 
-    fn fill(&mut self, from: Row) -> Result<()> {
-        let mut start = self.prefix.clone();
-        start.extend(from.0.to_be_bytes());
-        let scan = Scan {
-            space: self.space,
-            from: &start,
-            to: &self.end,
-            reverse: false,
-            max_rows: self.batch,
-            max_bytes: usize::MAX,
-            keys_only: true,
-        };
-        let entries = self.snapshot.scan(&scan)?;
-        self.read += entries.len() as u64;
-        self.exhausted = entries.len() < self.batch;
-        self.buffer.clear();
-        self.at = 0;
-        for entry in &entries {
-            self.buffer.push(row_of(&entry.key)?);
-        }
-        Ok(())
+    fn key(&self, row: Row) -> Vec<u8> {
+        let mut key = Vec::with_capacity(self.prefix.len() + 8);
+        key.extend_from_slice(&self.prefix);
+        key.extend(row.0.to_be_bytes());
+        key
     }
 }
 
 impl RowCursor for Postings<'_> {
     fn seek(&mut self, target: Row) -> Result<Option<Row>> {
-        loop {
-            let rest = &self.buffer[self.at..];
-            // Most steps go to the very next row.
-            self.at += match rest.first() {
-                Some(row) if *row >= target => 0,
-                _ => rest.partition_point(|row| *row < target),
-            };
-            if let Some(row) = self.buffer.get(self.at) {
-                return Ok(Some(*row));
+        let Some(keys) = &mut self.keys else {
+            let (from, to) = (self.key(target), key::prefix_end(&self.prefix));
+            let keys = self.keys.insert(self.snapshot.keys(self.space, &from, &to)?);
+            self.read += 1;
+            return keys.key().map(row_of).transpose();
+        };
+        for _ in 0..STEPS_MAX {
+            let Some(key) = keys.key() else { return Ok(None) };
+            let row = row_of(key)?;
+            if row >= target {
+                return Ok(Some(row));
             }
-            if self.exhausted {
-                return Ok(None);
-            }
-            let in_sequence = self.buffer.last().is_some_and(|last| target.0 == last.0 + 1);
-            self.batch = match self.buffer.last() {
-                None => self.batch,
-                Some(_) if in_sequence => (self.batch * 4).min(LARGEST_BATCH),
-                Some(_) => AFTER_JUMP,
-            };
-            self.fill(target)?;
+            keys.next()?;
+            self.read += 1;
         }
+        let from = self.key(target);
+        let Some(keys) = &mut self.keys else { return Ok(None) };
+        keys.seek(&from)?;
+        self.read += 1;
+        keys.key().map(row_of).transpose()
     }
 
     fn entries_read(&self) -> u64 {
@@ -277,31 +244,15 @@ pub fn collect_rows(
     rows_max: usize,
 ) -> Result<Option<Vec<Row>>> {
     let mut rows = Vec::new();
-    let mut from = bounds.from.clone();
-    let mut batch = FIRST_BATCH;
-    loop {
-        let scan = Scan {
-            space: Space::Index,
-            from: &from,
-            to: &bounds.to,
-            reverse: false,
-            max_rows: batch,
-            max_bytes: usize::MAX,
-            keys_only: true,
-        };
-        let entries = snapshot.scan(&scan)?;
-        for entry in &entries {
-            rows.push(row_of(&entry.key)?);
-        }
-        if rows.len() > rows_max {
+    let mut keys = snapshot.keys(Space::Index, &bounds.from, &bounds.to)?;
+    while let Some(key) = keys.key() {
+        if rows.len() >= rows_max {
             return Ok(None);
         }
-        match entries.last() {
-            Some(last) if entries.len() >= batch => from = key::after(&last.key),
-            _ => return Ok(Some(rows)),
-        }
-        batch = (batch * 4).min(LARGEST_BATCH);
+        rows.push(row_of(key)?);
+        keys.next()?;
     }
+    Ok(Some(rows))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub mod diagram;
 mod document;
 mod error;
 mod expression;
+mod navigation;
 mod ownership;
 mod path;
 mod reader;

@@ -35,6 +35,11 @@ impl Query {
         &self.text
     }
 
+    /// The text without its values: queries that differ in nothing else have the same.
+    pub fn text_shape(&self) -> String {
+        crate::shape::shape(&self.text)
+    }
+
     /// The syntax tree.
     pub fn select(&self) -> &Select {
         &self.select
@@ -65,6 +70,11 @@ pub struct BoundQuery {
 }
 
 impl BoundQuery {
+    /// A query that was made and not parsed; it gives no tokens.
+    pub(crate) fn of(bound: Bound) -> Self {
+        Self { bound, fingerprint: 0 }
+    }
+
     /// A number that tells this query with these parameters from others.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint

@@ -12,7 +12,8 @@ use crate::keys::GivenKeys;
 use crate::telemetry::LogFormat;
 use crate::tls::TlsSource;
 
-const LISTEN_DEFAULT: &str = "127.0.0.1:8081";
+/// Where a server listens that was not told.
+pub const LISTEN_DEFAULT: &str = "127.0.0.1:8081";
 const LOG_DEFAULT: &str = "info";
 
 /// Why the settings are no good.
@@ -104,6 +105,16 @@ pub struct Choices {
     #[arg(long, env = "ORRERY_SCRIPT_MS", value_name = "NUMBER")]
     pub script_ms: Option<u64>,
 
+    /// Refuse requests that exceed the throughput of their container or database, with 429
+    #[arg(long, env = "ORRERY_ENFORCE_THROUGHPUT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL")]
+    pub enforce_throughput: Option<bool>,
+
+    /// Count requests by container, operation and shape of query, for orrery top [default: true]
+    #[arg(long, env = "ORRERY_STATISTICS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL")]
+    pub statistics: Option<bool>,
+
     /// What to log: a level, or levels by module [default: info]
     #[arg(long, env = "ORRERY_LOG", value_name = "FILTER")]
     pub log: Option<String>,
@@ -142,6 +153,8 @@ impl Choices {
             connections_max: self.connections_max.or(there.connections_max),
             drain_ms: self.drain_ms.or(there.drain_ms),
             script_ms: self.script_ms.or(there.script_ms),
+            enforce_throughput: self.enforce_throughput.or(there.enforce_throughput),
+            statistics: self.statistics.or(there.statistics),
             log: self.log.or(there.log),
             log_format: self.log_format.or(there.log_format),
         }
@@ -173,6 +186,10 @@ pub struct Settings {
     pub drain_ms: Option<u64>,
     /// Milliseconds that one script may run.
     pub script_ms: Option<u64>,
+    /// Whether throughput is enforced for offers that do not say otherwise.
+    pub enforce_throughput: bool,
+    /// Whether requests are counted for `orrery top`.
+    pub statistics: bool,
     /// What to log.
     pub log: String,
     /// How log lines look.
@@ -212,6 +229,8 @@ impl Settings {
             connections_max: choices.connections_max,
             drain_ms: choices.drain_ms,
             script_ms: choices.script_ms,
+            enforce_throughput: choices.enforce_throughput.unwrap_or(false),
+            statistics: choices.statistics.unwrap_or(true),
             log: choices.log.unwrap_or_else(|| LOG_DEFAULT.to_owned()),
             log_format: choices.log_format.unwrap_or_default(),
         })

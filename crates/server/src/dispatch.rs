@@ -8,7 +8,7 @@ use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
     account, backup, batch, change, container, database, encryption_key, grant, item, model, offer,
-    permission, query, range, script, user,
+    permission, query, range, script, statistics, user,
 };
 use crate::link::{ScriptKind, Target};
 use crate::reply::Reply;
@@ -20,6 +20,9 @@ pub(crate) enum Work {
     InPlace,
     /// On the thread of the connection up to its commit, which is awaited: a write of one item.
     Commit,
+    /// On the thread of the connection if it turns out to take next to nothing, else on a blocking
+    /// thread: a query.
+    IfCheap,
     /// On a blocking thread.
     Blocking,
 }
@@ -28,6 +31,8 @@ pub(crate) enum Work {
 pub(crate) fn work(call: &Call) -> Work {
     let reads = call.request.method == Method::GET || call.request.method == Method::HEAD;
     match &call.link.target {
+        // What relations lead to may be many items.
+        Target::Item(..) if reads && call.headers.model_expand.is_some() => Work::Blocking,
         Target::Account | Target::Databases | Target::Database(_) | Target::Item(..) if reads => {
             Work::InPlace
         }
@@ -42,7 +47,32 @@ pub(crate) fn work(call: &Call) -> Work {
         _ if writes_item(call) && call.request.body.len() <= limits::IN_PLACE_BODY_BYTES_MAX => {
             Work::Commit
         }
+        Target::Items(_) if queries(call) && is_plain_query(call) => Work::IfCheap,
         _ => Work::Blocking,
+    }
+}
+
+/// Whether a query takes no longer than its plan says: a join, a query within it or a function of
+/// the user's may take any time for a single item. Words in the text of a string count too; then
+/// the query only goes the longer way.
+fn is_plain_query(call: &Call) -> bool {
+    let body = &call.request.body[..];
+    let times = |word: &[u8]| {
+        body.windows(word.len()).filter(|part| part.eq_ignore_ascii_case(word)).take(2).count()
+    };
+    !call.headers.is_query_plan
+        && body.len() <= limits::IN_PLACE_QUERY_BYTES_MAX
+        && times(b"select") < 2
+        && times(b"join") == 0
+        && times(b"udf") == 0
+}
+
+/// Answers a query in place, if it is cheap.
+pub(crate) fn if_cheap(call: &Call) -> Result<Option<Reply>> {
+    authorize(call)?;
+    match &call.link.target {
+        Target::Items(at) => query::items_if_cheap(call, at),
+        _ => Ok(None),
     }
 }
 
@@ -65,6 +95,17 @@ fn writes_item(call: &Call) -> bool {
 /// Whether the condition of a patch may call a function, which takes its time.
 fn may_call_functions(body: &[u8]) -> bool {
     body.windows(3).any(|word| word.eq_ignore_ascii_case(b"udf"))
+}
+
+/// Whether an operation spends the throughput of its container: what reads or writes items does, and
+/// what only asks about the container does not.
+pub(crate) fn spends(call: &Call) -> bool {
+    match &call.link.target {
+        Target::Items(_) => !call.headers.is_query_plan,
+        Target::Item(..) | Target::PartitionKeyDelete(_) => true,
+        Target::Script(_, ScriptKind::Procedure, _) => call.request.method == Method::POST,
+        _ => false,
+    }
 }
 
 /// Whether the principal may do it.
@@ -159,6 +200,7 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("POST", Target::Script(at, ScriptKind::Procedure, id)) => script::execute(call, at, id),
         ("POST", Target::PartitionKeyDelete(at)) => item::delete_partition_key(call, at),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
+        ("GET", Target::Statistics) => statistics::read(call),
         ("POST", Target::Backups) => backup::begin(call),
         ("DELETE", Target::Backup(id)) => backup::end(call, id),
         ("GET", Target::BackupFile(id, file)) => backup::read(call, id, *file),
@@ -194,6 +236,26 @@ fn not_built(what: &str) -> Error {
     Error::NotImplemented(format!("{what}: this version of the server does not have them.").into())
 }
 
+/// What a request does, in the words of the statistics.
+pub(crate) fn operation(call: &Call) -> &'static str {
+    let headers = &call.headers;
+    match (method(call), &call.link.target) {
+        ("GET", Target::Item(..)) => "read",
+        ("PUT", Target::Item(..)) => "replace",
+        ("PATCH", Target::Item(..)) => "patch",
+        ("DELETE", Target::Item(..)) => "delete",
+        ("GET", Target::Items(_)) if headers.a_im.is_some() => "change feed",
+        ("GET", Target::Items(_)) => "read feed",
+        ("POST", Target::Items(_)) if headers.is_query_plan => "query plan",
+        ("POST", Target::Items(_)) if headers.is_batch => "batch",
+        ("POST", Target::Items(_)) if headers.is_query => "query",
+        ("POST", Target::Items(_)) if headers.is_upsert => "upsert",
+        ("POST", Target::Items(_)) => "create",
+        ("POST", Target::Script(_, ScriptKind::Procedure, _)) => "execute",
+        (_, target) => name(target),
+    }
+}
+
 /// What a target is called in logs and metrics.
 pub(crate) fn name(target: &Target) -> &'static str {
     match target {
@@ -212,6 +274,7 @@ pub(crate) fn name(target: &Target) -> &'static str {
         Target::Offers | Target::Offer(_) => "offer",
         Target::Backups | Target::Backup(_) | Target::BackupFile(..) => "backup",
         Target::Model(_) => "model",
+        Target::Statistics => "statistics",
         Target::Advisor(_) => "advisor",
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod permission;
 pub(crate) mod query;
 pub(crate) mod range;
 pub(crate) mod script;
+pub(crate) mod statistics;
 pub(crate) mod user;
 
 use orrery_engine::resource::Preconditions;

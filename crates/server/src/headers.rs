@@ -7,9 +7,8 @@ mod request;
 
 use http::HeaderValue;
 
-pub use request::{
-    FeedMode, IndexMetrics, IndexingDirective, Priority, ReadKeyType, RequestHeaders,
-};
+pub use orrery_engine::throttle::Priority;
+pub use request::{FeedMode, IndexMetrics, IndexingDirective, ReadKeyType, RequestHeaders};
 
 /// How the protocol's own headers begin.
 pub(crate) const PREFIX: &str = "x-ms-";
@@ -90,6 +89,7 @@ pub const SUB_STATUS: &str = "x-ms-substatus";
 pub const RETRY_AFTER_MS: &str = "x-ms-retry-after-ms";
 pub const ITEM_COUNT: &str = "x-ms-item-count";
 pub const ETAG: &str = "etag";
+pub const CONTENT_LOCATION: &str = "content-location";
 pub const CONTENT_PATH: &str = "x-ms-content-path";
 pub const ALT_CONTENT_PATH: &str = "x-ms-alt-content-path";
 pub const LSN: &str = "lsn";
@@ -117,7 +117,7 @@ pub const MIN_THROUGHPUT: &str = "x-ms-cosmos-min-throughput";
 pub const OFFER_REPLACE_PENDING: &str = "x-ms-offer-replace-pending";
 pub const SCRIPT_LOG_RESULTS: &str = "x-ms-documentdb-script-log-results";
 pub const INDEX_PROGRESS: &str = "x-ms-documentdb-collection-index-transformation-progress";
-/// Ours: asks for the targets of relations with the answer; not built yet.
+/// Ours: relations whose targets a read puts into the items it answers with.
 pub const MODEL_EXPAND: &str = "x-model-expand";
 /// Ours: what the model of the database says about an item that was written.
 pub const MODEL_WARNINGS: &str = "x-model-warnings";

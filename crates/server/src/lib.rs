@@ -27,6 +27,7 @@ mod private_file;
 mod reply;
 pub mod service;
 mod side;
+pub mod statistics;
 pub mod telemetry;
 pub mod tls;
 pub mod token;

@@ -66,6 +66,8 @@ pub enum Target {
     BackupFile(String, usize),
     /// The declared model of a database.
     Model(Address),
+    /// Ours: what requests did.
+    Statistics,
     /// Reserved: suggestions about a database.
     Advisor(Address),
 }
@@ -183,6 +185,7 @@ fn target(segments: &[&str], by_rid: bool) -> Option<Target> {
             Target::BackupFile(id.to_owned(), number.parse().ok()?)
         }
         ["offers"] => Target::Offers,
+        ["_orrery", "statistics"] => Target::Statistics,
         ["offers", rid] => {
             let rid = rid.parse().ok()?;
             let Rid::Offer(_) = rid else { return None };

@@ -45,9 +45,9 @@ mod reference;
 mod tests;
 
 pub use index::{
-    Composite, CompositeId, PathId, ROOT_PATH, ShapeId, Term, TermPrefix, all_index_terms,
-    composite_prefix, composites_of, parse_composite, parse_shape, parse_term, shapes_of, term,
-    term_prefix, terms_of,
+    Composite, CompositeId, PathId, ROOT_PATH, ShapeId, Term, TermKind, TermPrefix,
+    all_index_terms, composite_prefix, composites_of, parse_composite, parse_shape, parse_term,
+    shapes_of, term, term_kind, term_prefix, terms_of,
 };
 pub use meta::{
     PathStep, RecordKind, composite_name, counter, erasure, erasures, index_ids, index_rebuilt,

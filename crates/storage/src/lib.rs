@@ -20,6 +20,6 @@ pub use fault::FaultStore;
 pub use memory::MemoryStore;
 pub use rocks::{OpenError, RocksOptions, RocksStore};
 pub use store::{
-    Check, Commit, Committed, Entry, Expect, OnCommitted, Part, Put, ReadAt, Scan, ShardStats,
-    Snapshot, Space, StorageError, Store, Value,
+    Check, Commit, Committed, Entry, Expect, KeyCursor, OnCommitted, Part, Put, ReadAt, Scan,
+    ShardStats, Snapshot, Space, StorageError, Store, Value,
 };

@@ -13,8 +13,8 @@ use crate::chunks::Chunks;
 use crate::progress::Progress;
 use crate::store::SHARD_RESERVED;
 use crate::{
-    Check, Commit, Committed, Entry, Expect, Part, Put, ReadAt, Scan, ShardStats, Snapshot, Space,
-    StorageError, Store, Value, key, rocks,
+    Check, Commit, Committed, Entry, Expect, KeyCursor, Part, Put, ReadAt, Scan, ShardStats,
+    Snapshot, Space, StorageError, Store, Value, key, rocks,
 };
 
 type Map = Chunks<Stored>;
@@ -197,9 +197,46 @@ impl Snapshot for MemorySnapshot {
         Ok(self.shard.scan(scan))
     }
 
+    fn keys(
+        &self,
+        space: Space,
+        from: &[u8],
+        to: &[u8],
+    ) -> Result<Box<dyn KeyCursor + '_>, StorageError> {
+        let mut keys = MemoryKeys { shard: &self.shard, space, to: to.to_vec(), at: None };
+        keys.seek(from)?;
+        Ok(Box::new(keys))
+    }
+
     /// Exact.
     fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError> {
         Ok(self.shard.map(space).range(from, to).count() as u64)
+    }
+}
+
+struct MemoryKeys<'s> {
+    shard: &'s Shard,
+    space: Space,
+    to: Vec<u8>,
+    at: Option<Vec<u8>>,
+}
+
+impl KeyCursor for MemoryKeys<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        self.at.as_deref()
+    }
+
+    fn next(&mut self) -> Result<(), StorageError> {
+        match self.at.take() {
+            Some(at) => self.seek(&[&at[..], &[0]].concat()),
+            None => Ok(()),
+        }
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<(), StorageError> {
+        self.at =
+            self.shard.map(self.space).range(key, &self.to).next().map(|(key, _)| key.to_vec());
+        Ok(())
     }
 }
 
@@ -212,6 +249,16 @@ impl Store for MemoryStore {
             ReadAt::AtLeast(least) if lsn < least => Err(StorageError::Behind(lsn)),
             _ => Ok(Box::new(MemorySnapshot { shard, lsn, epoch })),
         }
+    }
+
+    fn snapshots(&self, shards: &[ShardId]) -> Result<Vec<Box<dyn Snapshot + '_>>, StorageError> {
+        let all = self.read();
+        let view = |shard: &ShardId| -> Result<Box<dyn Snapshot + '_>, StorageError> {
+            let shard = all.get(shard).ok_or(NO_SHARD)?.clone();
+            let (lsn, epoch) = (shard.progress.lsn(), shard.progress.epoch());
+            Ok(Box::new(MemorySnapshot { shard, lsn, epoch }))
+        };
+        shards.iter().map(view).collect()
     }
 
     fn get(

@@ -80,6 +80,16 @@ pub struct Scan<'k> {
     pub keys_only: bool,
 }
 
+/// A walk along keys in ascending order.
+pub trait KeyCursor {
+    /// The key where it stands; `None` behind the last.
+    fn key(&self) -> Option<&[u8]>;
+    /// Goes to the next key.
+    fn next(&mut self) -> Result<(), StorageError>;
+    /// Goes to the first key at or after this one.
+    fn seek(&mut self, key: &[u8]) -> Result<(), StorageError>;
+}
+
 /// A consistent view of one shard.
 pub trait Snapshot: Send {
     /// The last commit that the view shows.
@@ -92,6 +102,13 @@ pub trait Snapshot: Send {
     fn get_many(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, StorageError>;
     /// A bounded range.
     fn scan(&self, scan: &Scan<'_>) -> Result<Vec<Entry>, StorageError>;
+    /// A walk along the keys of a range, which begins at its first key.
+    fn keys(
+        &self,
+        space: Space,
+        from: &[u8],
+        to: &[u8],
+    ) -> Result<Box<dyn KeyCursor + '_>, StorageError>;
     /// How many entries the range has, roughly, in little time whatever the number: a few hundred
     /// are counted, more are guessed from what the engine knows of its files.
     fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError>;
@@ -266,6 +283,10 @@ pub type OnCommitted = Box<dyn FnOnce(Result<Committed, StorageError>) + Send>;
 pub trait Store: Send + Sync {
     /// A consistent view of one shard.
     fn snapshot(&self, shard: ShardId, at: ReadAt) -> Result<Box<dyn Snapshot + '_>, StorageError>;
+
+    /// Views of several shards as of one moment: a commit over some of them shows in all or in none.
+    /// A shard may be named twice.
+    fn snapshots(&self, shards: &[ShardId]) -> Result<Vec<Box<dyn Snapshot + '_>>, StorageError>;
 
     /// One value as of now, with an LSN of the shard that is not older than it: the point read,
     /// which needs no snapshot.

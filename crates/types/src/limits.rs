@@ -98,6 +98,14 @@ pub const THROUGHPUT_MIN: i64 = 400;
 pub const AUTOSCALE_MIN: i64 = 1000;
 /// Greatest throughput of one resource. Service (1,000,000 on request); 400.
 pub const THROUGHPUT_MAX: i64 = 1_000_000;
+/// Throughput buckets of a container, numbered from 1. Service; 400.
+pub const THROUGHPUT_BUCKETS_MAX: usize = 5;
+/// How far one request may overdraw the throughput of its container: nobody waits longer for it. Ours.
+pub const THROUGHPUT_DEBT_S_MAX: u64 = 10;
+/// Offers whose requests are watched at once; beyond, all begin anew. Ours.
+pub const THROUGHPUT_OFFERS_KEPT: usize = 100_000;
+/// Allowances of one offer, by physical partition and bucket; beyond, all begin anew. Ours.
+pub const THROUGHPUT_BUCKETS_KEPT: usize = 10_000;
 /// Throughput that one physical partition serves. Service.
 pub const PARTITION_THROUGHPUT: i64 = 10_000;
 
@@ -124,6 +132,10 @@ pub const QUERY_TERMS_MAX: usize = 10_000;
 /// Rows that a query may gather from the index to bring them into order; beyond, it goes another
 /// way. Ours.
 pub const QUERY_ROWS_GATHERED_MAX: usize = 2_000_000;
+/// Items that a query loads at once before it knows how large they are. Ours.
+pub const QUERY_FIRST_BATCH_MAX: usize = 64;
+/// What it loads at once when it knows. Ours.
+pub const QUERY_BATCH_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Time for one page of a query that may stop anywhere: then it ends, with what it found and a
 /// continuation. Ours.
 pub const QUERY_PAGE_MS_MAX: u64 = 5_000;
@@ -175,8 +187,18 @@ pub const BLOCKING_OPERATIONS_MAX: usize = 256;
 /// Body of a write that is read on the thread of its connection; a larger one would hold up the
 /// others there. Ours.
 pub const IN_PLACE_BODY_BYTES_MAX: usize = 64 * 1024;
+/// Text of a query that may be answered on the thread of its connection. Ours.
+pub const IN_PLACE_QUERY_BYTES_MAX: usize = 4 * 1024;
+/// What such a query may be expected to cost, in index entries: about a millisecond. Ours.
+pub const IN_PLACE_QUERY_COST_MAX: f64 = 8000.0;
+/// Physical partitions that such a query may read. Ours.
+pub const IN_PLACE_QUERY_PARTITIONS_MAX: usize = 4;
 /// Time that requests in flight get to end when the server stops. Ours.
 pub const DRAIN_MS_MAX: u64 = 10_000;
+
+/// Lines of the statistics: a container, an operation, and the shape of a query. Ours; beyond, requests
+/// are counted as others.
+pub const STATISTICS_ROWS_MAX: usize = 4096;
 
 /// Attempts at a commit whose checks fail because another writer was faster. Ours; 449.
 pub const COMMIT_ATTEMPTS_MAX: usize = 50;
@@ -235,6 +257,17 @@ pub const MODEL_BUCKET_ITEMS_MAX: usize = 10_000;
 pub const MODEL_ITEMS_MAX: usize = 10_000;
 /// Referring items that a refused delete names. Ours.
 pub const MODEL_HOLDERS_MAX: usize = 10;
+/// Relations that a query may follow one after another. Ours; 400.
+pub const MODEL_EXPAND_DEPTH_MAX: usize = 3;
+/// Items that relations lead to, for one page of a query or one read. Ours; a page of a query that can
+/// go on ends there, otherwise 400.
+pub const MODEL_EXPAND_ITEMS_MAX: usize = 1000;
+/// Bytes of such items. Ours; the same holds.
+pub const MODEL_EXPAND_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// References that a filter on a relation is followed by; beyond, the items are looked at. Ours.
+pub const MODEL_SEMI_JOIN_MAX: usize = 20_000;
+/// Characters of the header that names what to expand. Ours; 400.
+pub const MODEL_EXPAND_CHARS_MAX: usize = 2000;
 /// Items that a model with new relations may find in its containers: they are brought under it while
 /// their writers wait. Ours; 400.
 pub const MODEL_BUILD_ITEMS_MAX: usize = 200_000;

@@ -32,8 +32,8 @@ pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Installs the pinned packages beside the tests when package.json has changed.
-fn install(source: &Path) -> Result<PathBuf> {
+/// Installs the pinned packages beside their users when package.json has changed.
+pub(crate) fn install(source: &Path) -> Result<PathBuf> {
     let manifest = fs::read_to_string(source.join("package.json"))?;
     let modules = source.join("node_modules");
     let installed = modules.join("installed.json");

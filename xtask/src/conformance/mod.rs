@@ -1,10 +1,14 @@
 //! `cargo xtask conformance`: official SDKs, unpatched, against a running server. Python runs the
-//! SDK's own test suite; JavaScript and Rust run our end-to-end tests through the SDK.
+//! SDK's own test suite; the others run our end-to-end tests through the SDK.
 
-mod javascript;
+pub(crate) mod go;
+pub(crate) mod java;
+pub(crate) mod javascript;
 mod known;
-mod python;
+pub(crate) mod python;
 mod rust;
+
+pub(crate) use rust::target as rust_target;
 
 use crate::server::{self, Profile as Build, Server};
 use anyhow::{Result, bail};
@@ -47,6 +51,8 @@ enum Suite {
     Python,
     Js,
     Rust,
+    Go,
+    Java,
     All,
 }
 
@@ -87,6 +93,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for (suite, name, run) in [
         (Suite::Js, "js", javascript::run as fn(&Options, &Target) -> Result<()>),
         (Suite::Rust, "rust", rust::run),
+        (Suite::Go, "go", go::run),
+        (Suite::Java, "java", java::run),
         (Suite::Python, "python", python::run),
     ] {
         if wants(suite) {

@@ -4,12 +4,18 @@
 use super::{Options, Target};
 use crate::{process, project};
 use anyhow::{Result, ensure};
+use std::path::PathBuf;
 
-pub(super) fn run(_options: &Options, target: &Target) -> Result<()> {
+/// Where everything is built that uses the SDK.
+pub(crate) fn target() -> Result<PathBuf> {
+    project::cache("conformance/rust-target")
+}
+
+pub(super) fn run(_options: &Options, server: &Target) -> Result<()> {
     let source = project::root().join("conformance/rust");
-    let build = project::cache("conformance/rust-target")?;
+    let build = target()?;
     let mut red = Vec::new();
-    for endpoint in &target.endpoints {
+    for endpoint in &server.endpoints {
         println!("rust: against {endpoint}");
         let mut cargo = project::cargo();
         cargo
@@ -18,7 +24,7 @@ pub(super) fn run(_options: &Options, target: &Target) -> Result<()> {
             .arg("--target-dir")
             .arg(&build)
             .env("ORRERY_ENDPOINT", endpoint)
-            .env("ORRERY_KEY", &target.key)
+            .env("ORRERY_KEY", &server.key)
             // The SDK verifies certificates unless it is told that this is an emulator.
             .env("AZURE_COSMOS_EMULATOR_SERVER_CERT_VALIDATION_DISABLED", "true");
         if process::run(&mut cargo).is_err() {

@@ -6,7 +6,7 @@ const LINES_MAX: usize = 1000;
 const LINES_NOTICED: usize = 700;
 
 /// Text that people write and read as code; lock files and data are as long as they are.
-const CODE: &[&str] = &["css", "js", "mjs", "py", "rs", "sh", "ts", "tsx"];
+const CODE: &[&str] = &["css", "go", "java", "js", "mjs", "py", "rs", "sh", "ts", "tsx"];
 
 pub(super) fn check(files: &[File]) -> Vec<String> {
     long(files, LINES_MAX)

@@ -47,7 +47,7 @@ impl Shards<'_> {
             IndexAggregate::CountAll => {
                 let mut total = 0;
                 for shard in &self.list {
-                    total += self.count_keys(shard, Space::Items, key::all_rows())?;
+                    total += self.count_keys(shard, Space::Items, &key::all_rows())?;
                 }
                 Ok(Some(number(total)))
             }
@@ -64,7 +64,7 @@ impl Shards<'_> {
                 && let [span] = terms.spans.as_slice()
             {
                 if let Some(head) = shard.head(&*self.engine.store, &terms.path)? {
-                    total += self.count_keys(shard, Space::Index, within(&head, span))?;
+                    total += self.count_keys(shard, Space::Index, &within(&head, span))?;
                 }
                 continue;
             }
@@ -85,25 +85,13 @@ impl Shards<'_> {
         Ok(count)
     }
 
-    fn count_keys(&self, shard: &Shard<'_>, space: Space, bounds: Bounds) -> Result<u64> {
-        let mut bounds = bounds;
+    fn count_keys(&self, shard: &Shard<'_>, space: Space, bounds: &Bounds) -> Result<u64> {
+        let keys = shard.snapshot.keys(space, &bounds.from, &bounds.to);
+        let mut keys = keys.map_err(storage)?;
         let mut count = 0;
-        loop {
-            let scan = Scan {
-                space,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: COUNTED,
-                max_bytes: usize::MAX,
-                keys_only: true,
-            };
-            let entries = shard.snapshot.scan(&scan).map_err(storage)?;
-            count += entries.len() as u64;
-            match entries.last() {
-                Some(last) if entries.len() == COUNTED => bounds.from = key::after(&last.key),
-                _ => break,
-            }
+        while keys.key().is_some() {
+            count += 1;
+            keys.next().map_err(storage)?;
         }
         Taken::add(&self.taken.entries, count);
         Ok(count)
@@ -180,8 +168,6 @@ impl Shards<'_> {
     }
 }
 
-/// Keys counted at once.
-const COUNTED: usize = 8192;
 /// Items with the same value that are passed over before the next value is sought.
 const REPEATED_MAX: usize = 512;
 

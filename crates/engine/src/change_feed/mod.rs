@@ -95,7 +95,7 @@ impl Engine {
             at_end: !page.cut_short,
             session_token: tokens.collect::<Vec<_>>().join(","),
             partition: if let [one] = page.seen[..] { Some(one) } else { None },
-            charge: charge::page(page.loaded, page.bytes),
+            charge: charge::feed(page.changes.iter().map(Bytes::len)),
             changes: page.changes,
         })
     }

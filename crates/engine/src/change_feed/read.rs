@@ -18,13 +18,11 @@ use crate::{Container, Engine};
 pub(super) struct Page {
     size: PageSize,
     pub(super) changes: Vec<Bytes>,
-    pub(super) bytes: usize,
+    bytes: usize,
     /// Whether there is more than was taken.
     pub(super) cut_short: bool,
     /// The partitions that were read, and how far each was then.
     pub(super) seen: Vec<(u32, Lsn)>,
-    /// Items read from the store.
-    pub(super) loaded: usize,
     examined: usize,
 }
 
@@ -36,7 +34,6 @@ impl Page {
             bytes: 0,
             cut_short: false,
             seen: Vec::new(),
-            loaded: 0,
             examined: 0,
         }
     }
@@ -166,9 +163,7 @@ impl Reader<'_> {
             };
             page.examined += whole.len();
             let commits = match self.request.mode {
-                Mode::Latest(shape) => {
-                    self.latest(&*snapshot, part, position, whole, shape, page)?
-                }
+                Mode::Latest(shape) => self.latest(&*snapshot, part, position, whole, shape)?,
                 Mode::AllVersions => self.versions(part, position, whole)?,
             };
             for (lsn, changes) in commits {
@@ -196,7 +191,6 @@ impl Reader<'_> {
         position: &Position,
         entries: &[Entry],
         shape: Shape,
-        page: &mut Page,
     ) -> Result<Commits> {
         let mut wanted: Vec<(Lsn, &[u8])> = Vec::new();
         for entry in entries {
@@ -207,7 +201,6 @@ impl Reader<'_> {
         }
         let keys: Vec<&[u8]> = wanted.iter().map(|(_, key)| *key).collect();
         let items = snapshot.get_many(Space::Items, &keys).map_err(storage)?;
-        page.loaded += items.len();
         let mut commits = Commits::new();
         for ((lsn, item_key), item) in wanted.into_iter().zip(items) {
             let item = item.ok_or_else(|| Error::internal("a feed entry leads to no item"))?;

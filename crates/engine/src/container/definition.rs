@@ -282,7 +282,7 @@ fn partition_key(value: &Value) -> Result<(PartitionKeyDef, bool)> {
     let (version, named) = match (value.get("version"), kind) {
         (Value::Undefined | Value::Null, PartitionKeyKind::Hash) => (1, false),
         (Value::Undefined | Value::Null, PartitionKeyKind::MultiHash) => (2, true),
-        (given, kind) => match (given.as_i64(), kind) {
+        (given, kind) => match (version_number(given), kind) {
             (Some(2), _) => (2, true),
             (Some(1), PartitionKeyKind::Hash) => (1, true),
             _ => {
@@ -296,6 +296,15 @@ fn partition_key(value: &Value) -> Result<(PartitionKeyDef, bool)> {
     };
     let system_key = value.get("systemKey").is_true();
     Ok((PartitionKeyDef { paths, kind, version, system_key }, named))
+}
+
+/// A number, or the name that the Java SDK gives it.
+fn version_number(given: &Value) -> Option<i64> {
+    match given {
+        Value::String(name) if name.eq_ignore_ascii_case("V1") => Some(1),
+        Value::String(name) if name.eq_ignore_ascii_case("V2") => Some(2),
+        given => given.as_i64(),
+    }
 }
 
 fn default_ttl(value: &Value) -> Result<Option<i64>> {

@@ -44,10 +44,12 @@ pub struct Page {
     pub items_read: u64,
     /// Work done, in steps of evaluation.
     pub steps: u64,
+    /// Rows that passed the filter.
+    pub rows_passed: u64,
 }
 
-/// Items fetched at once.
-const BATCH: usize = 100;
+/// Items fetched at once, at most.
+const BATCH_MAX: usize = 1024;
 
 /// How a query is run: where it goes on, and what its plan says about the order of items.
 #[derive(Clone, Debug)]
@@ -99,7 +101,12 @@ pub fn execute(
     let mut execution = Execution {
         query,
         evaluator: &evaluator,
-        items: Items { source, fetched: VecDeque::new(), read: 0 },
+        items: Items {
+            source,
+            fetched: VecDeque::new(),
+            read: 0,
+            batch: first_batch(select, limits),
+        },
         env: vec![Value::Undefined; query.bound.slots],
         rows: Vec::new(),
         text: None,
@@ -116,6 +123,7 @@ pub fn execute(
         rows: execution.rows,
         continuation: next.map(token),
         steps: evaluator.steps(),
+        rows_passed: evaluator.passed(),
     })
 }
 
@@ -173,12 +181,24 @@ pub(super) struct Items<'a> {
     pub(super) source: &'a mut dyn ItemSource,
     fetched: VecDeque<SourceItem>,
     read: u64,
+    /// Items that are asked for next.
+    batch: usize,
+}
+
+/// The items of the first batch: as many as fill the page, if none of them is dropped.
+fn first_batch(select: &BoundSelect, limits: PageLimits) -> usize {
+    if !select.streams_in_order() {
+        return BATCH_MAX;
+    }
+    let wanted = wanted(select).and_then(|rows| usize::try_from(rows).ok()).unwrap_or(usize::MAX);
+    limits.rows_max.min(wanted).saturating_add(1).min(BATCH_MAX)
 }
 
 impl Items<'_> {
     pub(super) fn fill(&mut self) -> Result<bool, QueryError> {
         if self.fetched.is_empty() {
-            self.fetched = self.source.next_batch(BATCH)?.into();
+            self.fetched = self.source.next_batch(self.batch)?.into();
+            self.batch = (self.batch * 2).min(BATCH_MAX);
         }
         Ok(!self.fetched.is_empty())
     }
@@ -271,6 +291,7 @@ impl Execution<'_> {
             env[query.bound.item_slot] = item.value;
             let text = item.text;
             let _ = rows::each(evaluator, select, &mut env, &mut |env| {
+                evaluator.pass();
                 if let Some(row) = super::collect::row(evaluator, select, text.as_ref(), env)? {
                     sorter.add(evaluator, env, row)?;
                 }
@@ -360,6 +381,7 @@ impl Execution<'_> {
                 collector.item(number, evaluator, &mut env)?;
                 let flow = rows::each_value(evaluator, source, row, &mut env, &mut |env| {
                     rows::each_from(evaluator, select, 1, env, &mut |env| {
+                        evaluator.pass();
                         collector.row(evaluator, env)
                     })
                 })?;
@@ -375,6 +397,7 @@ impl Execution<'_> {
                 env[self.query.bound.item_slot] = item.value;
                 collector.item(item.row, evaluator, &mut env)?;
                 let flow = rows::each(evaluator, select, &mut env, &mut |env| {
+                    evaluator.pass();
                     collector.row(evaluator, env)
                 })?;
                 if flow.is_break() {

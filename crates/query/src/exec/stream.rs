@@ -167,6 +167,7 @@ impl Execution<'_> {
         let mut number = 0;
         let mut ended = Ended::Done;
         let result = rows::each(evaluator, select, &mut env, &mut |env| {
+            evaluator.pass();
             let Some(row) = row(evaluator, select, text.as_ref(), env)? else {
                 return Ok(ControlFlow::Continue(()));
             };

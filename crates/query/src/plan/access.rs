@@ -106,6 +106,23 @@ pub enum OrderedIndex {
     },
 }
 
+impl Access {
+    /// The components of the composite index that it goes along, as index metrics name them.
+    pub fn composite_specs(&self) -> Option<Vec<String>> {
+        let Self::Ordered(OrderedAccess {
+            index: OrderedIndex::Composite { components, .. }, ..
+        }) = self
+        else {
+            return None;
+        };
+        let spec = |(path, direction): &(ItemPath, Direction)| {
+            let order = if *direction == Direction::Descending { "DESC" } else { "ASC" };
+            format!("{} {order}", ShownPath(path))
+        };
+        Some(components.iter().map(spec).collect())
+    }
+}
+
 /// A path as the policy writes it.
 pub struct ShownPath<'p>(pub &'p [IndexStep]);
 

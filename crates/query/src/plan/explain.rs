@@ -41,6 +41,19 @@ impl PlanNode {
         if deeper { self.inputs[0].access_mut() } else { self }
     }
 
+    /// Notes what its inner steps gave: the access the items that it found, the others the rows that
+    /// passed the filter. What the whole gave stands at the root.
+    pub fn note_rows(&mut self, items: u64, passed: u64) {
+        let rows = if self.is_access() { items } else { passed };
+        let is_known = self.is_access() || PASSING.iter().any(|name| self.text.starts_with(name));
+        if is_known && !self.actual.iter().any(|(name, _)| *name == "rows") {
+            self.actual.insert(0, ("rows", rows));
+        }
+        if !self.is_access() {
+            self.inputs.iter_mut().for_each(|input| input.note_rows(items, passed));
+        }
+    }
+
     fn is_access(&self) -> bool {
         ACCESSES.iter().any(|name| self.text.starts_with(name))
     }
@@ -76,6 +89,8 @@ impl PlanNode {
     }
 }
 
+/// Steps that give every row that passed the filter.
+const PASSING: [&str; 3] = ["Filter", "Sort", "Rank"];
 const ACCESSES: [&str; 11] = [
     "Nothing",
     "PointRead",
@@ -223,5 +238,23 @@ fn index_only(only: &IndexOnly) -> PlanNode {
                 PlanNode { inputs: nodes, ..PlanNode::new("IndexAggregate") }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_says_how_many_rows_it_gave() {
+        let access = PlanNode { actual: vec![("entriesRead", 9)], ..PlanNode::new("IndexSeek /a") };
+        let filter = PlanNode::over("Filter", access);
+        let mut root = PlanNode::over("Top 2", filter);
+        root.actual.push(("rows", 2));
+        root.note_rows(7, 3);
+        assert_eq!(root.actual, [("rows", 2)]);
+        let filter = &root.inputs[0];
+        assert_eq!(filter.actual, [("rows", 3)]);
+        assert_eq!(filter.inputs[0].actual, [("rows", 7), ("entriesRead", 9)]);
     }
 }

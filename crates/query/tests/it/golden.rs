@@ -91,6 +91,7 @@ fn bind(case: &Value) -> Result<BoundQuery, QueryError> {
         has_udf: Some(&has_udf),
         order: Some(&order),
         vectors: &vectors,
+        ..Default::default()
     };
     Query::parse(&text_of(case.get("query")))?.bind(&parameters, &facts)
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use orrery_engine::Container;
 use orrery_engine::feed::PageSize;
 use orrery_engine::item_body::ItemBody;
 use orrery_engine::item_write::ItemWrite;
@@ -11,6 +10,7 @@ use orrery_engine::items::{Outcome, Written};
 use orrery_engine::patch::Patch;
 use orrery_engine::scope::{Scope, ScopeRequest};
 use orrery_engine::script::{TriggerNames, TriggeredWrite, WriteKind};
+use orrery_engine::{Container, charge};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, limits};
 
@@ -23,16 +23,30 @@ use crate::wire;
 pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
     let container = call.container(at)?;
     let key = call.partition_key()?;
-    let item = call.engine().read_item(&container, key.as_ref(), id)?;
-    let at = (&*container, item.place);
+    let item = match &call.headers.model_expand {
+        None => call.engine().read_item(&container, key.as_ref(), id)?,
+        Some(expand) => {
+            let reach = super::grant::reach(call);
+            call.engine().read_item_expanded(&container, key.as_ref(), id, expand, reach)?
+        }
+    };
+    let (at, charge) = ((&*container, item.place), call.read_charge(item.charge));
     if call.conditions().unmodified(item.stamp) {
         return Ok(Reply::empty(StatusCode::NOT_MODIFIED)
             .etag(item.stamp.etag)
-            .charge(item.charge)
+            .charge(charge)
             .container(&container)
             .place(&container, item.place));
     }
-    Ok(Reply::item(StatusCode::OK, item.body, item.stamp.etag, item.charge, at))
+    let reply = Reply::item(StatusCode::OK, item.body, item.stamp.etag, charge, at);
+    Ok(reply.header_if(headers::CONTENT_LOCATION, location(call).as_deref()))
+}
+
+/// Where the request was answered: clients of several regions tell these apart by it.
+fn location(call: &Call) -> Option<String> {
+    let request = &call.request;
+    let scheme = request.scheme.as_str();
+    Some(format!("{scheme}://{}{}", request.authority.as_ref()?, request.path_and_query))
 }
 
 /// What a request wants done to an item.
@@ -81,7 +95,10 @@ pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result
         .partition_key()?
         .ok_or_else(|| Error::invalid("PartitionKey value must be supplied for this operation."))?;
     let place = call.engine().erase_partition_key(&container, &key)?;
-    Ok(Reply::empty(StatusCode::OK).charge(1.0).container(&container).place(&container, place))
+    Ok(Reply::empty(StatusCode::OK)
+        .charge(charge::catalog_read())
+        .container(&container)
+        .place(&container, place))
 }
 
 pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
@@ -160,7 +177,7 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         .header(headers::ITEM_COUNT, &count)
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
         .header_if(headers::SESSION_TOKEN, session.as_deref())
-        .charge(page.charge)
+        .charge(call.read_charge(page.charge))
         .container(&container))
 }
 

@@ -2,9 +2,10 @@
 
 use base64::Engine as _;
 use http::StatusCode;
+use orrery_engine::charge;
 use orrery_engine::feed::PageSize;
 use orrery_engine::query::{Paging, PlanPath, QueryPage, QueryRequest, Report};
-use orrery_types::{Object, Result, Value};
+use orrery_types::{Error, Object, Result, Value};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::item::scope;
@@ -17,8 +18,21 @@ use crate::wire;
 /// A page of a query over items, answered whole: every clause is computed here, unless the client
 /// merges partitions itself.
 pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    let page = items_page(call, at, false)?;
+    page.ok_or_else(|| Error::internal("a query was not answered"))
+}
+
+/// The same if it takes next to nothing; `None` if it takes more, or may.
+pub(crate) fn items_if_cheap(call: &Call, at: &ContainerAddress) -> Result<Option<Reply>> {
+    items_page(call, at, true)
+}
+
+fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Option<Reply>> {
     let container = call.container(at)?;
     let request = QueryRequest::parse(&call.json()?)?;
+    if call.shared.statistics.is_on() {
+        call.set_shape(request.shape());
+    }
     let scope = scope(call, &container)?;
     let size = PageSize::from_header(call.headers.max_item_count)?;
     let paging = Paging {
@@ -26,15 +40,19 @@ pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         crosses: call.headers.enable_cross_partition,
         merges: call.headers.names_capabilities,
         explains: call.headers.explain,
+        if_cheap,
+        expand: call.headers.model_expand.as_deref(),
+        reach: super::grant::reach(call),
         ..Paging::default()
     };
-    let page = call.engine().query_items(&container, &scope, &request, size, &paging)?;
+    let page = call.engine().try_query_items(&container, &scope, &request, size, &paging)?;
+    let Some(page) = page else { return Ok(None) };
     let session = Some(&*page.session_token).filter(|t| !t.is_empty());
     let mut reply = wire::texts_of(container.rid_text(), "Documents", &page.rows)
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
         .header_if(headers::SESSION_TOKEN, session)
         .header(headers::REQUIRES_DISTRIBUTION, "False")
-        .charge(page.charge)
+        .charge(call.read_charge(page.charge))
         .container(&container);
     if call.headers.populate_query_metrics {
         reply = reply.header(headers::QUERY_METRICS, &query_metrics(&page));
@@ -46,7 +64,7 @@ pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         reply = reply.header(headers::QUERY_ADVICE, &advice(&request));
     }
     let plan = page.report.plan.as_ref().map(|plan| percent(&plan.to_value().to_json()));
-    Ok(reply.header_if(headers::PLAN, plan.as_deref()))
+    Ok(Some(reply.header_if(headers::PLAN, plan.as_deref())))
 }
 
 fn percent(text: &str) -> String {
@@ -105,7 +123,15 @@ fn index_metrics(report: &Report, form: IndexMetrics) -> String {
     let mut metrics = Object::new();
     metrics.set("UtilizedSingleIndexes", list(true));
     metrics.set("PotentialSingleIndexes", list(false));
-    metrics.set("UtilizedCompositeIndexes", Value::array(vec![]));
+    let composite = report.composite.iter().map(|specs| {
+        let mut entry = Object::new();
+        let specs = specs.iter().map(|spec| spec.as_str().into()).collect();
+        entry.set("IndexSpecs", Value::array(specs));
+        entry.set("IndexPreciseSet", true.into());
+        entry.set("IndexImpactScore", "High".into());
+        Value::object(entry)
+    });
+    metrics.set("UtilizedCompositeIndexes", Value::array(composite.collect()));
     metrics.set("PotentialCompositeIndexes", Value::array(vec![]));
     let text = Value::object(metrics).to_json();
     match form {
@@ -133,12 +159,12 @@ pub(crate) fn plan(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let scope = scope(call, &container)?;
     let features = &call.headers.supported_query_features;
     let plan = call.engine().query_plan_for(&container, &scope, &request, features)?;
-    Ok(Reply::json(StatusCode::OK, plan).charge(1.0).container(&container))
+    Ok(Reply::json(StatusCode::OK, plan).charge(charge::catalog_read()).container(&container))
 }
 
 /// A query over resources of the catalog, whole.
 pub(crate) fn resources(call: &Call, rid: &str, list: &str, bodies: Vec<Value>) -> Result<Reply> {
     let request = QueryRequest::parse(&call.json()?)?;
     let rows = call.engine().query_values(bodies, &request)?;
-    Ok(wire::values(rid, list, &rows).charge(2.0))
+    Ok(wire::values(rid, list, &rows).charge(charge::catalog_query()))
 }

@@ -23,7 +23,10 @@ pub(crate) fn list(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
         wire::values(container.rid_text(), LIST, &bodies)
     };
-    Ok(reply.header(headers::ETAG, &etag).charge(1.0).container(&container))
+    Ok(reply
+        .header(headers::ETAG, &etag)
+        .charge(orrery_engine::charge::catalog_read())
+        .container(&container))
 }
 
 pub(crate) fn query(call: &Call, at: &ContainerAddress) -> Result<Reply> {

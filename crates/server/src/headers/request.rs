@@ -2,7 +2,7 @@
 //! the header's name and value; headers that mean nothing here are passed over.
 
 use http::{HeaderMap, HeaderValue};
-use orrery_types::{Error, Result};
+use orrery_types::{Error, Result, limits};
 
 #[cfg_attr(
     not(test),
@@ -34,13 +34,6 @@ pub enum IndexingDirective {
     Default,
     Include,
     Exclude,
-}
-
-/// How a request stands in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Priority {
-    High,
-    Low,
 }
 
 /// What the key headers mean.
@@ -108,10 +101,12 @@ pub struct RequestHeaders {
     pub supported_query_features: Vec<String>,
     pub expiry_seconds: Option<u64>,
     pub priority: Option<Priority>,
-    pub throughput_bucket: Option<u64>,
+    pub throughput_bucket: Option<u8>,
     pub script_logging: bool,
     pub correlated_activity_id: Option<String>,
     pub explain: bool,
+    /// Relations to put into whole items.
+    pub model_expand: Option<String>,
     pub content_type: Option<String>,
 }
 
@@ -230,6 +225,7 @@ impl RequestHeaders {
             POPULATE_QUERY_ADVICE => self.populate_query_advice = flag(name, value)?,
             CORRELATED_ACTIVITY_ID => self.correlated_activity_id = some_text(name, value)?,
             EXPLAIN => self.explain = flag(name, value)?,
+            MODEL_EXPAND => self.model_expand = some_text(name, value)?,
             _ => {}
         }
         Ok(())
@@ -246,7 +242,7 @@ impl RequestHeaders {
                 let words = [("High", Priority::High), ("Low", Priority::Low)];
                 self.priority = Some(word(name, value, &words)?);
             }
-            THROUGHPUT_BUCKET => self.throughput_bucket = number(name, value)?,
+            THROUGHPUT_BUCKET => self.throughput_bucket = bucket(name, value)?,
             SCRIPT_LOGGING => self.script_logging = flag(name, value)?,
             _ => {}
         }
@@ -286,9 +282,20 @@ fn number<N: std::str::FromStr>(name: &str, value: &HeaderValue) -> Result<Optio
     shown.parse().map(Some).map_err(|_| wrong(name, &shown, "a whole number in range"))
 }
 
+fn bucket(name: &str, value: &HeaderValue) -> Result<Option<u8>> {
+    let Some(shown) = some_text(name, value)? else { return Ok(None) };
+    let id = shown.parse().ok().filter(|id| (1..=limits::THROUGHPUT_BUCKETS_MAX).contains(id));
+    match id.and_then(|id| u8::try_from(id).ok()) {
+        Some(id) => Ok(Some(id)),
+        None => Err(wrong(name, &shown, "a whole number from 1 to 5")),
+    }
+}
+
 fn some_date(name: &str, value: &HeaderValue) -> Result<Option<u64>> {
     let Some(shown) = some_text(name, value)? else { return Ok(None) };
-    httpdate::parse_http_date(&shown)
+    // The Go SDK writes the zone as UTC, which is the same and not what the RFC says.
+    let standard = shown.strip_suffix(" UTC").map(|date| format!("{date} GMT"));
+    httpdate::parse_http_date(standard.as_deref().unwrap_or(&shown))
         .ok()
         .and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok())
         .map(|since| Some(since.as_secs()))
@@ -378,6 +385,17 @@ mod tests {
     }
 
     #[test]
+    fn a_date_may_name_its_zone_as_the_go_sdk_does() {
+        check(
+            &[(IF_MODIFIED_SINCE, "Thu, 27 Apr 2017 00:51:12 UTC")],
+            RequestHeaders {
+                if_modified_since_s: Some(1_493_254_272),
+                ..RequestHeaders::default()
+            },
+        );
+    }
+
+    #[test]
     fn a_wrong_header_is_refused_with_its_name_and_value() {
         let wrong = [
             (MAX_ITEM_COUNT, "ten"),
@@ -386,6 +404,7 @@ mod tests {
             (EXPIRY_SECONDS, "-1"),
             (IS_UPSERT, "yes"),
             (IF_MODIFIED_SINCE, "yesterday"),
+            (IF_MODIFIED_SINCE, "Thu, 27 Apr 2017 00:51:12 CET"),
             (A_IM, "All Feed"),
             (INDEXING_DIRECTIVE, "Lazy"),
             (PARTITION_KEY, "[\"\u{e9}\"]"),

@@ -57,6 +57,25 @@ pub enum TermPrefix {
     Shape(ShapeId),
 }
 
+/// The kind of what such a prefix began; `None` if it is none of them.
+pub fn term_kind(term: &[u8]) -> Option<TermKind> {
+    match *term.first()? {
+        TERM => Some(TermKind::Path),
+        COMPOSITE => Some(TermKind::Composite),
+        SHAPE => Some(TermKind::Shape),
+        _ => None,
+    }
+}
+
+/// What a term is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum TermKind {
+    Path,
+    Composite,
+    Shape,
+}
+
 impl TermPrefix {
     /// Appends the tag and the number.
     pub fn write(self, out: &mut Vec<u8>) {

@@ -36,6 +36,22 @@ fn a_definition_is_completed_and_read_back_from_its_own_form() {
 }
 
 #[test]
+fn a_version_may_be_named_as_the_java_sdk_does_and_is_kept_as_a_number() {
+    let key = |json: &str| {
+        parse(json).expect(json).to_object().get("partitionKey").expect("a key").to_json()
+    };
+    assert_eq!(
+        key(r#"{"partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":"V2"}}"#),
+        r#"{"paths":["/a","/b"],"kind":"MultiHash","version":2}"#
+    );
+    assert_eq!(
+        key(r#"{"partitionKey":{"paths":["/a"],"version":"V1"}}"#),
+        r#"{"paths":["/a"],"kind":"Hash","version":1}"#
+    );
+    check_refused(r#"{"partitionKey":{"paths":["/a"],"version":"V3"}}"#, "\"V3\"");
+}
+
+#[test]
 fn without_a_partition_key_the_service_chooses_one() {
     let definition = parse(r#"{"id":"c"}"#).expect("no key");
     let key = definition.to_object().get("partitionKey").expect("a key").to_json();

@@ -6,7 +6,7 @@ does not exist. The program makes the procedure fail at every one of its steps, 
 was half-done.
 
     pip install azure-cosmos
-    python examples/books_and_authors.py
+    python examples/python/books_and_authors.py
 """
 
 import os

@@ -1,0 +1,65 @@
+//! Our end-to-end tests through the official Go SDK, once for each address of the server.
+
+use super::{Options, Target};
+use crate::toolchain::Language;
+use crate::{process, project};
+use anyhow::{Result, ensure};
+use regex::Regex;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
+    if let Some(lack) = Language::Go.lack() {
+        println!("go: skipped: {lack}.");
+        return Ok(());
+    }
+    let source = project::root().join("conformance/go");
+    let tests = tests(&source, options)?;
+    let mut red = Vec::new();
+    for endpoint in &target.endpoints {
+        println!("go: {} tests against {endpoint}", tests.len());
+        let mut go = go(&source)?;
+        go.args(["test", "-count=1"]);
+        if options.only.is_some() {
+            go.args(["-run", &format!("^({})$", tests.join("|"))]);
+        }
+        go.arg(".").env("ORRERY_ENDPOINT", endpoint).env("ORRERY_KEY", &target.key);
+        if process::run(&mut go).is_err() {
+            red.push(endpoint.as_str());
+        }
+    }
+    ensure!(red.is_empty(), "tests failed against {}", red.join(" and "));
+    Ok(())
+}
+
+/// The `go` of this machine and no other, with modules and builds in the user's cache.
+pub(crate) fn go(folder: &Path) -> Result<Command> {
+    let flags = std::env::var("GOFLAGS").unwrap_or_default();
+    let mut go = Command::new("go");
+    go.current_dir(folder)
+        .env("GOTOOLCHAIN", "local")
+        .env("GOMODCACHE", project::cache("conformance/go/modules")?)
+        .env("GOCACHE", project::cache("conformance/go/build")?)
+        // Without this flag a cache of modules can only be deleted after a chmod.
+        .env("GOFLAGS", format!("{flags} -modcacherw").trim());
+    Ok(go)
+}
+
+/// The names of the tests in the files that are asked for.
+fn tests(source: &Path, options: &Options) -> Result<Vec<String>> {
+    let pattern = Regex::new(r"(?m)^func (Test\w+)\(t \*testing\.T\)").expect("a valid pattern");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(source)? {
+        let path = entry?.path();
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_wanted = options.only.as_ref().is_none_or(|only| only.is_match(&file));
+        if file.ends_with("_test.go") && is_wanted {
+            let text = fs::read_to_string(&path)?;
+            names.extend(pattern.captures_iter(&text).map(|found| found[1].to_owned()));
+        }
+    }
+    ensure!(!names.is_empty(), "no test is selected");
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,94 @@
+//! Our end-to-end tests through the official Java SDK in gateway mode, once for each address of the
+//! server. Maven's downloads and what it builds lie in the user's cache.
+
+use super::{Options, Target};
+use crate::toolchain::Language;
+use crate::{process, project, server};
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The password of a file that holds one public certificate; Java insists on one.
+const PASSWORD: &str = "changeit";
+
+pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
+    if let Some(lack) = Language::Java.lack() {
+        println!("java: skipped: {lack}.");
+        return Ok(());
+    }
+    let source = project::root().join("conformance/java");
+    let classes = classes(&source.join("src/test/java/orrery"), options)?;
+    let mut red = Vec::new();
+    for endpoint in &target.endpoints {
+        println!("java: {} classes against {endpoint}", classes.len());
+        let mut maven = maven(&source, "conformance/java/build")?;
+        maven
+            .arg("test")
+            .arg(format!("-Dtest={}", classes.join(",")))
+            .env("ORRERY_ENDPOINT", endpoint)
+            .env("ORRERY_KEY", &target.key);
+        if endpoint.starts_with("https:") {
+            maven.arg(format!("-DargLine={}", trust(endpoint)?.join(" ")));
+        }
+        if process::run(&mut maven).is_err() {
+            red.push(endpoint.as_str());
+        }
+    }
+    ensure!(red.is_empty(), "tests failed against {}", red.join(" and "));
+    Ok(())
+}
+
+/// Maven in batch mode, for the project in a folder.
+pub(crate) fn maven(folder: &Path, build: &str) -> Result<Command> {
+    let repository = project::cache("conformance/java/repository")?;
+    let mut maven = Command::new("mvn");
+    maven
+        .current_dir(folder)
+        .args(["--batch-mode", "--quiet", "--no-transfer-progress", "-Dstyle.color=never"])
+        .arg(format!("-Dmaven.repo.local={}", repository.display()))
+        .arg(format!("-Dbuild.folder={}", project::cache(build)?.display()));
+    Ok(maven)
+}
+
+/// Makes a trust store of the server's certificate, as its users do, and gives the options by which a
+/// Java program uses it.
+pub(crate) fn trust(endpoint: &str) -> Result<[String; 2]> {
+    let folder = project::cache("conformance/java")?;
+    let (certificate, store) = (folder.join("orrery.pem"), folder.join("orrery.p12"));
+    fs::write(&certificate, server::certificate(endpoint)?)?;
+    remove(&store)?;
+    let mut keytool = Command::new("keytool");
+    keytool.args(["-importcert", "-noprompt", "-alias", "orrery", "-storepass", PASSWORD]);
+    keytool.arg("-file").arg(certificate).arg("-keystore").arg(&store);
+    process::output(&mut keytool).context("keytool comes with Java")?;
+    Ok([
+        format!("-Djavax.net.ssl.trustStore={}", store.display()),
+        format!("-Djavax.net.ssl.trustStorePassword={PASSWORD}"),
+    ])
+}
+
+fn remove(file: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot replace {}", file.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn classes(source: &Path, options: &Options) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(source)? {
+        let file = entry?.file_name().to_string_lossy().into_owned();
+        let is_wanted = options.only.as_ref().is_none_or(|only| only.is_match(&file));
+        if let Some(name) = file.strip_suffix(".java").filter(|name| name.ends_with("Test"))
+            && is_wanted
+        {
+            names.push(name.to_owned());
+        }
+    }
+    ensure!(!names.is_empty(), "no test class is selected");
+    names.sort();
+    Ok(names)
+}
