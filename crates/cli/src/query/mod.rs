@@ -159,12 +159,17 @@ fn answer(
     totals.took_ms = milliseconds_since(began_us);
     output.end()?;
     if form == Form::Table {
-        println!("{}", totals.to_text());
+        say(&totals.to_text())?;
         if totals.cut {
-            println!("There are more rows: --limit shows more, --lines all of them.");
+            say("There are more rows: --limit shows more, --lines all of them.")?;
         }
     }
     Ok(first)
+}
+
+/// A line on standard output.
+fn say(text: &str) -> Result<()> {
+    writeln!(std::io::stdout(), "{text}").context("the output was not read")
 }
 
 /// Asks for everything and prints how it was found.

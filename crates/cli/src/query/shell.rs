@@ -6,7 +6,7 @@ use super::ask::{Question, parameter, partition_key};
 use super::complete::{COMMANDS, Words, is_open};
 use super::line::{Line, LineReader};
 use super::output::Form;
-use super::{QueryArguments, answer, explain};
+use super::{QueryArguments, answer, explain, say};
 use crate::account;
 use crate::remote::Remote;
 use crate::transfer::state_folder;
@@ -47,7 +47,7 @@ pub(super) fn run(remote: Remote, arguments: &QueryArguments) -> Result<()> {
     let places = shell.places()?;
     let mut words = Words { places, ..Words::default() };
     let mut reader = LineReader::new(state_folder().map(|folder| folder.join("history")));
-    println!("Ask a query, or \\help. Tab completes, Ctrl-D leaves.");
+    say("Ask a query, or \\help. Tab completes, Ctrl-D leaves.")?;
     shell.lines(&mut reader, &mut words)
 }
 
@@ -115,7 +115,9 @@ impl Shell {
         match name {
             "q" | "quit" | "exit" => return Ok(Then::Leave),
             "?" | "help" => {
-                COMMANDS.iter().for_each(|(name, what)| println!("  {name} {what}"));
+                for (name, what) in COMMANDS {
+                    say(&format!("  {name} {what}"))?;
+                }
             }
             "use" => {
                 let (database, container) = rest.split_once('/').unwrap_or((rest, ""));
@@ -127,7 +129,9 @@ impl Shell {
             }
             "list" => {
                 words.places = self.places()?;
-                words.places.iter().for_each(|place| println!("{place}"));
+                for place in &words.places {
+                    say(place)?;
+                }
             }
             "explain" => self.question.explain = !self.question.explain,
             "table" => self.form = Form::Table,
