@@ -67,6 +67,10 @@ pub(crate) struct Words {
 }
 
 impl Words {
+    pub(crate) fn new(places: Vec<String>) -> Self {
+        Self { places, ..Self::default() }
+    }
+
     /// Learns the names of properties from rows.
     pub(crate) fn learn(&mut self, rows: &[Value]) {
         for row in rows {

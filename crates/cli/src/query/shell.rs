@@ -45,7 +45,7 @@ pub(super) fn run(remote: Remote, arguments: &QueryArguments) -> Result<()> {
     };
     // It tells at once whether the server is there and the key right, and what there is to ask.
     let places = shell.places()?;
-    let mut words = Words { places, ..Words::default() };
+    let mut words = Words::new(places);
     let mut reader = LineReader::new(state_folder().map(|folder| folder.join("history")));
     say("Ask a query, or \\help. Tab completes, Ctrl-D leaves.")?;
     shell.lines(&mut reader, &mut words)
