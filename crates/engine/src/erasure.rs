@@ -198,7 +198,9 @@ impl Engine {
             erasures.push(erasure);
         }
         let committed = self.store.commit(Commit { parts }).map_err(storage)?;
-        erasures.iter().for_each(|erasure| container.erasures.insert(erasure));
+        for erasure in &erasures {
+            container.erasures.insert(erasure);
+        }
         let place = |((partition, _), lsn): (&(&PhysicalPartition, KeyRange), &Lsn)| Place {
             partition: partition.id,
             lsn: *lsn,
@@ -361,13 +363,11 @@ impl Erasure {
         let name = key::parse_erasure(key)?.to_vec();
         let (part, up_to, header) = parts_of(value)?;
         let partition_key = PartitionKey::parse_header(std::str::from_utf8(header).ok()?).ok()?;
-        Some(match part {
-            Some(part) => Self::of_prefix(container, partition_key, part, up_to),
-            None => {
-                let prefix = name.clone();
-                Self { partition_key, name, prefix, part: None, up_to, done_s: None }
-            }
-        })
+        if let Some(part) = part {
+            return Some(Self::of_prefix(container, partition_key, part, up_to));
+        }
+        let prefix = name.clone();
+        Some(Self { partition_key, name, prefix, part: None, up_to, done_s: None })
     }
 }
 

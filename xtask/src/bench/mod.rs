@@ -43,12 +43,11 @@ enum Suite {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let server = server::build("orrery", Profile::Release)?;
     let program = server::build("orrery-bench", Profile::Release)?;
-    let suites = match options.suite {
-        Some(suite) => vec![suite],
-        None => {
-            let all = [Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query];
-            all.into_iter().chain([Suite::Import, Suite::Advisor]).collect()
-        }
+    let suites = if let Some(suite) = options.suite {
+        vec![suite]
+    } else {
+        let all = [Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query];
+        all.into_iter().chain([Suite::Import, Suite::Advisor]).collect()
     };
     for suite in suites {
         let mut command = Command::new(&program);

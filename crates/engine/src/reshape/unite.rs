@@ -120,7 +120,9 @@ impl<'e> Unite<'e> {
             return Ok(());
         }
         if let Some(put) = self.numbers.learn(parent, &entry)? {
-            put.into_iter().for_each(|(key, number)| out.push(0, numbered(key, number)));
+            for (key, number) in put {
+                out.push(0, numbered(key, number));
+            }
             return Ok(());
         }
         out.push(0, entry);
