@@ -1,6 +1,8 @@
 //! `cargo xtask examples`: runs every program under examples/ against a server of our own. The first
 //! steps print the same in every language, line by line; the others have to end well.
 
+mod modeling;
+
 use crate::conformance::{go, java, javascript, python, rust_target};
 use crate::server::{self, Profile, Server};
 use crate::toolchain::Language;
@@ -69,8 +71,9 @@ const EXAMPLES: &[Example] = &[
 pub(crate) fn run(options: &Options) -> Result<()> {
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only.is_match(name));
     let chosen: Vec<_> = EXAMPLES.iter().filter(|example| wanted(example.name)).collect();
-    ensure!(!chosen.is_empty(), "no example is selected");
     let folder = project::root().join("examples");
+    let cases = modeling::wanted(&folder, &wanted)?;
+    ensure!(!chosen.is_empty() || !cases.is_empty(), "no example is selected");
     let story = fs::read_to_string(folder.join("first_steps.txt"))?;
     let server = Server::start(Profile::Dev)?;
     let mut red = Vec::new();
@@ -84,6 +87,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Err(error) => {
                 println!("{}: {error:#}", example.name);
                 red.push(example.name);
+            }
+        }
+    }
+    for case in &cases {
+        match modeling::run(&folder, case, &server) {
+            Ok(Some(())) => println!("{case}: as expected"),
+            Ok(None) => {}
+            Err(error) => {
+                println!("{case}: {error:#}");
+                red.push(case);
             }
         }
     }

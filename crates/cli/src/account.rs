@@ -41,6 +41,11 @@ pub(crate) fn must(
 fn signed(path: &str) -> (String, String) {
     let path = path.split_once('?').map_or(path, |(path, _)| path);
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    // What is done to a container as a whole is signed as the container is.
+    let segments = match &segments[..] {
+        [container @ .., "operations", _] => container,
+        all => all,
+    };
     let is_feed = segments.len() % 2 == 1;
     let kind = segments.len().checked_sub(if is_feed { 1 } else { 2 });
     let kind = kind.and_then(|at| segments.get(at)).copied().unwrap_or_default();

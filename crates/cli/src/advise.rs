@@ -1,4 +1,4 @@
-//! `orrery advise`: findings about data in files, without a server.
+//! `orrery advise`: findings about data in files, without a server, or about a database on one.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -7,28 +7,50 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use orrery_modeling::Model;
-use orrery_modeling::advisor::{Advisor, Finding, Report, Severity};
+use orrery_modeling::advisor::Advisor;
 use orrery_types::Value;
+
+use crate::remote::{Ask, RemoteArguments};
 
 /// Arguments of `advise`.
 #[derive(Debug, Args)]
 pub(crate) struct AdviseArguments {
     /// Items as JSON lines; the file is named for their container. May be given several times
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", required_unless_present = "database")]
     items: Vec<PathBuf>,
+    /// A database on the server: its data, and what the server has seen of requests
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["items", "model"])]
+    database: Option<String>,
     /// The model that the items are under: what it declares is not proposed again
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    server: RemoteArguments,
 }
 
 pub(crate) fn run(arguments: &AdviseArguments) -> Result<()> {
-    let model = arguments.model.as_deref().map(read_model).transpose()?;
-    let report = look_at(&arguments.items)?.finish(model.as_ref());
-    let text = if arguments.json { report.to_value().to_json() + "\n" } else { describe(&report) };
+    let report = match &arguments.database {
+        Some(database) => ask(&arguments.server, database)?,
+        None => {
+            let model = arguments.model.as_deref().map(read_model).transpose()?;
+            look_at(&arguments.items)?.finish(model.as_ref()).to_value()
+        }
+    };
+    let text = if arguments.json { report.to_json() + "\n" } else { describe(&report) };
     std::io::stdout().write_all(text.as_bytes()).context("the report was not read")
+}
+
+/// The report of a server.
+fn ask(server: &RemoteArguments, database: &str) -> Result<Value> {
+    let link = format!("dbs/{database}");
+    let path = format!("/{link}/_advisor");
+    let ask =
+        Ask { method: "GET", path: &path, kind: "_advisor", link: &link, headers: &[], body: b"" };
+    let answer = server.connect()?.request(&ask)?.success()?;
+    Value::parse(&answer.body).context("the server's answer is not JSON")
 }
 
 /// Reads a model from a file and checks its form; containers and expressions only a server can check.
@@ -65,46 +87,53 @@ pub(crate) fn look_at(files: &[PathBuf]) -> Result<Advisor> {
     Ok(advisor)
 }
 
-fn describe(report: &Report) -> String {
+fn describe(report: &Value) -> String {
     use std::fmt::Write as _;
-    let mut text = format!("{} items in {} types", report.window.items, report.types.len());
-    if report.window.versions > 0 {
-        let _ = write!(text, ", {} of them later versions", report.window.versions);
+    let window = report.get("window");
+    let number = |value: &Value| value.as_i64().unwrap_or_default();
+    let types = report.get("types").as_array().map_or(0, <[Value]>::len);
+    let mut text = format!("{} items in {types} types", number(window.get("items")));
+    if number(window.get("versions")) > 0 {
+        let _ = write!(text, ", {} of them later versions", number(window.get("versions")));
     }
     text.push_str(".\n");
-    if report.findings.is_empty() {
+    let findings = report.get("findings").as_array().unwrap_or_default();
+    if findings.is_empty() {
         text.push_str("No findings.\n");
     }
-    for finding in &report.findings {
+    for finding in findings {
         text.push_str(&describe_finding(finding));
     }
-    if !report.too_little_data.is_empty() {
+    let lacking = report.get("tooLittleData").as_array().unwrap_or_default();
+    if !lacking.is_empty() {
         text.push_str("\nToo little data:\n");
-        for line in &report.too_little_data {
-            let _ = writeln!(text, "  {line}");
+        for line in lacking {
+            let _ = writeln!(text, "  {}", line.as_str().unwrap_or_default());
         }
     }
     text
 }
 
-fn describe_finding(finding: &Finding) -> String {
-    let severity = match finding.severity {
-        Severity::Info => "info",
-        Severity::Warning => "warning",
-        Severity::Critical => "critical",
-    };
-    let samples: Vec<&str> = finding.samples.iter().map(|id| &**id).collect();
+fn describe_finding(finding: &Value) -> String {
+    let word = |name: &str| finding.get(name).as_str().unwrap_or_default();
+    let samples = finding.get("samples").as_array().unwrap_or_default().iter();
+    let samples: Vec<&str> = samples.filter_map(Value::as_str).collect();
+    let confidence =
+        finding.get("confidence").as_number().map_or(0.0, orrery_types::Number::as_f64);
     let mut text = format!(
-        "\n{} {severity}: {}{}\n  {}\n  confidence {:.2}; for example {}\n",
-        finding.rule,
-        finding.item_type,
-        finding.path,
-        finding.reason,
-        finding.confidence,
-        samples.join(", ")
+        "\n{} {}: {}{}\n  {}\n  confidence {confidence:.2}",
+        word("rule"),
+        word("severity"),
+        word("type"),
+        word("path"),
+        word("reason"),
     );
-    text.push_str("  model: ");
-    text.push_str(&finding.patch.to_json());
+    if !samples.is_empty() {
+        text.push_str("; for example ");
+        text.push_str(&samples.join(", "));
+    }
+    text.push_str("\n  model: ");
+    text.push_str(&finding.get("patch").to_json());
     text.push('\n');
     text
 }

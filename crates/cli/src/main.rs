@@ -11,6 +11,7 @@ mod demo;
 mod exit;
 mod inspect;
 mod keys;
+mod layout;
 mod model;
 mod query;
 mod ready;
@@ -80,6 +81,10 @@ enum Command {
     },
     /// Find out from the data itself what a model would do for it
     Advise(advise::AdviseArguments),
+    /// Split a range of a container in two, while it is used
+    Split(layout::SplitArguments),
+    /// Merge two neighbouring ranges of a container, while it is used
+    Merge(layout::MergeArguments),
     /// Check or draw a model
     #[command(subcommand)]
     Model(model::ModelCommand),
@@ -121,6 +126,8 @@ fn main() -> ExitCode {
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
         Some(Command::Ready(arguments)) => ready::run(&arguments),
+        Some(Command::Split(arguments)) => layout::split(&arguments),
+        Some(Command::Merge(arguments)) => layout::merge(&arguments),
         Some(Command::Serve(serve)) => serve::run(serve.choices, serve.config.as_deref()),
         None => serve::run(arguments.serve.choices, arguments.serve.config.as_deref()),
     };

@@ -1,13 +1,17 @@
-//! `orrery model`: a model in a file, checked and drawn without a server.
+//! `orrery model`: a model in a file, checked and drawn without a server; and the model of a database
+//! on a server: shown, changed, and everything that it promises verified.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use orrery_modeling::diagram::Diagram;
+use orrery_modeling::patch;
+use orrery_types::Value;
 
 use crate::advise::{look_at, read_model};
+use crate::remote::{Answer, Ask, Remote, RemoteArguments};
 
 /// What to do with a model.
 #[derive(Debug, Subcommand)]
@@ -19,6 +23,27 @@ pub(crate) enum ModelCommand {
     },
     /// Draw declared and inferred types and relations
     Diagram(DiagramArguments),
+    /// Print the model of a database, with the state of each rule
+    Show(OnServer),
+    /// Store a model, or put a part of one into the model that is there
+    Apply {
+        /// A model, or the patch of a finding, as JSON
+        file: PathBuf,
+        #[command(flatten)]
+        on: OnServer,
+    },
+    /// Compute everything anew that the model promises, and list what differs
+    Verify(OnServer),
+}
+
+/// A database on a server.
+#[derive(Debug, Args)]
+pub(crate) struct OnServer {
+    /// The database
+    #[arg(long, value_name = "NAME")]
+    pub(crate) database: String,
+    #[command(flatten)]
+    pub(crate) server: RemoteArguments,
 }
 
 /// Arguments of `model diagram`.
@@ -51,8 +76,73 @@ pub(crate) fn run(command: &ModelCommand) -> Result<()> {
             )
         }
         ModelCommand::Diagram(arguments) => diagram(arguments)?,
+        ModelCommand::Show(on) => {
+            let answer = on.ask(&mut on.server.connect()?, "GET", &[], b"")?.success()?;
+            String::from_utf8_lossy(&answer.body).into_owned() + "\n"
+        }
+        ModelCommand::Apply { file, on } => apply(file, on)?,
+        ModelCommand::Verify(on) => verify(on)?,
     };
     std::io::stdout().write_all(text.as_bytes()).context("the output was not read")
+}
+
+impl OnServer {
+    fn ask(
+        &self,
+        remote: &mut Remote,
+        method: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Answer> {
+        let link = format!("dbs/{}", self.database);
+        let path = format!("/{link}/_model");
+        remote.request(&Ask { method, path: &path, kind: "_model", link: &link, headers, body })
+    }
+}
+
+/// Stores a whole model as it is; a patch goes into the model that is there, unless that changes
+/// meanwhile.
+fn apply(file: &Path, on: &OnServer) -> Result<String> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let given = Value::parse(&text).with_context(|| format!("{} is not JSON", file.display()))?;
+    let mut remote = on.server.connect()?;
+    let mut etag = None;
+    let document = if patch::is_patch(&given) {
+        let known = on.ask(&mut remote, "GET", &[], b"")?;
+        let model = if known.status == 404 {
+            Value::Undefined
+        } else {
+            let known = known.success()?;
+            etag = known.header("etag").map(str::to_owned);
+            Value::parse(&known.body).context("the server's model is not JSON")?
+        };
+        match patch::merged(&model, &given) {
+            Ok(merged) => merged,
+            Err(reason) => bail!("{}: {reason}", file.display()),
+        }
+    } else {
+        given
+    };
+    let headers: Vec<(&str, &str)> = etag.iter().map(|etag| ("if-match", etag.as_str())).collect();
+    let stored = on.ask(&mut remote, "PUT", &headers, document.to_json().as_bytes())?.success()?;
+    let model = Value::parse(&stored.body).context("the server's answer is not JSON")?;
+    let rules = model.get("_state").as_array().map_or(0, <[Value]>::len);
+    let done = if stored.status == 201 { "stored" } else { "replaced" };
+    Ok(format!("The model of '{}' is {done}: {rules} rules.\n", on.database))
+}
+
+fn verify(on: &OnServer) -> Result<String> {
+    let headers = [(orrery_server::headers::MODEL_VERIFY, "true")];
+    let answer = on.ask(&mut on.server.connect()?, "GET", &headers, b"")?.success()?;
+    let report = Value::parse(&answer.body).context("the server's answer is not JSON")?;
+    let Some(drift) = report.get("drift").as_array() else {
+        bail!("the server's answer lists no drift; is it of this version?");
+    };
+    if drift.is_empty() {
+        return Ok(format!("Everything that the model of '{}' promises holds.\n", on.database));
+    }
+    let lines: Vec<&str> = drift.iter().filter_map(Value::as_str).collect();
+    bail!("{} promises do not hold:\n{}", drift.len(), lines.join("\n"))
 }
 
 fn diagram(arguments: &DiagramArguments) -> Result<String> {

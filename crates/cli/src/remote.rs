@@ -167,6 +167,7 @@ impl Remote {
     }
 
     /// Sends a request again and again until there is no further page; each must succeed.
+    #[allow(dead_code, reason = "for commands that list what a server has")]
     pub(crate) fn pages(
         &mut self,
         ask: &Ask<'_>,

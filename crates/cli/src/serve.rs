@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use orrery_engine::Engine;
+use orrery_engine::reshape::LayoutPolicy;
 use orrery_engine::script::Bounds;
 use orrery_engine::tasks::Background;
 use orrery_server::api::Api;
@@ -23,6 +24,7 @@ use orrery_server::telemetry::{Metrics, start_log};
 use orrery_server::tls::Tls;
 use orrery_server::{Drained, Limits, ListenerConfig, Server, Service};
 use orrery_storage::{MemoryStore, RocksOptions, RocksStore, Store};
+use orrery_types::limits::SPLIT_ANNOUNCED_MS;
 use orrery_types::{Clock, SystemClock};
 use uuid::Uuid;
 
@@ -129,7 +131,13 @@ async fn open_engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<E
     if let Some(run_ms) = settings.script_ms {
         bounds.run_ms = run_ms;
     }
-    let engine = engine.with_script_bounds(bounds);
+    engine.keep_statistics(settings.statistics);
+    let mut layout = LayoutPolicy { announced_ms: SPLIT_ANNOUNCED_MS, ..LayoutPolicy::default() };
+    if let Some(megabytes) = settings.range_mb_max {
+        layout.partition_bytes_max = megabytes.saturating_mul(1024 * 1024);
+    }
+    layout.partitions_first = settings.ranges.unwrap_or(layout.partitions_first);
+    let engine = engine.with_script_bounds(bounds).with_layout(layout);
     Ok(Arc::new(engine.with_enforced_throughput(settings.enforce_throughput)))
 }
 

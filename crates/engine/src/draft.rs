@@ -19,6 +19,7 @@ use crate::model::{Event, ModelDraft};
 use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
 use crate::storage_error::storage;
+use crate::workload::Wrote;
 use crate::{Container, Engine};
 
 /// Where items are read from.
@@ -142,7 +143,22 @@ impl<'e> Draft<'e> {
             self.undo_change();
             owner.retract();
         }
+        if let Ok(written) = &written {
+            self.note(at, written);
+        }
         written
+    }
+
+    /// Tells the advisor's notes of a write.
+    fn note(&self, at: &Located<'e>, written: &Written) {
+        let item = self.slots.get(&at.key).and_then(|slot| slot.after()).map(|after| &after.value);
+        let wrote = Wrote {
+            key: &at.partition_key,
+            charge: written.charge,
+            derived: self.model.charge,
+            item,
+        };
+        self.engine.workload.wrote(self.container, self.engine.clock.now_s(), &wrote);
     }
 
     fn change(

@@ -92,6 +92,15 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         item: &Address,
     ) -> Result<ItemRead> {
+        self.reading(container, &|now| self.read_item_in(now, partition_key, item))
+    }
+
+    fn read_item_in(
+        &self,
+        container: &Container,
+        partition_key: Option<&PartitionKey>,
+        item: &Address,
+    ) -> Result<ItemRead> {
         let located = self.locate(container, partition_key, item)?;
         let partition = located.partition;
         let (lsn, value) =
@@ -102,8 +111,13 @@ impl Engine {
             return Err(Error::NotFound);
         }
         let body = Bytes::from(value.bytes).slice(record::BODY_AT..);
+        let charge = charge::read(body.len());
+        if let Some(noted) = self.workload.notes_read() {
+            let now_s = self.clock.now_s();
+            self.workload.read(noted, container, &located, charge, now_s, &body);
+        }
         Ok(ItemRead {
-            charge: charge::read(body.len()),
+            charge,
             body,
             stamp: Stamp { etag: header.etag, ts: header.ts_s },
             place: Place { partition: partition.id, lsn, item_lsn: value.version },

@@ -2,6 +2,7 @@
 //! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
 
 mod access;
+pub mod advice;
 pub mod batch;
 pub mod catalog;
 mod change;
@@ -31,6 +32,7 @@ pub mod patch;
 pub mod permission;
 pub mod query;
 mod reindex;
+pub mod reshape;
 pub mod resource;
 mod retime;
 pub mod scope;
@@ -47,6 +49,7 @@ mod unique_claims;
 pub mod usage;
 pub mod user;
 pub mod verify;
+mod workload;
 pub mod write;
 
 use std::collections::HashSet;
@@ -74,10 +77,16 @@ pub struct Engine {
     pub(crate) stamper: Stamper,
     pub(crate) tasks: Tasks,
     pub(crate) scripts: Scripts,
+    /// Splits and merges.
+    pub(crate) reshapes: reshape::Reshapes,
+    /// When partitions are split by themselves.
+    pub(crate) layout: reshape::LayoutPolicy,
     /// Whose turn it is with what models make of writes.
     pub(crate) models: model::Turns,
     /// Who has used up their throughput.
     pub(crate) throttle: Throttle,
+    /// What was seen of requests, for the advisor.
+    pub(crate) workload: workload::Workload,
 }
 
 impl Engine {
@@ -89,8 +98,23 @@ impl Engine {
         let tasks = Tasks::default();
         let scripts = Scripts::new(Bounds::default());
         let models = model::Turns::default();
+        let reshapes = reshape::Reshapes::default();
+        let layout = reshape::LayoutPolicy::default();
         let throttle = Throttle::open(&*store)?;
-        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models, throttle };
+        let workload = workload::Workload::default();
+        let engine = Self {
+            store,
+            catalog,
+            clock,
+            stamper,
+            tasks,
+            scripts,
+            reshapes,
+            layout,
+            models,
+            throttle,
+            workload,
+        };
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
             if container.retime {
@@ -116,6 +140,13 @@ impl Engine {
     #[must_use]
     pub fn with_script_bounds(mut self, bounds: Bounds) -> Self {
         self.scripts = Scripts::new(bounds);
+        self
+    }
+
+    /// The same with another policy of layouts.
+    #[must_use]
+    pub fn with_layout(mut self, layout: reshape::LayoutPolicy) -> Self {
+        self.layout = layout;
         self
     }
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
-    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, ItemSource, Page, PageLimits, Place,
-    PlanRange, PlanScope, Query, QueryError, RelationHost, Relations, Resume, Row, Run, SourceItem,
-    UdfHost, execute, query_plan,
+    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, Followed, ItemSource, Page,
+    PageLimits, Place, PlanRange, PlanScope, Query, QueryError, RelationHost, Relations, Resume,
+    Row, Run, SourceItem, UdfHost, execute, query_plan,
 };
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
@@ -161,14 +161,9 @@ fn bind(
     request.query.bind(&request.parameters, &facts).map_err(query_error)
 }
 
-/// Whose the tokens of a query are: its container's, and its logical partition's, whether that was
-/// named by its key or by the range of its hash. Otherwise a token may be used for a part of what
-/// it was given for: ranges split, and the place it names stays.
+/// Whose the tokens of a query are.
 fn owner(container: &Container, scope: &Scope) -> String {
-    let range = scope.range.as_ref();
-    let is_key = |range: &&KeyRange| scope.partition_key.is_some() || range.is_of_one_key();
-    let key = range.filter(is_key).map(|range| range.min.to_string());
-    format!("query {} {}", container.rid(), key.unwrap_or_default())
+    format!("query {} {}", container.rid(), scope.logical_partition())
 }
 
 /// A query with what its sender wants of it.
@@ -262,6 +257,17 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<Option<QueryPage>> {
+        self.reading(container, &|now| self.query_items_in(now, scope, request, size, paging))
+    }
+
+    fn query_items_in(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+        size: PageSize,
+        paging: &Paging<'_>,
+    ) -> Result<Option<QueryPage>> {
         if paging.if_cheap && container.partitions.len() > limits::IN_PLACE_QUERY_PARTITIONS_MAX {
             return Ok(None);
         }
@@ -278,7 +284,9 @@ impl Engine {
         }
         let unconfined = !scope.confined && container.partitions.len() > 1;
         let merged = request.query.shape().needs_merge();
-        if unconfined && merged && paging.merges && bound.reads_items() {
+        // A query that began when there was one partition goes on as it began.
+        let begins = paging.continuation.is_none();
+        if unconfined && merged && paging.merges && begins && bound.reads_items() {
             return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
         }
         let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
@@ -302,7 +310,33 @@ impl Engine {
             Some(leg) => leg.next(container, scope, page.continuation),
         };
         let continuation = next.map(|state| continuation::encode(&owner, state.as_bytes()));
-        Ok(Some(query_page(&page.rows, continuation, report)))
+        let page = query_page(&page.rows, continuation, report);
+        if self.workload.samples_query() {
+            self.note_query(container, scope, request, &bound, &page);
+        }
+        Ok(Some(page))
+    }
+
+    /// Tells the advisor's notes of a query.
+    fn note_query(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+        bound: &BoundQuery,
+        page: &QueryPage,
+    ) {
+        let asked = crate::workload::Asked {
+            text: request.query.text(),
+            print: xxhash_rust::xxh3::xxh3_64(request.query.text().as_bytes()),
+            charge: page.charge,
+            key: scope.partition_key.as_ref(),
+            paths: page.report.paths.iter().map(PlanPath::model_path).collect(),
+            expands: bound.relations().into_iter().map(Followed::path_and_fields).collect(),
+            aggregates: request.query.shape().aggregates,
+            rows: &page.rows,
+        };
+        self.workload.asked(container, self.clock.now_s(), &asked);
     }
 
     /// A page of a query over one part of a container; `None` if it must be cheap and is not.

@@ -5,11 +5,11 @@ use orrery_storage::key::RecordKind;
 use orrery_types::ids::Rid;
 use orrery_types::{Error, Lsn, Object, Result, Value, limits};
 
-use crate::Engine;
 use crate::catalog::Change;
 use crate::catalog::records::{self, Record};
 use crate::resource::{Preconditions, Resource, object, require_object};
 use crate::throttle::Terms;
+use crate::{Container, Engine};
 
 /// Throughput as the headers of a create ask for it.
 #[derive(Clone, Debug, Default)]
@@ -242,33 +242,49 @@ impl Engine {
         Ok(records::by_name(&*self.store, RecordKind::Offer, 0, owner)?.is_some())
     }
 
+    /// The throughput of a container; `None` if it shares that of its database.
+    pub(crate) fn throughput_of(&self, container: &Container) -> Result<Option<Throughput>> {
+        let owner = container.rid_text();
+        let record = records::by_name(&*self.store, RecordKind::Offer, 0, owner)?;
+        record.map(|record| content_throughput(record.body.get("content"))).transpose()
+    }
+
+    /// An offer as clients see it: with the throughput that autoscale stands at, and whether partitions
+    /// are still to be split for it.
+    fn shown_offer(&self, record: &Record) -> Result<Resource> {
+        let mut resource = offer_resource(record)?;
+        let mut content = record.body.get("content").as_object().cloned().unwrap_or_default();
+        let is_pending = self.is_offer_pending(&record.id)?;
+        if is_pending {
+            content.set("isOfferReplacePending", true.into());
+        }
+        let scaled = match content_throughput(record.body.get("content")) {
+            Ok(Throughput::Autoscale { max, .. }) => {
+                owner_of(record).map(|owner| self.throttle.scaled(owner, max, self.clock.now_us()))
+            }
+            _ => None,
+        };
+        if let Some(scaled) = scaled {
+            content.set("offerThroughput", scaled.into());
+        }
+        if (is_pending || scaled.is_some())
+            && let Some(body) = resource.body.as_object_mut()
+        {
+            body.set("content", Value::object(content));
+        }
+        Ok(resource)
+    }
+
     /// All offers of the account.
     pub fn list_offers(&self) -> Result<Vec<Resource>> {
-        let offers = records::list(&*self.store, RecordKind::Offer, 0)?;
-        offers.iter().map(|record| self.offer_resource(record)).collect()
+        let all = records::list(&*self.store, RecordKind::Offer, 0)?;
+        all.iter().map(|record| self.shown_offer(record)).collect()
     }
 
     /// One offer.
     pub fn read_offer(&self, number: u32) -> Result<Resource> {
         let record = records::by_number(&*self.store, RecordKind::Offer, 0, u64::from(number))?;
-        self.offer_resource(&record.ok_or(Error::NotFound)?)
-    }
-
-    /// An offer as a client sees it: with the throughput that autoscale stands at.
-    fn offer_resource(&self, record: &Record) -> Result<Resource> {
-        let mut resource = offer_resource(record)?;
-        let content = record.body.get("content");
-        if let (Ok(Throughput::Autoscale { max, .. }), Some(owner)) =
-            (content_throughput(content), owner_of(record))
-        {
-            let scaled = self.throttle.scaled(owner, max, self.clock.now_us());
-            let mut content = content.as_object().cloned().unwrap_or_default();
-            content.set("offerThroughput", scaled.into());
-            if let Some(body) = resource.body.as_object_mut() {
-                body.set("content", Value::object(content));
-            }
-        }
-        Ok(resource)
+        self.shown_offer(&record.ok_or(Error::NotFound)?)
     }
 
     /// The least throughput that an offer may be set to.
@@ -342,7 +358,8 @@ impl Engine {
             self.throttle.changed(owner, Some(terms));
         }
         self.throttle.look(&*self.store)?;
-        self.offer_resource(&record)
+        self.reshapes.watch.ask();
+        self.shown_offer(&record)
     }
 }
 

@@ -18,6 +18,7 @@ mod error;
 mod expression;
 mod navigation;
 mod ownership;
+pub mod patch;
 mod path;
 mod reader;
 pub mod reference;

@@ -67,6 +67,8 @@ pub(crate) struct Evaluator<'a> {
     steps: Cell<u64>,
     passed: Cell<u64>,
     memory_bytes: Cell<usize>,
+    /// Rows that need not be looked at.
+    pub(crate) skips: exec::Skips,
 }
 
 /// How often the caller's hook is asked.
@@ -80,7 +82,13 @@ impl<'a> Evaluator<'a> {
             steps: Cell::new(0),
             passed: Cell::new(0),
             memory_bytes: Cell::new(0),
+            skips: exec::Skips::default(),
         }
+    }
+
+    /// Who follows relations.
+    pub(crate) fn relations(&self) -> Option<&'a dyn RelationHost> {
+        self.context.relations
     }
 
     /// Steps taken so far.

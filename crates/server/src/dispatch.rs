@@ -199,6 +199,8 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("DELETE", Target::Script(at, kind, id)) => script::delete(call, at, *kind, id),
         ("POST", Target::Script(at, ScriptKind::Procedure, id)) => script::execute(call, at, id),
         ("POST", Target::PartitionKeyDelete(at)) => item::delete_partition_key(call, at),
+        ("POST", Target::Split(at)) => range::split(call, at),
+        ("POST", Target::Merge(at)) => range::merge(call, at),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
         ("GET", Target::Statistics) => statistics::read(call),
         ("POST", Target::Backups) => backup::begin(call),
@@ -207,7 +209,7 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("GET", Target::Model(db)) => model::read(call, db),
         ("PUT", Target::Model(db)) => model::store(call, db),
         ("DELETE", Target::Model(db)) => model::delete(call, db),
-        (_, Target::Advisor(_)) => Err(Error::NotFound),
+        ("GET", Target::Advisor(db)) => model::advise(call, db),
         _ => Err(Error::MethodNotAllowed),
     }
 }
@@ -267,6 +269,7 @@ pub(crate) fn name(target: &Target) -> &'static str {
         Target::Scripts(..) | Target::Script(..) => "script",
         Target::Conflicts(_) | Target::Conflict(..) => "conflict",
         Target::PartitionKeyDelete(_) => "partition key delete",
+        Target::Split(_) | Target::Merge(_) => "layout",
         Target::Attachments(..) | Target::Attachment(..) => "attachment",
         Target::Users(_) | Target::User(_) => "user",
         Target::Permissions(_) | Target::Permission(..) => "permission",

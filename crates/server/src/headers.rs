@@ -119,6 +119,8 @@ pub const SCRIPT_LOG_RESULTS: &str = "x-ms-documentdb-script-log-results";
 pub const INDEX_PROGRESS: &str = "x-ms-documentdb-collection-index-transformation-progress";
 /// Ours: relations whose targets a read puts into the items it answers with.
 pub const MODEL_EXPAND: &str = "x-model-expand";
+/// Ours: a read of a model computes everything anew that it promises, and lists what differs.
+pub const MODEL_VERIFY: &str = "x-model-verify";
 /// Ours: what the model of the database says about an item that was written.
 pub const MODEL_WARNINGS: &str = "x-model-warnings";
 /// Ours: the plan of a query, percent-encoded.

@@ -109,6 +109,31 @@ pub const THROUGHPUT_BUCKETS_KEPT: usize = 10_000;
 /// Throughput that one physical partition serves. Service.
 pub const PARTITION_THROUGHPUT: i64 = 10_000;
 
+/// Data that one physical partition holds before it is split, unless a setting says otherwise.
+/// Service.
+pub const PARTITION_SIZE_BYTES_MAX: u64 = 50 * 1024 * 1024 * 1024;
+/// Physical partitions that a setting may give a new container. Ours; the server does not start.
+pub const PARTITIONS_FIRST_MAX: u32 = 100;
+/// Bytes that may be written to a partition while it is copied, and that the copy has not yet
+/// followed. Ours; the split or merge is given up: 503.
+pub const RESHAPE_JOURNAL_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Entries, and bytes of them, that are copied at once. Ours.
+pub const RESHAPE_PIECE_ENTRIES: usize = 8192;
+/// See [`RESHAPE_PIECE_ENTRIES`].
+pub const RESHAPE_PIECE_BYTES: usize = 1024 * 1024;
+/// Bytes that a copy may be behind when writers are made to wait for the rest of it. Ours.
+pub const RESHAPE_REST_BYTES: usize = 256 * 1024;
+/// How often a copy tries to come so near to its writers before they are made to wait all the same.
+/// Ours.
+pub const RESHAPE_ROUNDS_MAX: usize = 64;
+/// Time for which the data of a partition that was split or merged stays for reads that began before:
+/// longer than any read takes. Ours.
+pub const SHARD_RETIRED_S: u64 = 60;
+
+/// Time for which clients can see that a range is being split before its children take its place,
+/// however little there is to copy. Ours.
+pub const SPLIT_ANNOUNCED_MS: u64 = 2_000;
+
 /// Text of a query. Service; 400.
 pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
 /// JOINs in a query. Service; 400.
@@ -286,3 +311,26 @@ pub const BACKUPS_MAX: usize = 4;
 pub const BACKUP_PIECE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Time for which a backup that nobody reads is kept. Ours; 404 afterwards.
 pub const BACKUP_IDLE_S_MAX: u64 = 600;
+
+/// Items that one report of the advisor reads, and the time it takes for it. Ours; it says so.
+pub const ADVISOR_ITEMS_MAX: usize = 1_000_000;
+/// See [`ADVISOR_ITEMS_MAX`].
+pub const ADVISOR_MS_MAX: u64 = 30_000;
+/// Notes on requests: containers; of each, texts of queries, paths, and heaviest partition keys. Ours;
+/// the lightest makes room.
+pub const WORKLOAD_CONTAINERS_MAX: usize = 500;
+/// See [`WORKLOAD_CONTAINERS_MAX`].
+pub const WORKLOAD_TEXTS_MAX: usize = 100;
+/// See [`WORKLOAD_CONTAINERS_MAX`].
+pub const WORKLOAD_PATHS_MAX: usize = 200;
+/// See [`WORKLOAD_CONTAINERS_MAX`].
+pub const WORKLOAD_KEYS_MAX: usize = 64;
+/// Answers that are watched for reads that follow, values of each, bytes of one of its rows, and chains
+/// that are remembered. Ours.
+pub const WORKLOAD_WATCHED_MAX: usize = 32;
+/// See [`WORKLOAD_WATCHED_MAX`].
+pub const WORKLOAD_VALUES_MAX: usize = 500;
+/// See [`WORKLOAD_WATCHED_MAX`].
+pub const WORKLOAD_ROW_BYTES_MAX: usize = 64 * 1024;
+/// See [`WORKLOAD_WATCHED_MAX`].
+pub const WORKLOAD_CHAINS_MAX: usize = 500;

@@ -36,6 +36,8 @@ enum Suite {
     Query,
     /// Items from a file, beside `RocksDB` taking the keys that they become.
     Import,
+    /// `orrery advise` over an export of a million items: time and memory.
+    Advisor,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -44,14 +46,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let suites = match options.suite {
         Some(suite) => vec![suite],
         None => {
-            vec![
-                Suite::Start,
-                Suite::Items,
-                Suite::Feed,
-                Suite::Scripts,
-                Suite::Query,
-                Suite::Import,
-            ]
+            let all = [Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query];
+            all.into_iter().chain([Suite::Import, Suite::Advisor]).collect()
         }
     };
     for suite in suites {
@@ -63,6 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Feed => "feed",
             Suite::Query => "query",
             Suite::Import => "import",
+            Suite::Advisor => "advisor",
         });
         command.arg("--server").arg(&server).arg("--root").arg(project::root());
         if let Some(folder) = &options.folder {

@@ -69,6 +69,14 @@ impl Engine {
         container: &Container,
         request: &ChangesRequest<'_>,
     ) -> Result<ChangePage> {
+        self.reading(container, &|now| self.read_changes_in(now, request))
+    }
+
+    fn read_changes_in(
+        &self,
+        container: &Container,
+        request: &ChangesRequest<'_>,
+    ) -> Result<ChangePage> {
         let scope = container.changes_scope(&request.scope)?;
         let range = scope.range.as_ref().ok_or(Error::PartitionGone)?;
         if request.mode == Mode::AllVersions {

@@ -47,6 +47,13 @@ pub(crate) struct StoredModel {
     identities: Vec<String>,
 }
 
+impl StoredModel {
+    /// The document as it was sent.
+    pub(crate) fn document(&self) -> &Value {
+        &self.document
+    }
+}
+
 /// The model that a draft is under.
 #[derive(Clone, Copy)]
 pub(crate) struct ModelScope<'e> {

@@ -1,5 +1,6 @@
 //! The engine as the server calls it, on every store.
 
+mod advice;
 mod batch;
 mod batch_model;
 mod changes;
@@ -17,9 +18,13 @@ mod load;
 mod model;
 mod modelled;
 mod path_numbers;
+mod prefixes;
 mod random;
 mod reindex;
 mod reopen;
+mod reshape;
+mod reshape_interrupted;
+mod reshape_load;
 mod script;
 mod throttle;
 mod transaction;

@@ -42,6 +42,16 @@ impl Growths {
         self.walk(hash, item, &mut Vec::new());
     }
 
+    /// Takes over what others saw of versions; of the items here there is one version each.
+    pub(crate) fn add_versions(&mut self, seen: &Self) {
+        for (path, theirs) in &seen.paths {
+            if let Some(own) = self.paths.get_mut(path) {
+                own.touched += theirs.touched;
+                own.grown += theirs.grown;
+            }
+        }
+    }
+
     pub(crate) fn of(&self, path: &ModelPath) -> Option<&Growth> {
         self.paths.get(path.steps())
     }

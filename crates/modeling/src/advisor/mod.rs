@@ -2,8 +2,9 @@
 //! Memory is bounded whatever the number of items: sketches and samples, see `sketch`. Where the
 //! evidence does not suffice the report says so and makes no guess.
 //!
-//! The rules that need nothing but data are here: M01 unbounded array, M02 item size, M03 hot
-//! duplicate, M07 weak link, M08 wrong side, M09 join items, M10 stored counter, M13 type drift.
+//! The rules that need nothing but data: M01 unbounded array, M02 item size, M03 hot duplicate, M07
+//! weak link, M08 wrong side, M09 join items, M10 stored counter, M13 type drift. Those that need to
+//! see a server at work are in `workload`.
 
 mod arrays;
 mod counter;
@@ -16,6 +17,7 @@ mod report;
 mod shape;
 mod sketch;
 mod tree;
+mod workload;
 
 use orrery_types::{JsonError, Value};
 
@@ -29,6 +31,7 @@ use tree::{Subject, Tree, id_hash};
 
 pub use finding::{Cost, Finding, Severity};
 pub use report::{InferredLink, InferredType, Report, Window};
+pub use workload::{Chain, ContainerWork, QueryWork, Workload, add_workload};
 
 /// Ids that are remembered to find references; beyond, a fair part of them.
 const IDS_MAX: usize = 2_000_000;
@@ -36,6 +39,27 @@ const IDS_MAX: usize = 2_000_000;
 const SHARERS_MAX: usize = 3;
 /// Fewer items than this say nothing about their type.
 const ITEMS_MIN: u64 = 20;
+
+/// Versions of items as they are written, for who sees those and not the data.
+#[derive(Debug, Default)]
+pub struct GrowthWatch {
+    types: Types,
+    growths: Vec<Growths>,
+}
+
+impl GrowthWatch {
+    /// Takes in a version of an item.
+    pub fn add(&mut self, container: &str, item: &Value) {
+        let index = self.types.of(container, item);
+        if index == self.growths.len() {
+            self.growths.push(Growths::default());
+        }
+        let hash = id_hash(item.get("id").as_str().unwrap_or_default());
+        if let Some(growths) = self.growths.get_mut(index) {
+            growths.add(hash, item);
+        }
+    }
+}
 
 /// Everything that was seen of one type.
 #[derive(Debug)]
@@ -116,6 +140,17 @@ impl Advisor {
         self.versions += u64::from(seen);
         let stats = &mut self.stats[index];
         stats.add(&Subject { id, hash, seen }, item, size);
+    }
+
+    /// Takes in how arrays grew from one written version to the next, as a server has seen it.
+    pub fn add_growth(&mut self, seen: &GrowthWatch) {
+        for (index, growths) in seen.growths.iter().enumerate() {
+            let key = seen.types.key(index);
+            let same = (0..self.stats.len()).find(|at| self.types.key(*at) == key);
+            if let Some(at) = same {
+                self.stats[at].growths.add_versions(growths);
+            }
+        }
     }
 
     /// What was found. Relations that the model declares are not found again.

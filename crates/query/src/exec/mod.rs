@@ -3,13 +3,14 @@
 //! and go on from there later; and so can one with ORDER BY whose items come in that order. The
 //! others read all items before the first row is known.
 //!
-//! `rows` binds FROM row by row, `collect` gathers, `group`, `sort` and `rank` are its ways, `page`
+//! `rows` binds FROM row by row, `parts` where a list comes in parts, `collect` gathers, `group`, `sort` and `rank` are its ways, `page`
 //! cuts the result into pages, `stream` does so for queries that stream, and `token` writes down
 //! where to go on.
 
 mod collect;
 mod group;
 mod page;
+mod parts;
 mod rank;
 mod row;
 mod rows;
@@ -25,6 +26,8 @@ use orrery_types::Value;
 pub use page::{Page, PageLimits, Run, answer_aggregates, answer_rows, execute};
 pub use row::Row;
 pub use token::Resume;
+
+pub(crate) use parts::Skips;
 
 use crate::bound::BoundSelect;
 use crate::error::QueryError;

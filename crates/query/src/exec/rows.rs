@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use orrery_types::Value;
 
 use super::{Flow, subquery_rows};
-use crate::bound::{BoundSelect, BoundSource, Origin};
+use crate::bound::{BoundSelect, BoundSource, Node, Origin};
 use crate::error::QueryError;
 use crate::eval::{Env, Evaluator};
 
-type Callback<'c> = &'c mut dyn FnMut(&mut Env) -> Result<Flow, QueryError>;
+pub(super) type Callback<'c> = &'c mut dyn FnMut(&mut Env) -> Result<Flow, QueryError>;
 
 /// Calls back for each row of FROM that passes the filter. The item, if the query reads items,
 /// stands in its slot already.
@@ -41,6 +41,12 @@ pub(super) fn each_from(
     };
     match &source.origin {
         Origin::Value(node) => {
+            if let Node::Follow(follow) = node
+                && source.iterates
+                && let Some(flow) = super::parts::each(evaluator, select, bound, follow, env, f)?
+            {
+                return Ok(flow);
+            }
             let value = evaluator.eval(node, env)?;
             each_value(evaluator, source, value, env, &mut |env| {
                 each_from(evaluator, select, bound + 1, env, f)

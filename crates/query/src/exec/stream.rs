@@ -166,12 +166,20 @@ impl Execution<'_> {
         let text = self.text.take();
         let mut number = 0;
         let mut ended = Ended::Done;
+        let skips = &evaluator.skips;
+        skips.allow(select, done.saturating_add(select.offset.saturating_sub(*seen)));
         let result = rows::each(evaluator, select, &mut env, &mut |env| {
             evaluator.pass();
             let Some(row) = row(evaluator, select, text.as_ref(), env)? else {
                 return Ok(ControlFlow::Continue(()));
             };
-            number += 1;
+            let passed = skips.take();
+            *seen += passed.saturating_sub(done.saturating_sub(number));
+            number += passed + 1;
+            if passed > 0 && wanted == Some(*seen) {
+                ended = Ended::Enough;
+                return Ok(ControlFlow::Break(()));
+            }
             if number <= done {
                 return Ok(ControlFlow::Continue(()));
             }
@@ -190,6 +198,7 @@ impl Execution<'_> {
             Ok(ControlFlow::Continue(()))
         });
         self.env = env;
+        *seen += skips.take().saturating_sub(done.saturating_sub(number));
         result.map(|_| ended)
     }
 }

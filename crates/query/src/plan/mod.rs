@@ -92,6 +92,16 @@ pub struct PlanPath {
 }
 
 impl PlanPath {
+    /// The path as a model writes it: `*` for the elements of an array.
+    pub fn model_path(&self) -> String {
+        let step = |step: &IndexStep| match step {
+            IndexStep::Property(name) => format!("/{name}"),
+            IndexStep::Elements => "/*".to_owned(),
+            IndexStep::Tuple(names) => format!("/{}", names.join(",")),
+        };
+        self.path.iter().map(step).collect()
+    }
+
     /// The index as a policy would name it.
     pub fn index_spec(&self) -> String {
         format!("{}/?", access::ShownPath(&self.path))

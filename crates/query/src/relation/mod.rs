@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use orrery_types::Value;
 
-use crate::bound::{BoundSelect, Component, List, Node, Order, Origin, Projection};
+use crate::bound::{BoundSelect, Component, List, Node, Order, Origin, Projection, Step};
 use crate::query::BoundQuery;
 
 pub use semi_join::SemiJoin;
@@ -52,6 +52,27 @@ pub trait Relations {
 pub trait RelationHost {
     /// What the name of a navigation is for an item and the object in it that the name hangs on.
     fn follow(&self, number: usize, item: &Value, holder: &Value) -> orrery_types::Result<Value>;
+
+    /// The lengths of the parts in which a list is kept; `None` if it is not kept in parts.
+    fn parts(
+        &self,
+        _number: usize,
+        _item: &Value,
+        _holder: &Value,
+    ) -> orrery_types::Result<Option<Vec<u64>>> {
+        Ok(None)
+    }
+
+    /// The elements of one of these parts.
+    fn part(
+        &self,
+        _number: usize,
+        _item: &Value,
+        _holder: &Value,
+        _at: usize,
+    ) -> orrery_types::Result<Vec<Value>> {
+        Ok(vec![])
+    }
 }
 
 /// A relation followed.
@@ -73,6 +94,20 @@ pub struct Followed {
     pub navigation: Navigation,
     /// Whether it starts at the items of the query themselves.
     pub from_items: bool,
+    /// Properties that are read of what it leads to; none if the whole is.
+    pub fields: Vec<Arc<str>>,
+    /// How often it stands in the query, and how often a property is read of it.
+    uses: (usize, usize),
+}
+
+impl Followed {
+    /// The path of the name, and the properties that are read there.
+    pub fn path_and_fields(self) -> (String, Vec<String>) {
+        let (uses, steps) = self.uses;
+        let fields = if uses > steps { vec![] } else { self.fields };
+        let fields = fields.iter().map(ToString::to_string).collect();
+        (self.navigation.path.to_string(), fields)
+    }
 }
 
 impl BoundQuery {
@@ -80,18 +115,39 @@ impl BoundQuery {
     pub fn relations(&self) -> Vec<Followed> {
         let item = self.bound.item_slot;
         let mut found: Vec<Followed> = Vec::new();
+        let mut read: Vec<(usize, Arc<str>)> = Vec::new();
         self.bound.select.for_each_node(&mut |node| {
+            if let Node::Step(of, Step::Name(field)) = node
+                && let Node::Follow(follow) = &**of
+            {
+                read.push((follow.navigation.number, field.clone()));
+            }
             let Node::Follow(follow) = node else { return };
             let is = |f: &Followed| f.navigation.number == follow.navigation.number;
             let from_items =
                 matches!(&follow.item, Node::Path(slot, steps) if *slot == item && steps.is_empty());
             match found.iter_mut().find(|f| is(f)) {
-                Some(known) => known.from_items |= from_items,
-                None => {
-                    found.push(Followed { navigation: follow.navigation.clone(), from_items });
+                Some(known) => {
+                    known.from_items |= from_items;
+                    known.uses.0 += 1;
                 }
+                None => found.push(Followed {
+                    navigation: follow.navigation.clone(),
+                    from_items,
+                    fields: vec![],
+                    uses: (1, 0),
+                }),
             }
         });
+        for (number, field) in read {
+            let Some(known) = found.iter_mut().find(|f| f.navigation.number == number) else {
+                continue;
+            };
+            known.uses.1 += 1;
+            if !known.fields.contains(&field) {
+                known.fields.push(field);
+            }
+        }
         found.sort_by_key(|f| !f.from_items);
         found
     }
@@ -189,3 +245,6 @@ impl BoundSelect {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

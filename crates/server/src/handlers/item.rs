@@ -94,11 +94,17 @@ pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result
     let key = call
         .partition_key()?
         .ok_or_else(|| Error::invalid("PartitionKey value must be supplied for this operation."))?;
-    let place = call.engine().erase_partition_key(&container, &key)?;
-    Ok(Reply::empty(StatusCode::OK)
-        .charge(charge::catalog_read())
-        .container(&container)
-        .place(&container, place))
+    let places = call.engine().erase_partition_key(&container, &key)?;
+    let charge = charge::catalog_read();
+    let reply = Reply::empty(StatusCode::OK).charge(charge).container(&container);
+    Ok(match places[..] {
+        [place] => reply.place(&container, place),
+        _ => {
+            let tokens = places.iter().map(|place| container.token(place.partition, place.lsn));
+            let tokens: Vec<String> = tokens.collect();
+            reply.header(headers::SESSION_TOKEN, &tokens.join(","))
+        }
+    })
 }
 
 pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
@@ -177,8 +183,15 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         .header(headers::ITEM_COUNT, &count)
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
         .header_if(headers::SESSION_TOKEN, session.as_deref())
+        .header_if(headers::PARTITION_KEY_RANGE_ID, session.as_deref().and_then(range_of))
         .charge(call.read_charge(page.charge))
         .container(&container))
+}
+
+/// The range, or the first of those, that a session token is of. Clients that find no range in an
+/// answer which they know of read the list of ranges anew each time.
+pub(crate) fn range_of(session_token: &str) -> Option<&str> {
+    session_token.split_once(':').map(|(range, _)| range)
 }
 
 /// The part of the container that a feed or query names.

@@ -107,6 +107,8 @@ pub struct RequestHeaders {
     pub explain: bool,
     /// Relations to put into whole items.
     pub model_expand: Option<String>,
+    /// Whether a read of the model is to verify what it promises.
+    pub model_verify: bool,
     pub content_type: Option<String>,
 }
 
@@ -225,6 +227,7 @@ impl RequestHeaders {
             POPULATE_QUERY_ADVICE => self.populate_query_advice = flag(name, value)?,
             CORRELATED_ACTIVITY_ID => self.correlated_activity_id = some_text(name, value)?,
             EXPLAIN => self.explain = flag(name, value)?,
+            MODEL_VERIFY => self.model_verify = flag(name, value)?,
             MODEL_EXPAND => self.model_expand = some_text(name, value)?,
             _ => {}
         }

@@ -149,6 +149,26 @@ pub fn parse_shape(key: &[u8]) -> Option<(ShapeId, Row)> {
     rest.is_empty().then_some((ShapeId(id), row))
 }
 
+/// The row at the end of a term, a composite key or a shape key; `None` if it is none of them.
+pub fn index_row(key: &[u8]) -> Option<Row> {
+    [TERM, COMPOSITE, SHAPE].into_iter().find_map(|tag| parse(tag, key)).map(|(.., row)| row)
+}
+
+/// The number of a term, a composite key or a shape key, and what stands behind it; `None` if it is
+/// none of them.
+pub fn split_index_key(key: &[u8]) -> Option<(TermPrefix, &[u8])> {
+    let (tag, rest) = key.split_first()?;
+    let (number, rest) = rest.split_first_chunk::<4>()?;
+    let number = u32::from_be_bytes(*number);
+    let prefix = match *tag {
+        TERM => TermPrefix::Path(PathId(number)),
+        COMPOSITE => TermPrefix::Composite(CompositeId(number)),
+        SHAPE => TermPrefix::Shape(ShapeId(number)),
+        _ => return None,
+    };
+    Some((prefix, rest))
+}
+
 /// Everything that the indexing policy puts into the Index space: all but unique keys.
 pub fn all_index_terms() -> Bounds {
     Bounds { from: vec![TERM], to: vec![SHAPE + 1] }

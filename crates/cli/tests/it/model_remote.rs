@@ -1,0 +1,83 @@
+//! `orrery model` and `orrery advise` against a server, over HTTP and HTTPS, and relations over HTTP.
+
+use crate::client::Client;
+use crate::process::{Running, orrery};
+
+const MODEL: &str = r#"{"version":1,"types":{
+    "book":{"container":"books"},"author":{"container":"authors"}},
+  "relations":[{"name":"author","from":"book","path":"/authors/*/id","to":"author",
+    "onMissing":"reject","propagate":"sync","inverse":{"name":"written"}}]}"#;
+
+fn run(arguments: &[&str]) -> (bool, String, String) {
+    let output = orrery(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_model_is_applied_shown_verified_and_followed() {
+    let server = Running::start(&["--memory", "--listen", "127.0.0.1:0"]);
+    let (address, key) = (server.address(), server.key());
+    let mut client = Client::open(address, &key).unwrap();
+    client.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
+    for id in ["books", "authors"] {
+        let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/id"],"kind":"Hash"}}}}"#);
+        client.must("POST", "/dbs/d/colls", &[], &body);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("model.json"), MODEL).unwrap();
+    let (http, https) =
+        (format!("http://{address}"), format!("https://localhost:{}", address.port()));
+    let on = |command: &[&str], endpoint: &str| {
+        let tail = ["--database", "d", "--endpoint", endpoint, "--key", &key];
+        run(&[command, &tail[..]].concat())
+    };
+    let (ok, text, error) = on(&["model", "show"], &http);
+    assert!(!ok && error.contains("404"), "{text}{error}");
+    let (ok, text, error) = on(&["model", "apply", &path("model.json")], &https);
+    assert!(ok, "{error}");
+    assert_eq!(text, "The model of 'd' is stored: 3 rules.\n");
+    let put = |client: &mut Client, container: &str, item: &str| {
+        let id = orrery_types::Value::parse(item.as_bytes()).unwrap();
+        let key = format!(r#"["{}"]"#, id.get("id").as_str().unwrap());
+        let headers =
+            [("x-ms-documentdb-partitionkey", &*key), ("x-ms-documentdb-is-upsert", "true")];
+        client.must("POST", &format!("/dbs/d/colls/{container}/docs"), &headers, item);
+    };
+    put(&mut client, "authors", r#"{"id":"a1","name":"A"}"#);
+    put(&mut client, "books", r#"{"id":"b1","authors":[{"id":"a1"}]}"#);
+    // A part of a model goes into the one that is there.
+    let patch =
+        r#"{"relations":[{"from":"book","path":"/authors/*/id","copies":{"name":"t.name"}}]}"#;
+    std::fs::write(path("patch.json"), patch).unwrap();
+    let (ok, text, error) = on(&["model", "apply", &path("patch.json")], &http);
+    assert!(ok && text.contains("is replaced"), "{text}{error}");
+    let (ok, text, _) = on(&["model", "show"], &http);
+    assert!(ok && text.contains(r#""copies":{"name":"t.name"}"#), "{text}");
+    let (ok, text, error) = on(&["model", "verify"], &http);
+    assert!(ok && text.contains("promises holds"), "{text}{error}");
+    std::fs::write(path("bad.json"), r#"{"containers":{}}"#).unwrap();
+    let (ok, _, error) = on(&["model", "apply", &path("bad.json")], &http);
+    assert!(!ok && error.contains("no part of the model"), "{error}");
+
+    let key_header =
+        [("x-ms-documentdb-partitionkey", r#"["b1"]"#), ("x-model-expand", "author(name)")];
+    let read = client.must("GET", "/dbs/d/colls/books/docs/b1", &key_header, "");
+    assert!(read.body.contains(r#""author":{"name":"A"}"#), "{}", read.body);
+    let headers = [
+        ("x-ms-documentdb-isquery", "true"),
+        ("content-type", "application/query+json"),
+        ("x-ms-documentdb-query-enablecrosspartition", "true"),
+        ("x-orrery-explain", "true"),
+    ];
+    let query = r#"{"query":"SELECT VALUE w.id FROM a JOIN w IN a.written WHERE a.name = 'A'"}"#;
+    let found = client.must("POST", "/dbs/d/colls/authors/docs", &headers, query);
+    assert!(found.body.contains(r#"["b1"]"#), "{}", found.body);
+    assert!(found.header("x-orrery-plan").unwrap().contains("Expand"), "{found:?}");
+
+    let (ok, text, error) = on(&["advise"], &https);
+    assert!(ok && text.starts_with("2 items in 2 types.\nNo findings.\n"), "{text}{error}");
+    let (ok, text, _) = on(&["advise", "--json"], &http);
+    assert!(ok && text.contains(r#""workload":{"#), "{text}");
+}
