@@ -1,6 +1,7 @@
 //! `feed`: how fast the change feed is read, and how far a reader that follows it is behind writers.
 //! Lag is the time from the answer to a create until the item has come out of the feed; a reader
-//! that has it before the writer got its answer counts as zero.
+//! that has it before the writer got its answer counts as zero. At the end a container of many items is
+//! split while others write to it (`split`).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use crate::machine;
 use crate::message::{ID_PREFIX, Signer};
 use crate::process::Process;
 use crate::sample::{Sample, median};
+use crate::split;
 use crate::stopwatch::Stopwatch;
 
 /// What to measure, and for how long.
@@ -42,6 +44,9 @@ pub(crate) struct Options {
     /// Items in the feed that is read
     #[arg(long, default_value_t = 20_000)]
     items: u64,
+    /// Items in the container that is split; none leaves that out
+    #[arg(long, default_value_t = 1_000_000)]
+    split_items: u64,
 }
 
 const LOADERS: u64 = 32;
@@ -92,6 +97,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             ms(lag_ns.value_at_quantile(0.99)),
             ms(lag_ns.max())
         );
+    }
+    if options.split_items > 0 {
+        split::run(server.address, options.split_items, from, time)?;
     }
     Ok(())
 }

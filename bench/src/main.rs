@@ -5,8 +5,10 @@
 //! - `items`: point reads and durable creates, beside a handler that does nothing and beside the
 //!   store without a server
 //! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
-//! - `feed`: how fast the change feed is read, and how far a reader is behind writers
+//! - `feed`: how fast the change feed is read, how far a reader is behind writers, and how writes go on
+//!   while their range is split
 //! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
+//! - `import`: items from a file, beside `RocksDB` taking the keys that they become
 //! - `advisor`: `orrery advise` over a large export, its time and memory
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
@@ -16,6 +18,7 @@ mod bare;
 mod client;
 mod disk;
 mod feed;
+mod import;
 mod items;
 mod load;
 mod machine;
@@ -25,6 +28,7 @@ mod query;
 mod raw;
 mod sample;
 mod scripts;
+mod split;
 mod start;
 mod stopwatch;
 
@@ -47,10 +51,12 @@ enum Verb {
     Items(items::Options),
     /// A stored procedure beside a batch.
     Scripts(scripts::Options),
-    /// The change feed: reading it, and following it.
+    /// The change feed: reading it, following it, and splitting what is written to.
     Feed(feed::Options),
     /// Queries, beside `PostgreSQL`.
     Query(query::Options),
+    /// Items from a file.
+    Import(import::Options),
     /// `orrery advise` over a large export.
     Advisor(advisor::Options),
     /// The handler that does nothing; answers what it is given on standard input.
@@ -64,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Scripts(options) => scripts::run(&options),
         Verb::Feed(options) => feed::run(&options),
         Verb::Query(options) => query::run(&options),
+        Verb::Import(options) => import::run(&options),
         Verb::Advisor(options) => advisor::run(&options),
         Verb::Bare => bare::run(),
     };

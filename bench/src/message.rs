@@ -100,6 +100,13 @@ impl Signer {
         self.request("GET", ("docs", &link), &format!("{link}/docs"), &headers, "")
     }
 
+    /// Splits the container's largest range.
+    pub(crate) fn split(&self) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let path = format!("{link}/operations/split");
+        self.request("POST", ("colls", &link), &path, &[], "{}")
+    }
+
     /// A page of a query, over one logical partition or all of them.
     pub(crate) fn query(
         &self,

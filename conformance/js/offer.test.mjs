@@ -72,3 +72,42 @@ test("throughput that is too small or uneven is refused", async () => {
   offer.content.offerThroughput = 150;
   await fails(place.client.offer(offer.id).replace(offer), 400);
 });
+
+/** Makes the server refuse what exceeds the throughput of a container; ours, see docs/throughput.md. */
+async function enforce(container, content = {}) {
+  const { resource: offer } = await container.readOffer();
+  Object.assign(offer.content, { orreryEnforced: true }, content);
+  await place.client.offer(offer.id).replace(offer);
+}
+
+test("who exceeds the throughput waits as long as told, and all is done", async () => {
+  const { id } = await place.container({ throughput: 400 });
+  const retryOptions = { maxRetryAttemptCount: 9 };
+  const patient = connect({ connectionPolicy: { retryOptions, enableBackgroundEndpointRefreshing: false } });
+  const container = patient.database(place.database.id).container(id);
+  await enforce(container);
+  const ids = Array.from({ length: 120 }, (_, n) => `item ${n}`);
+  const made = await Promise.all(ids.map((id) => container.items.create({ id, pk: "p" })));
+  assert.ok(made.every(({ statusCode }) => statusCode === 201));
+  // 120 writes cost more than the 400 units that a second holds.
+  const statistics = made.map(({ diagnostics }) => diagnostics.clientSideRequestStatistics);
+  const attempts = statistics.flatMap(({ retryDiagnostics }) => retryDiagnostics.failedAttempts);
+  const codes = attempts.map(({ statusCode }) => statusCode);
+  assert.ok(codes.length > 0 && codes.every((code) => code === 429), `${codes}`);
+  const { resources } = await container.items.query("SELECT VALUE COUNT(1) FROM c").fetchAll();
+  assert.deepEqual(resources, [120]);
+  patient.dispose();
+});
+
+test("who does not wait is told to, by the bucket too", async () => {
+  const container = await place.container({ throughput: 400 });
+  await enforce(container, { throughputBuckets: [{ id: 1, maxThroughputPercentage: 1 }] });
+  // It costs more than four seconds of what the bucket may use.
+  const large = { id: "large", pk: "p", text: "x".repeat(60_000) };
+  await container.items.create(large, { throughputBucket: 1 });
+  await container.items.create({ id: "small", pk: "p" });
+  const again = container.item("large", "p").read({ throughputBucket: 1 });
+  const error = await fails(again, 429, 3212);
+  assert.ok(error.retryAfterInMs > 0);
+  await container.item("large", "p").read();
+});

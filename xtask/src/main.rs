@@ -39,7 +39,7 @@ enum Verb {
     Examples(examples::Options),
     /// Build the web page that the server embeds, or check it.
     Explorer(explorer::Options),
-    /// Measure this machine: `start`, `items`, `feed`, `query`, or all of them.
+    /// Measure this machine: `start`, `items`, `feed`, `scripts`, `query`, `import`, or all of them.
     Bench(bench::Options),
     /// Make what a release consists of: a Debian package, an archive.
     Package(package::Options),

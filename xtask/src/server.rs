@@ -30,6 +30,15 @@ pub(crate) enum Profile {
     Release,
 }
 
+/// The endpoint that clients are told to use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Announced {
+    /// The one that they used.
+    AsAsked,
+    /// The address, as the vendor's emulator does, whatever name they used.
+    Address,
+}
+
 /// A running server; dropping it kills the process.
 pub(crate) struct Server {
     process: Child,
@@ -40,12 +49,21 @@ pub(crate) struct Server {
 impl Server {
     /// Builds and starts a server; returns when it answers `/readyz`.
     pub(crate) fn start(profile: Profile) -> Result<Self> {
+        Self::start_announcing(profile, Announced::AsAsked)
+    }
+
+    /// The same, with a choice of the endpoint that clients are told to use.
+    pub(crate) fn start_announcing(profile: Profile, announced: Announced) -> Result<Self> {
         let binary = build("orrery", profile)?;
         let address = free_address()?;
         let log = project::cache("conformance")?.join("server.log");
         let output = std::fs::File::create(&log)
             .with_context(|| format!("cannot write the server's log {}", log.display()))?;
-        let process = Command::new(&binary)
+        let mut command = Command::new(&binary);
+        if announced == Announced::Address {
+            command.env("ORRERY_ENDPOINT", format!("https://{address}/"));
+        }
+        let process = command
             .args(["serve", "--memory", "--listen", &address.to_string(), "--key", &key()])
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)

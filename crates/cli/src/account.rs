@@ -41,11 +41,21 @@ pub(crate) fn must(
 fn signed(path: &str) -> (String, String) {
     let path = path.split_once('?').map_or(path, |(path, _)| path);
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    // What is done to a container as a whole is signed as the container is.
+    let segments = match &segments[..] {
+        [container @ .., "operations", _] => container,
+        all => all,
+    };
     let is_feed = segments.len() % 2 == 1;
     let kind = segments.len().checked_sub(if is_feed { 1 } else { 2 });
     let kind = kind.and_then(|at| segments.get(at)).copied().unwrap_or_default();
-    let link = if is_feed { &segments[..segments.len() - 1] } else { &segments[..] };
-    (kind.to_owned(), link.join("/"))
+    let link = match &segments[..] {
+        // Offers are signed by their rid alone.
+        ["offers", rid] => rid.to_lowercase(),
+        feed if is_feed => feed[..feed.len() - 1].join("/"),
+        resource => resource.join("/"),
+    };
+    (kind.to_owned(), link)
 }
 
 /// A refusal as an error: the server's words, and what helps.
@@ -115,6 +125,8 @@ mod tests {
         check("/dbs/shop", "dbs", "dbs/shop");
         check("/dbs/my shop/colls", "colls", "dbs/my shop");
         check("/dbs/shop/colls/books/docs", "docs", "dbs/shop/colls/books");
+        check("/offers", "offers", "");
+        check("/offers/xY12", "offers", "xy12");
     }
 
     #[test]

@@ -3,17 +3,28 @@
 
 mod account;
 mod advise;
+mod archive;
+mod backup;
+mod bench;
+mod data_folder;
+mod demo;
 mod exit;
+mod inspect;
+mod keys;
+mod layout;
 mod model;
 mod query;
 mod ready;
 mod remote;
 mod serve;
 mod table;
+mod throughput;
+mod top;
+mod transfer;
 
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use orrery_server::config::Choices;
 
 /// A request makes dozens of small allocations; the system's allocator took a fifth of its time.
@@ -40,10 +51,40 @@ enum Command {
     Serve(Box<ServeArguments>),
     /// Ask whether the server of this machine is ready, or wait until it is
     Ready(ready::ReadyArguments),
-    /// Ask a running server
+    /// Ask a running server, once or from a shell
     Query(Box<query::QueryArguments>),
+    /// Show what a server is busy with: charge, rate and latency
+    Top(top::TopArguments),
+    /// Show or set the throughput of a database or container
+    Throughput(throughput::ThroughputArguments),
+    /// Bring items in: from files, or from another account
+    Import(Box<transfer::ImportArguments>),
+    /// Write the items of a container into a file
+    Export(Box<transfer::ExportArguments>),
+    /// Copy everything, as of one moment, into a file
+    Backup(backup::BackupArguments),
+    /// Make a data folder of a backup
+    Restore(backup::RestoreArguments),
+    /// Say what a data folder holds, and whether it is whole
+    Inspect(inspect::InspectArguments),
+    /// List the keys of the account, or make new ones
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
+    /// Load five small databases that show what models are for
+    Demo(demo::DemoArguments),
+    /// Put a light load on a server
+    Bench(bench::BenchArguments),
+    /// Print what a shell needs to complete these commands
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Find out from the data itself what a model would do for it
     Advise(advise::AdviseArguments),
+    /// Split a range of a container in two, while it is used
+    Split(layout::SplitArguments),
+    /// Merge two neighbouring ranges of a container, while it is used
+    Merge(layout::MergeArguments),
     /// Check or draw a model
     #[command(subcommand)]
     Model(model::ModelCommand),
@@ -63,9 +104,30 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
         Some(Command::Query(arguments)) => query::run(&arguments),
+        Some(Command::Top(arguments)) => top::run(&arguments),
+        Some(Command::Throughput(arguments)) => throughput::run(&arguments),
+        Some(Command::Import(arguments)) => transfer::import(&arguments),
+        Some(Command::Export(arguments)) => transfer::export(&arguments),
+        Some(Command::Backup(arguments)) => backup::backup(&arguments),
+        Some(Command::Restore(arguments)) => backup::restore(&arguments),
+        Some(Command::Inspect(arguments)) => inspect::run(&arguments),
+        Some(Command::Keys(command)) => keys::run(&command),
+        Some(Command::Demo(arguments)) => demo::run(&arguments),
+        Some(Command::Bench(arguments)) => bench::run(&arguments),
+        Some(Command::Completions { shell }) => {
+            clap_complete::generate(
+                shell,
+                &mut Arguments::command(),
+                "orrery",
+                &mut std::io::stdout(),
+            );
+            Ok(())
+        }
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
         Some(Command::Ready(arguments)) => ready::run(&arguments),
+        Some(Command::Split(arguments)) => layout::split(&arguments),
+        Some(Command::Merge(arguments)) => layout::merge(&arguments),
         Some(Command::Serve(serve)) => serve::run(serve.choices, serve.config.as_deref()),
         None => serve::run(arguments.serve.choices, arguments.serve.config.as_deref()),
     };
@@ -80,8 +142,6 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

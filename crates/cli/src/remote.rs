@@ -48,7 +48,8 @@ pub(crate) struct RemoteArguments {
     /// An account key; without one, a server on this machine is asked with the key of the emulator
     #[arg(long, env = "ORRERY_KEY", value_name = "KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
-    /// Certificate that an https endpoint is trusted by, as PEM; on this machine any is trusted
+    /// Certificate that an https endpoint is trusted by, as PEM [default: those that this machine
+    /// trusts; for a server on this machine, any]
     #[arg(long, env = "ORRERY_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -174,9 +175,9 @@ impl Remote {
     ) -> Result<()> {
         let mut continuation: Option<String> = None;
         loop {
-            let mut all = ask.headers.to_vec();
-            all.extend(continuation.as_deref().map(|token| (headers::CONTINUATION, token)));
-            let answer = self.request(&Ask { headers: &all, ..*ask })?.success()?;
+            let mut sent = ask.headers.to_vec();
+            sent.extend(continuation.as_deref().map(|token| (headers::CONTINUATION, token)));
+            let answer = self.request(&Ask { headers: &sent, ..*ask })?.success()?;
             continuation = answer.header(headers::CONTINUATION).map(str::to_owned);
             each(answer)?;
             if continuation.is_none() {
@@ -241,9 +242,33 @@ fn connector(local: bool, ca: Option<&Path>) -> Result<TlsConnector> {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(loopback::Trusting::new()))
             .with_no_client_auth(),
-        None => bail!("an https endpoint on another machine needs its certificate: --ca FILE"),
+        None => builder.with_root_certificates(system_roots()?).with_no_client_auth(),
     };
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// Where systems keep the certificates that they trust, in one file.
+const BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The certificates that this machine trusts, or those that `SSL_CERT_FILE` names.
+fn system_roots() -> Result<RootCertStore> {
+    let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let usual = BUNDLES.iter().map(PathBuf::from).find(|path| path.exists());
+    let path = named.or(usual).context(
+        "this machine has no list of trusted certificates; name that of the server: --ca FILE",
+    )?;
+    let what = || format!("cannot use the certificates in {}", path.display());
+    let mut roots = RootCertStore::empty();
+    let found = CertificateDer::pem_file_iter(&path).with_context(what)?;
+    // A list may hold one that the library does not take; the others count.
+    roots.add_parsable_certificates(found.filter_map(Result::ok));
+    anyhow::ensure!(!roots.is_empty(), "{} holds no certificate", path.display());
+    Ok(roots)
 }
 
 /// On the loopback interface there is nobody in between: signatures of the handshake are checked, the
@@ -315,7 +340,6 @@ mod tests {
         };
         assert!(refusal("localhost:8081", None).contains("neither with http://"));
         assert!(refusal("http://db.example:8081", None).contains("account key"));
-        assert!(refusal("https://db.example", Some("YQ==")).contains("--ca FILE"));
         assert!(refusal("http://localhost", Some("?")).contains("base64"));
         for local in ["http://localhost:1", "https://127.0.0.1:1", "http://[::1]:1"] {
             assert!(Remote::connect(local, None, None).is_ok(), "{local}");

@@ -4,25 +4,32 @@
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use orrery_engine::Engine;
+use orrery_engine::reshape::LayoutPolicy;
 use orrery_engine::script::Bounds;
 use orrery_engine::tasks::Background;
 use orrery_server::api::Api;
 use orrery_server::auth::Authenticator;
+use orrery_server::backups::Backups;
 use orrery_server::config::{Choices, Settings};
 use orrery_server::cors::CorsPolicy;
 use orrery_server::keys::{AccountKeys, WellKnownKey};
+use orrery_server::statistics::Statistics;
 use orrery_server::telemetry::{Metrics, start_log};
 use orrery_server::tls::Tls;
 use orrery_server::{Drained, Limits, ListenerConfig, Server, Service};
 use orrery_storage::{MemoryStore, RocksOptions, RocksStore, Store};
+use orrery_types::limits::SPLIT_ANNOUNCED_MS;
 use orrery_types::{Clock, SystemClock};
 use uuid::Uuid;
+
+/// How often the files that may change are looked at.
+const UPKEEP_PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves until a signal says to stop.
 pub(crate) fn run(choices: Choices, config: Option<&Path>) -> Result<()> {
@@ -53,7 +60,12 @@ async fn serve(settings: Settings) -> Result<()> {
     let background = Background::start(engine.clone()).context("Cannot start a thread")?;
     let authenticator = Authenticator::new(keys.clone(), clock.clone());
     let (endpoint, consistency) = (settings.endpoint.clone(), settings.consistency);
-    server.serve(Arc::new(Api::new(engine, authenticator, clock, endpoint, consistency)));
+    let backups = Arc::new(Backups::new(backup_folder(&settings)));
+    let api = Api::new(engine, authenticator, clock.clone(), endpoint, consistency);
+    let api = api.with_statistics(Statistics::new(settings.statistics));
+    let api = Arc::new(api.with_backups(backups.clone()));
+    server.serve(api.clone());
+    let upkeep = tokio::spawn(keep_up(settings.clone(), api, backups, clock, well_known));
     announce(&settings, server.address(), &keys).context("Cannot write to standard output")?;
     stop.await;
     tracing::info!("stopping; requests in flight may end");
@@ -63,8 +75,47 @@ async fn serve(settings: Settings) -> Result<()> {
             tracing::warn!(connections, "stopped; some requests took too long and were cut");
         }
     }
+    upkeep.abort();
     drop(background);
     Ok(())
+}
+
+/// Where backups are copied to: beside the store, so that its files can be linked.
+fn backup_folder(settings: &Settings) -> PathBuf {
+    match &settings.data {
+        Some(folder) => folder.join("backups-in-progress"),
+        None => std::env::temp_dir().join(format!("orrery-backups-{}", std::process::id())),
+    }
+}
+
+/// Takes new keys when their file changes, and ends backups that nobody reads.
+async fn keep_up(
+    settings: Settings,
+    api: Arc<Api>,
+    backups: Arc<Backups>,
+    clock: Arc<dyn Clock>,
+    well_known: WellKnownKey,
+) {
+    let changed = |folder: &Path| {
+        std::fs::metadata(AccountKeys::file(folder)).and_then(|about| about.modified()).ok()
+    };
+    let mut seen = settings.data.as_deref().and_then(changed);
+    loop {
+        tokio::time::sleep(UPKEEP_PAUSE).await;
+        backups.expire(clock.now_s());
+        let now = settings.data.as_deref().and_then(changed);
+        if now == seen {
+            continue;
+        }
+        seen = now;
+        match AccountKeys::open(settings.data.as_deref(), &settings.keys, well_known) {
+            Ok(keys) => {
+                api.authenticator().replace_keys(keys);
+                tracing::info!("the account has other keys from now on");
+            }
+            Err(error) => tracing::error!(%error, "the old keys stay in use"),
+        }
+    }
 }
 
 /// Opens the store and reads the catalog, off the threads that answer `/healthz` meanwhile.
@@ -81,7 +132,13 @@ async fn open_engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<E
         bounds.run_ms = run_ms;
     }
     engine.keep_statistics(settings.statistics);
-    Ok(Arc::new(engine.with_script_bounds(bounds)))
+    let mut layout = LayoutPolicy { announced_ms: SPLIT_ANNOUNCED_MS, ..LayoutPolicy::default() };
+    if let Some(megabytes) = settings.range_mb_max {
+        layout.partition_bytes_max = megabytes.saturating_mul(1024 * 1024);
+    }
+    layout.partitions_first = settings.ranges.unwrap_or(layout.partitions_first);
+    let engine = engine.with_script_bounds(bounds).with_layout(layout);
+    Ok(Arc::new(engine.with_enforced_throughput(settings.enforce_throughput)))
 }
 
 async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Server<S>> {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
-use crate::charge::rounded;
+use crate::charge::{REFUSED, rounded};
 use crate::item_body::ItemBody;
 use crate::items::{ItemRead, Place, Written, complete_key, key_missing};
 use crate::partition::PhysicalPartition;
@@ -79,14 +79,11 @@ impl Answer {
         match self {
             Self::Read(item) | Self::NotModified(item) => item.charge,
             Self::Written(item) => item.charge,
-            Self::Failed(_) => REFUSAL_CHARGE,
+            Self::Failed(_) => REFUSED,
             Self::Dependent => 0.0,
         }
     }
 }
-
-/// What a refused operation costs.
-const REFUSAL_CHARGE: f64 = 1.0;
 
 /// What came of all operations.
 #[derive(Clone, Debug)]
@@ -142,7 +139,7 @@ impl Engine {
                 let mut answers = vec![Answer::Dependent; operations.len()];
                 answers[at] = Answer::Failed(error);
                 let place = self.place_now(partition_of(container, key)?)?;
-                let charge = rounded(charge + REFUSAL_CHARGE);
+                let charge = rounded(charge + REFUSED);
                 Ok(Answers { answers, places: vec![place], charge })
             }
             (Err(error), _) => Err(error),
@@ -442,6 +439,6 @@ fn check_count(operations: &[Operation]) -> Result<()> {
 }
 
 /// Whether an error is about the operation, rather than about the server or the whole transaction.
-fn is_refusal(error: &Error) -> bool {
+pub(crate) fn is_refusal(error: &Error) -> bool {
     !error.retryable() && !matches!(error, Error::Internal(_) | Error::PartitionGone)
 }

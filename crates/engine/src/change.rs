@@ -42,8 +42,9 @@ impl Before {
         self.bytes.slice(record::BODY_AT..)
     }
 
+    /// Bytes of its text.
     pub(crate) fn size_bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len().saturating_sub(record::BODY_AT)
     }
 
     pub(crate) fn stamp(&self) -> Stamp {
@@ -140,6 +141,14 @@ impl<'s> Current<'s> {
         match self {
             Self::Stored(before) => before.header.row,
             Self::Own(after) => after.row,
+        }
+    }
+
+    /// Bytes of its text.
+    pub(crate) fn size_bytes(self) -> usize {
+        match self {
+            Self::Stored(before) => before.size_bytes(),
+            Self::Own(after) => after.text.len(),
         }
     }
 

@@ -5,13 +5,12 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use orrery_index::rules::NOW;
 use orrery_storage::key::Row;
 use orrery_storage::{Part, Snapshot, Space};
 use orrery_types::{Error, Lsn, Result};
 
 use crate::change::{self, After, Becomes, Before, Current, Slot, UniqueGuard};
-use crate::charge::{self, Size};
+use crate::charge;
 use crate::item_body::ItemBody;
 use crate::item_index::{Indexer, Numbers};
 use crate::item_write::{Decision, ItemWrite};
@@ -173,18 +172,14 @@ impl<'e> Draft<'e> {
         let decision = write.decide(self.engine, self.container, current)?;
         let stamp = current.map(Current::stamp);
         let row = current.map(Current::row);
-        let size_before = self.slots.get(&at.key).and_then(|s| s.before.as_ref());
-        let size_before = size_before.map_or(0, Before::size_bytes);
         let Decision::Put(body) = decision else {
-            let current = current.ok_or(Error::NotFound)?;
-            let size =
-                Size { bytes: size_before, terms: current.terms(&self.indexer())?.count(NOW) };
-            let stamp = current.stamp();
+            let stamp = stamp.ok_or(Error::NotFound)?;
+            let charge = self.charge(&at.key, None, write.patched())?;
             owner.admit(self, &[at], None)?;
             let before = self.image(&at.key)?;
             self.settle(at, Becomes::Gone);
             self.follow(vec![Event::new(self.spot(at), before, None)])?;
-            return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, size));
+            return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, charge));
         };
         let target = self.target(at, &body)?;
         let before = self.image(&at.key)?;
@@ -194,8 +189,7 @@ impl<'e> Draft<'e> {
         let body = self.govern(target.as_ref().unwrap_or(at), known, body)?;
         let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
         let after = self.after(at, row, body)?;
-        let bytes = size_before.max(after.text.len());
-        let size = Size { bytes, terms: after.terms.count(NOW) };
+        let charge = self.charge(&at.key, Some(&after), write.patched())?;
         let (text, stamp) = (after.text.clone(), after.stamp);
         let value = after.value.clone();
         if let Some(target) = &target {
@@ -209,7 +203,7 @@ impl<'e> Draft<'e> {
             self.settle(at, Becomes::Is(after));
             self.follow(vec![Event::new(self.spot(at), past, Some(value))])?;
         }
-        Ok(self.result(outcome, text, stamp, size))
+        Ok(self.result(outcome, text, stamp, charge))
     }
 
     /// The place that a body with another id renames its item to, which must be free.
@@ -259,9 +253,34 @@ impl<'e> Draft<'e> {
         }
     }
 
-    fn result(&self, outcome: Outcome, body: Bytes, stamp: Stamp, size: Size) -> Written {
+    /// What it costs to make the item in a slot what it shall be.
+    pub(crate) fn charge(&self, key: &[u8], after: Option<&After>, patched: usize) -> Result<f64> {
+        let indexer = self.indexer();
+        let mut write = charge::Write { patched, ..charge::Write::default() };
+        match (self.current(key), after) {
+            (None, None) => {}
+            (Some(before), None) => {
+                let terms = indexer.charged(before.terms(&indexer)?);
+                write.removed = Some(charge::Image { bytes: before.size_bytes(), terms });
+            }
+            (None, Some(after)) => {
+                let terms = indexer.charged(&after.terms);
+                write.added = Some(charge::Image { bytes: after.text.len(), terms });
+            }
+            (Some(before), Some(after)) => {
+                let was = (before.terms(&indexer)?, before.stamp());
+                let (gone, new) = indexer.charged_change(was, (&after.terms, after.stamp));
+                let bytes = before.size_bytes();
+                write.removed = Some(charge::Image { bytes, terms: gone });
+                write.added = Some(charge::Image { bytes: after.text.len(), terms: new });
+            }
+        }
+        Ok(charge::write(&write))
+    }
+
+    fn result(&self, outcome: Outcome, body: Bytes, stamp: Stamp, charge: f64) -> Written {
         let place = Place { partition: self.partition.id, lsn: Lsn(0), item_lsn: Lsn(0) };
-        let charge = charge::write(outcome, size) + self.model.charge;
+        let charge = charge::rounded(charge + self.model.charge);
         let warnings = self.model.warnings.clone();
         Written { outcome, body, stamp, place, charge, warnings }
     }

@@ -1,6 +1,8 @@
-//! Deleting everything that has a partition key. The request is answered when an *erasure* is
-//! written down: it names the key and the LSN of that moment, and hides every item of the key that
-//! was written up to then, at once. The background thread removes them, with everything beside them,
+//! Deleting everything that has a partition key, or that lies under the first values of a
+//! hierarchical one. The request is answered when an *erasure* is written down: it names the key and
+//! the LSN of that moment, and hides every item of the key that was written up to then, at once. The
+//! keys under a prefix may lie in several shards; then each has an erasure for its part of them, with
+//! an LSN of its own, all written in one commit. The background thread removes them, with everything beside them,
 //! and then the erasure. It stands in the shard itself, so a restart forgets nothing.
 
 use arc_swap::ArcSwap;
@@ -9,10 +11,10 @@ use orrery_storage::record::Header;
 use orrery_storage::{
     Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Snapshot, Space, StorageError,
 };
-use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
+use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, PartitionKey, Result, limits};
 
 use crate::change::{Becomes, Before, Slot, part};
-use crate::gate::Passage;
+use crate::gate::{Pass, Passage};
 use crate::item_index::{Indexer, Numbers};
 use crate::items::{Located, Place, complete_key};
 use crate::partition::PhysicalPartition;
@@ -23,8 +25,12 @@ use crate::{Container, Engine};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Erasure {
     partition_key: PartitionKey,
+    /// What it is stored under.
+    name: Vec<u8>,
     /// What the keys of its items start with.
     prefix: Vec<u8>,
+    /// Of a prefix of a key: the keys of the shard under it.
+    part: Option<KeyRange>,
     up_to: Lsn,
     /// When its items were all removed.
     done_s: Option<u64>,
@@ -38,6 +44,38 @@ pub(crate) struct Erasures(ArcSwap<Vec<Erasure>>);
 /// The erasures that are not done at one moment.
 pub(crate) type Pending = std::sync::Arc<Vec<Erasure>>;
 
+impl Erasure {
+    fn of_key(container: &Container, partition_key: PartitionKey, up_to: Lsn) -> Self {
+        let effective = container.definition.partition_key.effective(&partition_key);
+        let prefix = key::items_of(&effective, &partition_key).from;
+        Self { partition_key, name: prefix.clone(), prefix, part: None, up_to, done_s: None }
+    }
+
+    fn of_prefix(
+        container: &Container,
+        partition_key: PartitionKey,
+        part: KeyRange,
+        up_to: Lsn,
+    ) -> Self {
+        let prefix =
+            key::items_in(&container.definition.partition_key.range_of(&partition_key)).from;
+        let name = key::erasure_of_prefix(&prefix, &part.min, &partition_key);
+        Self { partition_key, name, prefix, part: Some(part), up_to, done_s: None }
+    }
+
+    /// Whether it is about an item, by the item's key. Hashes can be made to collide: under a prefix the
+    /// values themselves are compared.
+    fn names(&self, item_key: &[u8]) -> bool {
+        let under = |part: &KeyRange| {
+            key::parse_item(item_key).is_some_and(|item| {
+                part.contains(&item.effective)
+                    && item.partition.starts_with(&self.partition_key.to_canonical())
+            })
+        };
+        item_key.starts_with(&self.prefix) && self.part.as_ref().is_none_or(under)
+    }
+}
+
 impl Erasures {
     /// Whether an item with this key and version is deleted.
     pub(crate) fn hide(&self, item_key: &[u8], version: Lsn) -> bool {
@@ -46,7 +84,7 @@ impl Erasures {
 
     /// The same by the erasures of an earlier moment, for who reads a snapshot of that moment.
     pub(crate) fn hide_in(pending: &Pending, item_key: &[u8], version: Lsn) -> bool {
-        pending.iter().any(|e| version <= e.up_to && item_key.starts_with(&e.prefix))
+        pending.iter().any(|e| version <= e.up_to && e.names(item_key))
     }
 
     /// The erasures of this moment.
@@ -57,7 +95,7 @@ impl Erasures {
     fn insert(&self, erasure: &Erasure) {
         self.0.rcu(|all| {
             let mut all: Vec<Erasure> = (**all).clone();
-            all.retain(|e| e.prefix != erasure.prefix);
+            all.retain(|e| e.name != erasure.name);
             all.push(erasure.clone());
             all
         });
@@ -101,43 +139,72 @@ impl Engine {
         self.is_expired(container, header) || container.erasures.hide(item_key, version)
     }
 
-    /// Deletes all items of a partition key. They are gone when it returns; the space they take is
-    /// freed in the background.
+    /// Deletes all items of a partition key, or of all keys that begin with the given values. They are
+    /// gone when it returns; the space they take is freed in the background.
     pub fn erase_partition_key(
         &self,
         container: &Container,
         partition_key: &PartitionKey,
-    ) -> Result<Place> {
+    ) -> Result<Vec<Place>> {
         self.with_current(container, &mut |now| self.erase_under(now, partition_key))
     }
 
     /// The same under one definition.
-    fn erase_under(&self, container: &Container, partition_key: &PartitionKey) -> Result<Place> {
+    fn erase_under(
+        &self,
+        container: &Container,
+        partition_key: &PartitionKey,
+    ) -> Result<Vec<Place>> {
         if self.is_modelled(container) {
             return Err(Error::invalid(
                 "The model of the database is about the items of this container, and delete by \
                  partition key does not keep it in this version. Delete the items one by one.",
             ));
         }
-        let partition_key = complete_key(container, partition_key)?;
-        let effective = container.definition.partition_key.effective(&partition_key);
-        let partition = container.partition_of(&effective)?;
-        if container.erasures.undone() >= limits::ERASURES_PENDING_MAX {
+        let definition = &container.definition.partition_key;
+        let key = definition.normalize(partition_key.clone());
+        let levels = definition.paths.len();
+        let is_prefix = !key.0.is_empty() && key.0.len() < levels;
+        let key = if is_prefix { key } else { complete_key(container, partition_key)? };
+        let range = definition.range_of(&key);
+        let reached = container.partitions.iter();
+        let reached: Vec<_> =
+            reached.filter_map(|p| Some((p, p.range.intersect(&range)?))).collect();
+        if container.erasures.undone() + reached.len() > limits::ERASURES_PENDING_MAX {
             return Err(Error::RateLimited { retry_after_ms: 1000 });
         }
-        // Nobody writes to the logical partition meanwhile, so that all its items are either of
+        // Nobody writes to the logical partitions meanwhile, so that all their items are either of
         // before or of after.
-        let _pass = partition.gates.of(&partition_key.to_canonical()).pass(Passage::Alone);
-        let prefix = key::items_of(&effective, &partition_key).from;
-        let up_to = self.shard_lsn(partition)?;
-        let erasure = Erasure { partition_key, prefix, up_to, done_s: None };
-        let mut part = Part::new(partition.shard, partition.epoch);
-        let (key, value) = (key::erasure(&erasure.prefix), erasure.to_bytes());
-        part.puts.push(Put { space: Space::Meta, key, value });
-        let committed = self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
-        container.erasures.insert(&erasure);
-        let lsn = committed.lsns.first().copied().unwrap_or_default();
-        Ok(Place { partition: partition.id, lsn, item_lsn: lsn })
+        let close = |partition: &PhysicalPartition| {
+            if is_prefix {
+                partition.gates.close()
+            } else {
+                vec![partition.gates.of(&key.to_canonical()).pass(Passage::Alone)]
+            }
+        };
+        let _passes: Vec<Vec<Pass>> = reached.iter().map(|(p, _)| close(p)).collect();
+        let (mut parts, mut erasures) = (vec![], vec![]);
+        for (partition, keys) in &reached {
+            let up_to = self.shard_lsn(partition)?;
+            let erasure = if is_prefix {
+                Erasure::of_prefix(container, key.clone(), keys.clone(), up_to)
+            } else {
+                Erasure::of_key(container, key.clone(), up_to)
+            };
+            let mut part = Part::new(partition.shard, partition.epoch);
+            let (key, value) = (key::erasure(&erasure.name), erasure.to_bytes());
+            part.puts.push(Put { space: Space::Meta, key, value });
+            parts.push(part);
+            erasures.push(erasure);
+        }
+        let committed = self.store.commit(Commit { parts }).map_err(storage)?;
+        erasures.iter().for_each(|erasure| container.erasures.insert(erasure));
+        let place = |((partition, _), lsn): (&(&PhysicalPartition, KeyRange), &Lsn)| Place {
+            partition: partition.id,
+            lsn: *lsn,
+            item_lsn: *lsn,
+        };
+        Ok(reached.iter().zip(&committed.lsns).map(place).collect())
     }
 
     /// Reads the erasures that an earlier process has not done.
@@ -148,7 +215,7 @@ impl Engine {
             loop {
                 let entries = read(&*snapshot, Space::Meta, &bounds)?;
                 for entry in &entries {
-                    let erasure = Erasure::from_entry(&entry.key, &entry.value.bytes);
+                    let erasure = Erasure::from_entry(container, &entry.key, &entry.value.bytes);
                     container.erasures.insert(&erasure.ok_or_else(corrupt)?);
                 }
                 let Some(last) = entries.last() else { break };
@@ -179,30 +246,57 @@ impl Engine {
         erasure: &Erasure,
         stop: &dyn Fn() -> bool,
     ) -> Result<()> {
-        let effective = container.definition.partition_key.effective(&erasure.partition_key);
-        let partition = container.partition_of(&effective)?;
-        let mut bounds = Bounds::prefix(erasure.prefix.clone());
+        let definition = &container.definition.partition_key;
+        let range = definition.range_of(&erasure.partition_key);
+        let range = erasure.part.as_ref().unwrap_or(&range);
+        for partition in &container.partitions {
+            let Some(keys) = partition.range.intersect(range) else { continue };
+            if !self.erase_in(container, partition, &keys, erasure, stop)?
+                || !self.take_back(partition, erasure)?
+            {
+                return Ok(());
+            }
+        }
+        container.erasures.mark_done(erasure, self.clock.now_s());
+        Ok(())
+    }
+
+    /// Removes the items of an erasure from a partition; false if it had to stop.
+    fn erase_in(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        keys: &KeyRange,
+        erasure: &Erasure,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<bool> {
+        let mut bounds = match erasure.part {
+            Some(_) => key::items_in(keys),
+            None => Bounds::prefix(erasure.prefix.clone()),
+        };
         loop {
             if stop() {
-                return Ok(());
+                return Ok(false);
             }
             let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
             let entries = read(&*snapshot, Space::Items, &bounds)?;
             drop(snapshot);
-            let Some(last) = entries.last() else { break };
+            let Some(last) = entries.last() else { return Ok(true) };
             bounds = bounds.after(&last.key);
-            let erased = |e: &Entry| e.value.version <= erasure.up_to;
+            let erased = |e: &Entry| e.value.version <= erasure.up_to && erasure.names(&e.key);
             let slot = |entry: Entry| {
-                let partition_key = erasure.partition_key.clone();
+                let before = Before::read(entry.value)?;
+                let partition_key = match erasure.part {
+                    Some(_) => container.definition.partition_key.extract(before.value()?),
+                    None => erasure.partition_key.clone(),
+                };
                 let at = Located { partition, partition_key, key: entry.key };
-                let before = Some(Before::read(entry.value)?);
-                Ok(Slot { at, before, outcome: Becomes::Gone })
+                Ok(Slot { at, before: Some(before), outcome: Becomes::Gone })
             };
             let slots = entries.into_iter().filter(erased).map(slot);
             let slots = slots.collect::<Result<Vec<_>>>()?;
             self.remove(container, partition, &slots)?;
         }
-        self.finish_erasure(container, partition, erasure)
     }
 
     /// Removes items in one commit, or one by one if it is too large or somebody wrote to one of
@@ -228,45 +322,75 @@ impl Engine {
         }
     }
 
-    /// Takes back an erasure whose items are gone, unless a later one took its place.
-    fn finish_erasure(
-        &self,
-        container: &Container,
-        partition: &PhysicalPartition,
-        erasure: &Erasure,
-    ) -> Result<()> {
-        let key = key::erasure(&erasure.prefix);
+    /// Takes an erasure whose items are gone back from a shard; false if a later one took its place.
+    fn take_back(&self, partition: &PhysicalPartition, erasure: &Erasure) -> Result<bool> {
+        let key = key::erasure(&erasure.name);
         let (_, stored) = self.store.get(partition.shard, Space::Meta, &key).map_err(storage)?;
-        if let Some(stored) = stored.filter(|s| s.bytes == erasure.to_bytes()) {
-            let mut part = Part::new(partition.shard, partition.epoch);
-            let expect = Expect::Version(stored.version);
-            part.checks.push(Check::Key { space: Space::Meta, key: key.clone(), expect });
-            part.deletes.push((Space::Meta, key));
-            match self.store.commit(Commit { parts: vec![part] }) {
-                Ok(_) => {}
-                Err(StorageError::Conflict { .. }) => return Ok(()),
-                Err(error) => return Err(storage(error)),
-            }
+        let Some(stored) = stored.filter(|s| s.bytes == erasure.to_bytes()) else {
+            return Ok(true);
+        };
+        let mut part = Part::new(partition.shard, partition.epoch);
+        let expect = Expect::Version(stored.version);
+        part.checks.push(Check::Key { space: Space::Meta, key: key.clone(), expect });
+        part.deletes.push((Space::Meta, key));
+        match self.store.commit(Commit { parts: vec![part] }) {
+            Ok(_) => Ok(true),
+            Err(StorageError::Conflict { .. }) => Ok(false),
+            Err(error) => Err(storage(error)),
         }
-        container.erasures.mark_done(erasure, self.clock.now_s());
-        Ok(())
     }
 }
 
 impl Erasure {
+    /// LSN, then the key as a header spells it; of a prefix a zero byte and its part of the keys stand
+    /// between them.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.up_to.0.to_be_bytes().to_vec();
+        if let Some(part) = &self.part {
+            bytes.push(0);
+            for end in [&part.min, &part.max] {
+                bytes.extend(u16::try_from(end.0.len()).unwrap_or(u16::MAX).to_be_bytes());
+                bytes.extend_from_slice(&end.0);
+            }
+        }
         bytes.extend_from_slice(self.partition_key.to_header().as_bytes());
         bytes
     }
 
-    fn from_entry(key: &[u8], value: &[u8]) -> Option<Self> {
-        let prefix = key::parse_erasure(key)?.to_vec();
-        let (up_to, header) = value.split_first_chunk::<8>()?;
+    fn from_entry(container: &Container, key: &[u8], value: &[u8]) -> Option<Self> {
+        let name = key::parse_erasure(key)?.to_vec();
+        let (part, up_to, header) = parts_of(value)?;
         let partition_key = PartitionKey::parse_header(std::str::from_utf8(header).ok()?).ok()?;
-        let up_to = Lsn(u64::from_be_bytes(*up_to));
-        Some(Self { partition_key, prefix, up_to, done_s: None })
+        Some(match part {
+            Some(part) => Self::of_prefix(container, partition_key, part, up_to),
+            None => {
+                let prefix = name.clone();
+                Self { partition_key, name, prefix, part: None, up_to, done_s: None }
+            }
+        })
     }
+}
+
+fn parts_of(value: &[u8]) -> Option<(Option<KeyRange>, Lsn, &[u8])> {
+    let (up_to, mut rest) = value.split_first_chunk::<8>()?;
+    let up_to = Lsn(u64::from_be_bytes(*up_to));
+    if rest.first() != Some(&0) {
+        return Some((None, up_to, rest));
+    }
+    rest = &rest[1..];
+    let mut end = || {
+        let (length, after) = rest.split_first_chunk::<2>()?;
+        let (key, after) = after.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        rest = after;
+        Some(EffectiveKey(key.to_vec()))
+    };
+    let part = KeyRange { min: end()?, max: end()? };
+    Some((Some(part), up_to, rest))
+}
+
+/// The keys that a stored erasure of a prefix is about; `None` if it is of one key.
+pub(crate) fn keys_of_stored(value: &[u8]) -> Option<KeyRange> {
+    parts_of(value)?.0
 }
 
 fn read(snapshot: &dyn Snapshot, space: Space, bounds: &Bounds) -> Result<Vec<Entry>> {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use orrery_query::PageLimits;
 use orrery_storage::{Entry, ReadAt, Scan, Space, key, record};
-use orrery_types::{Error, KeyRange, Lsn, Result, limits};
+use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result, limits};
 
 use crate::charge;
 use crate::continuation;
@@ -56,7 +56,17 @@ impl Engine {
         size: PageSize,
         continuation: Option<&str>,
     ) -> Result<ItemPage> {
-        let owner = format!("items {} {scope:?}", container.rid());
+        self.reading(container, &|now| self.read_items_in(now, scope, size, continuation))
+    }
+
+    fn read_items_in(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        size: PageSize,
+        continuation: Option<&str>,
+    ) -> Result<ItemPage> {
+        let owner = format!("items {} {}", container.rid(), scope.logical_partition());
         let resume = continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
         let mut cursor = ItemCursor::new(self, container, scope, resume)?;
         let mut items: Vec<Bytes> = Vec::new();
@@ -74,7 +84,7 @@ impl Engine {
             cursor.taken(item.key);
         }
         let continuation = more.then(|| continuation::encode(&owner, cursor.last()));
-        let charge = charge::page(cursor.loaded, bytes);
+        let charge = charge::feed(items.iter().map(Bytes::len));
         Ok(ItemPage { items, continuation, session_token: cursor.session_token(), charge })
     }
 }
@@ -113,13 +123,14 @@ impl<'e> ItemCursor<'e> {
         resume: Option<Vec<u8>>,
     ) -> Result<Self> {
         let invalid = || Error::invalid("Invalid Continuation Token");
-        let (from, partition) = if let Some(last) = &resume {
-            let place = key::parse_item(last).ok_or_else(invalid)?;
-            (key::after(last), Some(container.partition_of(&place.effective)?))
-        } else {
-            let first = scope.range.as_ref().map(|r| container.partition_of(&r.min));
-            (Vec::new(), first.transpose()?)
+        let (from, place) = match &resume {
+            Some(last) => {
+                let place = key::parse_item(last).ok_or_else(invalid)?;
+                (key::after(last), Some(place.effective))
+            }
+            None => (Vec::new(), None),
         };
+        let partition = first_partition(container, scope, place.as_ref())?;
         let mut cursor = Self::starting(engine, container, scope, from, partition);
         cursor.last = resume.unwrap_or_default();
         Ok(cursor)
@@ -134,8 +145,8 @@ impl<'e> ItemCursor<'e> {
     ) -> Result<Self> {
         let place =
             key::parse_item(key).ok_or_else(|| Error::invalid("Invalid Continuation Token"))?;
-        let partition = container.partition_of(&place.effective)?;
-        Ok(Self::starting(engine, container, scope, key.to_vec(), Some(partition)))
+        let partition = first_partition(container, scope, Some(&place.effective))?;
+        Ok(Self::starting(engine, container, scope, key.to_vec(), partition))
     }
 
     fn starting(
@@ -251,6 +262,18 @@ impl<'e> ItemCursor<'e> {
             None => self.seen.push((id, lsn)),
         }
     }
+}
+
+/// The partition to begin with, at a place or at the beginning of the scope, whichever is later: a
+/// place in a partition that was split lies in one of the children, and the other is read too.
+fn first_partition<'c>(
+    container: &'c Container,
+    scope: &Scope,
+    place: Option<&EffectiveKey>,
+) -> Result<Option<&'c PhysicalPartition>> {
+    let Some(range) = &scope.range else { return Ok(None) };
+    let at = place.map_or(&range.min, |place| place.max(&range.min));
+    container.partition_of(at).map(Some)
 }
 
 /// Most feeds are short or stop early: the first batch is small, later ones grow.

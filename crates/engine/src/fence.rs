@@ -1,4 +1,5 @@
-//! A change of what writes leave behind raises the epoch of the container's shards. From then on the
+//! A change of what writes leave behind raises the epoch of the container's shards; a change of the
+//! layout retires some of them. From then on the
 //! store refuses what was prepared under the definition before, so that no such write can come after
 //! the work that the change began; whoever is refused takes the definition anew and starts over.
 
@@ -6,7 +7,7 @@ use std::sync::Arc;
 
 use orrery_storage::StorageError;
 use orrery_types::ids::Address;
-use orrery_types::{Epoch, Error, Result};
+use orrery_types::{Epoch, Error, Result, ShardId};
 
 use crate::storage_error::storage;
 use crate::{Container, Engine};
@@ -23,6 +24,13 @@ impl Container {
     }
 }
 
+impl Container {
+    /// Where its data lies, and under which epochs.
+    pub(crate) fn shards(&self) -> Vec<(ShardId, Epoch)> {
+        self.partitions.iter().map(|p| (p.shard, p.epoch)).collect()
+    }
+}
+
 impl Engine {
     /// Does it with the definition of now: again, if the store refuses the epoch.
     pub(crate) fn with_current<T>(
@@ -36,6 +44,29 @@ impl Engine {
                 break;
             }
             let Some(now) = self.renewed(container)? else { break };
+            result = work(&now);
+        }
+        result
+    }
+
+    /// Reads with the layout of now: again, if one of the shards that it began with is gone.
+    pub(crate) fn reading<T>(
+        &self,
+        container: &Container,
+        work: &dyn Fn(&Container) -> Result<T>,
+    ) -> Result<T> {
+        let mut result = work(container);
+        let mut tried = container.shards();
+        for _ in 0..RENEWALS_MAX {
+            if !matches!(result, Err(Error::PartitionGone)) {
+                break;
+            }
+            let Some(now) = self.renewed(container)? else { break };
+            // What is gone was never in the layout: the client asked for it.
+            if now.shards() == tried {
+                break;
+            }
+            tried = now.shards();
             result = work(&now);
         }
         result

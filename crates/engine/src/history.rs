@@ -8,7 +8,7 @@ use orrery_storage::key;
 use orrery_storage::version::{Operation, Version};
 use orrery_storage::{Commit, Entry, Part, Put, ReadAt, Scan, Snapshot, Space, StorageError};
 use orrery_types::ids::Address;
-use orrery_types::{Error, Lsn, Result, limits};
+use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result, limits};
 
 use crate::change::{After, Before, Slot};
 use crate::partition::PhysicalPartition;
@@ -63,7 +63,9 @@ impl Engine {
     ) -> Result<()> {
         let database = Address::Rid(container.database_rid());
         match self.catalog.container(&database, &Address::Rid(container.rid())) {
-            Ok(now) if now.definition.versions_kept_s().is_some() => self.begin_history(&now),
+            Ok(now) if now.definition.versions_kept_s().is_some() => {
+                self.with_current(&now, &mut |now| self.begin_history(now))
+            }
             Ok(now) => self.trim_history(&now, u64::MAX, stop),
             // It was deleted meanwhile.
             Err(Error::NotFound | Error::OwnerNotFound) => Ok(()),
@@ -77,11 +79,8 @@ impl Engine {
             let mut part = Part::new(partition.shard, partition.epoch);
             let Lsn(last) = self.shard_lsn(partition)?;
             // The commit itself takes at least the next LSN.
-            part.puts.push(horizon_at(Lsn(last + 1)));
-            match self.store.commit(Commit { parts: vec![part] }) {
-                Err(StorageError::Gone { .. }) => {}
-                other => drop(other.map_err(storage)?),
-            }
+            part.puts.push(Horizon::at(Lsn(last + 1)).to_put());
+            self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
         }
         Ok(())
     }
@@ -119,13 +118,13 @@ impl Engine {
         };
         let entries = first_versions(&*snapshot)?;
         let mut part = Part::new(partition.shard, partition.epoch);
-        let mut horizon = horizon(&*snapshot)?;
+        let mut horizon = Horizon::read(&*snapshot)?;
         for entry in &entries {
             if Version::decode(&entry.value.bytes).map_err(storage)?.time_s >= before_s {
                 break;
             }
             let (lsn, _) = key::parse_version(&entry.key).ok_or_else(corrupt)?;
-            horizon = horizon.max(lsn);
+            horizon.raise(lsn);
             part.deletes.push((Space::Feed, entry.key.clone()));
         }
         drop(snapshot);
@@ -133,7 +132,7 @@ impl Engine {
         if removed == 0 {
             return Ok(false);
         }
-        part.puts.push(horizon_at(horizon));
+        part.puts.push(horizon.to_put());
         match self.store.commit(Commit { parts: vec![part] }) {
             Err(StorageError::Gone { .. }) => Ok(false),
             other => other.map(|_| removed == entries.len()).map_err(storage),
@@ -141,16 +140,89 @@ impl Engine {
     }
 }
 
-/// The LSN up to which a shard may lack versions.
-pub(crate) fn horizon(snapshot: &dyn Snapshot) -> Result<Lsn> {
-    let stored = snapshot.get(Space::Meta, &key::versions_horizon()).map_err(storage)?;
-    let Some(stored) = stored else { return Ok(Lsn(0)) };
-    stored.bytes.try_into().map(|lsn| Lsn(u64::from_be_bytes(lsn))).map_err(|_| corrupt())
+/// The LSNs up to which a shard may lack versions, by key: a merged shard has the horizon of each
+/// parent for its keys.
+///
+/// ```text
+/// lsn u64 | ( length u16 | key | lsn u64 )*      each up to the key behind it, the last to the end
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Horizon {
+    parts: Vec<(EffectiveKey, Lsn)>,
+    last: Lsn,
 }
 
-fn horizon_at(lsn: Lsn) -> Put {
-    let value = lsn.0.to_be_bytes().to_vec();
-    Put { space: Space::Meta, key: key::versions_horizon(), value }
+impl Horizon {
+    /// One for all keys.
+    pub(crate) fn at(lsn: Lsn) -> Self {
+        Self { parts: vec![], last: lsn }
+    }
+
+    /// That of a shard.
+    pub(crate) fn read(snapshot: &dyn Snapshot) -> Result<Self> {
+        let stored = snapshot.get(Space::Meta, &key::versions_horizon()).map_err(storage)?;
+        stored.map_or(Ok(Self::at(Lsn(0))), |s| Self::from_bytes(&s.bytes).ok_or_else(corrupt))
+    }
+
+    /// This one up to a key, another one from there on.
+    pub(crate) fn joined(self, at: &EffectiveKey, rest: &Self) -> Self {
+        let mut parts: Vec<_> = self.parts.into_iter().filter(|(until, _)| until < at).collect();
+        parts.push((at.clone(), self.last));
+        parts.extend(rest.parts.iter().filter(|(until, _)| until > at).cloned());
+        Self { parts, last: rest.last }
+    }
+
+    /// Whether no version is missing.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.pieces().all(|(_, lsn)| lsn == Lsn(0))
+    }
+
+    /// The ranges of keys, each with its LSN.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (KeyRange, Lsn)> {
+        let mut from = EffectiveKey::min();
+        let end = (EffectiveKey::max(), self.last);
+        self.parts.iter().cloned().chain([end]).map(move |(max, lsn)| {
+            (KeyRange { min: std::mem::replace(&mut from, max.clone()), max }, lsn)
+        })
+    }
+
+    /// Everything up to an LSN is gone, whatever its key.
+    fn raise(&mut self, lsn: Lsn) {
+        for (_, part) in &mut self.parts {
+            *part = lsn.max(*part);
+        }
+        self.last = lsn.max(self.last);
+    }
+
+    fn to_put(&self) -> Put {
+        Put { space: Space::Meta, key: key::versions_horizon(), value: self.to_bytes() }
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (until, lsn) in &self.parts {
+            bytes.extend(lsn.0.to_be_bytes());
+            bytes.extend(u16::try_from(until.0.len()).unwrap_or(u16::MAX).to_be_bytes());
+            bytes.extend_from_slice(&until.0);
+        }
+        bytes.extend(self.last.0.to_be_bytes());
+        bytes
+    }
+
+    fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+        let mut parts = Vec::new();
+        loop {
+            let (lsn, rest) = bytes.split_first_chunk::<8>()?;
+            let lsn = Lsn(u64::from_be_bytes(*lsn));
+            if rest.is_empty() {
+                return Some(Self { parts, last: lsn });
+            }
+            let (length, rest) = rest.split_first_chunk::<2>()?;
+            let (until, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+            parts.push((EffectiveKey(until.to_vec()), lsn));
+            bytes = rest;
+        }
+    }
 }
 
 fn version_of<'v>(
@@ -178,4 +250,32 @@ fn first_versions(snapshot: &dyn Snapshot) -> Result<Vec<Entry>> {
 
 fn corrupt() -> Error {
     Error::internal("the history of a shard is corrupt")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_horizon_reads_back_and_is_joined_from_its_parents() {
+        let key = |hex: &str| EffectiveKey::parse(hex).expect("hex");
+        let one = Horizon::at(Lsn(10));
+        assert_eq!(one.to_bytes(), 10_u64.to_be_bytes(), "as it always was");
+        let mut joined = one.joined(&key("20"), &Horizon::at(Lsn(50)));
+        joined = joined
+            .joined(&key("30"), &Horizon::at(Lsn(0)).joined(&key("38"), &Horizon::at(Lsn(7))));
+        let shown = |horizon: &Horizon| {
+            let piece =
+                |(range, lsn): (KeyRange, Lsn)| format!("{}-{}={}", range.min, range.max, lsn.0);
+            horizon.pieces().map(piece).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(shown(&joined), "-20=10 20-30=50 30-38=0 38-FF=7");
+        assert_eq!(Horizon::from_bytes(&joined.to_bytes()), Some(joined.clone()));
+        joined.raise(Lsn(20));
+        assert_eq!(shown(&joined), "-20=20 20-30=50 30-38=20 38-FF=20");
+        for cut in 0..joined.to_bytes().len() {
+            let bytes = &joined.to_bytes()[..cut];
+            assert!(Horizon::from_bytes(bytes) != Some(joined.clone()), "cut at {cut}");
+        }
+    }
 }

@@ -4,7 +4,10 @@
 
 use std::cell::RefCell;
 
-use orrery_index::{Carried, Home, IndexStep, IndexedItem, Rules, Terms};
+use orrery_index::rules::NOW;
+use orrery_index::{
+    Carried, CompositeIndex, Home, IndexStep, IndexedItem, Rules, TermCount, Terms,
+};
 use orrery_storage::Store;
 use orrery_storage::key::{CompositeId, PathId};
 use orrery_types::{Error, Result, Value};
@@ -65,6 +68,48 @@ impl Indexer<'_> {
                 dictionary.terms(home, rules, &item).map_err(storage)
             }
         }
+    }
+}
+
+impl Indexer<'_> {
+    /// The terms of an item that a write of it is charged for: those of what the client has sent.
+    pub(crate) fn charged(&self, terms: &Terms) -> TermCount {
+        let mut count = TermCount::of(terms);
+        count.paths = count.paths.saturating_sub(self.system_terms());
+        count
+    }
+
+    /// The same of the terms that change when an item is replaced. How long that is after the last
+    /// write must not count, so the time of the write never does.
+    pub(crate) fn charged_change(
+        &self,
+        (before, was): (&Terms, Stamp),
+        (after, is): (&Terms, Stamp),
+    ) -> (TermCount, TermCount) {
+        let (mut gone, mut new) = TermCount::differing(before, after);
+        // The etag is another in any case.
+        let same_second = usize::from(was.ts == is.ts);
+        let system = self.system_terms().saturating_sub(same_second);
+        for count in [&mut gone, &mut new] {
+            count.paths = count.paths.saturating_sub(system);
+        }
+        let timed = |(index, policies): &(CompositeIndex, _)| {
+            policies & NOW != 0 && index.text().contains("/\"_ts\"")
+        };
+        if self.container.index.rules().composites().iter().any(timed) {
+            gone.composites = TermCount::of(before).composites;
+            new.composites = TermCount::of(after).composites;
+        }
+        (gone, new)
+    }
+
+    /// Terms of what the server writes into every item.
+    fn system_terms(&self) -> usize {
+        let rules = self.container.index.rules();
+        let is_term = |name: &&str| {
+            rules.root().step(orrery_storage::key::PathStep::Property(name)).included() & NOW != 0
+        };
+        ["_ts", "_etag"].iter().filter(|name| is_term(name)).count()
     }
 }
 

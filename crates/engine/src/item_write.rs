@@ -70,6 +70,11 @@ impl ItemWrite {
         }
     }
 
+    /// Operations, if it is a patch.
+    pub(crate) fn patched(&self) -> usize {
+        if let Self::Patch(_, patch, _) = self { patch.operations() } else { 0 }
+    }
+
     fn check_paths(&self, container: &Container) -> Result<()> {
         if let Self::Patch(_, patch, _) = self { patch.check_paths(container) } else { Ok(()) }
     }

@@ -92,6 +92,15 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         item: &Address,
     ) -> Result<ItemRead> {
+        self.reading(container, &|now| self.read_item_in(now, partition_key, item))
+    }
+
+    fn read_item_in(
+        &self,
+        container: &Container,
+        partition_key: Option<&PartitionKey>,
+        item: &Address,
+    ) -> Result<ItemRead> {
         let located = self.locate(container, partition_key, item)?;
         let partition = located.partition;
         let (lsn, value) =

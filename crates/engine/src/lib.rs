@@ -8,6 +8,7 @@ pub mod catalog;
 mod change;
 pub mod change_feed;
 pub mod charge;
+mod checkpoint;
 pub mod container;
 pub mod continuation;
 pub mod database;
@@ -23,6 +24,7 @@ pub mod item_body;
 mod item_index;
 pub mod item_write;
 pub mod items;
+pub mod load;
 pub mod model;
 mod overlay;
 pub mod partition;
@@ -30,6 +32,7 @@ pub mod patch;
 pub mod permission;
 pub mod query;
 mod reindex;
+pub mod reshape;
 pub mod resource;
 mod retime;
 pub mod scope;
@@ -38,6 +41,7 @@ pub mod session;
 pub mod stamp;
 mod storage_error;
 pub mod tasks;
+pub mod throttle;
 pub mod throughput;
 pub mod transaction;
 pub mod ttl;
@@ -59,6 +63,7 @@ use catalog::Catalog;
 use stamp::Stamper;
 use storage_error::storage;
 use tasks::Tasks;
+use throttle::Throttle;
 
 pub use container::Container;
 pub use database::Database;
@@ -72,8 +77,14 @@ pub struct Engine {
     pub(crate) stamper: Stamper,
     pub(crate) tasks: Tasks,
     pub(crate) scripts: Scripts,
+    /// Splits and merges.
+    pub(crate) reshapes: reshape::Reshapes,
+    /// When partitions are split by themselves.
+    pub(crate) layout: reshape::LayoutPolicy,
     /// Whose turn it is with what models make of writes.
     pub(crate) models: model::Turns,
+    /// Who has used up their throughput.
+    pub(crate) throttle: Throttle,
     /// What was seen of requests, for the advisor.
     pub(crate) workload: workload::Workload,
 }
@@ -87,8 +98,23 @@ impl Engine {
         let tasks = Tasks::default();
         let scripts = Scripts::new(Bounds::default());
         let models = model::Turns::default();
+        let reshapes = reshape::Reshapes::default();
+        let layout = reshape::LayoutPolicy::default();
+        let throttle = Throttle::open(&*store)?;
         let workload = workload::Workload::default();
-        let engine = Self { store, catalog, clock, stamper, tasks, scripts, models, workload };
+        let engine = Self {
+            store,
+            catalog,
+            clock,
+            stamper,
+            tasks,
+            scripts,
+            reshapes,
+            layout,
+            models,
+            throttle,
+            workload,
+        };
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
             if container.retime {
@@ -114,6 +140,13 @@ impl Engine {
     #[must_use]
     pub fn with_script_bounds(mut self, bounds: Bounds) -> Self {
         self.scripts = Scripts::new(bounds);
+        self
+    }
+
+    /// The same with another policy of layouts.
+    #[must_use]
+    pub fn with_layout(mut self, layout: reshape::LayoutPolicy) -> Self {
+        self.layout = layout;
         self
     }
 

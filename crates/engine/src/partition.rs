@@ -1,6 +1,7 @@
 //! Physical partitions: ranges of effective keys, each one shard of the store. Here a key finds
 //! its partition, items get their numbers, and clients read the list of ranges.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orrery_index::Dictionary;
@@ -25,11 +26,13 @@ pub struct PhysicalPartition {
     pub shard: ShardId,
     /// The epoch under which this process writes to it.
     pub epoch: Epoch,
-    /// The partitions it was split from.
+    /// The partitions whose place it took, and those whose place they took, oldest first.
     pub parents: Vec<u32>,
     /// Who may write to its logical partitions.
     pub(crate) gates: Arc<Gates>,
     rows: Arc<RowNumbers>,
+    /// Whether it is being split, which clients see.
+    pub(crate) splitting: Arc<AtomicBool>,
     /// The numbers of paths in its index.
     pub(crate) dictionary: Arc<Dictionary>,
 }
@@ -37,7 +40,8 @@ pub struct PhysicalPartition {
 impl PhysicalPartition {
     pub(crate) fn new(id: u32, range: KeyRange, shard: ShardId, epoch: Epoch) -> Self {
         let (gates, rows, dictionary) = (Arc::default(), Arc::default(), Arc::default());
-        Self { id, range, shard, epoch, parents: vec![], gates, rows, dictionary }
+        let (parents, splitting) = (vec![], Arc::default());
+        Self { id, range, shard, epoch, parents, gates, rows, splitting, dictionary }
     }
 
     pub(crate) fn to_value(&self) -> Value {
@@ -65,6 +69,15 @@ impl PhysicalPartition {
         let mut partition = Self::new(number(value.get("id"))?, range, shard, epoch);
         partition.parents = parents.iter().map(number).collect::<Result<_>>()?;
         Ok(partition)
+    }
+
+    /// Whether it took the place of a partition, or one of its ancestors did.
+    pub(crate) fn descends_from(&self, id: u32) -> bool {
+        self.parents.contains(&id)
+    }
+
+    pub(crate) fn is_splitting(&self) -> bool {
+        self.splitting.load(Ordering::SeqCst)
     }
 
     /// A number for a new item: unique in the container, never given twice.
@@ -135,17 +148,23 @@ impl Container {
         self.partitions.iter().find(|p| p.id == id).ok_or(Error::PartitionGone)
     }
 
-    /// Changes whenever the list of ranges does.
+    /// Changes whenever the list of ranges does, or what it says of one.
     pub fn ranges_etag(&self) -> String {
         let last = self.partitions.iter().map(|p| p.id).max().unwrap_or_default();
-        format!("\"{}-{}\"", self.partitions.len(), last)
+        let mut etag = format!("\"{}-{last}", self.partitions.len());
+        for partition in self.partitions.iter().filter(|p| p.is_splitting()) {
+            etag += &format!("-{}", partition.id);
+        }
+        etag + "\""
     }
 }
 
 impl Engine {
     /// The ranges of a container as clients see them.
     pub fn list_ranges(&self, container: &Container) -> Result<Vec<Resource>> {
-        container.partitions.iter().map(|p| self.range_resource(container, p)).collect()
+        self.reading(container, &|now| {
+            now.partitions.iter().map(|p| self.range_resource(now, p)).collect()
+        })
     }
 
     #[expect(clippy::cast_precision_loss, reason = "containers have few partitions")]
@@ -168,7 +187,7 @@ impl Engine {
             ("maxExclusive", partition.range.max.to_string().into()),
             ("ridPrefix", Value::from(i64::from(partition.id))),
             ("throughputFraction", Value::from(1.0 / container.partitions.len() as f64)),
-            ("status", "online".into()),
+            ("status", if partition.is_splitting() { "splitting" } else { "online" }.into()),
             ("parents", Value::array(parents)),
             ("_lsn", Value::from(i64::try_from(lsn.0).unwrap_or(i64::MAX))),
         ]);

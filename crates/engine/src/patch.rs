@@ -74,6 +74,11 @@ impl Patch {
     }
 
     /// Refuses paths that a patch may not touch: the id, the partition key, what the server owns.
+    /// How many operations it has.
+    pub(crate) fn operations(&self) -> usize {
+        self.operations.len()
+    }
+
     pub(crate) fn check_paths(&self, container: &Container) -> Result<()> {
         for operation in &self.operations {
             operation.path.check_allowed(container)?;

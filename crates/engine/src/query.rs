@@ -18,7 +18,7 @@ use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
 use crate::access::Shards;
 use crate::access::facts::Facts;
-use crate::charge;
+use crate::charge::{self, QueryWork};
 use crate::continuation;
 use crate::expansion::{Expansion, Names, Reach};
 use crate::feed::PageSize;
@@ -33,6 +33,11 @@ use reader::Reader;
 
 pub use orrery_query::plan::PlanPath;
 pub use reader::Report;
+
+/// The names of all functions of the language, for those who complete what somebody types.
+pub fn function_names() -> impl Iterator<Item = &'static str> {
+    orrery_query::functions::registry().map(|(_, function)| function.name)
+}
 
 /// The query of a request.
 #[derive(Clone, Debug)]
@@ -70,6 +75,11 @@ impl QueryRequest {
         };
         let query = Query::parse(text).map_err(query_error)?;
         Ok(Self { query, parameters })
+    }
+
+    /// The text without its values, for counting queries by what they are.
+    pub fn shape(&self) -> Arc<str> {
+        self.query.text_shape().into()
     }
 
     /// The parsed text.
@@ -151,14 +161,9 @@ fn bind(
     request.query.bind(&request.parameters, &facts).map_err(query_error)
 }
 
-/// Whose the tokens of a query are: its container's, and its logical partition's, whether that was
-/// named by its key or by the range of its hash. Otherwise a token may be used for a part of what
-/// it was given for: ranges split, and the place it names stays.
+/// Whose the tokens of a query are.
 fn owner(container: &Container, scope: &Scope) -> String {
-    let range = scope.range.as_ref();
-    let is_key = |range: &&KeyRange| scope.partition_key.is_some() || range.is_of_one_key();
-    let key = range.filter(is_key).map(|range| range.min.to_string());
-    format!("query {} {}", container.rid(), key.unwrap_or_default())
+    format!("query {} {}", container.rid(), scope.logical_partition())
 }
 
 /// A query with what its sender wants of it.
@@ -199,10 +204,16 @@ fn resume(bound: &BoundQuery, owner: &str, token: Option<&str>) -> Result<Option
 
 fn query_page(rows: &[Row], continuation: Option<String>, report: Report) -> QueryPage {
     let rows: Vec<String> = rows.iter().map(Row::to_json).collect();
-    let bytes = rows.iter().map(String::len).sum();
-    let loaded = usize::try_from(report.items).unwrap_or(usize::MAX);
+    let work = QueryWork {
+        partitions: report.partitions,
+        items: report.items,
+        items_bytes: report.items_bytes,
+        entries: report.entries,
+        steps: report.steps,
+        output_bytes: rows.iter().map(|row| row.len() as u64).sum(),
+    };
     QueryPage {
-        charge: charge::query(loaded, report.entries, bytes),
+        charge: charge::query(&work),
         session_token: report.session_token.clone(),
         rows,
         continuation,
@@ -246,6 +257,17 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<Option<QueryPage>> {
+        self.reading(container, &|now| self.query_items_in(now, scope, request, size, paging))
+    }
+
+    fn query_items_in(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+        size: PageSize,
+        paging: &Paging<'_>,
+    ) -> Result<Option<QueryPage>> {
         if paging.if_cheap && container.partitions.len() > limits::IN_PLACE_QUERY_PARTITIONS_MAX {
             return Ok(None);
         }
@@ -262,7 +284,9 @@ impl Engine {
         }
         let unconfined = !scope.confined && container.partitions.len() > 1;
         let merged = request.query.shape().needs_merge();
-        if unconfined && merged && paging.merges && bound.reads_items() {
+        // A query that began when there was one partition goes on as it began.
+        let begins = paging.continuation.is_none();
+        if unconfined && merged && paging.merges && begins && bound.reads_items() {
             return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
         }
         let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
@@ -374,7 +398,8 @@ impl Engine {
         let page = execute(&bound, source, &run, size.limits(), &context);
         let page = page.map_err(|error| udfs.failure(query_error(error)))?;
         let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
-        let report = Report { items: page.items_read, ..Report::default() };
+        let (items, steps) = (page.items_read, page.steps);
+        let report = Report { items, steps, ..Report::default() };
         Ok(query_page(&page.rows, continuation, report))
     }
 

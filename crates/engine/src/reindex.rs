@@ -187,8 +187,7 @@ impl Engine {
         let Some(current) = database.container(&Address::Rid(container.rid())) else {
             return Ok(Turn::Done);
         };
-        let epochs = |c: &Container| c.partitions.iter().map(|p| p.epoch).collect::<Vec<_>>();
-        if epochs(current) != epochs(container) {
+        if current.shards() != container.shards() {
             return Ok(Turn::Unfinished);
         }
         let mut current = (**current).clone();

@@ -163,6 +163,10 @@ impl Engine {
         let Some(current) = database.container(&Address::Rid(container.rid())) else {
             return Ok(());
         };
+        // After a split or a merge there may be items elsewhere that were not seen.
+        if current.shards() != container.shards() {
+            return Err(Error::PartitionGone);
+        }
         let same = current.definition.default_ttl == container.definition.default_ttl;
         if !current.retime || !same {
             return Ok(());

@@ -37,6 +37,16 @@ pub struct Scope {
     pub confined: bool,
 }
 
+impl Scope {
+    /// Names the logical partition, whether it was given by its key or by the range of its hash;
+    /// empty if it is not one. Tokens belong to it: otherwise one may be used for a part of what it was
+    /// given for, since ranges split and the place that it names stays.
+    pub(crate) fn logical_partition(&self) -> String {
+        let is_key = |range: &&KeyRange| self.partition_key.is_some() || range.is_of_one_key();
+        self.range.as_ref().filter(is_key).map(|r| r.min.to_string()).unwrap_or_default()
+    }
+}
+
 impl Container {
     /// Resolves what a request names.
     pub fn scope(&self, request: &ScopeRequest) -> Result<Scope> {

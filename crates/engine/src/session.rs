@@ -23,30 +23,42 @@ impl Engine {
 
     /// The token for everything that the container shows now.
     pub fn session_token(&self, container: &Container) -> Result<String> {
-        let mut tokens = Vec::with_capacity(container.partitions.len());
-        for partition in &container.partitions {
-            tokens.push(container.token(partition.id, self.shard_lsn(partition)?));
-        }
-        Ok(tokens.join(","))
+        self.reading(container, &|now| {
+            let token = |p: &PhysicalPartition| Ok(now.token(p.id, self.shard_lsn(p)?));
+            let tokens = now.partitions.iter().map(token).collect::<Result<Vec<_>>>()?;
+            Ok(tokens.join(","))
+        })
     }
 
-    /// Refuses to read when the client has seen more than this server has. Tokens of partitions
-    /// that are not there are of no concern: clients send all they know.
+    /// Refuses to read when the client has seen more than this server has. A token of a partition that
+    /// was split or merged holds for those that took its place; one of a partition that never was is
+    /// of no concern: clients send all they know.
     pub fn check_session(&self, container: &Container, tokens: &str) -> Result<()> {
+        self.reading(container, &|now| self.check_session_of(now, tokens))
+    }
+
+    fn check_session_of(&self, container: &Container, tokens: &str) -> Result<()> {
         for token in tokens.split(',').map(str::trim).filter(|t| !t.is_empty()) {
             let Token { partition: range, version, lsn } = parse(token)?;
             // A version that is not a container's number comes from elsewhere and is compared.
             if version > 0 && version != i64::from(container.number) {
                 continue;
             }
-            let Some(partition) = container.partitions.iter().find(|p| p.id == range) else {
-                continue;
-            };
-            if lsn > self.shard_lsn(partition)? {
+            if lsn > self.reached(container, range)?.unwrap_or(Lsn(u64::MAX)) {
                 return Err(Error::SessionNotAvailable);
             }
         }
         Ok(())
+    }
+
+    /// How far a partition is, or those that took its place, which go on counting where it ended;
+    /// `None` if the container never had it.
+    fn reached(&self, container: &Container, id: u32) -> Result<Option<Lsn>> {
+        let mut reached = None;
+        for partition in container.partitions.iter().filter(|p| p.id == id || p.descends_from(id)) {
+            reached = reached.max(Some(self.shard_lsn(partition)?));
+        }
+        Ok(reached)
     }
 }
 

@@ -40,6 +40,11 @@ fn add(queue: &Queue, container: Arc<Container>) {
     queue.lock().unwrap_or_else(PoisonError::into_inner).push(container);
 }
 
+/// A layout that changed meanwhile is no failure: the work finds the new one in the next round.
+fn failure(error: Error) -> Option<Error> {
+    (error != Error::PartitionGone).then_some(error)
+}
+
 fn take(queue: &Queue) -> Vec<Arc<Container>> {
     std::mem::take(&mut *queue.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -52,13 +57,13 @@ impl Engine {
         for container in take(&self.tasks.retime) {
             if let Err(error) = self.retime(&container) {
                 self.tasks.retime(container);
-                failed = Some(error);
+                failed = failed.or(failure(error));
             }
         }
         for container in take(&self.tasks.rebase_history) {
             if let Err(error) = self.rebase_history(&container, stop) {
                 self.tasks.rebase_history(container);
-                failed = Some(error);
+                failed = failed.or(failure(error));
             }
         }
         self.run_erasures(stop)?;
@@ -72,6 +77,7 @@ impl Engine {
             }
         }
         self.trim_histories(stop)?;
+        self.drop_retired()?;
         failed.map_or(Ok(removed), Err)
     }
 
@@ -92,18 +98,24 @@ impl Engine {
     }
 }
 
-/// The background thread. Dropping it ends the thread between two pieces of work.
+/// The background threads: one for everything, one for splits, which take long. Dropping it ends
+/// them between two pieces of work.
 pub struct Background {
+    engine: Arc<Engine>,
     stop: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// Pause between two rounds. Hiding does not wait for it, only the space does.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Background {
-    /// Starts the thread.
+    /// Starts the threads.
     pub fn start(engine: Arc<Engine>) -> std::io::Result<Self> {
+        let splitting = engine.clone();
+        let splits = std::thread::Builder::new().name("orrery-splits".into());
+        let splits = splits.spawn(move || split_when_due(&splitting))?;
+        let shared = engine.clone();
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let signal = stop.clone();
         let thread = std::thread::Builder::new().name("orrery-tasks".into()).spawn(move || {
@@ -117,7 +129,18 @@ impl Background {
                 drop(signal.1.wait_timeout_while(stopped, PAUSE, |stopped| !*stopped));
             }
         })?;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { engine: shared, stop, threads: vec![thread, splits] })
+    }
+}
+
+/// Splits partitions when they are due, until it is told to stop.
+fn split_when_due(engine: &Engine) {
+    let watch = &engine.reshapes.watch;
+    while !watch.is_stopped() {
+        if let Err(error) = engine.run_splits(&|| watch.is_stopped()) {
+            tracing::warn!(%error, "a partition is not split; it is tried again");
+        }
+        watch.wait();
     }
 }
 
@@ -125,7 +148,8 @@ impl Drop for Background {
     fn drop(&mut self) {
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
-        if let Some(thread) = self.thread.take() {
+        self.engine.reshapes.watch.stop();
+        for thread in self.threads.drain(..) {
             // A panic in there was reported where it happened.
             drop(thread.join());
         }

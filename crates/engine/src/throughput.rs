@@ -3,12 +3,13 @@
 
 use orrery_storage::key::RecordKind;
 use orrery_types::ids::Rid;
-use orrery_types::{Error, Lsn, Result, Value, limits};
+use orrery_types::{Error, Lsn, Object, Result, Value, limits};
 
-use crate::Engine;
 use crate::catalog::Change;
 use crate::catalog::records::{self, Record};
 use crate::resource::{Preconditions, Resource, object, require_object};
+use crate::throttle::Terms;
+use crate::{Container, Engine};
 
 /// Throughput as the headers of a create ask for it.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +69,7 @@ impl ThroughputRequest {
 }
 
 impl Throughput {
-    fn max(self) -> i64 {
+    pub(crate) fn max(self) -> i64 {
         match self {
             Self::Manual(manual) => manual,
             Self::Autoscale { max, .. } => max,
@@ -81,13 +82,13 @@ impl Throughput {
         u32::try_from(count.max(1)).unwrap_or(1)
     }
 
-    fn content(self) -> Value {
+    fn content(self) -> Object {
         match self {
-            Self::Manual(manual) => Value::object(object([
+            Self::Manual(manual) => object([
                 ("offerThroughput", manual.into()),
                 ("offerIsRUPerMinuteThroughputEnabled", false.into()),
                 ("userSpecifiedThroughput", manual.into()),
-            ])),
+            ]),
             Self::Autoscale { max, increment_percent } => {
                 let increment = object([("incrementPercent", increment_percent.into())]);
                 let policy = object([("throughputPolicy", Value::object(increment))]);
@@ -98,11 +99,11 @@ impl Throughput {
                     ("maxThroughput", max.into()),
                     ("autoUpgradePolicy", Value::object(policy)),
                 ]);
-                Value::object(object([
+                object([
                     ("offerThroughput", (max / 10).into()),
                     ("offerIsRUPerMinuteThroughputEnabled", false.into()),
                     ("offerAutopilotSettings", Value::object(settings)),
-                ]))
+                ])
             }
         }
     }
@@ -181,6 +182,17 @@ fn content_throughput(content: &Value) -> Result<Throughput> {
     }
 }
 
+/// All that a stored offer says.
+pub(crate) fn offer_terms(record: &Record) -> Result<Terms> {
+    let content = record.body.get("content");
+    Terms::parse(content_throughput(content)?, content)
+}
+
+/// Whose an offer is: its record is named by the owner.
+fn owner_of(record: &Record) -> Option<Rid> {
+    record.id.parse().ok()
+}
+
 fn offer_resource(record: &Record) -> Result<Resource> {
     let number =
         u32::try_from(record.number).map_err(|_| Error::internal("an offer is corrupt"))?;
@@ -203,7 +215,7 @@ impl Engine {
             ("offerType", "Invalid".into()),
             ("offerResourceId", owner.to_string().into()),
             ("offerVersion", "V2".into()),
-            ("content", throughput.content()),
+            ("content", Value::object(throughput.content())),
         ]);
         let record = Record {
             number: u64::from(change.next_number("offer")?),
@@ -219,6 +231,9 @@ impl Engine {
     pub(crate) fn remove_offer(&self, change: &mut Change<'_>, owner: &str) -> Result<()> {
         if let Some(record) = records::by_name(&*self.store, RecordKind::Offer, 0, owner)? {
             change.remove(RecordKind::Offer, 0, record.number, owner);
+            if let Some(owner) = owner_of(&record) {
+                self.throttle.changed(owner, None);
+            }
         }
         Ok(())
     }
@@ -227,15 +242,49 @@ impl Engine {
         Ok(records::by_name(&*self.store, RecordKind::Offer, 0, owner)?.is_some())
     }
 
+    /// The throughput of a container; `None` if it shares that of its database.
+    pub(crate) fn throughput_of(&self, container: &Container) -> Result<Option<Throughput>> {
+        let owner = container.rid_text();
+        let record = records::by_name(&*self.store, RecordKind::Offer, 0, owner)?;
+        record.map(|record| content_throughput(record.body.get("content"))).transpose()
+    }
+
+    /// An offer as clients see it: with the throughput that autoscale stands at, and whether partitions
+    /// are still to be split for it.
+    fn shown_offer(&self, record: &Record) -> Result<Resource> {
+        let mut resource = offer_resource(record)?;
+        let mut content = record.body.get("content").as_object().cloned().unwrap_or_default();
+        let is_pending = self.is_offer_pending(&record.id)?;
+        if is_pending {
+            content.set("isOfferReplacePending", true.into());
+        }
+        let scaled = match content_throughput(record.body.get("content")) {
+            Ok(Throughput::Autoscale { max, .. }) => {
+                owner_of(record).map(|owner| self.throttle.scaled(owner, max, self.clock.now_us()))
+            }
+            _ => None,
+        };
+        if let Some(scaled) = scaled {
+            content.set("offerThroughput", scaled.into());
+        }
+        if (is_pending || scaled.is_some())
+            && let Some(body) = resource.body.as_object_mut()
+        {
+            body.set("content", Value::object(content));
+        }
+        Ok(resource)
+    }
+
     /// All offers of the account.
     pub fn list_offers(&self) -> Result<Vec<Resource>> {
-        records::list(&*self.store, RecordKind::Offer, 0)?.iter().map(offer_resource).collect()
+        let all = records::list(&*self.store, RecordKind::Offer, 0)?;
+        all.iter().map(|record| self.shown_offer(record)).collect()
     }
 
     /// One offer.
     pub fn read_offer(&self, number: u32) -> Result<Resource> {
         let record = records::by_number(&*self.store, RecordKind::Offer, 0, u64::from(number))?;
-        offer_resource(&record.ok_or(Error::NotFound)?)
+        self.shown_offer(&record.ok_or(Error::NotFound)?)
     }
 
     /// The least throughput that an offer may be set to.
@@ -256,7 +305,8 @@ impl Engine {
         let mut change = self.catalog.change();
         let mut record = change.record(RecordKind::Offer, 0, u64::from(number))?;
         conditions.check_write(Some(record.stamp))?;
-        let current = content_throughput(record.body.get("content"))?;
+        let terms = offer_terms(&record)?;
+        let current = terms.throughput;
         let same = |member: &str| {
             let sent = body.get(member);
             sent.is_undefined() || sent == record.body.get(member)
@@ -288,14 +338,28 @@ impl Engine {
                 (_, next) => next,
             },
         };
+        let terms = terms.changed(next, body.get("content"))?;
+        let owner = owner_of(&record);
+        if terms.has_buckets() && matches!(owner, Some(Rid::Database(_))) {
+            return Err(Error::invalid(
+                "Throughput buckets are of containers with throughput of their own; this offer is \
+                 shared by the containers of a database.",
+            ));
+        }
+        let mut content = next.content();
+        terms.write(&mut content);
         let mut properties = record.properties();
-        properties.set("content", next.content());
+        properties.set("content", Value::object(content));
         record.body = Value::object(properties);
         record.stamp = self.stamper.next();
         change.replace(RecordKind::Offer, 0, &record)?;
-        let resource = offer_resource(&record)?;
         change.commit()?;
-        Ok(resource)
+        if let Some(owner) = owner {
+            self.throttle.changed(owner, Some(terms));
+        }
+        self.throttle.look(&*self.store)?;
+        self.reshapes.watch.ask();
+        self.shown_offer(&record)
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use orrery_storage::key::{self, Row};
 use orrery_storage::record::Header;
 use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError};
-use orrery_types::{Result, limits};
+use orrery_types::{Error, Result, limits};
 
 use crate::change::Before;
 use crate::container::definition::ContainerDef;
@@ -43,6 +43,8 @@ impl Engine {
                 }
                 match self.sweep_partition(container, partition, stop) {
                     Ok(count) => removed += count,
+                    // The layout has changed: the next round sweeps what took its place.
+                    Err(Error::PartitionGone) => {}
                     // A damaged item must not keep the rest of the account from being swept.
                     Err(error) => failed = Some(error),
                 }

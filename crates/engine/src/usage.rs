@@ -1,6 +1,6 @@
 //! How much a container holds, for those who ask.
 
-use orrery_storage::{ReadAt, Scan, Space, key};
+use orrery_storage::{ReadAt, Scan, ShardStats, Space, key};
 use orrery_types::{Result, Value};
 
 use crate::partition::PhysicalPartition;
@@ -17,6 +17,12 @@ pub struct Usage {
 }
 
 impl Engine {
+    /// What the store knows of each physical partition, in little time.
+    pub fn shard_sizes(&self, container: &Container) -> Result<Vec<ShardStats>> {
+        let stats = |partition: &PhysicalPartition| self.store.stats(partition.shard);
+        container.partitions.iter().map(|p| stats(p).map_err(storage)).collect()
+    }
+
     /// Counts the rows of a container; takes time in proportion to them.
     pub fn usage(&self, container: &Container) -> Result<Usage> {
         let mut total = Usage::default();

@@ -18,6 +18,7 @@ pub mod span;
 pub mod state;
 pub mod stats;
 pub mod stored_ids;
+pub mod term_count;
 pub mod terms;
 pub mod vector;
 
@@ -29,5 +30,6 @@ pub use policy::{CompositePath, IndexingMode, IndexingPolicy, PolicyError};
 pub use rules::Rules;
 pub use span::Span;
 pub use state::IndexState;
+pub use term_count::TermCount;
 pub use terms::{IndexedItem, Terms};
 pub use vector::{VectorEmbeddingPolicy, VectorIndex};

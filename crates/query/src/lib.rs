@@ -33,6 +33,7 @@ mod query;
 mod relation;
 mod rewrite;
 mod root_paths;
+mod shape;
 
 pub use analysis::QueryShape;
 pub use computed::ComputedProperty;

@@ -35,6 +35,11 @@ impl Query {
         &self.text
     }
 
+    /// The text without its values: queries that differ in nothing else have the same.
+    pub fn text_shape(&self) -> String {
+        crate::shape::shape(&self.text)
+    }
+
     /// The syntax tree.
     pub fn select(&self) -> &Select {
         &self.select

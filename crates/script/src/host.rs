@@ -93,6 +93,7 @@ pub(crate) fn number(error: &Error) -> Option<i32> {
         | Error::Timeout(_)
         | Error::PartitionGone
         | Error::RateLimited { .. }
+        | Error::BucketSpent { .. }
         | Error::RetryWith
         | Error::Unavailable(_)
         | Error::Internal(_) => None,

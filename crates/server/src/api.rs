@@ -7,12 +7,15 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::Method;
-use orrery_engine::{Container, Engine};
+use http::{Method, StatusCode};
+use orrery_engine::throttle::{Claim, Pass};
+use orrery_engine::{Container, Engine, charge};
 use orrery_types::{Clock, Error, PartitionKey, Result, Value, limits};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::auth::{Authenticator, Principal};
+use crate::backups::Backups;
 use crate::binary_json::{self, BinaryJsonError, Fault};
 use crate::consistency::ConsistencyLevel;
 use crate::dispatch::{self, Work};
@@ -22,6 +25,7 @@ use crate::headers::{self, RequestHeaders};
 use crate::link::{ContainerAddress, ResourceLink};
 use crate::reply::Reply;
 use crate::service::{OperationName, Request, Response, Service};
+use crate::statistics::{Seen, Statistics};
 
 /// Everything a handler may use beside its request. Shared by all requests.
 pub struct Api {
@@ -36,6 +40,10 @@ pub(crate) struct Shared {
     pub(crate) endpoint: Option<String>,
     /// The level of the account, which requests may weaken.
     pub(crate) consistency: ConsistencyLevel,
+    /// What requests did.
+    pub(crate) statistics: Statistics,
+    /// Where backups are made, if they are.
+    pub(crate) backups: Option<Arc<Backups>>,
 }
 
 impl Api {
@@ -47,8 +55,40 @@ impl Api {
         endpoint: Option<String>,
         consistency: ConsistencyLevel,
     ) -> Self {
-        let shared = Shared { engine, authenticator, clock, endpoint, consistency };
+        let statistics = Statistics::new(true);
+        let shared = Shared {
+            engine,
+            authenticator,
+            clock,
+            endpoint,
+            consistency,
+            statistics,
+            backups: None,
+        };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// The same with statistics of its requests, or without.
+    #[must_use]
+    pub fn with_statistics(mut self, statistics: Statistics) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.statistics = statistics;
+        }
+        self
+    }
+
+    /// The same with a place for backups.
+    #[must_use]
+    pub fn with_backups(mut self, backups: Arc<Backups>) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.backups = Some(backups);
+        }
+        self
+    }
+
+    /// Who checks credentials.
+    pub fn authenticator(&self) -> &Authenticator {
+        &self.shared.authenticator
     }
 }
 
@@ -61,6 +101,12 @@ pub(crate) struct Call {
     pub(crate) principal: Principal,
     /// The container that the request turned out to be about; failures name its session too.
     container: OnceLock<Arc<Container>>,
+    /// The level at which it reads.
+    consistency: ConsistencyLevel,
+    /// What it is to pay from, where throughput is enforced.
+    pass: OnceLock<Pass>,
+    /// The shape of its query.
+    shape: OnceLock<Arc<str>>,
 }
 
 impl Call {
@@ -69,8 +115,18 @@ impl Call {
         let principal =
             shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
         let headers = RequestHeaders::parse(&request.headers)?;
-        shared.consistency.admit(headers.consistency_level.as_deref())?;
-        Ok(Self { shared, request, headers, link, principal, container: OnceLock::new() })
+        let consistency = shared.consistency.admit(headers.consistency_level.as_deref())?;
+        Ok(Self {
+            shared,
+            request,
+            headers,
+            link,
+            principal,
+            container: OnceLock::new(),
+            consistency,
+            pass: OnceLock::new(),
+            shape: OnceLock::new(),
+        })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -91,7 +147,46 @@ impl Call {
         if let Some(token) = self.headers.session_token.as_ref().filter(|_| self.reads()) {
             self.engine().check_session(&container, token)?;
         }
+        if self.engine().throttles() && dispatch::spends(self) {
+            self.admit(&container)?;
+        }
         Ok(container)
+    }
+
+    /// Sees to it that the container has throughput left for the request.
+    fn admit(&self, container: &Container) -> Result<()> {
+        // Whoever serves the request says what is wrong with it.
+        let Ok(part) = item::scope_request(self) else { return Ok(()) };
+        let priority = self.headers.priority.unwrap_or_default();
+        let claim = Claim { priority, bucket: self.headers.throughput_bucket };
+        if let Some(pass) = self.engine().admit(container, &part, claim)? {
+            let _ = self.pass.set(pass);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_shape(&self, shape: Arc<str>) {
+        let _ = self.shape.set(shape);
+    }
+
+    /// What statistics want to know when the request is answered and gone.
+    fn marks(&self) -> Marks {
+        Marks { container: self.container.get().cloned(), shape: self.shape.get().cloned() }
+    }
+
+    /// Pays for the request, now that it is known what it cost.
+    fn paid(&self, response: Response) -> Response {
+        if let Some(pass) = self.pass.get() {
+            let range = response.headers().get(headers::PARTITION_KEY_RANGE_ID);
+            let range = range.and_then(|value| value.to_str().ok()?.parse().ok());
+            self.engine().spend(pass, charge_of(&response), range);
+        }
+        response
+    }
+
+    /// What a read costs at the level of the request.
+    pub(crate) fn read_charge(&self, charge: f64) -> f64 {
+        if self.consistency.doubles_reads() { charge::doubled(charge) } else { charge }
     }
 
     /// Whether the request reads: a GET, a HEAD, or a query.
@@ -132,18 +227,19 @@ impl Call {
     }
 
     fn response(&self, result: Result<Reply>) -> Response {
-        match result {
+        self.paid(match result {
             Ok(reply) => reply.into_response(),
             Err(error) => self.failure(&error),
-        }
+        })
     }
 
     /// Writes an item without a thread that waits for the disk; `None` if somebody else is in the
     /// way, so that it needs one after all. Nothing was written then.
     async fn commit(&self) -> Option<Response> {
         match self.try_commit().await {
-            Ok(reply) => reply.map(Reply::into_response),
-            Err(error) => Some(self.failure(&error)),
+            Ok(None) => None,
+            Ok(Some(reply)) => Some(self.response(Ok(reply))),
+            Err(error) => Some(self.response(Err(error))),
         }
     }
 
@@ -169,9 +265,10 @@ impl Call {
         if let Some(container) = self.container.get()
             && let Ok(token) = self.engine().session_token(container)
         {
+            let is_throttled = response.status() == StatusCode::TOO_MANY_REQUESTS;
             let marks = Reply::empty(response.status())
                 .container(container)
-                .charge(1.0)
+                .charge(if is_throttled { 0.0 } else { charge::REFUSED })
                 .header(headers::SESSION_TOKEN, &token)
                 .into_response();
             for (name, value) in marks.headers() {
@@ -180,6 +277,19 @@ impl Call {
         }
         response
     }
+}
+
+/// What is left of a request when it is answered.
+#[derive(Default)]
+struct Marks {
+    container: Option<Arc<Container>>,
+    shape: Option<Arc<str>>,
+}
+
+/// What an answer says it cost, in request units.
+fn charge_of(response: &Response) -> f64 {
+    let header = response.headers().get(headers::REQUEST_CHARGE);
+    header.and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(0.0)
 }
 
 /// A body as text: text is passed on as it is, for whoever reads it to judge.
@@ -199,6 +309,7 @@ pub(crate) fn json_text(body: &Bytes) -> Result<Bytes> {
 
 impl Service for Api {
     async fn call(&self, request: Request) -> Response {
+        let began = Instant::now();
         let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
         let failure = |error: &Error| error::response(error, activity_id, &uri);
         let call = match Call::read(self.shared.clone(), request) {
@@ -207,19 +318,32 @@ impl Service for Api {
         };
         let name = OperationName(dispatch::name(&call.link.target));
         let is_head = call.request.method == Method::HEAD;
+        let operation = dispatch::operation(&call);
         let in_place = match dispatch::work(&call) {
             Work::InPlace => Some(call.answer()),
             Work::Commit => call.commit().await,
             Work::IfCheap => call.answer_if_cheap(),
             Work::Blocking => None,
         };
-        let mut response = match in_place {
-            Some(response) => response,
+        let (mut response, marks) = match in_place {
+            Some(response) => (response, call.marks()),
             // The count of blocking threads is the bound on operations at once; more wait.
-            None => tokio::task::spawn_blocking(move || call.answer())
+            None => tokio::task::spawn_blocking(move || (call.answer(), call.marks()))
                 .await
-                .unwrap_or_else(|_| failure(&Error::internal("an operation panicked"))),
+                .unwrap_or_else(|_| {
+                    (failure(&Error::internal("an operation panicked")), Marks::default())
+                }),
         };
+        if self.shared.statistics.is_on() {
+            self.shared.statistics.record(&Seen {
+                container: marks.container.as_ref().map(|c| (c.rid(), c.alt_link())),
+                operation,
+                shape: marks.shape.as_ref(),
+                status: response.status(),
+                charge: charge_of(&response),
+                took: began.elapsed(),
+            });
+        }
         if is_head {
             *response.body_mut() = http_body_util::Full::default();
         }

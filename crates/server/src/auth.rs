@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::{HeaderMap, Method};
@@ -74,7 +75,7 @@ pub fn denied() -> Error {
 
 /// Checks credentials.
 pub struct Authenticator {
-    keys: AccountKeys,
+    keys: ArcSwap<AccountKeys>,
     tokens: TokenIssuer,
     clock: Arc<dyn Clock>,
 }
@@ -83,7 +84,12 @@ impl Authenticator {
     /// An authenticator for these keys.
     pub fn new(keys: AccountKeys, clock: Arc<dyn Clock>) -> Self {
         let tokens = TokenIssuer::new(keys.token().clone());
-        Self { keys, tokens, clock }
+        Self { keys: ArcSwap::from_pointee(keys), tokens, clock }
+    }
+
+    /// Takes other keys from now on. Tokens that were issued stay valid: their key does not change.
+    pub fn replace_keys(&self, keys: AccountKeys) {
+        self.keys.store(Arc::new(keys));
     }
 
     /// The issuer of resource tokens, for permissions.
@@ -155,15 +161,16 @@ impl Authenticator {
 
     fn signer(&self, payload: &str, signature: &[u8]) -> Option<Signer> {
         let signed = |key: &Key| key.sign(payload.as_bytes()).as_slice().ct_eq(signature).into();
-        let own = self.keys.roles().find(|(key, _)| signed(key));
+        let keys = self.keys.load();
+        let own = keys.roles().find(|(key, _)| signed(key));
         own.map(|(_, role)| Signer::Role(role))
-            .or_else(|| signed(self.keys.well_known()).then_some(Signer::WellKnown))
+            .or_else(|| signed(keys.well_known()).then_some(Signer::WellKnown))
     }
 
     /// Whoever signs with the key that everybody knows has at least learnt to sign, so the refusal
     /// says what to do.
     fn well_known(&self, headers: &HeaderMap) -> Result<Principal> {
-        let message = match self.keys.well_known_use() {
+        let message = match self.keys.load().well_known_use() {
             WellKnownKey::Accepted => return Ok(Principal::Master),
             WellKnownKey::Local if names_this_machine(headers) => return Ok(Principal::Master),
             WellKnownKey::Local => {

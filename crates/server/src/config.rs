@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use orrery_types::limits;
 use serde::Deserialize;
 
 use crate::consistency::ConsistencyLevel;
@@ -104,10 +105,22 @@ pub struct Choices {
     /// Milliseconds that one script may run [default: 5000]
     #[arg(long, env = "ORRERY_SCRIPT_MS", value_name = "NUMBER")]
     pub script_ms: Option<u64>,
-    /// Keep notes on requests for the advisor, in bounded memory [default: true]
+
+    /// Refuse requests that exceed the throughput of their container or database, with 429
+    #[arg(long, env = "ORRERY_ENFORCE_THROUGHPUT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL")]
+    pub enforce_throughput: Option<bool>,
+
+    /// Count requests for orrery top and note them for the advisor, in bounded memory [default: true]
     #[arg(long, env = "ORRERY_STATISTICS", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
     pub statistics: Option<bool>,
+    /// Ranges that a new container has at least [default: as its throughput asks for]
+    #[arg(long, env = "ORRERY_RANGES", value_name = "NUMBER")]
+    pub ranges: Option<u32>,
+    /// Megabytes that a range holds before it is split [default: 51200]
+    #[arg(long, env = "ORRERY_RANGE_MB_MAX", value_name = "NUMBER")]
+    pub range_mb_max: Option<u64>,
 
     /// What to log: a level, or levels by module [default: info]
     #[arg(long, env = "ORRERY_LOG", value_name = "FILTER")]
@@ -147,7 +160,10 @@ impl Choices {
             connections_max: self.connections_max.or(there.connections_max),
             drain_ms: self.drain_ms.or(there.drain_ms),
             script_ms: self.script_ms.or(there.script_ms),
+            enforce_throughput: self.enforce_throughput.or(there.enforce_throughput),
             statistics: self.statistics.or(there.statistics),
+            ranges: self.ranges.or(there.ranges),
+            range_mb_max: self.range_mb_max.or(there.range_mb_max),
             log: self.log.or(there.log),
             log_format: self.log_format.or(there.log_format),
         }
@@ -179,8 +195,14 @@ pub struct Settings {
     pub drain_ms: Option<u64>,
     /// Milliseconds that one script may run.
     pub script_ms: Option<u64>,
-    /// Whether requests are noted for the advisor.
+    /// Whether throughput is enforced for offers that do not say otherwise.
+    pub enforce_throughput: bool,
+    /// Whether requests are counted for `orrery top` and noted for the advisor.
     pub statistics: bool,
+    /// Ranges that a new container has at least.
+    pub ranges: Option<u32>,
+    /// Megabytes that a range holds before it is split.
+    pub range_mb_max: Option<u64>,
     /// What to log.
     pub log: String,
     /// How log lines look.
@@ -203,6 +225,13 @@ impl Settings {
         if choices.connections_max == Some(0) {
             return Err(wrong("connections-max", "0", "at least 1"));
         }
+        if choices.ranges.is_some_and(|n| !(1..=limits::PARTITIONS_FIRST_MAX).contains(&n)) {
+            let given = choices.ranges.unwrap_or_default().to_string();
+            return Err(wrong("ranges", &given, "from 1 to 100"));
+        }
+        if choices.range_mb_max == Some(0) {
+            return Err(wrong("range-mb-max", "0", "at least 1"));
+        }
         Ok(Self {
             listen,
             data,
@@ -220,7 +249,10 @@ impl Settings {
             connections_max: choices.connections_max,
             drain_ms: choices.drain_ms,
             script_ms: choices.script_ms,
+            enforce_throughput: choices.enforce_throughput.unwrap_or(false),
             statistics: choices.statistics.unwrap_or(true),
+            ranges: choices.ranges,
+            range_mb_max: choices.range_mb_max,
             log: choices.log.unwrap_or_else(|| LOG_DEFAULT.to_owned()),
             log_format: choices.log_format.unwrap_or_default(),
         })
@@ -331,6 +363,9 @@ mod tests {
         let endpoint = Some("localhost:8081".to_owned());
         check_refused(Choices { endpoint, ..in_memory() }, "'localhost:8081'");
         check_refused(Choices { connections_max: Some(0), ..in_memory() }, "connections-max");
+        check_refused(Choices { ranges: Some(0), ..in_memory() }, "'ranges' is '0'");
+        check_refused(Choices { ranges: Some(101), ..in_memory() }, "'ranges' is '101'");
+        check_refused(Choices { range_mb_max: Some(0), ..in_memory() }, "range-mb-max");
     }
 
     #[test]

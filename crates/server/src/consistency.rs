@@ -31,9 +31,9 @@ impl ConsistencyLevel {
         Self::Strong,
     ];
 
-    /// Whether an account with this level takes a request that names a level.
-    pub(crate) fn admit(self, header: Option<&str>) -> Result<()> {
-        let Some(text) = header else { return Ok(()) };
+    /// The level of a request to an account with this level, whether it names one or not.
+    pub(crate) fn admit(self, header: Option<&str>) -> Result<Self> {
+        let Some(text) = header else { return Ok(self) };
         let known = Self::ALL.into_iter().find(|l| l.to_string().eq_ignore_ascii_case(text));
         let level = known
             .ok_or_else(|| Error::invalid(format!("The consistency level '{text}' is unknown.")))?;
@@ -44,7 +44,12 @@ impl ConsistencyLevel {
                  not stronger than the service consistency level."
             )));
         }
-        Ok(())
+        Ok(level)
+    }
+
+    /// Whether a read of this level asks two replicas at the original, and costs twice as much.
+    pub(crate) fn doubles_reads(self) -> bool {
+        self >= Self::BoundedStaleness
     }
 }
 
@@ -61,10 +66,11 @@ mod tests {
     #[test]
     fn a_request_may_weaken_the_account_and_not_strengthen_it() {
         for account in ConsistencyLevel::ALL {
-            assert_eq!(account.admit(None), Ok(()));
+            assert_eq!(account.admit(None), Ok(account));
             for asked in ConsistencyLevel::ALL {
                 let text = asked.to_string().to_lowercase();
-                assert_eq!(account.admit(Some(&text)).is_ok(), asked <= account, "{asked}");
+                let level = account.admit(Some(&text)).ok();
+                assert_eq!(level, Some(asked).filter(|asked| *asked <= account), "{asked}");
             }
             assert!(account.admit(Some("Stronger")).is_err());
         }

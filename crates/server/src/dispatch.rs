@@ -7,8 +7,8 @@ use orrery_types::{Error, Result, limits};
 use crate::api::Call;
 use crate::auth::Access;
 use crate::handlers::{
-    account, batch, change, container, database, encryption_key, grant, item, model, offer,
-    permission, query, range, script, user,
+    account, backup, batch, change, container, database, encryption_key, grant, item, model, offer,
+    permission, query, range, script, statistics, user,
 };
 use crate::link::{ScriptKind, Target};
 use crate::reply::Reply;
@@ -97,9 +97,22 @@ fn may_call_functions(body: &[u8]) -> bool {
     body.windows(3).any(|word| word.eq_ignore_ascii_case(b"udf"))
 }
 
+/// Whether an operation spends the throughput of its container: what reads or writes items does, and
+/// what only asks about the container does not.
+pub(crate) fn spends(call: &Call) -> bool {
+    match &call.link.target {
+        Target::Items(_) => !call.headers.is_query_plan,
+        Target::Item(..) | Target::PartitionKeyDelete(_) => true,
+        Target::Script(_, ScriptKind::Procedure, _) => call.request.method == Method::POST,
+        _ => false,
+    }
+}
+
 /// Whether the principal may do it.
 pub(crate) fn authorize(call: &Call) -> Result<()> {
-    let access = if call.reads() { Access::Read } else { Access::Write };
+    // A backup holds everything, keys of clients included: reading it is for those who may write.
+    let reads = call.reads() && !matches!(call.link.target, Target::BackupFile(..));
+    let access = if reads { Access::Read } else { Access::Write };
     call.principal.allow(access)?;
     grant::check(call)
 }
@@ -186,7 +199,13 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("DELETE", Target::Script(at, kind, id)) => script::delete(call, at, *kind, id),
         ("POST", Target::Script(at, ScriptKind::Procedure, id)) => script::execute(call, at, id),
         ("POST", Target::PartitionKeyDelete(at)) => item::delete_partition_key(call, at),
+        ("POST", Target::Split(at)) => range::split(call, at),
+        ("POST", Target::Merge(at)) => range::merge(call, at),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
+        ("GET", Target::Statistics) => statistics::read(call),
+        ("POST", Target::Backups) => backup::begin(call),
+        ("DELETE", Target::Backup(id)) => backup::end(call, id),
+        ("GET", Target::BackupFile(id, file)) => backup::read(call, id, *file),
         ("GET", Target::Model(db)) => model::read(call, db),
         ("PUT", Target::Model(db)) => model::store(call, db),
         ("DELETE", Target::Model(db)) => model::delete(call, db),
@@ -219,6 +238,26 @@ fn not_built(what: &str) -> Error {
     Error::NotImplemented(format!("{what}: this version of the server does not have them.").into())
 }
 
+/// What a request does, in the words of the statistics.
+pub(crate) fn operation(call: &Call) -> &'static str {
+    let headers = &call.headers;
+    match (method(call), &call.link.target) {
+        ("GET", Target::Item(..)) => "read",
+        ("PUT", Target::Item(..)) => "replace",
+        ("PATCH", Target::Item(..)) => "patch",
+        ("DELETE", Target::Item(..)) => "delete",
+        ("GET", Target::Items(_)) if headers.a_im.is_some() => "change feed",
+        ("GET", Target::Items(_)) => "read feed",
+        ("POST", Target::Items(_)) if headers.is_query_plan => "query plan",
+        ("POST", Target::Items(_)) if headers.is_batch => "batch",
+        ("POST", Target::Items(_)) if headers.is_query => "query",
+        ("POST", Target::Items(_)) if headers.is_upsert => "upsert",
+        ("POST", Target::Items(_)) => "create",
+        ("POST", Target::Script(_, ScriptKind::Procedure, _)) => "execute",
+        (_, target) => name(target),
+    }
+}
+
 /// What a target is called in logs and metrics.
 pub(crate) fn name(target: &Target) -> &'static str {
     match target {
@@ -230,12 +269,15 @@ pub(crate) fn name(target: &Target) -> &'static str {
         Target::Scripts(..) | Target::Script(..) => "script",
         Target::Conflicts(_) | Target::Conflict(..) => "conflict",
         Target::PartitionKeyDelete(_) => "partition key delete",
+        Target::Split(_) | Target::Merge(_) => "layout",
         Target::Attachments(..) | Target::Attachment(..) => "attachment",
         Target::Users(_) | Target::User(_) => "user",
         Target::Permissions(_) | Target::Permission(..) => "permission",
         Target::EncryptionKeys(_) | Target::EncryptionKey(..) => "encryption key",
         Target::Offers | Target::Offer(_) => "offer",
+        Target::Backups | Target::Backup(_) | Target::BackupFile(..) => "backup",
         Target::Model(_) => "model",
+        Target::Statistics => "statistics",
         Target::Advisor(_) => "advisor",
     }
 }

@@ -56,6 +56,7 @@ impl WireError {
             Error::TransactionTooLarge { .. } => (413, 3401, "RequestEntityTooLarge"),
             Error::ResponseTooLarge { .. } => (413, 3402, "RequestEntityTooLarge"),
             Error::RateLimited { .. } => (429, 3200, "429"),
+            Error::BucketSpent { .. } => (429, 3212, "429"),
             Error::RetryWith => (449, 0, "449"),
             Error::Internal(_) => (500, 0, "InternalServerError"),
             Error::Script(failure) => (400, failure.number, "BadRequest"),
@@ -63,7 +64,9 @@ impl WireError {
             Error::Unavailable(_) => (503, 0, "ServiceUnavailable"),
         };
         let retry_after_ms = match error {
-            Error::RateLimited { retry_after_ms } => Some(*retry_after_ms),
+            Error::RateLimited { retry_after_ms } | Error::BucketSpent { retry_after_ms, .. } => {
+                Some(*retry_after_ms)
+            }
             Error::RetryWith => Some(RETRY_WITH_MS),
             _ => None,
         };

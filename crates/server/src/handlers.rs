@@ -1,6 +1,7 @@
 //! One file a resource: decode the request, call one method of the engine, encode the answer.
 
 pub(crate) mod account;
+pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod change;
 pub(crate) mod container;
@@ -14,6 +15,7 @@ pub(crate) mod permission;
 pub(crate) mod query;
 pub(crate) mod range;
 pub(crate) mod script;
+pub(crate) mod statistics;
 pub(crate) mod user;
 
 use orrery_engine::resource::Preconditions;

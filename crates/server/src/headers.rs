@@ -7,9 +7,8 @@ mod request;
 
 use http::HeaderValue;
 
-pub use request::{
-    FeedMode, IndexMetrics, IndexingDirective, Priority, ReadKeyType, RequestHeaders,
-};
+pub use orrery_engine::throttle::Priority;
+pub use request::{FeedMode, IndexMetrics, IndexingDirective, ReadKeyType, RequestHeaders};
 
 /// How the protocol's own headers begin.
 pub(crate) const PREFIX: &str = "x-ms-";
@@ -90,6 +89,7 @@ pub const SUB_STATUS: &str = "x-ms-substatus";
 pub const RETRY_AFTER_MS: &str = "x-ms-retry-after-ms";
 pub const ITEM_COUNT: &str = "x-ms-item-count";
 pub const ETAG: &str = "etag";
+pub const CONTENT_LOCATION: &str = "content-location";
 pub const CONTENT_PATH: &str = "x-ms-content-path";
 pub const ALT_CONTENT_PATH: &str = "x-ms-alt-content-path";
 pub const LSN: &str = "lsn";

@@ -96,6 +96,22 @@ pub enum KeyRole {
     ReadOnly,
 }
 
+/// A key of the account that clients sign with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum KeyName {
+    Primary,
+    Secondary,
+    PrimaryReadonly,
+    SecondaryReadonly,
+}
+
+impl KeyName {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Primary, Self::Secondary, Self::PrimaryReadonly, Self::SecondaryReadonly];
+}
+
 /// All keys of the account.
 #[derive(Clone, Debug)]
 pub struct AccountKeys {
@@ -120,6 +136,23 @@ struct KeyFile {
 }
 
 impl KeyFile {
+    fn key(&mut self, name: KeyName) -> &mut String {
+        match name {
+            KeyName::Primary => &mut self.primary,
+            KeyName::Secondary => &mut self.secondary,
+            KeyName::PrimaryReadonly => &mut self.primary_readonly,
+            KeyName::SecondaryReadonly => &mut self.secondary_readonly,
+        }
+    }
+
+    fn write(&self, path: &Path) -> Result<(), KeyError> {
+        let text = toml::to_string(self)
+            .map_err(|error| KeyError::File { path: path.to_owned(), reason: error.to_string() })?;
+        let note = "# The account's keys. Whoever has them has the data.\n";
+        private_file::write(path, &format!("{note}{text}"))
+            .map_err(|source| KeyError::Io { path: path.to_owned(), source })
+    }
+
     fn generate() -> Result<Self, KeyError> {
         Ok(Self {
             primary: random_key()?,
@@ -216,11 +249,37 @@ impl AccountKeys {
             return Ok(file);
         }
         let file = KeyFile::generate()?;
-        let text = toml::to_string(&file)
-            .map_err(|error| KeyError::File { path: path.to_owned(), reason: error.to_string() })?;
-        let note = "# The account's keys. Whoever has them has the data.\n";
-        private_file::write(path, &format!("{note}{text}")).map_err(io)?;
+        file.write(path)?;
         Ok(file)
+    }
+
+    /// The keys kept in a data folder; an error if it keeps none.
+    pub fn list(data: &Path) -> Result<Vec<(KeyName, String)>, KeyError> {
+        let mut file = Self::existing(data)?;
+        Ok(KeyName::ALL.map(|name| (name, file.key(name).clone())).into())
+    }
+
+    /// Puts a new key in the place of one that a data folder keeps, and returns it.
+    pub fn rotate(data: &Path, name: KeyName) -> Result<String, KeyError> {
+        let mut file = Self::existing(data)?;
+        let fresh = random_key()?;
+        file.key(name).clone_from(&fresh);
+        file.write(&data.join(KEY_FILE))?;
+        Ok(fresh)
+    }
+
+    fn existing(data: &Path) -> Result<KeyFile, KeyError> {
+        let path = data.join(KEY_FILE);
+        if !path.exists() {
+            let reason = "there is no such file; the server makes it at its first start".to_owned();
+            return Err(KeyError::File { path, reason });
+        }
+        Self::kept(&path)
+    }
+
+    /// The file in which a data folder keeps its keys.
+    pub fn file(data: &Path) -> PathBuf {
+        data.join(KEY_FILE)
     }
 
     /// The key to print at start.
@@ -293,6 +352,22 @@ mod tests {
         let open =
             || AccountKeys::open(None, &GivenKeys::default(), WellKnownKey::Refused).unwrap();
         assert_ne!(open().primary().text(), open().primary().text());
+    }
+
+    #[test]
+    fn a_key_is_replaced_and_the_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = AccountKeys::rotate(folder.path(), KeyName::Primary).unwrap_err();
+        assert!(error.to_string().contains("first start"), "{error}");
+        AccountKeys::open(Some(folder.path()), &GivenKeys::default(), WellKnownKey::Refused)
+            .unwrap();
+        let before = AccountKeys::list(folder.path()).unwrap();
+        let fresh = AccountKeys::rotate(folder.path(), KeyName::Secondary).unwrap();
+        let after = AccountKeys::list(folder.path()).unwrap();
+        for ((name, old), (_, new)) in before.iter().zip(&after) {
+            assert_eq!(*name == KeyName::Secondary, old != new, "{name:?}");
+        }
+        assert_eq!(after[1], (KeyName::Secondary, fresh));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod auth;
+pub mod backups;
 mod batch_body;
 pub mod binary_json;
 mod body;
@@ -26,6 +27,7 @@ mod private_file;
 mod reply;
 pub mod service;
 mod side;
+pub mod statistics;
 pub mod telemetry;
 pub mod tls;
 pub mod token;

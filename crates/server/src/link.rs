@@ -50,6 +50,10 @@ pub enum Target {
     Conflicts(ContainerAddress),
     Conflict(ContainerAddress, Address),
     PartitionKeyDelete(ContainerAddress),
+    /// A range becomes two.
+    Split(ContainerAddress),
+    /// Two ranges become one.
+    Merge(ContainerAddress),
     Attachments(ContainerAddress, Address),
     Attachment(ContainerAddress, Address, String),
     Users(Address),
@@ -60,8 +64,14 @@ pub enum Target {
     EncryptionKey(Address, Address),
     Offers,
     Offer(Rid),
+    /// Backups of the account: ours.
+    Backups,
+    Backup(String),
+    BackupFile(String, usize),
     /// The declared model of a database.
     Model(Address),
+    /// Ours: what requests did.
+    Statistics,
     /// Reserved: suggestions about a database.
     Advisor(Address),
 }
@@ -153,9 +163,11 @@ fn is_by_rid(segments: &[&str]) -> bool {
 
 /// What a client signs: type and link by the number of segments alone.
 fn signed(segments: &[&str], by_rid: bool) -> (String, String) {
-    // Delete by partition key is signed as an operation on its container.
-    let operation = ["operations", "partitionkeydelete"];
-    let segments = segments.strip_suffix(&operation).unwrap_or(segments);
+    // What is done to a container as a whole is signed as an operation on it.
+    let segments = match segments {
+        [container @ .., "operations", "partitionkeydelete" | "split" | "merge"] => container,
+        _ => segments,
+    };
     let is_feed = segments.len() % 2 == 1;
     let (kind, path) = if is_feed {
         (segments[segments.len() - 1], &segments[..segments.len() - 1])
@@ -173,7 +185,13 @@ fn target(segments: &[&str], by_rid: bool) -> Option<Target> {
     let database = |text: &str| address(text, by_rid, |rid| matches!(rid, Rid::Database(_)));
     Some(match *segments {
         ["dbs"] => Target::Databases,
+        ["_backups"] => Target::Backups,
+        ["_backups", id] => Target::Backup(id.to_owned()),
+        ["_backups", id, "files", number] => {
+            Target::BackupFile(id.to_owned(), number.parse().ok()?)
+        }
         ["offers"] => Target::Offers,
+        ["_orrery", "statistics"] => Target::Statistics,
         ["offers", rid] => {
             let rid = rid.parse().ok()?;
             let Rid::Offer(_) = rid else { return None };
@@ -257,6 +275,8 @@ fn container_target(database: Address, container: &str, rest: &[&str]) -> Option
             Target::Conflict(owner, conflict)
         }
         ["operations", "partitionkeydelete"] => Target::PartitionKeyDelete(owner),
+        ["operations", "split"] => Target::Split(owner),
+        ["operations", "merge"] => Target::Merge(owner),
         [word] => Target::Scripts(owner, script_kind(word)?.0),
         [word, id] => {
             let (script, kind) = script_kind(word)?;

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::headers;
 use crate::service::Response;
+use crate::side::SideRoute;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -131,7 +132,9 @@ pub(crate) fn request_ended(
     count(operation, status, charge(response), took);
     let _in_span = span.enter();
     let (status_code, ms) = (status.as_u16(), took.as_secs_f64() * 1000.0);
-    if status.is_server_error() {
+    // Whoever waits for a start asks again and again, and is told that it is not done yet.
+    let is_not_yet = operation == SideRoute::Ready.name();
+    if status.is_server_error() && !is_not_yet {
         // There may be no span to tell which request it was.
         let status = status_code;
         tracing::warn!(%activity_id, operation, status, ms, "answered with a fault");

@@ -1,6 +1,6 @@
 //! The JSON shapes that hold several resources: feeds and their pages.
 
-use orrery_engine::{Resource, continuation};
+use orrery_engine::{Resource, charge, continuation};
 use orrery_types::ids::Rid;
 use orrery_types::{Result, Value};
 
@@ -67,6 +67,6 @@ pub(crate) fn resources(
     let page: Vec<Value> = rest.iter().take(size.items).map(|r| r.body.clone()).collect();
     let last = rest.get(page.len().wrapping_sub(1)).map(|r| r.rid.to_string());
     let token = last.filter(|_| more).map(|rid| continuation::encode(&owner, rid.as_bytes()));
-    let reply = values(&parent, list, &page);
+    let reply = values(&parent, list, &page).charge(charge::catalog_read());
     Ok(reply.header_if(headers::CONTINUATION, token.as_deref()))
 }

@@ -6,14 +6,16 @@
 //! out whether the commit had reached the disk.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use orrery_types::{Epoch, Lsn, ShardId};
 
+use crate::journal::{Copied, Journal};
 use crate::memory::{MemoryImage, MemoryStore};
 use crate::{
-    Commit, Committed, Put, ReadAt, ShardStats, Snapshot, Space, StorageError, Store, Value,
+    Commit, Committed, CopyLog, Put, ReadAt, ShardStats, Snapshot, Space, StorageError, Store,
+    Value,
 };
 
 /// How often what goes wrong: once in so many calls; zero is never.
@@ -208,6 +210,34 @@ impl<S: Store> Store for FaultStore<S> {
     ) -> Result<Lsn, StorageError> {
         self.before_write()?;
         self.inner.bulk_load(shard, entries)
+    }
+
+    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
+        self.inner.journal(shard, bytes_max)
+    }
+
+    fn copy_into(
+        &self,
+        shard: ShardId,
+        entries: &[Copied],
+        log: CopyLog,
+    ) -> Result<(), StorageError> {
+        self.before_write()?;
+        self.inner.copy_into(shard, entries, log)
+    }
+
+    fn settle_copies(&self) -> Result<(), StorageError> {
+        self.before_write()?;
+        self.inner.settle_copies()
+    }
+
+    fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
+        self.before_write()?;
+        self.inner.advance_shard(shard, lsn)
+    }
+
+    fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Result<(), StorageError> {
+        self.inner.freeze_shard(shard, frozen)
     }
 
     fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError> {

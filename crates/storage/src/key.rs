@@ -27,6 +27,7 @@
 //!        horizon     17                       (versions up to it may be gone)      → lsn u64
 //!        erasure     18 | what the keys of the items start with                    → the engine's
 //!        guard       19 | item key            (a new reference to it has come)      → empty
+//!        merged      1A                       (up to it, LSNs are of two parents)   → lsn u64
 //! ```
 //!
 //! `esc` writes a zero byte as `00 FF` and ends with `00 01`. Escaped bytes sort as the raw ones do,
@@ -45,18 +46,20 @@ mod reference;
 mod tests;
 
 pub use index::{
-    Composite, CompositeId, PathId, ROOT_PATH, ShapeId, Term, TermPrefix, all_index_terms,
-    composite_prefix, composites_of, parse_composite, parse_shape, parse_term, shapes_of, term,
-    term_prefix, terms_of,
+    Composite, CompositeId, PathId, ROOT_PATH, ShapeId, Term, TermKind, TermPrefix,
+    all_index_terms, composite_prefix, composites_of, index_row, parse_composite, parse_shape,
+    parse_term, shapes_of, split_index_key, term, term_kind, term_prefix, terms_of,
 };
 pub use meta::{
-    PathStep, RecordKind, composite_name, counter, erasure, erasures, index_ids, index_rebuilt,
-    parse_erasure, parse_shape_name, path_node, record, record_name, records, rows_reserved,
-    shape_name, shape_names, versions_horizon,
+    PathStep, RecordKind, composite_name, counter, erasure, erasure_of_prefix, erasures, index_ids,
+    index_names, index_rebuilt, is_index_name, merged_at, parse_erasure, parse_path_node,
+    parse_shape_name, path_node, record, record_name, records, rows_reserved, shape_name,
+    shape_names, versions_horizon,
 };
 
 pub use reference::{
-    Reference, all_references, guard, parse_reference, reference, references_of, references_to,
+    Reference, all_references, guard, parse_guard, parse_reference, reference, references_of,
+    references_to,
 };
 
 const ITEM: u8 = 0x01;
@@ -141,6 +144,12 @@ pub fn parse_item(key: &[u8]) -> Option<ItemKey<'_>> {
     Some(ItemKey { effective: EffectiveKey(effective), partition, id })
 }
 
+/// The effective key in what the keys of a logical partition's items start with.
+pub fn parse_effective(prefix: &[u8]) -> Option<EffectiveKey> {
+    let (effective, _) = unescape(prefix.strip_prefix(&[ITEM])?)?;
+    Some(EffectiveKey(effective))
+}
+
 /// All items whose effective key lies in the range.
 pub fn items_in(range: &KeyRange) -> Bounds {
     let place = |key: &EffectiveKey| {
@@ -199,6 +208,12 @@ pub fn unique(
     key
 }
 
+/// The effective key in a unique key; `None` if it is not one.
+pub fn parse_unique(key: &[u8]) -> Option<EffectiveKey> {
+    let (_, rest) = key.strip_prefix(&[UNIQUE])?.split_first()?;
+    unescape(rest).map(|(effective, _)| EffectiveKey(effective))
+}
+
 /// Key of the `seq`-th change of the commit with this LSN.
 pub fn feed(lsn: Lsn, seq: u16) -> [u8; 10] {
     let mut key = [0; 10];
@@ -235,6 +250,37 @@ pub fn parse_version(key: &[u8]) -> Option<(Lsn, u16)> {
 pub fn versions_after(lsn: Lsn) -> Bounds {
     let from = version(Lsn(lsn.0.saturating_add(1)), 0).to_vec();
     Bounds { from, to: prefix_end(&[VERSION]) }
+}
+
+/// What a commit leaves under its LSN, each kind with places of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum FeedPlace {
+    Change,
+    Version,
+}
+
+impl FeedPlace {
+    /// The key at a place of a commit.
+    pub fn key(self, lsn: Lsn, seq: u16) -> Vec<u8> {
+        match self {
+            Self::Change => feed(lsn, seq).to_vec(),
+            Self::Version => version(lsn, seq).to_vec(),
+        }
+    }
+
+    /// The LSN and place in its commit of a key; `None` if it is none of this kind.
+    pub fn parse(self, key: &[u8]) -> Option<(Lsn, u16)> {
+        match self {
+            Self::Change => parse_feed(key),
+            Self::Version => parse_version(key),
+        }
+    }
+
+    /// All places of one commit.
+    pub fn of_commit(self, lsn: Lsn) -> Bounds {
+        Bounds { from: self.key(lsn, 0), to: after(&self.key(lsn, u16::MAX)) }
+    }
 }
 
 /// Key saying that the item with this row expires at this second since 1970.

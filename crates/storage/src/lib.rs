@@ -7,6 +7,7 @@
 mod chunks;
 pub mod encode;
 pub mod fault;
+pub mod journal;
 pub mod key;
 pub mod memory;
 mod progress;
@@ -17,9 +18,10 @@ pub mod term;
 pub mod version;
 
 pub use fault::FaultStore;
+pub use journal::{Copied, Journal};
 pub use memory::MemoryStore;
 pub use rocks::{OpenError, RocksOptions, RocksStore};
 pub use store::{
-    Check, Commit, Committed, Entry, Expect, KeyCursor, OnCommitted, Part, Put, ReadAt, Scan,
-    ShardStats, Snapshot, Space, StorageError, Store, Value,
+    Check, Commit, Committed, CopyLog, Entry, Expect, KeyCursor, OnCommitted, Part, Put, ReadAt,
+    Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
 };

@@ -3,6 +3,7 @@
 //! snapshot holds.
 
 use std::array;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -10,11 +11,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use orrery_types::{Epoch, Lsn, ShardId};
 
 use crate::chunks::Chunks;
+use crate::journal::{Copied, Journal};
 use crate::progress::Progress;
 use crate::store::SHARD_RESERVED;
 use crate::{
-    Check, Commit, Committed, Entry, Expect, KeyCursor, Part, Put, ReadAt, Scan, ShardStats,
-    Snapshot, Space, StorageError, Store, Value, key, rocks,
+    Check, Commit, Committed, CopyLog, Entry, Expect, KeyCursor, Part, Put, ReadAt, Scan,
+    ShardStats, Snapshot, Space, StorageError, Store, Value, key, rocks,
 };
 
 type Map = Chunks<Stored>;
@@ -145,6 +147,7 @@ impl Shard {
         for (key, entry) in part.numbered(lsn) {
             self.put(Space::Feed, &key, entry, lsn);
         }
+        self.progress.record(part, lsn);
         self.progress.advance(lsn);
         lsn
     }
@@ -278,7 +281,7 @@ impl Store for MemoryStore {
         for (i, part) in commit.parts.iter().enumerate() {
             let shard = shards.get(&part.shard).ok_or(NO_SHARD)?;
             let epoch = shard.progress.epoch();
-            if epoch != part.epoch {
+            if epoch != part.epoch || shard.progress.is_frozen() {
                 return Err(StorageError::Gone { epoch: Some(epoch) });
             }
             if let Some(check) = part.checks.iter().position(|check| !shard.holds(check)) {
@@ -347,6 +350,53 @@ impl Store for MemoryStore {
         }
         shard.progress.advance(lsn);
         Ok(lsn)
+    }
+
+    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
+        // No commit is half done while the shards can be read.
+        let shards = self.read();
+        let progress = &shards.get(&shard).ok_or(NO_SHARD)?.progress;
+        progress.begin_journal(bytes_max).ok_or(StorageError::Conflict { part: 0, check: 0 })
+    }
+
+    fn copy_into(
+        &self,
+        shard: ShardId,
+        entries: &[Copied],
+        _: CopyLog,
+    ) -> Result<(), StorageError> {
+        let mut shards = self.write();
+        let shard = shards.get_mut(&shard).ok_or(NO_SHARD)?;
+        if shard.progress.lsn() != Lsn(0) {
+            return Err(StorageError::Conflict { part: 0, check: 0 });
+        }
+        for Copied { space, key, value } in entries {
+            match value {
+                Some(value) => shard.put(*space, key, &value.bytes, value.version),
+                None => shard.delete(*space, key),
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_copies(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
+        let shards = self.write();
+        let progress = &shards.get(&shard).ok_or(NO_SHARD)?.progress;
+        match progress.lsn().cmp(&lsn) {
+            Ordering::Less => progress.advance(lsn),
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(StorageError::Conflict { part: 0, check: 0 }),
+        }
+        Ok(())
+    }
+
+    fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Result<(), StorageError> {
+        self.write().get(&shard).ok_or(NO_SHARD)?.progress.freeze(frozen);
+        Ok(())
     }
 
     fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError> {

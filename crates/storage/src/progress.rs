@@ -2,12 +2,13 @@
 //! next one. Engines publish here after a commit is durable and before they answer it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use orrery_types::{Epoch, Lsn};
 
-use crate::StorageError;
+use crate::journal::Journal;
+use crate::{Part, StorageError};
 
 /// One shard's epoch and LSN, as published.
 #[derive(Debug)]
@@ -15,6 +16,10 @@ pub(crate) struct Progress {
     epoch: AtomicU64,
     lsn: AtomicU64,
     gone: AtomicBool,
+    frozen: AtomicBool,
+    /// Whether somebody may hold a journal: most commits need not look.
+    journaled: AtomicBool,
+    journal: Mutex<Weak<Journal>>,
     watchers: AtomicUsize,
     gate: Mutex<()>,
     moved: Condvar,
@@ -26,6 +31,9 @@ impl Progress {
             epoch: AtomicU64::new(epoch.0),
             lsn: AtomicU64::new(lsn.0),
             gone: AtomicBool::new(false),
+            frozen: AtomicBool::new(false),
+            journaled: AtomicBool::new(false),
+            journal: Mutex::new(Weak::new()),
             watchers: AtomicUsize::new(0),
             gate: Mutex::new(()),
             moved: Condvar::new(),
@@ -49,6 +57,39 @@ impl Progress {
 
     pub(crate) fn fence(&self, epoch: Epoch) {
         self.epoch.store(epoch.0, SeqCst);
+    }
+
+    /// Whether commits are refused for now.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.load(SeqCst)
+    }
+
+    pub(crate) fn freeze(&self, frozen: bool) {
+        self.frozen.store(frozen, SeqCst);
+    }
+
+    /// Begins a journal; `None` if somebody holds one.
+    pub(crate) fn begin_journal(&self, bytes_max: usize) -> Option<Arc<Journal>> {
+        let mut current = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.strong_count() > 0 {
+            return None;
+        }
+        let journal = Arc::new(Journal::new(bytes_max));
+        *current = Arc::downgrade(&journal);
+        self.journaled.store(true, SeqCst);
+        Some(journal)
+    }
+
+    /// Adds what a commit did to the journal, if somebody holds one.
+    pub(crate) fn record(&self, part: &Part, lsn: Lsn) {
+        if !self.journaled.load(SeqCst) {
+            return;
+        }
+        let current = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        match current.upgrade() {
+            Some(journal) => journal.record(part, lsn),
+            None => self.journaled.store(false, SeqCst),
+        }
     }
 
     /// Tells those who wait that nothing will come any more.

@@ -6,9 +6,11 @@
 //! cursor; LSNs given inside the commit, so that the order of the feed is the order of commits.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use orrery_types::{Epoch, Lsn, ShardId, limits};
 
+use crate::journal::{Copied, Journal};
 use crate::key;
 
 /// Which of a shard's ordered maps a key lies in, by role: engines tune each differently.
@@ -276,6 +278,15 @@ pub enum StorageError {
     Io(Box<str>),
 }
 
+/// What keeps copied entries until the store is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyLog {
+    /// Nothing, before [`Store::settle_copies`] returns: for most of a large copy.
+    None,
+    /// The log, once a later write to the store is durable: for the last of it.
+    Written,
+}
+
 /// Who takes the answer of a commit that was submitted.
 pub type OnCommitted = Box<dyn FnOnce(Result<Committed, StorageError>) + Send>;
 
@@ -331,6 +342,32 @@ pub trait Store: Send + Sync {
         shard: ShardId,
         entries: &mut dyn Iterator<Item = Put>,
     ) -> Result<Lsn, StorageError>;
+
+    /// From now on, and as long as the journal is held, what commits do to a shard is added to it.
+    /// Whatever a snapshot taken later lacks, the journal has. [`StorageError::Conflict`] if
+    /// somebody holds another journal of the shard.
+    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError>;
+
+    /// Writes entries, each with its version, into a shard that has had no commit, without checks;
+    /// [`StorageError::Conflict`] if it has had one.
+    fn copy_into(
+        &self,
+        shard: ShardId,
+        entries: &[Copied],
+        log: CopyLog,
+    ) -> Result<(), StorageError>;
+
+    /// Makes everything durable that was copied without the log.
+    fn settle_copies(&self) -> Result<(), StorageError>;
+
+    /// Raises a shard's LSN, so that its commits go on counting from there; durable when it
+    /// returns, and so is what was copied before with the log. No error if it is there already;
+    /// [`StorageError::Conflict`] if it is beyond.
+    fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError>;
+
+    /// Refuses commits to a shard with [`StorageError::Gone`], or takes them again. Commits that were
+    /// answered before it returns are in the shard's journal. An opened store has no frozen shards.
+    fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Result<(), StorageError>;
 
     /// Sizes, estimated.
     fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError>;

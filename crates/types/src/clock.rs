@@ -39,6 +39,11 @@ impl ManualClock {
         Self { now_us: AtomicU64::new(seconds * 1_000_000) }
     }
 
+    /// Moves the clock forward by less than a second.
+    pub fn advance_ms(&self, milliseconds: u64) {
+        self.now_us.fetch_add(milliseconds * 1000, Ordering::SeqCst);
+    }
+
     /// Moves the clock forward.
     pub fn advance_s(&self, seconds: u64) {
         self.now_us.fetch_add(seconds * 1_000_000, Ordering::SeqCst);

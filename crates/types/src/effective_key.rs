@@ -146,6 +146,41 @@ impl PartitionKeyDef {
         (0..count).map(|i| KeyRange { min: boundary(i), max: boundary(i + 1) }).collect()
     }
 
+    /// A key in the middle of a range: about as many hashes lie before it as after it. `None` if the
+    /// range is too narrow to have one.
+    pub fn middle(&self, range: &KeyRange) -> Option<EffectiveKey> {
+        let middle = if self.kind == PartitionKeyKind::Hash && self.version == 1 {
+            let place = |key: &EffectiveKey| self.share_below(key);
+            self.boundary(f64::midpoint(place(&range.min), place(&range.max)))
+        } else {
+            // Hashes end here, though the last range does not.
+            let end = EffectiveKey(vec![0x40]);
+            let max = if range.min < end { range.max.clone().min(end) } else { range.max.clone() };
+            EffectiveKey(mean(&range.min.0, &max.0))
+        };
+        (range.min < middle && middle < range.max).then_some(middle)
+    }
+
+    /// The fraction of all hashes that lie in a range.
+    pub fn share(&self, range: &KeyRange) -> f64 {
+        self.share_below(&range.max) - self.share_below(&range.min)
+    }
+
+    /// The fraction of all hashes that lie below a key.
+    fn share_below(&self, key: &EffectiveKey) -> f64 {
+        const HALVINGS: usize = 40;
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..HALVINGS {
+            let middle = f64::midpoint(low, high);
+            if self.boundary(middle) < *key {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        f64::midpoint(low, high)
+    }
+
     /// The key below which a fraction of all hashes lies.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 < fraction < 1")]
     fn boundary(&self, fraction: f64) -> EffectiveKey {
@@ -160,6 +195,24 @@ impl PartitionKeyDef {
         bytes.resize(16, 0);
         EffectiveKey(bytes)
     }
+}
+
+/// The number between two, both written as big-endian fractions.
+fn mean(low: &[u8], high: &[u8]) -> Vec<u8> {
+    let length = low.len().max(high.len()).max(16);
+    let digit = |bytes: &[u8], at: usize| u16::from(bytes.get(at).copied().unwrap_or(0));
+    let mut sums: Vec<u16> = (0..length).map(|at| digit(low, at) + digit(high, at)).collect();
+    for at in (1..length).rev() {
+        sums[at - 1] += sums[at] >> 8;
+        sums[at] &= 0xff;
+    }
+    let mut rest = 0;
+    let halve = |sum: u16| {
+        let value = rest << 8 | sum;
+        rest = value & 1;
+        (value >> 1).to_be_bytes()[1]
+    };
+    sums.into_iter().map(halve).collect()
 }
 
 /// The bytes that are hashed: type byte, then doubles little-endian, strings with a suffix byte.

@@ -86,6 +86,12 @@ pub enum Error {
     #[error("Request rate is large. Retry after {retry_after_ms} ms.")]
     #[expect(missing_docs, reason = "the message says it")]
     RateLimited { retry_after_ms: u64 },
+    /// The share of the throughput bucket that the request names is used up.
+    #[error(
+        "Request rate of throughput bucket {bucket} is large. Retry after {retry_after_ms} ms."
+    )]
+    #[expect(missing_docs, reason = "the message says it")]
+    BucketSpent { bucket: u8, retry_after_ms: u64 },
     /// Other writers were faster too often.
     #[error("Conflicting request to resource has been attempted. Retry to avoid conflicts.")]
     RetryWith,
@@ -133,6 +139,7 @@ impl Error {
             | Self::Timeout(_)
             | Self::PartitionGone
             | Self::RateLimited { .. }
+            | Self::BucketSpent { .. }
             | Self::RetryWith
             | Self::Unavailable(_) => true,
             Self::Invalid(_)

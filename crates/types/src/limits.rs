@@ -98,8 +98,41 @@ pub const THROUGHPUT_MIN: i64 = 400;
 pub const AUTOSCALE_MIN: i64 = 1000;
 /// Greatest throughput of one resource. Service (1,000,000 on request); 400.
 pub const THROUGHPUT_MAX: i64 = 1_000_000;
+/// Throughput buckets of a container, numbered from 1. Service; 400.
+pub const THROUGHPUT_BUCKETS_MAX: usize = 5;
+/// How far one request may overdraw the throughput of its container: nobody waits longer for it. Ours.
+pub const THROUGHPUT_DEBT_S_MAX: u64 = 10;
+/// Offers whose requests are watched at once; beyond, all begin anew. Ours.
+pub const THROUGHPUT_OFFERS_KEPT: usize = 100_000;
+/// Allowances of one offer, by physical partition and bucket; beyond, all begin anew. Ours.
+pub const THROUGHPUT_BUCKETS_KEPT: usize = 10_000;
 /// Throughput that one physical partition serves. Service.
 pub const PARTITION_THROUGHPUT: i64 = 10_000;
+
+/// Data that one physical partition holds before it is split, unless a setting says otherwise.
+/// Service.
+pub const PARTITION_SIZE_BYTES_MAX: u64 = 50 * 1024 * 1024 * 1024;
+/// Physical partitions that a setting may give a new container. Ours; the server does not start.
+pub const PARTITIONS_FIRST_MAX: u32 = 100;
+/// Bytes that may be written to a partition while it is copied, and that the copy has not yet
+/// followed. Ours; the split or merge is given up: 503.
+pub const RESHAPE_JOURNAL_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Entries, and bytes of them, that are copied at once. Ours.
+pub const RESHAPE_PIECE_ENTRIES: usize = 8192;
+/// See [`RESHAPE_PIECE_ENTRIES`].
+pub const RESHAPE_PIECE_BYTES: usize = 1024 * 1024;
+/// Bytes that a copy may be behind when writers are made to wait for the rest of it. Ours.
+pub const RESHAPE_REST_BYTES: usize = 256 * 1024;
+/// How often a copy tries to come so near to its writers before they are made to wait all the same.
+/// Ours.
+pub const RESHAPE_ROUNDS_MAX: usize = 64;
+/// Time for which the data of a partition that was split or merged stays for reads that began before:
+/// longer than any read takes. Ours.
+pub const SHARD_RETIRED_S: u64 = 60;
+
+/// Time for which clients can see that a range is being split before its children take its place,
+/// however little there is to copy. Ours.
+pub const SPLIT_ANNOUNCED_MS: u64 = 2_000;
 
 /// Text of a query. Service; 400.
 pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
@@ -188,6 +221,10 @@ pub const IN_PLACE_QUERY_PARTITIONS_MAX: usize = 4;
 /// Time that requests in flight get to end when the server stops. Ours.
 pub const DRAIN_MS_MAX: u64 = 10_000;
 
+/// Lines of the statistics: a container, an operation, and the shape of a query. Ours; beyond, requests
+/// are counted as others.
+pub const STATISTICS_ROWS_MAX: usize = 4096;
+
 /// Attempts at a commit whose checks fail because another writer was faster. Ours; 449.
 pub const COMMIT_ATTEMPTS_MAX: usize = 50;
 /// Attempts that a writer makes beside others; after them it goes alone. Ours.
@@ -268,6 +305,12 @@ pub const MODEL_WARNINGS_CHARS_MAX: usize = 2000;
 /// Time for which a delete by partition key that is done goes on hiding what it removed: longer
 /// than any read takes. Ours.
 pub const ERASURE_KEPT_S: u64 = 30;
+/// Backups that may be read at the same time. Ours; 429.
+pub const BACKUPS_MAX: usize = 4;
+/// Bytes of a backup's file that one answer holds. Ours; the rest is asked for again.
+pub const BACKUP_PIECE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Time for which a backup that nobody reads is kept. Ours; 404 afterwards.
+pub const BACKUP_IDLE_S_MAX: u64 = 600;
 
 /// Items that one report of the advisor reads, and the time it takes for it. Ours; it says so.
 pub const ADVISOR_ITEMS_MAX: usize = 1_000_000;

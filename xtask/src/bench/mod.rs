@@ -34,6 +34,8 @@ enum Suite {
     Feed,
     /// Queries, beside `PostgreSQL`.
     Query,
+    /// Items from a file, beside `RocksDB` taking the keys that they become.
+    Import,
     /// `orrery advise` over an export of a million items: time and memory.
     Advisor,
 }
@@ -45,7 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(suite) => vec![suite],
         None => {
             let all = [Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query];
-            all.into_iter().chain([Suite::Advisor]).collect()
+            all.into_iter().chain([Suite::Import, Suite::Advisor]).collect()
         }
     };
     for suite in suites {
@@ -56,6 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Scripts => "scripts",
             Suite::Feed => "feed",
             Suite::Query => "query",
+            Suite::Import => "import",
             Suite::Advisor => "advisor",
         });
         command.arg("--server").arg(&server).arg("--root").arg(project::root());

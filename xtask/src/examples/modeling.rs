@@ -33,7 +33,8 @@ pub(super) fn wanted(examples: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<V
     for entry in fs::read_dir(examples.join("modeling"))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "txt") {
-            let case = path.file_stem().context("a file has a name")?.to_string_lossy().into_owned();
+            let case =
+                path.file_stem().context("a file has a name")?.to_string_lossy().into_owned();
             cases.extend(RUNNERS.iter().map(|(name, ..)| format!("modeling/{name}/{case}")));
         }
     }

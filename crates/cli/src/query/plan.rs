@@ -137,9 +137,9 @@ mod tests {
         plans.add(&plan(&FIRST.replace("\"rows\":5", "\"rows\":1200")));
         let lines: Vec<String> = plans.to_text(100).lines().skip(2).map(str::to_owned).collect();
         let expected = [
-            "Filter                             9      1,205",
-            "└─ Intersect                      12                        80            14",
-            "   ├─ IndexSeek /a = 1            20",
+            "Filter                               9      1,205",
+            "└─ Intersect                        12                        80            14",
+            "   ├─ IndexSeek /a = 1              20",
             "   └─ IndexSeek /b = 2",
         ];
         assert_eq!(lines, expected);

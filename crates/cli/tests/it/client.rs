@@ -48,8 +48,10 @@ pub(crate) fn signature(key: &str, method: &str, kind: &str, link: &str, date: &
 pub(crate) fn signed(path: &str) -> (String, String) {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     // What is done to a container is signed as the container is.
-    let segments =
-        segments.strip_suffix(&["operations", "partitionkeydelete"]).unwrap_or(&segments);
+    let segments = match &segments[..] {
+        [container @ .., "operations", "partitionkeydelete" | "split" | "merge"] => container,
+        all => all,
+    };
     let feed = segments.len() % 2 == 1;
     let kind = segments.len().checked_sub(if feed { 1 } else { 2 });
     let kind = kind.map_or("", |at| segments[at]);

@@ -8,27 +8,15 @@
 //! client's clock is off.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use orrery_engine::Engine;
-use orrery_server::api::Api;
-use orrery_server::auth::Authenticator;
-use orrery_server::consistency::ConsistencyLevel;
-use orrery_server::cors::CorsPolicy;
-use orrery_server::keys::{AccountKeys, GivenKeys, WELL_KNOWN_KEY, WellKnownKey};
-use orrery_server::telemetry::Metrics;
-use orrery_server::{Limits, ListenerConfig, Server};
-use orrery_storage::MemoryStore;
-use orrery_types::{Clock, ManualClock, Value};
+use orrery_server::keys::WELL_KNOWN_KEY;
+use orrery_types::{Clock as _, Value};
 
 use crate::client::{Answer, Connection, http_date, signature, signed};
+use crate::local::{Local, PRIMARY, READ_ONLY};
 
-const START_S: u64 = 1_700_000_000;
 const ACTIVITY: &str = "00000000-0000-0000-0000-000000000001";
-const PRIMARY: &str = "cHJpbWFyeS1rZXktb2YtdGhlLXRlc3RzLXdpdGgtZW5vdWdoLWJ5dGVzLWluLWl0LSEhIQ==";
-const READ_ONLY: &str = "cmVhZG9ubHkta2V5LW9mLXRoZS10ZXN0cy13aXRoLWVub3VnaC1ieXRlcy1pbi1pdC0hISE=";
 /// Everything that a request could have changed.
 const FEEDS: [&str; 11] = [
     "/dbs",
@@ -44,60 +32,23 @@ const FEEDS: [&str; 11] = [
     "/offers",
 ];
 
-/// A server in this process, on memory, at a time that stands still.
+/// A server, and what is in it.
 struct Bench {
-    _runtime: tokio::runtime::Runtime,
-    _server: Server<Api>,
-    address: SocketAddr,
-    clock: Arc<ManualClock>,
+    local: Local,
     /// What the server has handed out, by the names that cases use.
     names: BTreeMap<String, String>,
 }
 
 impl Bench {
     fn start() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        let clock = Arc::new(ManualClock::at_s(START_S));
-        let as_clock: Arc<dyn Clock> = clock.clone();
-        let engine = Engine::open(Arc::new(MemoryStore::new()), as_clock.clone(), 1).unwrap();
-        let given = GivenKeys {
-            primary: Some(PRIMARY.to_owned()),
-            primary_readonly: Some(READ_ONLY.to_owned()),
-            ..GivenKeys::default()
-        };
-        let keys = AccountKeys::open(None, &given, WellKnownKey::Refused).unwrap();
-        let authenticator = Authenticator::new(keys, as_clock.clone());
-        let api =
-            Api::new(Arc::new(engine), authenticator, as_clock, None, ConsistencyLevel::default());
-        let config = ListenerConfig {
-            tls: None,
-            limits: Limits::default(),
-            cors: CorsPolicy::default(),
-            metrics: Metrics::install(),
-        };
-        let listen = "127.0.0.1:0".parse().unwrap();
-        let server = runtime.block_on(Server::start(listen, config)).unwrap();
-        server.serve(Arc::new(api));
-        let address = server.address();
-        let names = BTreeMap::new();
-        let mut bench = Self { _runtime: runtime, _server: server, address, clock, names };
+        let mut bench = Self { local: Local::start(), names: BTreeMap::new() };
         bench.fill();
         bench
     }
 
     /// Sends a request that is right.
     fn must(&self, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> Answer {
-        let (kind, link) = signed(path);
-        let date = http_date(self.clock.now_s());
-        let authorization = signature(PRIMARY, method, &kind, &link, &date);
-        let mut headers = vec![("authorization", &*authorization), ("x-ms-date", &*date)];
-        headers.extend_from_slice(more);
-        let headers: Vec<(String, String)> =
-            headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        let mut connection = Connection::open(self.address).unwrap();
-        let answer = connection.send(method, path, &headers, body.as_bytes()).unwrap();
-        assert!(answer.status < 400, "{method} {path}: {answer:?}");
-        answer
+        self.local.must(method, path, more, body)
     }
 
     /// What every case finds: two containers with items, users with permissions.
@@ -150,7 +101,7 @@ impl Bench {
         let signed = read.split(';').next().unwrap();
         let changed = format!("{signed};{};", all.split(';').nth(1).unwrap());
         self.names.insert("token changed".into(), changed);
-        self.clock.advance_s(11);
+        self.local.clock.advance_s(11);
     }
 
     fn continuations(&mut self) {
@@ -240,7 +191,7 @@ impl Bench {
             }
         }
         let date = match clock.parse::<i64>() {
-            Ok(off_s) => http_date(self.clock.now_s().checked_add_signed(off_s).unwrap()),
+            Ok(off_s) => http_date(self.local.clock.now_s().checked_add_signed(off_s).unwrap()),
             Err(_) => clock.to_owned(),
         };
         if date != "none" {
@@ -251,7 +202,7 @@ impl Bench {
                 .map(|text| ("authorization".to_owned(), text)),
         );
         let body = self.filled(request.body);
-        let mut connection = Connection::open(self.address).unwrap();
+        let mut connection = Connection::open(self.local.address).unwrap();
         connection.send(request.method, &path, &headers, &body).unwrap()
     }
 

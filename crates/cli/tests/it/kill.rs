@@ -1,4 +1,4 @@
-//! The server is killed while clients write, over and over. What it acknowledged is there afterwards
+//! The server is killed while clients write and ranges split and merge, over and over. What it acknowledged is there afterwards
 //! with exactly its content, what it did not acknowledge is there whole or not at all, and the store
 //! has no fault. `ORRERY_KILLS` sets how often, `ORRERY_SEED` repeats a run's choices.
 
@@ -164,8 +164,31 @@ pub(crate) fn faults(folder: &Path) -> usize {
     faults.len()
 }
 
+/// Splits and merges ranges until the server is gone; returns how often.
+fn change_layout(address: SocketAddr, key: &str) -> usize {
+    let Ok(mut client) = Client::open(address, key) else { return 0 };
+    for done in 0.. {
+        let operation = if done % 2 == 0 { "split" } else { "merge" };
+        let path = format!("/dbs/d/colls/c/operations/{operation}");
+        match client.send("POST", &path, &[], "") {
+            Ok(answer) if answer.status == 200 => {}
+            // The server is stopping in order.
+            Ok(answer) if answer.status == 503 => return done,
+            Ok(answer) => panic!("{operation}: {answer:?}"),
+            Err(_) => return done,
+        }
+    }
+    0
+}
+
 /// Lets all writers write until so many writes are acknowledged, then ends the server.
-fn write_and_end(mut server: Running, writers: &mut [Writer], after: usize, kill: bool) -> usize {
+fn write_and_end(
+    mut server: Running,
+    writers: &mut [Writer],
+    after: usize,
+    kill: bool,
+    layouts: &mut usize,
+) -> usize {
     let (address, key) = (server.address(), server.key());
     let (sender, receiver): (Sender<()>, Receiver<()>) = channel();
     std::thread::scope(|scope| {
@@ -174,6 +197,7 @@ fn write_and_end(mut server: Running, writers: &mut [Writer], after: usize, kill
             scope.spawn(move || writer.run(address, &key, &sender));
         }
         drop(sender);
+        let reshaper = scope.spawn(|| change_layout(address, &key));
         let counted = receiver.iter().take(after).count();
         assert_eq!(counted, after, "the server ended by itself");
         if kill {
@@ -181,7 +205,9 @@ fn write_and_end(mut server: Running, writers: &mut [Writer], after: usize, kill
         } else {
             server.signal("-TERM");
         }
-        counted + receiver.iter().count()
+        let counted = counted + receiver.iter().count();
+        *layouts += reshaper.join().unwrap();
+        counted
     })
 }
 
@@ -195,6 +221,7 @@ fn acknowledged_writes_outlive_the_server() {
     prepare(folder.path());
     let mut writers: Vec<Writer> = (0..WRITERS).map(|w| Writer::new(w, random.next())).collect();
     let (mut acknowledged, mut unknown, mut lost, mut faulty) = (0, 0, 0, 0);
+    let mut layouts = 0;
     for round in 0..=kills {
         faulty += faults(folder.path());
         let server = start(folder.path());
@@ -209,11 +236,11 @@ fn acknowledged_writes_outlive_the_server() {
         if round < kills {
             let after = 1 + random.below(300);
             let kill = !random.one_in(8);
-            acknowledged += write_and_end(server, &mut writers, after, kill);
+            acknowledged += write_and_end(server, &mut writers, after, kill, &mut layouts);
         }
     }
     eprintln!(
-        "{kills} kills: {acknowledged} acknowledged writes, lost {lost}; {unknown} writes without \
-         an answer, each whole or not there; faults in the store {faulty}"
+        "{kills} kills, {layouts} splits and merges: {acknowledged} acknowledged writes, lost \
+         {lost}; {unknown} writes without an answer, each whole or not there; faults in the store {faulty}"
     );
 }

@@ -4,15 +4,23 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod advise;
+mod backup;
 mod client;
+mod demo;
 mod full_disk;
 mod golden_http;
 mod hybrid_row;
 mod isolation;
 mod kill;
+mod layout;
+mod local;
 mod model_remote;
 mod process;
 mod query;
 mod random;
 mod ready;
 mod start;
+mod statistics;
+mod throughput;
+mod tool;
+mod transfer;

@@ -47,7 +47,10 @@ fn a_server_that_starts_is_waited_for() {
         }
     });
     let (code, text) = said(&["--listen", &address]);
-    assert!(code == Some(1) && text.contains("answered 'HTTP/1.1 503 Service Unavailable'"), "{text}");
+    assert!(
+        code == Some(1) && text.contains("answered 'HTTP/1.1 503 Service Unavailable'"),
+        "{text}"
+    );
     assert_eq!(said(&["--listen", &address, "--wait", "30"]), (Some(0), String::new()));
     server.join().unwrap();
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use orrery_storage::key::RecordKind;
-use orrery_storage::{Commit, Part, Store};
+use orrery_storage::{Commit, Part, StorageError, Store};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Epoch, Error, Result, ShardId};
 
@@ -151,10 +151,21 @@ impl Change<'_> {
     }
 
     /// Makes the change durable, then visible.
-    pub(crate) fn commit(self) -> Result<()> {
-        self.catalog.store.commit(Commit { parts: vec![self.part] }).map_err(storage)?;
-        self.catalog.state.store(Arc::new(self.state));
+    pub(crate) fn commit(mut self) -> Result<()> {
+        self.write().map_err(storage)?;
+        self.publish();
         Ok(())
+    }
+
+    /// Makes the change durable.
+    pub(crate) fn write(&mut self) -> std::result::Result<(), StorageError> {
+        let part = std::mem::replace(&mut self.part, Part::new(SYSTEM_SHARD, SYSTEM_EPOCH));
+        self.catalog.store.commit(Commit { parts: vec![part] }).map(drop)
+    }
+
+    /// Makes a durable change visible.
+    pub(crate) fn publish(self) {
+        self.catalog.state.store(Arc::new(self.state));
     }
 }
 

@@ -69,6 +69,14 @@ impl Engine {
         container: &Container,
         request: &ChangesRequest<'_>,
     ) -> Result<ChangePage> {
+        self.reading(container, &|now| self.read_changes_in(now, request))
+    }
+
+    fn read_changes_in(
+        &self,
+        container: &Container,
+        request: &ChangesRequest<'_>,
+    ) -> Result<ChangePage> {
         let scope = container.changes_scope(&request.scope)?;
         let range = scope.range.as_ref().ok_or(Error::PartitionGone)?;
         if request.mode == Mode::AllVersions {
@@ -95,7 +103,7 @@ impl Engine {
             at_end: !page.cut_short,
             session_token: tokens.collect::<Vec<_>>().join(","),
             partition: if let [one] = page.seen[..] { Some(one) } else { None },
-            charge: charge::page(page.loaded, page.bytes),
+            charge: charge::feed(page.changes.iter().map(Bytes::len)),
             changes: page.changes,
         })
     }

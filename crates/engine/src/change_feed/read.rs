@@ -8,7 +8,7 @@ use orrery_types::{Error, KeyRange, Lsn, PartitionKey, Result, limits};
 use super::position::Position;
 use super::{ChangesRequest, Mode, Shape, image};
 use crate::feed::PageSize;
-use crate::history::horizon;
+use crate::history::Horizon;
 use crate::partition::PhysicalPartition;
 use crate::scope::Scope;
 use crate::storage_error::storage;
@@ -18,13 +18,11 @@ use crate::{Container, Engine};
 pub(super) struct Page {
     size: PageSize,
     pub(super) changes: Vec<Bytes>,
-    pub(super) bytes: usize,
+    bytes: usize,
     /// Whether there is more than was taken.
     pub(super) cut_short: bool,
     /// The partitions that were read, and how far each was then.
     pub(super) seen: Vec<(u32, Lsn)>,
-    /// Items read from the store.
-    pub(super) loaded: usize,
     examined: usize,
 }
 
@@ -36,7 +34,6 @@ impl Page {
             bytes: 0,
             cut_short: false,
             seen: Vec::new(),
-            loaded: 0,
             examined: 0,
         }
     }
@@ -146,7 +143,11 @@ impl Reader<'_> {
                 "Invalid Continuation Token: the position is ahead of the container.",
             ));
         }
-        if self.request.mode == Mode::AllVersions && least < horizon(&*snapshot)? {
+        let behind = |(range, gone): (KeyRange, Lsn)| {
+            range.intersect(part).is_some_and(|keys| position.bounds(&keys).0 < gone)
+        };
+        let all_versions = self.request.mode == Mode::AllVersions;
+        if all_versions && Horizon::read(&*snapshot)?.pieces().any(behind) {
             return Err(Error::invalid(
                 "The continuation is older than the container's changes are kept. Start from now.",
             ));
@@ -166,9 +167,7 @@ impl Reader<'_> {
             };
             page.examined += whole.len();
             let commits = match self.request.mode {
-                Mode::Latest(shape) => {
-                    self.latest(&*snapshot, part, position, whole, shape, page)?
-                }
+                Mode::Latest(shape) => self.latest(&*snapshot, part, position, whole, shape)?,
                 Mode::AllVersions => self.versions(part, position, whole)?,
             };
             for (lsn, changes) in commits {
@@ -196,7 +195,6 @@ impl Reader<'_> {
         position: &Position,
         entries: &[Entry],
         shape: Shape,
-        page: &mut Page,
     ) -> Result<Commits> {
         let mut wanted: Vec<(Lsn, &[u8])> = Vec::new();
         for entry in entries {
@@ -207,7 +205,6 @@ impl Reader<'_> {
         }
         let keys: Vec<&[u8]> = wanted.iter().map(|(_, key)| *key).collect();
         let items = snapshot.get_many(Space::Items, &keys).map_err(storage)?;
-        page.loaded += items.len();
         let mut commits = Commits::new();
         for ((lsn, item_key), item) in wanted.into_iter().zip(items) {
             let item = item.ok_or_else(|| Error::internal("a feed entry leads to no item"))?;
@@ -261,8 +258,10 @@ impl Reader<'_> {
     pub(super) fn start_of(&self, partition: &PhysicalPartition, since_s: u64) -> Result<Lsn> {
         let snapshot = self.snapshot(partition)?;
         let since_s = since_s.saturating_sub(limits::FEED_CLOCK_SLACK_S);
-        let (mut low, mut high) = (0, snapshot.lsn().0);
-        // Everything up to `low` is too early; nothing after `high` is.
+        // Up to where two parents were merged, their LSNs do not rise with time.
+        let merged = merged_at(&*snapshot)?.0;
+        let (mut low, mut high) = (merged, snapshot.lsn().0.max(merged));
+        // Everything after the merge and up to `low` is too early; nothing after `high` is.
         while low < high {
             let middle = low + (high - low) / 2;
             let step = Step { rows: 1, bytes: usize::MAX };
@@ -280,7 +279,8 @@ impl Reader<'_> {
                 high = middle;
             }
         }
-        Ok(Lsn(low.min(snapshot.lsn().0)))
+        // Nothing of after the merge is too early: then what came before it has to be looked at.
+        Ok(if low == merged { Lsn(0) } else { Lsn(low.min(snapshot.lsn().0)) })
     }
 
     /// Entries of commits after an LSN, and whether they are the last ones.
@@ -326,6 +326,13 @@ impl Reader<'_> {
         let whole = entries.iter().take_while(|e| commit(e) != last).count();
         &entries[..whole]
     }
+}
+
+/// The LSN from which on a shard has counted alone.
+fn merged_at(snapshot: &dyn Snapshot) -> Result<Lsn> {
+    let stored = snapshot.get(Space::Meta, &key::merged_at()).map_err(storage)?;
+    let Some(stored) = stored else { return Ok(Lsn(0)) };
+    stored.bytes.try_into().map(|lsn| Lsn(u64::from_be_bytes(lsn))).map_err(|_| corrupt())
 }
 
 fn corrupt() -> Error {

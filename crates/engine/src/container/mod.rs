@@ -167,7 +167,7 @@ impl Engine {
         }
         let shared = self.has_offer(&database.rid().to_string())?;
         let offer = throughput.for_container(shared)?;
-        let count = offer.map_or(1, Throughput::partitions);
+        let count = offer.map_or(1, Throughput::partitions).max(self.layout.partitions_first);
         let first_shard = change.next_numbers("shard", count)?;
         let ranges = definition.partition_key.even_ranges(count);
         let partitions = (0..)
@@ -248,7 +248,11 @@ impl Engine {
         let history_begins = kept(&container) && !kept(&old);
         if history_begins {
             // The shards still have the epoch of the old definition.
-            self.begin_history(&old)?;
+            match self.begin_history(&old) {
+                // It is done once more below.
+                Ok(()) | Err(Error::PartitionGone) => {}
+                Err(error) => return Err(error),
+            }
         }
         let history_ends = kept(&old) && !kept(&container);
         let parent = u64::from(database.number);
@@ -268,7 +272,7 @@ impl Engine {
         }
         if history_begins {
             // Once more, for writes that were on their way.
-            self.begin_history(&container)?;
+            self.with_current(&container, &mut |now| self.begin_history(now))?;
         }
         if history_ends {
             self.tasks.rebase_history(container.clone());

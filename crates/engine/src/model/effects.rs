@@ -308,7 +308,7 @@ impl<'e> Wave<'_, 'e> {
             let Some(value) = self.draft.value_at(&source)? else { continue };
             if rule.def.on_delete == OnDelete::Cascade {
                 self.count(index, rule, &source)?;
-                self.draft.delete_derived(&source);
+                self.draft.delete_derived(&source)?;
                 self.queue.push_back(Event::new(source, Some(value), None));
                 continue;
             }

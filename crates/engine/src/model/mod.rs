@@ -115,7 +115,7 @@ impl Engine {
     }
 
     /// Whether a model says anything about the items of a container.
-    pub(crate) fn is_modelled(&self, container: &Container) -> bool {
+    pub fn is_modelled(&self, container: &Container) -> bool {
         ModelScope::of(self.database_of(container).as_deref(), container).is_some()
     }
 

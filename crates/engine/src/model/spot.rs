@@ -9,10 +9,9 @@ use orrery_types::{Error, Result, Value};
 
 use super::{ModelScope, StoredModel};
 use crate::change::{Becomes, Before, Current, Slot};
-use crate::charge::{self, Size};
 use crate::draft::{Draft, View};
 use crate::item_body::ItemBody;
-use crate::items::{Located, Outcome, place_of};
+use crate::items::{Located, place_of};
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
 use crate::{Container, Database};
@@ -153,17 +152,19 @@ impl<'e> Draft<'e> {
         let stamp = own.unwrap_or_else(|| draft.engine.stamper.next());
         let body = ItemBody::check(spot.container, value)?;
         let after = draft.stamped(&spot.at, Some(row), stamp, body)?;
-        let size =
-            Size { bytes: after.text.len(), terms: after.terms.count(orrery_index::rules::NOW) };
+        let charge = draft.charge(&spot.at.key, Some(&after), 0)?;
         draft.settle(&spot.at, Becomes::Is(after));
-        self.model.charge += charge::write(Outcome::Replaced, size);
+        self.model.charge += charge;
         Ok(())
     }
 
     /// Deletes an item that follows from another's end.
-    pub(crate) fn delete_derived(&mut self, spot: &Spot<'e>) {
-        self.beside(spot.container, spot.at.partition).settle(&spot.at, Becomes::Gone);
-        self.model.charge += charge::write(Outcome::Deleted, Size { bytes: 0, terms: 0 });
+    pub(crate) fn delete_derived(&mut self, spot: &Spot<'e>) -> Result<()> {
+        let draft = self.beside(spot.container, spot.at.partition);
+        let charge = draft.charge(&spot.at.key, None, 0)?;
+        draft.settle(&spot.at, Becomes::Gone);
+        self.model.charge += charge;
+        Ok(())
     }
 
     /// Before a change: what was done so far stays whatever comes of it.

@@ -27,6 +27,8 @@ pub struct Report {
     pub items: u64,
     /// Their bytes.
     pub items_bytes: u64,
+    /// Physical partitions read.
+    pub partitions: u64,
     /// Index entries read.
     pub entries: u64,
     /// Time it took.
@@ -79,6 +81,7 @@ impl<'e> Reader<'_, 'e> {
         let mut report = Report {
             items,
             items_bytes,
+            partitions: self.shards.list.len() as u64,
             entries: taken.entries.get(),
             time_us: 0,
             steps: page.steps,

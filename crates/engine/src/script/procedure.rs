@@ -7,7 +7,7 @@ use orrery_types::{Error, PartitionKey, Result, Value};
 use super::host::TransactionHost;
 use super::{ScriptKind, script_error, script_of};
 use crate::items::Place;
-use crate::{Container, Engine};
+use crate::{Container, Engine, charge};
 
 /// What a procedure came to.
 #[derive(Clone, Debug)]
@@ -21,9 +21,6 @@ pub struct Executed {
     /// The charge of all it did.
     pub charge: f64,
 }
-
-/// The charge of starting a script at all.
-const BASE_CHARGE: f64 = 1.0;
 
 impl Engine {
     /// Runs a procedure. Everything it wrote is kept, or nothing.
@@ -52,7 +49,7 @@ impl Engine {
             body: done.value.body,
             log: done.value.log,
             place: done.place,
-            charge: done.charge + BASE_CHARGE,
+            charge: charge::rounded(done.charge + charge::SCRIPT),
         })
     }
 }

@@ -101,7 +101,8 @@ impl Engine {
         let deadline = self.scripts.deadline();
         let run = TriggerRun { engine: self, write, facts, deadline };
         let done = self.transact(container, &key, &mut |tx| run.write(tx, &triggers))?;
-        Ok(Written { place: done.place, charge: done.charge, ..done.value })
+        let charge = crate::charge::rounded(done.charge);
+        Ok(Written { place: done.place, charge, ..done.value })
     }
 
     fn triggers(

@@ -1,8 +1,8 @@
 //! The change feed against a model: random writes, and readers of both kinds over random parts that
-//! read a page now and then. The model keeps a log of what happened to each item, in the order in
+//! read a page now and then, while partitions split and merge. The model keeps a log of what happened to each item, in the order in
 //! which it was acknowledged; what a reader sees must be what the log says of its part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orrery_engine::Container;
 use orrery_engine::change_feed::{ChangePage, ChangesRequest, Mode, Shape};
@@ -10,7 +10,7 @@ use orrery_engine::feed::PageSize;
 use orrery_engine::resource::Preconditions;
 use orrery_engine::scope::ScopeRequest;
 use orrery_types::ids::Address;
-use orrery_types::{Clock as _, Error, PartitionKey, Result, Value};
+use orrery_types::{Clock as _, Error, KeyRange, PartitionKey, Result, Value};
 
 use crate::random::Random;
 use crate::world::{World, json, name};
@@ -20,13 +20,31 @@ const IDS: [&str; 5] = ["0", "1", "2", "3", "4"];
 
 #[test]
 fn readers_see_what_happened_on_memory() {
-    Run::new(World::memory(), Random::from_environment("changes on memory")).run(3000);
+    let random = Random::from_environment("changes on memory");
+    Run::new(World::memory(), random, Layouts::Split).run(3000);
+}
+
+#[test]
+fn readers_see_what_happened_while_partitions_merge() {
+    let random = Random::from_environment("changes while partitions merge");
+    Run::new(World::memory(), random, Layouts::SplitAndMerge).run(3000);
 }
 
 #[test]
 fn readers_see_what_happened_on_disk() {
-    Run::new(World::rocks(), Random::from_environment("changes on disk")).run(800);
+    let random = Random::from_environment("changes on disk");
+    Run::new(World::rocks(), random, Layouts::SplitAndMerge).run(800);
 }
+
+/// How the layout changes. Without merges all changes of a partition come in the order in which they
+/// happened; with them those of each logical partition do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layouts {
+    Split,
+    SplitAndMerge,
+}
+
+const PARTITIONS_MAX: usize = 7;
 
 /// An item's key and id.
 type Place = (usize, usize);
@@ -54,6 +72,8 @@ struct Item {
 struct Reader {
     mode: Mode,
     scope: ScopeRequest,
+    /// The keys of its part.
+    range: KeyRange,
     places: Vec<Place>,
     etag: Option<String>,
     /// How long the log was when it began.
@@ -72,16 +92,17 @@ struct Run {
     born: u64,
     /// Keys that are being erased, in the order in which the engine goes about it.
     erasures: Vec<usize>,
+    layouts: Layouts,
 }
 
 impl Run {
-    fn new(mut world: World, random: Random) -> Self {
+    fn new(mut world: World, random: Random, layouts: Layouts) -> Self {
         world.database();
         let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"version":2},"defaultTtl":-1,
             "changeFeedPolicy":{"retentionDuration":60}}"#;
         world.create_container(body, Some(30_000));
         let (items, log, readers) = (BTreeMap::new(), vec![], vec![]);
-        Self { world, random, items, log, readers, n: 0, born: 0, erasures: vec![] }
+        Self { world, random, items, log, readers, n: 0, born: 0, erasures: vec![], layouts }
     }
 
     fn below(&mut self, n: usize) -> usize {
@@ -101,6 +122,7 @@ impl Run {
                 70 => self.reopen(),
                 71 => self.erase(),
                 72..75 if self.readers.len() < 24 => self.add_reader(),
+                75 => self.reshape(),
                 _ if !self.readers.is_empty() => {
                     let reader = self.below(self.readers.len());
                     self.read(reader);
@@ -135,6 +157,19 @@ impl Run {
         let container = self.world.container("c");
         let definition = &container.definition.partition_key;
         self.erasures.sort_by_key(|key| definition.effective(&key_of((*key, 0))));
+    }
+
+    fn reshape(&mut self) {
+        let partitions = self.world.container("c").partitions.len();
+        let (database, container) = (name("d"), name("c"));
+        let id = self.world.container("c").partitions[self.random.below(partitions)].id;
+        let engine = self.world.engine();
+        if self.layouts == Layouts::SplitAndMerge && partitions > 1 && self.random.one_in(2) {
+            engine.merge_partitions(&database, &container, None).expect("a merge");
+        } else if partitions < PARTITIONS_MAX {
+            let id = id.to_string();
+            engine.split_partition(&database, &container, Some(&id), None).expect("a split");
+        }
     }
 
     fn erase(&mut self) {
@@ -227,7 +262,10 @@ impl Run {
         let mut scope = ScopeRequest::default();
         match self.below(4) {
             0 => {}
-            1 => scope.range_id = Some(self.below(3).to_string().into()),
+            1 => {
+                let partition = self.random.below(container.partitions.len());
+                scope.range_id = Some(container.partitions[partition].id.to_string().into());
+            }
             2 => scope.partition_key = Some(key_of((self.below(KEYS.len()), 0))),
             _ => {
                 let places = ["", "08", "12", "1A", "20", "2B", "33", "FF"];
@@ -249,7 +287,7 @@ impl Run {
         let etag = (all || self.below(2) == 0).then(|| "*".to_owned());
         let since = if etag.is_some() { self.log.len() } else { 0 };
         let (seen, latest) = (vec![], BTreeMap::new());
-        let reader = Reader { mode, scope, places, etag, since, seen, latest };
+        let reader = Reader { mode, scope, range, places, etag, since, seen, latest };
         self.readers.push(reader);
         let last = self.readers.len() - 1;
         if self.readers[last].etag.is_some() {
@@ -269,7 +307,16 @@ impl Run {
             since_s: None,
             size: PageSize { items: size },
         };
-        let page = self.world.engine().read_changes(&container, &request).expect("a page");
+        let page = match self.world.engine().read_changes(&container, &request) {
+            // As clients do: the range is gone, its keys are elsewhere.
+            Err(Error::PartitionGone) if reader.scope.range_id.is_some() => {
+                let KeyRange { min, max } = &reader.range;
+                let (start, end) = (Some(min.to_string().into()), Some(max.to_string().into()));
+                reader.scope = ScopeRequest { start, end, ..ScopeRequest::default() };
+                return true;
+            }
+            page => page.expect("a page"),
+        };
         reader.etag = Some(page.etag);
         for change in &page.changes {
             reader.take(&Value::parse(change).expect("JSON"));
@@ -282,10 +329,14 @@ impl Run {
         let reader = &self.readers[reader];
         let container = self.world.container("c");
         if reader.mode == Mode::AllVersions {
-            for partition in 0..3 {
+            let group = |place: Place| match self.layouts {
+                Layouts::Split => partition_of(&container, place),
+                Layouts::SplitAndMerge => u32::try_from(place.0).expect("few keys"),
+            };
+            let groups: BTreeSet<u32> = reader.places.iter().map(|place| group(*place)).collect();
+            for one in groups {
                 let of_partition = |event: &&Event| {
-                    reader.places.contains(&event.place)
-                        && partition_of(&container, event.place) == partition
+                    reader.places.contains(&event.place) && group(event.place) == one
                 };
                 let told: Vec<&Event> =
                     self.log[reader.since..].iter().filter(of_partition).collect();

@@ -81,6 +81,16 @@ fn change_policy(world: &mut World, random: &mut Random) -> String {
     policy
 }
 
+/// Splits a partition or merges two: no answer depends on it.
+fn reshape(world: &World, random: &mut Random) {
+    let (database, id) = (name("d"), name("c"));
+    if world.container("c").partitions.len() > 1 && random.one_in(2) {
+        world.engine().merge_partitions(&database, &id, None).expect("a merge");
+    } else {
+        world.engine().split_partition(&database, &id, None, None).expect("a split");
+    }
+}
+
 struct Data {
     world: World,
     policy: String,
@@ -105,6 +115,9 @@ impl Data {
         for _ in 0..items / 5 {
             let number = random.below(items);
             write(&world, random, number);
+        }
+        for _ in 0..random.below(3) {
+            reshape(&world, random);
         }
         Self { world, policy }
     }

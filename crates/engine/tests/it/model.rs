@@ -23,6 +23,8 @@ const CONTAINERS: [(&str, Option<i64>); 2] = [("one", None), ("three", Some(30_0
 /// Partition keys as headers spell them.
 const KEYS: [&str; 6] = [r#"["a"]"#, r#"["b"]"#, "[7]", "[null]", "[{}]", "[true]"];
 const IDS: [&str; 6] = ["0", "1", "2", "3", "é\u{1f600}", "?#%20 x"];
+/// Beyond so many they are merged.
+const PARTITIONS_MAX: usize = 6;
 const TTLS: [Option<i64>; 4] = [None, None, Some(-1), Some(3)];
 const DEFAULTS: [Option<i64>; 4] = [None, Some(-1), Some(4), Some(9)];
 /// What is indexed; the last goes with no time to live.
@@ -237,9 +239,25 @@ impl Run {
             80..88 => self.world.clock.advance_s(self.random.next() % 3),
             88..91 => self.sweep(),
             91..93 => self.change_default(container),
-            93..94 => self.world.reopen(),
+            93 => self.world.reopen(),
+            94 => self.reshape(container),
             _ => self.check_feed(container),
         }
+    }
+
+    /// Splits or merges partitions; where the store fails, some that were asked for once are there
+    /// twice.
+    fn reshape(&mut self, container: usize) {
+        let (id, merges) = (CONTAINERS[container].0, self.random.one_in(2));
+        self.world.insist(|engine| {
+            let found = engine.read_container(&name("d"), &name(id))?;
+            match found.partitions.len() {
+                count if count > 1 && (merges || count >= PARTITIONS_MAX) => {
+                    engine.merge_partitions(&name("d"), &name(id), None).map(drop)
+                }
+                _ => engine.split_partition(&name("d"), &name(id), None, None).map(drop),
+            }
+        });
     }
 
     fn place(&mut self, container: usize) -> Place {
@@ -504,10 +522,10 @@ impl Run {
                 (vec![ScopeRequest { partition_key, ..whole }], Some(key))
             }
             _ => {
-                let partitions = self.world.container(CONTAINERS[container].0).partitions.len();
-                let range = |i: usize| Some(i.to_string().into());
-                let scope = |i| ScopeRequest { range_id: range(i), ..ScopeRequest::default() };
-                ((0..partitions).map(scope).collect(), None)
+                let found = self.world.container(CONTAINERS[container].0);
+                let range = |id: u32| Some(id.to_string().into());
+                let scope = |id| ScopeRequest { range_id: range(id), ..ScopeRequest::default() };
+                (found.partitions.iter().map(|p| scope(p.id)).collect(), None)
             }
         };
         let mut found = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use orrery_engine::reshape::LayoutPolicy;
 use orrery_engine::throughput::ThroughputRequest;
 use orrery_engine::{Container, Engine};
 use orrery_storage::fault::Faults;
@@ -52,6 +53,12 @@ impl World {
         let mut world = Self { disk, clock, engine: None, node: 0 };
         world.reopen();
         world
+    }
+
+    /// The same under another policy of layouts, until it is reopened.
+    pub(crate) fn with_layout(mut self, layout: LayoutPolicy) -> Self {
+        self.engine = self.engine.take().map(|engine| engine.with_layout(layout));
+        self
     }
 
     pub(crate) fn is_faulty(&self) -> bool {

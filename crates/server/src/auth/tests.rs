@@ -106,7 +106,7 @@ fn every_key_has_its_role() {
     let auth = authenticator_at(DATE_S);
     let link = ResourceLink::parse("/").unwrap();
     let payload = format!("get\n\n\n{}\n\n", DATE.to_lowercase());
-    for (key, role) in auth.keys.roles() {
+    for (key, role) in auth.keys.load().roles() {
         let answer = auth.authenticate(&Method::GET, &link, &signed(key.text(), &payload));
         let expected = match role {
             KeyRole::ReadWrite => Principal::Master,
@@ -114,7 +114,7 @@ fn every_key_has_its_role() {
         };
         assert_eq!(answer, Ok(expected));
     }
-    assert_eq!(auth.keys.roles().count(), 4);
+    assert_eq!(auth.keys.load().roles().count(), 4);
 }
 
 #[test]

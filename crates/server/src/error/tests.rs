@@ -35,6 +35,7 @@ fn every_error() -> Vec<Error> {
         Error::TransactionTooLarge { size: 3, limit: 2 },
         Error::ResponseTooLarge { size: 3, limit: 2 },
         Error::RateLimited { retry_after_ms: 12 },
+        Error::BucketSpent { bucket: 3, retry_after_ms: 12 },
         Error::RetryWith,
         Error::Unavailable("No writes now.".into()),
         Error::Script(Box::new(ScriptFailure {
@@ -72,6 +73,7 @@ fn every_error() -> Vec<Error> {
             | Error::TransactionTooLarge { .. }
             | Error::ResponseTooLarge { .. }
             | Error::RateLimited { .. }
+            | Error::BucketSpent { .. }
             | Error::RetryWith
             | Error::Unavailable(_)
             | Error::Script(_)

@@ -48,7 +48,7 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress, mode: FeedMode) -> Result
         .header_if(headers::PARTITION_KEY_RANGE_ID, id.as_deref())
         .header_if(headers::LSN, lsn.as_deref())
         .header(headers::SESSION_TOKEN, &page.session_token)
-        .charge(page.charge)
+        .charge(call.read_charge(page.charge))
         .container(&container))
 }
 

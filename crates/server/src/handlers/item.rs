@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use orrery_engine::Container;
 use orrery_engine::feed::PageSize;
 use orrery_engine::item_body::ItemBody;
 use orrery_engine::item_write::ItemWrite;
@@ -11,6 +10,7 @@ use orrery_engine::items::{Outcome, Written};
 use orrery_engine::patch::Patch;
 use orrery_engine::scope::{Scope, ScopeRequest};
 use orrery_engine::script::{TriggerNames, TriggeredWrite, WriteKind};
+use orrery_engine::{Container, charge};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, limits};
 
@@ -30,15 +30,23 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
             call.engine().read_item_expanded(&container, key.as_ref(), id, expand, reach)?
         }
     };
-    let at = (&*container, item.place);
+    let (at, charge) = ((&*container, item.place), call.read_charge(item.charge));
     if call.conditions().unmodified(item.stamp) {
         return Ok(Reply::empty(StatusCode::NOT_MODIFIED)
             .etag(item.stamp.etag)
-            .charge(item.charge)
+            .charge(charge)
             .container(&container)
             .place(&container, item.place));
     }
-    Ok(Reply::item(StatusCode::OK, item.body, item.stamp.etag, item.charge, at))
+    let reply = Reply::item(StatusCode::OK, item.body, item.stamp.etag, charge, at);
+    Ok(reply.header_if(headers::CONTENT_LOCATION, location(call).as_deref()))
+}
+
+/// Where the request was answered: clients of several regions tell these apart by it.
+fn location(call: &Call) -> Option<String> {
+    let request = &call.request;
+    let scheme = request.scheme.as_str();
+    Some(format!("{scheme}://{}{}", request.authority.as_ref()?, request.path_and_query))
 }
 
 /// What a request wants done to an item.
@@ -86,8 +94,17 @@ pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result
     let key = call
         .partition_key()?
         .ok_or_else(|| Error::invalid("PartitionKey value must be supplied for this operation."))?;
-    let place = call.engine().erase_partition_key(&container, &key)?;
-    Ok(Reply::empty(StatusCode::OK).charge(1.0).container(&container).place(&container, place))
+    let places = call.engine().erase_partition_key(&container, &key)?;
+    let charge = charge::catalog_read();
+    let reply = Reply::empty(StatusCode::OK).charge(charge).container(&container);
+    Ok(match places[..] {
+        [place] => reply.place(&container, place),
+        _ => {
+            let tokens = places.iter().map(|place| container.token(place.partition, place.lsn));
+            let tokens: Vec<String> = tokens.collect();
+            reply.header(headers::SESSION_TOKEN, &tokens.join(","))
+        }
+    })
 }
 
 pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
@@ -166,8 +183,15 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         .header(headers::ITEM_COUNT, &count)
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
         .header_if(headers::SESSION_TOKEN, session.as_deref())
-        .charge(page.charge)
+        .header_if(headers::PARTITION_KEY_RANGE_ID, session.as_deref().and_then(range_of))
+        .charge(call.read_charge(page.charge))
         .container(&container))
+}
+
+/// The range, or the first of those, that a session token is of. Clients that find no range in an
+/// answer which they know of read the list of ranges anew each time.
+pub(crate) fn range_of(session_token: &str) -> Option<&str> {
+    session_token.split_once(':').map(|(range, _)| range)
 }
 
 /// The part of the container that a feed or query names.

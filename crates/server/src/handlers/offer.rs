@@ -23,7 +23,12 @@ fn number(rid: Rid) -> Result<u32> {
 fn answered(offer: &Resource) -> Reply {
     Reply::resource(StatusCode::OK, offer)
         .header(headers::MIN_THROUGHPUT, &Engine::offer_minimum(offer).to_string())
-        .header(headers::OFFER_REPLACE_PENDING, "false")
+        .header(headers::OFFER_REPLACE_PENDING, if is_pending(offer) { "true" } else { "false" })
+}
+
+/// Whether partitions are still to be split for it.
+fn is_pending(offer: &Resource) -> bool {
+    offer.body.get("content").get("isOfferReplacePending").is_true()
 }
 
 pub(crate) fn read(call: &Call, rid: Rid) -> Result<Reply> {

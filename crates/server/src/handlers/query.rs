@@ -2,12 +2,13 @@
 
 use base64::Engine as _;
 use http::StatusCode;
+use orrery_engine::charge;
 use orrery_engine::feed::PageSize;
 use orrery_engine::query::{Paging, PlanPath, QueryPage, QueryRequest, Report};
 use orrery_types::{Error, Object, Result, Value};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::item::scope;
+use super::item::{range_of, scope};
 use crate::api::Call;
 use crate::headers::{self, IndexMetrics};
 use crate::link::ContainerAddress;
@@ -29,6 +30,9 @@ pub(crate) fn items_if_cheap(call: &Call, at: &ContainerAddress) -> Result<Optio
 fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Option<Reply>> {
     let container = call.container(at)?;
     let request = QueryRequest::parse(&call.json()?)?;
+    if call.shared.statistics.is_on() {
+        call.set_shape(request.shape());
+    }
     let scope = scope(call, &container)?;
     let size = PageSize::from_header(call.headers.max_item_count)?;
     let paging = Paging {
@@ -47,8 +51,9 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
     let mut reply = wire::texts_of(container.rid_text(), "Documents", &page.rows)
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
         .header_if(headers::SESSION_TOKEN, session)
+        .header_if(headers::PARTITION_KEY_RANGE_ID, session.and_then(range_of))
         .header(headers::REQUIRES_DISTRIBUTION, "False")
-        .charge(page.charge)
+        .charge(call.read_charge(page.charge))
         .container(&container);
     if call.headers.populate_query_metrics {
         reply = reply.header(headers::QUERY_METRICS, &query_metrics(&page));
@@ -155,12 +160,12 @@ pub(crate) fn plan(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let scope = scope(call, &container)?;
     let features = &call.headers.supported_query_features;
     let plan = call.engine().query_plan_for(&container, &scope, &request, features)?;
-    Ok(Reply::json(StatusCode::OK, plan).charge(1.0).container(&container))
+    Ok(Reply::json(StatusCode::OK, plan).charge(charge::catalog_read()).container(&container))
 }
 
 /// A query over resources of the catalog, whole.
 pub(crate) fn resources(call: &Call, rid: &str, list: &str, bodies: Vec<Value>) -> Result<Reply> {
     let request = QueryRequest::parse(&call.json()?)?;
     let rows = call.engine().query_values(bodies, &request)?;
-    Ok(wire::values(rid, list, &rows).charge(2.0))
+    Ok(wire::values(rid, list, &rows).charge(charge::catalog_query()))
 }

@@ -1,8 +1,10 @@
 //! Physical partitions over HTTP. SDKs read the list again and again until it answers 304, so the
-//! etag must say when nothing changed.
+//! etag must say when nothing changed. Splits and merges are asked for here too; they answer when they
+//! are done.
 
 use http::StatusCode;
-use orrery_types::{Result, Value};
+use orrery_engine::reshape::Reshaped;
+use orrery_types::{EffectiveKey, Error, Result, Value};
 
 use crate::api::Call;
 use crate::headers;
@@ -23,7 +25,10 @@ pub(crate) fn list(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
         wire::values(container.rid_text(), LIST, &bodies)
     };
-    Ok(reply.header(headers::ETAG, &etag).charge(1.0).container(&container))
+    Ok(reply
+        .header(headers::ETAG, &etag)
+        .charge(orrery_engine::charge::catalog_read())
+        .container(&container))
 }
 
 pub(crate) fn query(call: &Call, at: &ContainerAddress) -> Result<Reply> {
@@ -31,4 +36,67 @@ pub(crate) fn query(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let ranges = call.engine().list_ranges(&container)?;
     let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
     super::query::resources(call, container.rid_text(), LIST, bodies)
+}
+
+/// `{"range": "0", "at": "20…"}`: both may be left out.
+pub(crate) fn split(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    let body = asked(call)?;
+    let range = optional_text(&body, "range")?;
+    let boundary = optional_text(&body, "at")?.map(effective_key).transpose()?;
+    let engine = call.engine();
+    let done = engine.split_partition(&at.database, &at.container, range, boundary.as_ref())?;
+    reshaped(call, at, &done)
+}
+
+/// `{"ranges": ["1", "2"]}`, which may be left out.
+pub(crate) fn merge(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    let body = asked(call)?;
+    let ranges = match body.get("ranges") {
+        Value::Undefined | Value::Null => None,
+        given => match given.as_array().unwrap_or_default() {
+            [first, second] => first.as_str().zip(second.as_str()),
+            _ => None,
+        }
+        .map(Some)
+        .ok_or_else(|| Error::invalid("'ranges' must be an array of two ids of ranges."))?,
+    };
+    let done = call.engine().merge_partitions(&at.database, &at.container, ranges)?;
+    reshaped(call, at, &done)
+}
+
+/// The body of such a request; an empty one leaves everything out.
+fn asked(call: &Call) -> Result<Value> {
+    if call.request.body.is_empty() {
+        return Ok(Value::object(orrery_types::Object::new()));
+    }
+    let body = call.json()?;
+    if body.as_object().is_none() {
+        return Err(Error::invalid("The request body must be a JSON object."));
+    }
+    Ok(body)
+}
+
+fn optional_text<'v>(body: &'v Value, name: &str) -> Result<Option<&'v str>> {
+    match body.get(name) {
+        Value::Undefined | Value::Null => Ok(None),
+        given => given
+            .as_str()
+            .map(Some)
+            .ok_or_else(|| Error::invalid(format!("'{name}' must be a string."))),
+    }
+}
+
+fn effective_key(hex: &str) -> Result<EffectiveKey> {
+    EffectiveKey::parse(hex)
+        .ok_or_else(|| Error::invalid(format!("'{hex}' is not an effective key in hex.")))
+}
+
+fn reshaped(call: &Call, at: &ContainerAddress, done: &Reshaped) -> Result<Reply> {
+    let container = call.container(at)?;
+    let ids = |ids: &[u32]| Value::array(ids.iter().map(|id| id.to_string().into()).collect());
+    let mut body = orrery_types::Object::new();
+    body.set("parents", ids(&done.parents));
+    body.set("children", ids(&done.children));
+    let body = Value::object(body).to_json();
+    Ok(Reply::json(StatusCode::OK, body).charge(1.0).container(&container))
 }

@@ -2,7 +2,7 @@
 //! the header's name and value; headers that mean nothing here are passed over.
 
 use http::{HeaderMap, HeaderValue};
-use orrery_types::{Error, Result};
+use orrery_types::{Error, Result, limits};
 
 #[cfg_attr(
     not(test),
@@ -34,13 +34,6 @@ pub enum IndexingDirective {
     Default,
     Include,
     Exclude,
-}
-
-/// How a request stands in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Priority {
-    High,
-    Low,
 }
 
 /// What the key headers mean.
@@ -108,7 +101,7 @@ pub struct RequestHeaders {
     pub supported_query_features: Vec<String>,
     pub expiry_seconds: Option<u64>,
     pub priority: Option<Priority>,
-    pub throughput_bucket: Option<u64>,
+    pub throughput_bucket: Option<u8>,
     pub script_logging: bool,
     pub correlated_activity_id: Option<String>,
     pub explain: bool,
@@ -252,7 +245,7 @@ impl RequestHeaders {
                 let words = [("High", Priority::High), ("Low", Priority::Low)];
                 self.priority = Some(word(name, value, &words)?);
             }
-            THROUGHPUT_BUCKET => self.throughput_bucket = number(name, value)?,
+            THROUGHPUT_BUCKET => self.throughput_bucket = bucket(name, value)?,
             SCRIPT_LOGGING => self.script_logging = flag(name, value)?,
             _ => {}
         }
@@ -290,6 +283,15 @@ fn flag(name: &str, value: &HeaderValue) -> Result<bool> {
 fn number<N: std::str::FromStr>(name: &str, value: &HeaderValue) -> Result<Option<N>> {
     let Some(shown) = some_text(name, value)? else { return Ok(None) };
     shown.parse().map(Some).map_err(|_| wrong(name, &shown, "a whole number in range"))
+}
+
+fn bucket(name: &str, value: &HeaderValue) -> Result<Option<u8>> {
+    let Some(shown) = some_text(name, value)? else { return Ok(None) };
+    let id = shown.parse().ok().filter(|id| (1..=limits::THROUGHPUT_BUCKETS_MAX).contains(id));
+    match id.and_then(|id| u8::try_from(id).ok()) {
+        Some(id) => Ok(Some(id)),
+        None => Err(wrong(name, &shown, "a whole number from 1 to 5")),
+    }
 }
 
 fn some_date(name: &str, value: &HeaderValue) -> Result<Option<u64>> {

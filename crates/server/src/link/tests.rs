@@ -72,6 +72,8 @@ fn every_named_path_has_its_target_and_signed_strings() {
     );
     check("/offers", Target::Offers, "offers", "");
     check("/dbs/db1/_model", Target::Model(name("db1")), "_model", "dbs/db1");
+    let statistics = "_orrery/statistics";
+    check("/_orrery/statistics", Target::Statistics, "_orrery", statistics);
     check("/dbs/db1/_advisor", Target::Advisor(name("db1")), "_advisor", "dbs/db1");
     check(
         "/dbs/db1/colls/c1/docs/i/attachments/a",

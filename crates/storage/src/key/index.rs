@@ -57,6 +57,25 @@ pub enum TermPrefix {
     Shape(ShapeId),
 }
 
+/// The kind of what such a prefix began; `None` if it is none of them.
+pub fn term_kind(term: &[u8]) -> Option<TermKind> {
+    match *term.first()? {
+        TERM => Some(TermKind::Path),
+        COMPOSITE => Some(TermKind::Composite),
+        SHAPE => Some(TermKind::Shape),
+        _ => None,
+    }
+}
+
+/// What a term is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum TermKind {
+    Path,
+    Composite,
+    Shape,
+}
+
 impl TermPrefix {
     /// Appends the tag and the number.
     pub fn write(self, out: &mut Vec<u8>) {
@@ -128,6 +147,26 @@ pub fn shapes_of(id: ShapeId) -> Bounds {
 pub fn parse_shape(key: &[u8]) -> Option<(ShapeId, Row)> {
     let (id, rest, row) = parse(SHAPE, key)?;
     rest.is_empty().then_some((ShapeId(id), row))
+}
+
+/// The row at the end of a term, a composite key or a shape key; `None` if it is none of them.
+pub fn index_row(key: &[u8]) -> Option<Row> {
+    [TERM, COMPOSITE, SHAPE].into_iter().find_map(|tag| parse(tag, key)).map(|(.., row)| row)
+}
+
+/// The number of a term, a composite key or a shape key, and what stands behind it; `None` if it is
+/// none of them.
+pub fn split_index_key(key: &[u8]) -> Option<(TermPrefix, &[u8])> {
+    let (tag, rest) = key.split_first()?;
+    let (number, rest) = rest.split_first_chunk::<4>()?;
+    let number = u32::from_be_bytes(*number);
+    let prefix = match *tag {
+        TERM => TermPrefix::Path(PathId(number)),
+        COMPOSITE => TermPrefix::Composite(CompositeId(number)),
+        SHAPE => TermPrefix::Shape(ShapeId(number)),
+        _ => return None,
+    };
+    Some((prefix, rest))
 }
 
 /// Everything that the indexing policy puts into the Index space: all but unique keys.

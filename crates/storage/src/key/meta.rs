@@ -1,7 +1,10 @@
 //! Keys of the Meta space: the catalog, which lives in the system shard, and the counters. The
 //! layout stands at the head of `key`; the engine decides what the records hold.
 
+use orrery_types::{EffectiveKey, PartitionKey};
+
 use super::{Bounds, PathId};
+use crate::encode::escape_terminated;
 
 /// What a record of the catalog is about, as keys spell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +33,7 @@ const INDEX_IDS: u8 = 0x15;
 const INDEX_REBUILT: u8 = 0x16;
 const VERSIONS_HORIZON: u8 = 0x17;
 const ERASURE: u8 = 0x18;
+const MERGED_AT: u8 = 0x1a;
 
 fn key(tag: u8, kind: RecordKind, parent: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(18);
@@ -92,6 +96,27 @@ pub fn path_node(parent: PathId, step: PathStep<'_>) -> Vec<u8> {
     key
 }
 
+/// The path and the step in the key of a path; `None` if it is not one.
+pub fn parse_path_node(key: &[u8]) -> Option<(PathId, PathStep<'_>)> {
+    let (parent, step) = key.strip_prefix(&[PATH_NODE])?.split_first_chunk::<4>()?;
+    let step = match step.split_first()? {
+        (0, []) => PathStep::Elements,
+        (1, name) => PathStep::Property(std::str::from_utf8(name).ok()?),
+        _ => return None,
+    };
+    Some((PathId(u32::from_be_bytes(*parent)), step))
+}
+
+/// Whether a key leads to the number of a path, a composite index or a shape.
+pub fn is_index_name(key: &[u8]) -> bool {
+    matches!(key.first(), Some(&(PATH_NODE | COMPOSITE_NAME | SHAPE_NAME)))
+}
+
+/// All such keys.
+pub fn index_names() -> Bounds {
+    Bounds { from: vec![PATH_NODE], to: vec![SHAPE_NAME + 1] }
+}
+
 /// Key, in every shard, under which a composite index's canonical text leads to its number.
 pub fn composite_name(text: &str) -> Vec<u8> {
     let mut key = vec![COMPOSITE_NAME];
@@ -132,12 +157,27 @@ pub fn versions_horizon() -> Vec<u8> {
     vec![VERSIONS_HORIZON]
 }
 
+/// Key, in a shard that was merged or came of one, of the LSN from which on it counts alone.
+pub fn merged_at() -> Vec<u8> {
+    vec![MERGED_AT]
+}
+
 /// Key, in every shard, that the items whose keys start with a prefix are being deleted.
 pub fn erasure(prefix: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(prefix.len() + 1);
     key.push(ERASURE);
     key.extend_from_slice(prefix);
     key
+}
+
+/// The name of an erasure of all keys under a prefix of a partition key, from an effective key on. It
+/// reads as no item key's beginning: the two zeros stand where none has them.
+pub fn erasure_of_prefix(items: &[u8], from: &EffectiveKey, prefix: &PartitionKey) -> Vec<u8> {
+    let mut name = items.to_vec();
+    name.extend([0, 0]);
+    escape_terminated(&from.0, &mut name);
+    name.extend(prefix.to_canonical());
+    name
 }
 
 /// The prefix in the key of an erasure; `None` if it is not one.

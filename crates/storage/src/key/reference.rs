@@ -59,6 +59,11 @@ pub fn guard(item: &[u8]) -> Vec<u8> {
     key
 }
 
+/// The item key in the key of a guard; `None` if it is not one.
+pub fn parse_guard(key: &[u8]) -> Option<&[u8]> {
+    key.strip_prefix(&[GUARD])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +76,8 @@ mod tests {
         for bounds in [references_to(7, b"a\0b"), references_of(7), all_references()] {
             assert!(bounds.from <= key && key < bounds.to);
         }
+        assert_eq!(parse_guard(&guard(b"a")), Some(&b"a"[..]));
+        assert_eq!(parse_guard(&key), None);
         let other = references_to(7, b"a");
         assert!(!(other.from <= key && key < other.to), "a prefix of a key is another item");
     }

@@ -61,6 +61,8 @@ fn process(core: &Core, group: Vec<Request>) {
             Work::Create(shard, epoch) => create(core, shard, epoch),
             Work::Fence(shard, epoch) => fence(core, shard, epoch),
             Work::Drop(shard) => drop_shard(core, shard),
+            Work::Freeze(shard, frozen) => core.progress(shard).map(|p| p.freeze(frozen)),
+            Work::Advance(shard, lsn) => advance(core, shard, lsn),
             Work::Loaded(shard, lsn) => loaded(core, shard, lsn),
             Work::Commit(_) => unreachable!("commits were set aside"),
         };
@@ -75,7 +77,19 @@ fn commit_all(core: &Core, requests: Vec<Request>) {
     }
     let answers = draft_and_write(core, requests.iter().map(commit_of).collect());
     for (request, answer) in requests.into_iter().zip(answers) {
+        if let Ok(lsns) = &answer {
+            record(core, commit_of(&request), lsns);
+        }
         request.answer(answer);
+    }
+}
+
+/// Tells those who hold journals what a commit did.
+fn record(core: &Core, commit: &Commit, lsns: &[Lsn]) {
+    for (part, lsn) in commit.parts.iter().zip(lsns) {
+        if let Ok(progress) = core.progress(part.shard) {
+            progress.record(part, *lsn);
+        }
     }
 }
 
@@ -164,6 +178,19 @@ fn drop_shard(core: &Core, shard: ShardId) -> Result<(), StorageError> {
     write(core, batch)?;
     core.shards.write().unwrap_or_else(PoisonError::into_inner).remove(&shard);
     progress.end();
+    Ok(())
+}
+
+fn advance(core: &Core, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
+    let progress = core.progress(shard)?;
+    if progress.lsn() > lsn {
+        return Err(StorageError::Conflict { part: 0, check: 0 });
+    }
+    // Written even if it is there already: the sync is what the caller waits for.
+    write_header(core, shard, Header { epoch: progress.epoch(), lsn })?;
+    if progress.lsn() < lsn {
+        progress.advance(lsn);
+    }
     Ok(())
 }
 

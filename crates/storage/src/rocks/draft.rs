@@ -94,7 +94,7 @@ impl<'g> Draft<'g> {
             }
         };
         let (epoch, lsn) = (shard.progress.epoch(), shard.lsn);
-        if epoch != part.epoch {
+        if epoch != part.epoch || shard.progress.is_frozen() {
             return Err(StorageError::Gone { epoch: Some(epoch) });
         }
         for (check, condition) in part.checks.iter().enumerate() {

@@ -40,10 +40,12 @@ pub(crate) use export::export;
 pub use folder::OpenError;
 pub use options::RocksOptions;
 
+use crate::journal::{Copied, Journal};
 use crate::progress::Progress;
 use crate::store::{OnCommitted, SHARD_RESERVED};
 use crate::{
-    Commit, Committed, Put, ReadAt, ShardStats, Snapshot, Space, StorageError, Store, Value, key,
+    Commit, Committed, CopyLog, Put, ReadAt, ShardStats, Snapshot, Space, StorageError, Store,
+    Value, key,
 };
 use layout::Header;
 use queue::{Answer, Queue, Work};
@@ -164,6 +166,28 @@ impl Core {
         options.set_wait(true);
         let families = Space::ALL.map(|space| self.cf(space));
         self.db.flush_cfs_opt(&families, &options)
+    }
+
+    /// Writes copied entries into a shard that nobody reads yet.
+    fn copy(&self, shard: ShardId, entries: &[Copied], log: CopyLog) -> Result<(), rocksdb::Error> {
+        let mut options = WriteOptions::default();
+        options.disable_wal(log == CopyLog::None);
+        let mut batch = WriteBatch::default();
+        let (mut physical, mut stored) = (Vec::new(), Vec::new());
+        for Copied { space, key, value } in entries {
+            layout::write_key(shard, key, &mut physical);
+            match value {
+                Some(value) => {
+                    layout::write_value(*space, value.version, &value.bytes, &mut stored);
+                    batch.put_cf(self.cf(*space), &physical, &stored);
+                }
+                None => batch.delete_cf(self.cf(*space), &physical),
+            }
+            if batch.size_in_bytes() >= LOAD_BATCH_BYTES {
+                self.db.write_opt(std::mem::take(&mut batch), &options)?;
+            }
+        }
+        self.db.write_opt(batch, &options)
     }
 
     /// Writes loaded entries without the log; they become durable by the flush at the end.
@@ -305,6 +329,39 @@ impl Store for RocksStore {
             .map_err(|error| StorageError::Unknown(error.to_string().into()))?;
         self.core.submit(Work::Loaded(shard, lsn), 0)?;
         Ok(lsn)
+    }
+
+    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
+        let progress = self.core.progress(shard)?;
+        progress.begin_journal(bytes_max).ok_or(StorageError::Conflict { part: 0, check: 0 })
+    }
+
+    fn copy_into(
+        &self,
+        shard: ShardId,
+        entries: &[Copied],
+        log: CopyLog,
+    ) -> Result<(), StorageError> {
+        self.core.refuse_if_failed()?;
+        if self.core.progress(shard)?.lsn() != Lsn(0) {
+            return Err(StorageError::Conflict { part: 0, check: 0 });
+        }
+        self.core
+            .copy(shard, entries, log)
+            .map_err(|error| StorageError::Unknown(error.to_string().into()))
+    }
+
+    fn settle_copies(&self) -> Result<(), StorageError> {
+        self.core.refuse_if_failed()?;
+        self.core.flush().map_err(|error| StorageError::Unknown(error.to_string().into()))
+    }
+
+    fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
+        self.core.submit(Work::Advance(shard, lsn), 0).map(drop)
+    }
+
+    fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Result<(), StorageError> {
+        self.core.queue.submit(Work::Freeze(shard, frozen), 0).map(drop)
     }
 
     fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError> {

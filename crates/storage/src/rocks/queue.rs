@@ -18,6 +18,9 @@ pub(super) enum Work {
     Create(ShardId, Epoch),
     Fence(ShardId, Epoch),
     Drop(ShardId),
+    Freeze(ShardId, bool),
+    /// The shard is at this LSN from now on.
+    Advance(ShardId, Lsn),
     /// A bulk load is on disk; the shard is at this LSN.
     Loaded(ShardId, Lsn),
 }

@@ -1,6 +1,7 @@
 //! Every promise of the store contract, kept by every engine.
 
 mod contract;
+mod copies;
 mod crash;
 mod estimate;
 mod failure;

@@ -123,6 +123,34 @@ fn even_ranges_tile_the_space() {
 }
 
 #[test]
+fn the_middle_of_a_range_has_as_many_hashes_on_either_side() {
+    let definition =
+        |kind, version| PartitionKeyDef { paths: vec![], kind, version, system_key: false };
+    let two = definition(PartitionKeyKind::Hash, 2);
+    let middle = |min: &str, max: &str| {
+        let key = |hex: &str| EffectiveKey::parse(hex).expect("hex");
+        two.middle(&KeyRange { min: key(min), max: key(max) }).map(|key| key.to_string())
+    };
+    assert_eq!(middle("", "FF").as_deref(), Some("20000000000000000000000000000000"));
+    assert_eq!(middle("20", "FF").as_deref(), Some("30000000000000000000000000000000"));
+    assert_eq!(middle("10", "11").as_deref(), Some("10800000000000000000000000000000"));
+    assert_eq!(middle("41", "43").as_deref(), Some("42000000000000000000000000000000"));
+    let last = "00FF00000000000000000000000000FF";
+    assert_eq!(middle(last, &format!("{last}00")), None, "one key has no middle");
+    let one = definition(PartitionKeyKind::Hash, 1);
+    for definition in [&two, &one] {
+        for range in definition.even_ranges(4) {
+            let share = definition.share(&range);
+            assert!((share - 0.25).abs() < 0.001, "{share}");
+        }
+    }
+    let [first, second] = &one.even_ranges(2)[..] else { panic!("two ranges") };
+    let middle = one.middle(&KeyRange::full()).expect("a middle");
+    let near = |key: &EffectiveKey| first.min < *key && second.min.0[..4] == key.0[..4];
+    assert!(near(&middle), "{middle} is about {}", second.min);
+}
+
+#[test]
 fn a_range_of_one_key_is_told_from_others() {
     let key = |hex: &str| EffectiveKey::parse(hex).expect("hex");
     let one = |min: &str, max: &str| KeyRange { min: key(min), max: key(max) }.is_of_one_key();

@@ -1,0 +1,313 @@
+//! `orrery backup` and `orrery restore`. A backup is the store as of one moment, read from a server
+//! that goes on serving, or from a folder that no server has open.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use orrery_storage::RocksOptions;
+use orrery_types::{Clock as _, SystemClock, Value, limits};
+
+use crate::archive::{self, ArchiveWriter, Contents};
+use crate::data_folder::{self, STORE};
+use crate::exit::{Exit, Failure};
+use crate::remote::{Remote, RemoteArguments};
+use crate::{account, inspect, table};
+
+/// Arguments of `backup`.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    /// File to write; it must not be there yet
+    file: PathBuf,
+    #[command(flatten)]
+    remote: RemoteArguments,
+    /// Back up a data folder that no server has open
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// Do not read the backup again when it is written
+    #[arg(long)]
+    no_check: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    /// The backup
+    file: PathBuf,
+    /// Folder to restore into; it must not hold data
+    #[arg(long, value_name = "FOLDER")]
+    data: PathBuf,
+    /// Check the files, but not every item in them
+    #[arg(long)]
+    quick: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn backup(arguments: &BackupArguments) -> Result<()> {
+    let path = &arguments.file;
+    if path.exists() {
+        bail!("{} is there already; choose another name", path.display());
+    }
+    let beside = with_suffix(path, ".part");
+    let written = write(arguments, &beside);
+    let contents = match written {
+        Ok(contents) => contents,
+        Err(error) => {
+            let _ = std::fs::remove_file(&beside);
+            return Err(error);
+        }
+    };
+    if !arguments.no_check {
+        let again = check(&beside)?;
+        anyhow::ensure!(again == contents, "the backup reads other than it was written");
+    }
+    std::fs::rename(&beside, path).with_context(|| format!("cannot name {}", path.display()))?;
+    let size = std::fs::metadata(path).map_or(0, |about| about.len());
+    if arguments.json {
+        let text = format!(
+            r#"{{"files":{},"bytes":{},"size":{size},"checked":{}}}"#,
+            contents.files, contents.bytes, !arguments.no_check
+        );
+        return print(&text);
+    }
+    let checked = if arguments.no_check { "not checked" } else { "checked" };
+    print(&format!(
+        "{} in {} files, {} compressed, {checked}: {}",
+        table::size(contents.bytes),
+        contents.files,
+        table::size(size),
+        path.display()
+    ))
+}
+
+fn print(text: &str) -> Result<()> {
+    writeln!(std::io::stdout(), "{text}").context("the output was not read")
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Reads a backup without using it.
+fn check(path: &Path) -> Result<Contents> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    archive::read(BufReader::with_capacity(1 << 20, file), &mut |_, _| Ok(()))
+}
+
+fn write(arguments: &BackupArguments, path: &Path) -> Result<Contents> {
+    let shown = path.display().to_string();
+    let file = File::create(path).with_context(|| format!("cannot write {shown}"))?;
+    let out = BufWriter::with_capacity(1 << 20, file);
+    let archive = ArchiveWriter::new(out, SystemClock.now_s())?;
+    let (out, contents) = match &arguments.data {
+        Some(folder) => from_folder(folder, archive)?,
+        None => from_server(&mut arguments.remote.connect()?, archive)?,
+    };
+    let file = out.into_inner().map_err(|error| anyhow!("cannot write {shown}: {error}"))?;
+    file.sync_all().with_context(|| format!("cannot write {shown}"))?;
+    Ok(contents)
+}
+
+type Archive = ArchiveWriter<BufWriter<File>>;
+
+fn from_folder(folder: &Path, mut archive: Archive) -> Result<(BufWriter<File>, Contents)> {
+    let engine = data_folder::open(folder)?;
+    let copy = folder.join("backup-in-progress");
+    let _ = std::fs::remove_dir_all(&copy);
+    engine.checkpoint(&copy).map_err(|error| anyhow!("cannot copy the data: {error}"))?;
+    drop(engine);
+    let mut contents = Contents::default();
+    let packed = pack(&copy, STORE, &mut archive, &mut contents);
+    let _ = std::fs::remove_dir_all(&copy);
+    packed?;
+    Ok((archive.end()?, contents))
+}
+
+fn pack(folder: &Path, name: &str, archive: &mut Archive, contents: &mut Contents) -> Result<()> {
+    let mut entries = std::fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
+    entries.sort_unstable_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let name = format!("{name}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            pack(&entry.path(), &name, archive, contents)?;
+            continue;
+        }
+        let size = entry.metadata()?.len();
+        archive.file(&name, size, File::open(entry.path())?)?;
+        contents.files += 1;
+        contents.bytes += size;
+    }
+    Ok(())
+}
+
+fn from_server(remote: &mut Remote, mut archive: Archive) -> Result<(BufWriter<File>, Contents)> {
+    let begun = account::must(remote, "POST", "/_backups", &[], b"")?;
+    let begun = Value::parse(&begun.body).map_err(|_| account::not_an_account())?;
+    let id = begun.get("id").as_str().ok_or_else(account::not_an_account)?.to_owned();
+    let files = begun.get("files").as_array().unwrap_or_default();
+    let path = format!("/_backups/{id}");
+    let copied = copy(remote, &path, files, &mut archive);
+    // The server would end it by itself, later.
+    let ended = account::must(remote, "DELETE", &path, &[], b"");
+    let contents = copied?;
+    ended?;
+    Ok((archive.end()?, contents))
+}
+
+fn copy(
+    remote: &mut Remote,
+    path: &str,
+    files: &[Value],
+    archive: &mut Archive,
+) -> Result<Contents> {
+    let mut contents = Contents::default();
+    let size_of = |file: &Value| file.get("size").as_i64().and_then(|n| u64::try_from(n).ok());
+    let total = files.iter().filter_map(size_of).sum();
+    let bar = indicatif::ProgressBar::new(total);
+    bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+    if let Ok(style) = indicatif::ProgressStyle::with_template(
+        "{bar:30} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
+    ) {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    for (number, file) in files.iter().enumerate() {
+        let (Some(name), Some(size)) = (file.get("name").as_str(), size_of(file)) else {
+            return Err(account::not_an_account());
+        };
+        let path = format!("{path}/files/{number}");
+        let mut failure = None;
+        let content = Pieces {
+            remote,
+            path,
+            size,
+            at: 0,
+            piece: Vec::new(),
+            taken: 0,
+            bar: &bar,
+            failure: &mut failure,
+        };
+        let added = archive.file(&format!("{STORE}/{name}"), size, content);
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        added?;
+        contents.files += 1;
+        contents.bytes += size;
+    }
+    bar.finish_and_clear();
+    Ok(contents)
+}
+
+/// A file of a backup, read from the server piece by piece.
+struct Pieces<'p> {
+    remote: &'p mut Remote,
+    path: String,
+    size: u64,
+    /// Where the next piece begins.
+    at: u64,
+    piece: Vec<u8>,
+    taken: usize,
+    bar: &'p indicatif::ProgressBar,
+    /// What went wrong, in full.
+    failure: &'p mut Option<anyhow::Error>,
+}
+
+impl Pieces<'_> {
+    fn fetch(&mut self) -> Result<()> {
+        let last = (self.at + limits::BACKUP_PIECE_BYTES_MAX).min(self.size) - 1;
+        let range = format!("bytes={}-{last}", self.at);
+        let answer = account::must(self.remote, "GET", &self.path, &[("range", &range)], b"")?;
+        anyhow::ensure!(!answer.body.is_empty(), "a file of the backup ends early");
+        self.at += answer.body.len() as u64;
+        self.bar.inc(answer.body.len() as u64);
+        self.piece = answer.body.into();
+        self.taken = 0;
+        Ok(())
+    }
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.taken == self.piece.len() {
+            if self.at >= self.size {
+                return Ok(0);
+            }
+            if let Err(error) = self.fetch() {
+                let text = error.to_string();
+                *self.failure = Some(error);
+                return Err(std::io::Error::other(text));
+            }
+        }
+        let rest = &self.piece[self.taken..];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        self.taken += count;
+        Ok(count)
+    }
+}
+
+pub(crate) fn restore(arguments: &RestoreArguments) -> Result<()> {
+    let folder = &arguments.data;
+    let store = folder.join(STORE);
+    if store.exists() {
+        let text = format!("{} holds data already; restore into another folder", folder.display());
+        return Err(Failure::new(Exit::Refused, text).into());
+    }
+    let shown = arguments.file.display().to_string();
+    let file = File::open(&arguments.file).with_context(|| format!("cannot open {shown}"))?;
+    let draft = folder.join("restore-in-progress");
+    let _ = std::fs::remove_dir_all(&draft);
+    std::fs::create_dir_all(&draft).with_context(|| format!("cannot make {}", draft.display()))?;
+    let restored = unpack(BufReader::with_capacity(1 << 20, file), &draft, arguments.quick);
+    let done = restored.and_then(|found| {
+        std::fs::rename(draft.join(STORE), &store).context("cannot put the data in its place")?;
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .context("cannot sync the folder")?;
+        Ok(found)
+    });
+    let _ = std::fs::remove_dir_all(&draft);
+    let (contents, engine_saw) = done?;
+    if arguments.json {
+        let text = format!(
+            r#"{{"files":{},"bytes":{},"items":{},"verified":{}}}"#,
+            contents.files, contents.bytes, engine_saw.items, !arguments.quick
+        );
+        return print(&text);
+    }
+    let verified = if arguments.quick { "not verified" } else { "verified" };
+    print(&format!(
+        "{} containers with {} items restored into {}, {verified}",
+        engine_saw.containers,
+        table::count(engine_saw.items),
+        folder.display()
+    ))
+}
+
+fn unpack(input: impl Read, into: &Path, quick: bool) -> Result<(Contents, inspect::Seen)> {
+    let contents = archive::read(input, &mut |name, content| {
+        let path = into.join(name);
+        let parent = path.parent().context("a file of the backup has no folder")?;
+        std::fs::create_dir_all(parent)?;
+        let mut file = File::create(&path)?;
+        std::io::copy(content, &mut file)?;
+        file.sync_all().with_context(|| format!("cannot write {}", path.display()))
+    })?;
+    let store = into.join(STORE);
+    if !store.join("FORMAT").exists() {
+        let text = "the backup is whole, and holds no data of Orrery; use another one";
+        return Err(Failure::new(Exit::Damaged, text).into());
+    }
+    let engine = data_folder::open_store(&store, &RocksOptions::default())?;
+    let seen = if quick { inspect::count(&engine)? } else { inspect::verify(&engine)? };
+    Ok((contents, seen))
+}

@@ -1,0 +1,143 @@
+//! Where a demo is put: a server, or a data folder. What is there already is brought up to date, so
+//! that the command may be given again.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow};
+use orrery_engine::Engine;
+use orrery_engine::resource::Preconditions;
+use orrery_engine::throughput::ThroughputRequest;
+use orrery_server::headers;
+use orrery_storage::RocksOptions;
+use orrery_types::ids::Address;
+use orrery_types::{Error, Object, PartitionKey, Value};
+
+use crate::account;
+use crate::data_folder::{self, STORE};
+use crate::remote::Remote;
+
+/// Takes the parts of a demo.
+pub(super) trait Shelf {
+    fn database(&mut self, name: &str) -> Result<()>;
+    fn container(&mut self, database: &str, definition: &Value) -> Result<()>;
+    fn model(&mut self, database: &str, model: &Value) -> Result<()>;
+    fn item(&mut self, database: &str, container: &str, item: &Value) -> Result<()>;
+}
+
+fn named(name: &str) -> Value {
+    let mut object = Object::new();
+    object.set("id", name.into());
+    Value::object(object)
+}
+
+/// A running server.
+pub(super) struct Server {
+    remote: Remote,
+    /// The path of the partition key of each container.
+    keys: Vec<(String, String)>,
+}
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const TAKEN: u16 = 409;
+
+impl Server {
+    pub(super) fn new(remote: Remote) -> Self {
+        Self { remote, keys: Vec::new() }
+    }
+
+    /// Makes something, if it is not there.
+    fn make(&mut self, path: &str, body: &Value) -> Result<()> {
+        let sent = body.to_json();
+        let answer = account::send(&mut self.remote, "POST", path, &[JSON], sent.as_bytes())?;
+        let there = answer.status == TAKEN || answer.status < 400;
+        if there { Ok(()) } else { Err(account::refusal(path, &answer)) }
+    }
+}
+
+impl Shelf for Server {
+    fn database(&mut self, name: &str) -> Result<()> {
+        self.make("/dbs", &named(name))
+    }
+
+    fn container(&mut self, database: &str, definition: &Value) -> Result<()> {
+        let path = format!("/dbs/{database}/colls");
+        self.keys.push((format!("{path}/{}", id_of(definition)), key_name(definition)));
+        self.make(&path, definition)
+    }
+
+    fn model(&mut self, database: &str, model: &Value) -> Result<()> {
+        let path = format!("/dbs/{database}/_model");
+        let sent = model.to_json();
+        account::must(&mut self.remote, "PUT", &path, &[JSON], sent.as_bytes()).map(drop)
+    }
+
+    fn item(&mut self, database: &str, container: &str, item: &Value) -> Result<()> {
+        let owner = format!("/dbs/{database}/colls/{container}");
+        let name = self.keys.iter().find(|(known, _)| *known == owner).map(|(_, name)| &**name);
+        let key = Value::array(vec![item.get(name.unwrap_or("id")).clone()]).to_json();
+        let sent = [JSON, (headers::IS_UPSERT, "true"), (headers::PARTITION_KEY, &*key)];
+        let path = format!("{owner}/docs");
+        let body = item.to_json();
+        account::must(&mut self.remote, "POST", &path, &sent, body.as_bytes()).map(drop)
+    }
+}
+
+fn id_of(definition: &Value) -> &str {
+    definition.get("id").as_str().unwrap_or_default()
+}
+
+/// The one property that a container of a demo is partitioned by.
+fn key_name(definition: &Value) -> String {
+    let path = definition.get("partitionKey").get("paths").at(0).as_str().unwrap_or("/id");
+    path.trim_start_matches('/').to_owned()
+}
+
+/// A data folder.
+pub(super) struct Folder {
+    engine: Engine,
+}
+
+const NO_THROUGHPUT: ThroughputRequest = ThroughputRequest { manual: None, autoscale: None };
+
+impl Folder {
+    pub(super) fn open(folder: &Path) -> Result<Self> {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+        let store = folder.join(STORE);
+        Ok(Self { engine: data_folder::open_store(&store, &RocksOptions::default())? })
+    }
+}
+
+/// What is there already is fine.
+fn made<T>(result: orrery_types::Result<T>) -> Result<()> {
+    match result {
+        Ok(_) | Err(Error::AlreadyExists) => Ok(()),
+        Err(error) => Err(anyhow!("{error}")),
+    }
+}
+
+fn name(text: &str) -> Address {
+    Address::Name(text.to_owned())
+}
+
+impl Shelf for Folder {
+    fn database(&mut self, database: &str) -> Result<()> {
+        made(self.engine.create_database(&named(database), &NO_THROUGHPUT))
+    }
+
+    fn container(&mut self, database: &str, definition: &Value) -> Result<()> {
+        made(self.engine.create_container(&name(database), definition, &NO_THROUGHPUT))
+    }
+
+    fn model(&mut self, database: &str, model: &Value) -> Result<()> {
+        made(self.engine.store_model(&name(database), model, &Preconditions::default()))
+    }
+
+    fn item(&mut self, database: &str, container: &str, item: &Value) -> Result<()> {
+        let container = self.engine.read_container(&name(database), &name(container));
+        let container = container.map_err(|error| anyhow!("{error}"))?;
+        let (text, key) = (item.to_json(), None::<&PartitionKey>);
+        let conditions = Preconditions::default();
+        made(self.engine.upsert_item(&container, key, text.as_bytes(), &conditions))
+    }
+}

@@ -1,0 +1,75 @@
+//! Items on their way in and out: `orrery import` and `orrery export`.
+//!
+//! - `records`   a file of JSON lines, or of one array, taken apart item by item
+//! - `sheet`     CSV, both ways
+//! - `import`    the command: rounds of items, what became of each, where to go on
+//! - `target`    where items go, and what may become of them
+//! - `bulk`      into a running server
+//! - `offline`   into a data folder that no server has open
+//! - `live`      from another account, by its change feed
+//! - `export`    the command
+//! - `resume`    how far a transfer got, for the next start
+//! - `progress`  what a person sees meanwhile
+
+mod bulk;
+mod export;
+mod import;
+mod live;
+mod offline;
+mod progress;
+mod records;
+mod resume;
+mod sheet;
+mod target;
+
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+
+use bulk::Bulk;
+pub(crate) use export::ExportArguments;
+pub(crate) use export::run as export;
+pub(crate) use import::run as import;
+pub(crate) use import::{ImportArguments, definition};
+pub(crate) use resume::state_folder;
+
+/// The container of a transfer.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ContainerArguments {
+    /// Database
+    #[arg(long, short, env = "ORRERY_DATABASE", value_name = "NAME")]
+    pub(crate) database: String,
+    /// Container
+    #[arg(long, short, env = "ORRERY_CONTAINER", value_name = "NAME")]
+    pub(crate) container: String,
+}
+
+impl ContainerArguments {
+    pub(crate) fn path(&self) -> String {
+        format!("/dbs/{}/colls/{}", self.database, self.container)
+    }
+}
+
+/// How a file holds items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One item on each line
+    Lines,
+    /// One array of items
+    Json,
+    /// A row for each item, with the names of properties in the first
+    Csv,
+}
+
+impl Format {
+    /// What the name of a file says.
+    fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "jsonl" | "ndjson" => Some(Self::Lines),
+            "json" => Some(Self::Json),
+            "csv" => Some(Self::Csv),
+            _ => None,
+        }
+    }
+}

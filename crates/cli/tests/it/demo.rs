@@ -1,0 +1,79 @@
+//! `orrery demo`, `orrery bench` and `orrery completions`.
+
+use crate::client::Client;
+use crate::process::Running;
+use crate::tool::{Tool, at, with};
+
+/// What the model has made of the items.
+fn check(server: &Running) {
+    let mut client = Client::open(server.address(), &server.key()).unwrap();
+    let mut item = |path: &str, id: &str| {
+        let key = format!("[\"{id}\"]");
+        let sent = [("x-ms-documentdb-partitionkey", &*key)];
+        let body = client.must("GET", &format!("{path}/docs/{id}"), &sent, "").body;
+        orrery_types::Value::parse(body.as_bytes()).unwrap()
+    };
+    let author = item("/dbs/demo-library/colls/library", "a1");
+    assert_eq!(author.get("countOfBooks").as_i64(), Some(3));
+    assert_eq!(author.get("books").to_json(), r#"["b1","b2","b3"]"#);
+    let book = item("/dbs/demo-library/colls/library", "b1");
+    assert_eq!(book.get("authors").at(1).get("name").as_str(), Some("William Wakefield"));
+    let post = item("/dbs/demo-blog/colls/posts", "p1");
+    assert_eq!(post.get("commentCount").as_i64(), Some(3));
+    let publisher = item("/dbs/demo-publishing/colls/publishers", "mspress");
+    assert_eq!(publisher.get("countOfBooks").as_i64(), Some(5));
+    // A stock that somebody holds stays.
+    let sent = [("x-ms-documentdb-partitionkey", "[\"1\"]")];
+    let refused = client.send("DELETE", "/dbs/demo-portfolio/colls/stocks/docs/1", &sent, "");
+    assert_eq!(refused.unwrap().status, 409);
+}
+
+#[test]
+fn a_demo_loads_five_databases_with_their_models_and_draws_them() {
+    let tool = Tool::new();
+    let data = tool.path("data");
+    let said = tool.must(&["demo", "--data", &data]);
+    for name in ["demo-people", "demo-blog", "demo-portfolio", "demo-publishing", "demo-library"] {
+        assert!(said.contains(name), "{said}");
+    }
+    for name in ["people", "blog", "portfolio", "publishing", "library"] {
+        let picture = tool.read(&format!("data/diagrams/{name}.svg"));
+        assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"), "{name}");
+    }
+    assert!(tool.read("data/diagrams/library.svg").contains("author"));
+    check(&Running::start(&["--data", &data, "--listen", "127.0.0.1:0"]));
+}
+
+#[test]
+fn a_demo_goes_into_a_running_server_and_may_be_repeated() {
+    let tool = Tool::new();
+    let server = Running::start(&["--memory", "--listen", "127.0.0.1:0"]);
+    for _ in 0..2 {
+        tool.must(&with(&["demo"], &at(&server)));
+        check(&server);
+    }
+    assert!(tool.folder.path().join("orrery-demo/library.svg").exists());
+}
+
+#[test]
+fn a_bench_measures_and_leaves_nothing_behind() {
+    let tool = Tool::new();
+    let server = Running::start(&["--memory", "--listen", "127.0.0.1:0"]);
+    let bench = ["bench", "--seconds", "1", "--clients", "2", "--items", "20", "--json"];
+    let said = tool.must(&with(&bench, &at(&server)));
+    let value = orrery_types::Value::parse(said.as_bytes()).unwrap();
+    for operation in value.as_array().unwrap() {
+        assert!(operation.get("number").as_i64().unwrap() > 0, "{said}");
+    }
+    let mut client = Client::open(server.address(), &server.key()).unwrap();
+    assert_eq!(client.feed("/dbs", "Databases").len(), 0);
+}
+
+#[test]
+fn shells_learn_the_commands() {
+    let tool = Tool::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = tool.must(&["completions", shell]);
+        assert!(script.contains("orrery") && script.contains("restore"), "{shell}");
+    }
+}

@@ -1,0 +1,99 @@
+//! A server in this process, on memory, at a time that stands still until the test moves it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use orrery_engine::Engine;
+use orrery_server::api::Api;
+use orrery_server::auth::Authenticator;
+use orrery_server::consistency::ConsistencyLevel;
+use orrery_server::cors::CorsPolicy;
+use orrery_server::keys::{AccountKeys, GivenKeys, WellKnownKey};
+use orrery_server::telemetry::Metrics;
+use orrery_server::{Limits, ListenerConfig, Server};
+use orrery_storage::MemoryStore;
+use orrery_types::{Clock, ManualClock};
+
+use crate::client::{Answer, Connection, http_date, signature, signed};
+
+const START_S: u64 = 1_700_000_000;
+pub(crate) const PRIMARY: &str =
+    "cHJpbWFyeS1rZXktb2YtdGhlLXRlc3RzLXdpdGgtZW5vdWdoLWJ5dGVzLWluLWl0LSEhIQ==";
+pub(crate) const READ_ONLY: &str =
+    "cmVhZG9ubHkta2V5LW9mLXRoZS10ZXN0cy13aXRoLWVub3VnaC1ieXRlcy1pbi1pdC0hISE=";
+
+pub(crate) struct Local {
+    _runtime: tokio::runtime::Runtime,
+    _server: Server<Api>,
+    pub(crate) address: SocketAddr,
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+impl Local {
+    pub(crate) fn start() -> Self {
+        Self::start_with(ConsistencyLevel::default(), |engine| engine)
+    }
+
+    /// One with another level, and an engine that the test has its say about.
+    pub(crate) fn start_with(
+        consistency: ConsistencyLevel,
+        made: impl FnOnce(Engine) -> Engine,
+    ) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let clock = Arc::new(ManualClock::at_s(START_S));
+        let as_clock: Arc<dyn Clock> = clock.clone();
+        let engine = Engine::open(Arc::new(MemoryStore::new()), as_clock.clone(), 1).unwrap();
+        let given = GivenKeys {
+            primary: Some(PRIMARY.to_owned()),
+            primary_readonly: Some(READ_ONLY.to_owned()),
+            ..GivenKeys::default()
+        };
+        let keys = AccountKeys::open(None, &given, WellKnownKey::Refused).unwrap();
+        let authenticator = Authenticator::new(keys, as_clock.clone());
+        let api = Api::new(Arc::new(made(engine)), authenticator, as_clock, None, consistency);
+        let config = ListenerConfig {
+            tls: None,
+            limits: Limits::default(),
+            cors: CorsPolicy::default(),
+            metrics: Metrics::install(),
+        };
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let server = runtime.block_on(Server::start(listen, config)).unwrap();
+        server.serve(Arc::new(api));
+        let address = server.address();
+        Self { _runtime: runtime, _server: server, address, clock }
+    }
+
+    /// Sends a request that is signed as it should be.
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        more: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let (kind, link) = signed(path);
+        let date = http_date(self.clock.now_s());
+        let authorization = signature(PRIMARY, method, &kind, &link, &date);
+        let mut headers = vec![("authorization", &*authorization), ("x-ms-date", &*date)];
+        headers.extend_from_slice(more);
+        let headers: Vec<(String, String)> =
+            headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let mut connection = Connection::open(self.address).unwrap();
+        connection.send(method, path, &headers, body.as_bytes()).unwrap()
+    }
+
+    /// Sends a request that is right.
+    #[track_caller]
+    pub(crate) fn must(
+        &self,
+        method: &str,
+        path: &str,
+        more: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let answer = self.send(method, path, more, body);
+        assert!(answer.status < 400, "{method} {path}: {answer:?}");
+        answer
+    }
+}

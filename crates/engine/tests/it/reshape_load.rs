@@ -1,0 +1,364 @@
+//! Splits and merges under load: eight writers, four readers of the change feed and two clients that
+//! query, while the layout changes all the time. Nothing is lost, doubled or out of order, and the
+//! feed, replayed, is the container byte for byte. `ORRERY_RESHAPES` sets how often the layout changes,
+//! `ORRERY_SEED` repeats the choices.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use orrery_engine::Engine;
+use orrery_engine::change_feed::{ChangesRequest, Mode, Shape};
+use orrery_engine::feed::PageSize;
+use orrery_engine::query::{Paging, QueryRequest};
+use orrery_engine::resource::Preconditions;
+use orrery_engine::scope::ScopeRequest;
+use orrery_types::{EffectiveKey, Error, KeyRange, PartitionKey, Value};
+
+use crate::random::Random;
+use crate::world::{World, json, name};
+
+const WRITERS: usize = 8;
+const KEYS: usize = 40;
+const IDS_PER_WRITER: usize = 50;
+const RESHAPES: usize = 8;
+const PARTITIONS_MAX: usize = 5;
+const DEFINITION: &str = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},
+    "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]},
+    "changeFeedPolicy":{"retentionDuration":600}}"#;
+
+#[test]
+fn nothing_is_lost_under_load_on_memory() {
+    run(World::memory(), "reshape under load on memory");
+}
+
+#[test]
+fn nothing_is_lost_under_load_on_disk() {
+    run(World::rocks(), "reshape under load on disk");
+}
+
+/// What everybody shares.
+struct Load<'w> {
+    engine: &'w Engine,
+    /// The layout changes no more.
+    done: AtomicBool,
+    /// Nobody writes any more.
+    quiet: AtomicBool,
+    acknowledged: AtomicUsize,
+}
+
+/// An item's last text, by its id; ids are of one writer each.
+type Items = BTreeMap<String, String>;
+
+fn run(mut world: World, test: &str) {
+    let reshapes = std::env::var("ORRERY_RESHAPES")
+        .map_or(RESHAPES, |text| text.parse().expect("ORRERY_RESHAPES is a number"));
+    let mut random = Random::from_environment(test);
+    world.database();
+    world.create_container(DEFINITION, None);
+    let load = &Load {
+        engine: world.engine(),
+        done: AtomicBool::new(false),
+        quiet: AtomicBool::new(false),
+        acknowledged: AtomicUsize::new(0),
+    };
+    // Who reads all versions begins before anything is written.
+    let readers = [
+        (Mode::Latest(Shape::Bare), Split::ByRange),
+        (Mode::Latest(Shape::Bare), Split::Whole),
+        (Mode::AllVersions, Split::ByRange),
+        (Mode::AllVersions, Split::Whole),
+    ];
+    let readers = readers.map(|(mode, split)| Reader::new(load, mode, split));
+    let seeds: Vec<u64> = (0..WRITERS).map(|_| random.next()).collect();
+    let (written, feeds) = std::thread::scope(|scope| {
+        let writers: Vec<_> = seeds
+            .into_iter()
+            .enumerate()
+            .map(|(number, seed)| scope.spawn(move || load.write(number, Random::new(seed))))
+            .collect();
+        let readers: Vec<_> =
+            readers.into_iter().map(|reader| scope.spawn(move || reader.follow(load))).collect();
+        let queries = [
+            "SELECT VALUE c.id FROM c WHERE c.n >= 0",
+            "SELECT VALUE c.id FROM c WHERE c.writer = 3",
+        ];
+        for query in queries {
+            scope.spawn(move || load.query(query));
+        }
+        for _ in 0..reshapes {
+            load.reshape(&mut random);
+        }
+        load.done.store(true, Ordering::SeqCst);
+        let mut written = Items::new();
+        for writer in writers {
+            written.extend(writer.join().expect("a writer"));
+        }
+        load.quiet.store(true, Ordering::SeqCst);
+        let feeds: Vec<(Mode, Items)> =
+            readers.into_iter().map(|reader| reader.join().expect("a reader")).collect();
+        (written, feeds)
+    });
+    let stored = stored(world.engine());
+    assert_eq!(stored.len(), written.len());
+    assert!(stored == written, "what is stored is what was acknowledged");
+    for (mode, mut feed) in feeds {
+        if mode != Mode::AllVersions {
+            // It does not tell of deletes.
+            feed.retain(|id, _| written.contains_key(id));
+        }
+        assert!(feed == written, "a replayed feed is the container");
+    }
+    let container = world.container("c");
+    assert_eq!(world.engine().verify(&container), Ok(vec![]));
+    let acknowledged = load.acknowledged.load(Ordering::SeqCst);
+    eprintln!("{acknowledged} writes while the layout changed {reshapes} times");
+    world.reopen();
+    assert!(self::stored(world.engine()) == written, "after a restart");
+}
+
+/// The container page by page, as texts by id.
+fn stored(engine: &Engine) -> Items {
+    let container = engine.read_container(&name("d"), &name("c")).expect("a container");
+    let scope = container.scope(&ScopeRequest::default()).expect("a scope");
+    let (mut items, mut token) = (Items::new(), None::<String>);
+    loop {
+        let size = PageSize { items: 100 };
+        let page = engine.read_items(&container, &scope, size, token.as_deref()).expect("a page");
+        for item in &page.items {
+            let (id, text) = entry(item);
+            assert!(items.insert(id, text).is_none(), "an item twice");
+        }
+        token = page.continuation;
+        if token.is_none() {
+            return items;
+        }
+    }
+}
+
+fn entry(item: &[u8]) -> (String, String) {
+    let id = Value::parse(item).expect("JSON").get("id").as_str().expect("an id").to_owned();
+    (id, String::from_utf8_lossy(item).into_owned())
+}
+
+impl Load<'_> {
+    fn is_done(&self) -> bool {
+        self.done.load(Ordering::SeqCst)
+    }
+
+    fn container(&self) -> std::sync::Arc<orrery_engine::Container> {
+        self.engine.read_container(&name("d"), &name("c")).expect("a container")
+    }
+
+    /// Waits until so many writes were acknowledged, and changes the layout.
+    fn reshape(&self, random: &mut Random) {
+        let until = self.acknowledged.load(Ordering::SeqCst) + 100;
+        while self.acknowledged.load(Ordering::SeqCst) < until {
+            std::thread::yield_now();
+        }
+        let count = self.container().partitions.len();
+        let (database, container) = (name("d"), name("c"));
+        if count >= PARTITIONS_MAX || (count > 1 && random.one_in(2)) {
+            self.engine.merge_partitions(&database, &container, None).expect("a merge");
+        } else {
+            self.engine.split_partition(&database, &container, None, None).expect("a split");
+        }
+    }
+
+    /// Writes and deletes items of its own until the layout changes no more.
+    fn write(&self, writer: usize, mut random: Random) -> Items {
+        let mut items = Items::new();
+        let none = Preconditions::default();
+        let mut n = 0;
+        while !self.is_done() {
+            let container = self.container();
+            let number = random.below(IDS_PER_WRITER);
+            let (id, p) = (format!("{writer}-{number}"), number % KEYS);
+            let key = PartitionKey::parse_header(&format!("[{p}]")).expect("a key");
+            if items.contains_key(&id) && random.one_in(5) {
+                let deleted = self.engine.delete_item(&container, Some(&key), &name(&id), &none);
+                deleted.expect("it is there");
+                items.remove(&id);
+            } else {
+                n += 1;
+                let extra = format!(r#""f{}":[{n},"x"]"#, n % 20);
+                let text = format!(
+                    r#"{{"id":"{id}","p":{p},"u":"{id}","n":{n},"writer":{writer},{extra}}}"#
+                );
+                let written = self.engine.upsert_item(&container, None, text.as_bytes(), &none);
+                let written = written.expect("an upsert");
+                items.insert(id.clone(), String::from_utf8_lossy(&written.body).into_owned());
+                // A session that has just written reads what it wrote.
+                let place = written.place;
+                let token = container.token(place.partition, place.lsn);
+                let container = self.container();
+                self.engine.check_session(&container, &token).expect("its own session");
+                let read = self.engine.read_item(&container, Some(&key), &name(&id));
+                assert_eq!(read.expect("its own write").body, written.body);
+            }
+            self.acknowledged.fetch_add(1, Ordering::SeqCst);
+        }
+        items
+    }
+
+    /// Queries in pages, over and over: no id comes twice.
+    fn query(&self, text: &str) {
+        let request = QueryRequest::parse(&json(&format!(r#"{{"query":"{text}"}}"#)));
+        let request = request.expect("a query");
+        while !self.is_done() {
+            let (mut seen, mut token) = (BTreeSet::new(), None::<String>);
+            loop {
+                let container = self.container();
+                let scope = container.scope(&ScopeRequest::default()).expect("a scope");
+                let paging = Paging {
+                    continuation: token.as_deref(),
+                    crosses: true,
+                    merges: true,
+                    ..Paging::default()
+                };
+                let size = PageSize { items: 20 };
+                let page = self.engine.query_items(&container, &scope, &request, size, &paging);
+                let page = page.expect("a page");
+                for row in page.rows {
+                    seen.insert(row);
+                }
+                token = page.continuation;
+                if token.is_none() {
+                    break;
+                }
+            }
+            assert!(seen.len() <= WRITERS * IDS_PER_WRITER);
+        }
+    }
+}
+
+/// How a reader divides its work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Split {
+    Whole,
+    /// Range by range, as clients do: when one is gone, its keys are read where they are now.
+    ByRange,
+}
+
+struct Reader {
+    mode: Mode,
+    split: Split,
+    /// Parts of the keys, each with its position.
+    parts: Vec<(KeyRange, Option<String>)>,
+    items: Items,
+    /// The last write that was seen of each id, and its etag.
+    seen: BTreeMap<String, i64>,
+}
+
+impl Reader {
+    fn new(load: &Load<'_>, mode: Mode, split: Split) -> Self {
+        let whole = KeyRange { min: EffectiveKey::min(), max: EffectiveKey::max() };
+        let mut reader =
+            Self { mode, split, parts: vec![], items: Items::new(), seen: BTreeMap::new() };
+        let start = (mode == Mode::AllVersions).then(|| "*".to_owned());
+        reader.parts.push((whole, start));
+        if mode == Mode::AllVersions {
+            reader.round(load);
+        }
+        reader
+    }
+
+    /// Reads until nothing is left after the writers have ended.
+    fn follow(mut self, load: &Load<'_>) -> (Mode, Items) {
+        loop {
+            let quiet = load.quiet.load(Ordering::SeqCst);
+            if !self.round(load) && quiet {
+                return (self.mode, self.items);
+            }
+        }
+    }
+
+    /// A page of each part; whether there was anything.
+    fn round(&mut self, load: &Load<'_>) -> bool {
+        let mut any = false;
+        for (range, etag) in std::mem::take(&mut self.parts) {
+            any |= self.part(load, &range, etag.as_deref());
+        }
+        any
+    }
+
+    /// A page of a part. Where it lies in several ranges by now, it becomes several.
+    fn part(&mut self, load: &Load<'_>, range: &KeyRange, etag: Option<&str>) -> bool {
+        let container = load.container();
+        let interval = |range: &KeyRange| ScopeRequest {
+            start: Some(range.min.to_string().into()),
+            end: Some(range.max.to_string().into()),
+            ..ScopeRequest::default()
+        };
+        if self.split == Split::Whole {
+            let scope = interval(range);
+            return self.page(load, &container, scope, range, etag).expect("a page");
+        }
+        let mut any = false;
+        for partition in &container.partitions {
+            let Some(keys) = partition.range.intersect(range) else { continue };
+            let range_id = Some(partition.id.to_string().into());
+            let scope = ScopeRequest { range_id, ..interval(&keys) };
+            match self.page(load, &load.container(), scope, &keys, etag) {
+                Ok(found) => any |= found,
+                Err(Error::PartitionGone) => {
+                    self.parts.push((keys, etag.map(str::to_owned)));
+                    any = true;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        any
+    }
+
+    fn page(
+        &mut self,
+        load: &Load<'_>,
+        container: &orrery_engine::Container,
+        scope: ScopeRequest,
+        range: &KeyRange,
+        after: Option<&str>,
+    ) -> orrery_types::Result<bool> {
+        let size = PageSize { items: 50 };
+        let request = ChangesRequest { scope, mode: self.mode, after, since_s: None, size };
+        let page = load.engine.read_changes(container, &request)?;
+        for change in &page.changes {
+            self.take(change);
+        }
+        let any = !page.changes.is_empty() || !page.at_end;
+        self.parts.push((range.clone(), Some(page.etag)));
+        Ok(any)
+    }
+
+    /// Replays a change.
+    fn take(&mut self, change: &[u8]) {
+        let value = Value::parse(change).expect("JSON");
+        if self.mode != Mode::AllVersions {
+            let text = std::str::from_utf8(change).expect("UTF-8");
+            let (item, _) = text.rsplit_once(",\"_lsn\":").expect("an LSN at the end");
+            self.put(&format!("{item}}}"));
+            return;
+        }
+        let text = std::str::from_utf8(change).expect("UTF-8");
+        let body = text.rsplit_once(",\"metadata\":").expect("metadata").0;
+        match value.get("metadata").get("operationType").as_str() {
+            Some("create" | "replace") => {
+                self.put(body.strip_prefix("{\"current\":").expect("an item"));
+            }
+            Some("delete") => {
+                let id = value.get("previous").get("id").as_str().expect("an id").to_owned();
+                let removed = self.items.remove(&id).expect("it was there");
+                let previous = body.strip_prefix("{\"current\":{},\"previous\":").expect("an item");
+                assert_eq!(removed, previous, "what is deleted is what was last");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn put(&mut self, text: &str) {
+        let (id, text) = entry(text.as_bytes());
+        let n = Value::parse(text.as_bytes()).expect("JSON").get("n").as_i64().expect("a number");
+        let before = self.seen.insert(id.clone(), n);
+        assert!(before.is_none_or(|before| before < n), "{id} goes back from {before:?} to {n}");
+        self.items.insert(id, text);
+    }
+}

@@ -1,0 +1,97 @@
+//! Copying a shard that is written to: its journal, the copy, and the moment in which it takes over.
+
+use orrery_storage::{Copied, CopyLog, ReadAt, Space, StorageError, Store};
+use orrery_types::{Lsn, ShardId};
+
+use crate::stores::{
+    EPOCH, SHARD, all, commit, keys, latest, on_every_store, open, part, put, value, write,
+};
+
+const COPY: ShardId = ShardId(8);
+const CONFLICT: StorageError = StorageError::Conflict { part: 0, check: 0 };
+
+fn copied(key: &str, value: Option<(u64, &str)>) -> Copied {
+    let value = value.map(|(version, text)| self::value(version, text));
+    Copied { space: Space::Items, key: key.into(), value }
+}
+
+#[test]
+fn a_journal_has_what_was_written_since_it_began() {
+    on_every_store(|store| {
+        write(store, &[("a", "1")]);
+        let journal = store.journal(SHARD, 1000).expect("a journal");
+        assert_eq!(store.journal(SHARD, 1000).expect_err("there is one"), CONFLICT);
+        write(store, &[("b", "2")]);
+        let mut removal = part(SHARD);
+        removal.deletes.push((Space::Items, b"a".to_vec()));
+        commit(store, removal).expect("a commit");
+        let expected = vec![copied("a", None), copied("b", Some((2, "2")))];
+        assert_eq!(journal.take(), Ok(expected));
+        drop(journal);
+        let journal = store.journal(SHARD, 1000).expect("the other one was given up");
+        assert_eq!(journal.take(), Ok(vec![]));
+    });
+}
+
+#[test]
+fn a_frozen_shard_takes_no_commits_and_its_journal_has_all_before() {
+    on_every_store(|store| {
+        let journal = store.journal(SHARD, 1000).expect("a journal");
+        write(store, &[("a", "1")]);
+        store.freeze_shard(SHARD, true).expect("a freeze");
+        assert_eq!(journal.take().map(|changes| changes.len()), Ok(1));
+        let mut late = part(SHARD);
+        late.puts.push(put(Space::Items, "b", "2"));
+        let refused = commit(store, late.clone());
+        assert_eq!(refused, Err(StorageError::Gone { epoch: Some(EPOCH) }));
+        assert_eq!(keys(&*latest(store, SHARD), Space::Items), ["a"]);
+        store.freeze_shard(SHARD, false).expect("a thaw");
+        assert_eq!(commit(store, late), Ok(Lsn(2)));
+    });
+}
+
+#[test]
+fn a_copy_keeps_versions_and_goes_on_counting() {
+    on_every_store(|store| {
+        store.create_shard(COPY, EPOCH).expect("a shard");
+        let first = [copied("a", Some((5, "1"))), copied("b", Some((6, "2")))];
+        store.copy_into(COPY, &first, CopyLog::None).expect("a copy");
+        store.settle_copies().expect("a sync");
+        let last = [copied("a", None), copied("b", Some((9, "3")))];
+        store.copy_into(COPY, &last, CopyLog::Written).expect("a copy");
+        store.advance_shard(COPY, Lsn(12)).expect("it goes forward");
+        assert_eq!(store.advance_shard(COPY, Lsn(12)), Ok(()));
+        assert_eq!(store.advance_shard(COPY, Lsn(11)), Err(CONFLICT));
+        assert_eq!(store.copy_into(COPY, &first, CopyLog::Written), Err(CONFLICT));
+        let snapshot = store.snapshot(COPY, ReadAt::Latest).expect("a snapshot");
+        assert_eq!(snapshot.lsn(), Lsn(12));
+        let items = all(&*snapshot, Space::Items);
+        assert_eq!(items.len(), 1);
+        assert_eq!(items[0].value, value(9, "3"));
+        drop(snapshot);
+        let mut next = part(COPY);
+        next.puts.push(put(Space::Items, "c", "4"));
+        assert_eq!(commit(store, next), Ok(Lsn(13)));
+    });
+}
+
+#[test]
+fn a_copy_that_took_over_is_on_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = folder.path().join("copy");
+    let store = open(&folder.path().join("store"));
+    store.create_shard(COPY, EPOCH).expect("a shard");
+    store.copy_into(COPY, &[copied("a", Some((5, "1")))], CopyLog::None).expect("a copy");
+    store.settle_copies().expect("a sync");
+    store.copy_into(COPY, &[copied("b", Some((6, "2")))], CopyLog::Written).expect("a copy");
+    store.advance_shard(COPY, Lsn(7)).expect("it goes forward");
+    store.freeze_shard(COPY, true).expect("a freeze");
+    // As the disk has it now, without closing the store.
+    store.checkpoint(&copy).expect("a checkpoint");
+    let reopened = open(&copy);
+    assert_eq!(reopened.get(COPY, Space::Items, b"a"), Ok((Lsn(7), Some(value(5, "1")))));
+    assert_eq!(reopened.get(COPY, Space::Items, b"b"), Ok((Lsn(7), Some(value(6, "2")))));
+    let mut next = part(COPY);
+    next.puts.push(put(Space::Items, "c", "3"));
+    assert_eq!(commit(&reopened, next), Ok(Lsn(8)), "nothing is frozen after opening");
+}
