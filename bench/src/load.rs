@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use hdrhistogram::Histogram;
 
 use crate::client::Client;
-use crate::message::Create;
+use crate::message::Numbered;
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
 
@@ -20,8 +20,10 @@ pub(crate) enum Work {
     Reads(Arc<[Vec<u8>]>),
     /// One request for each client, sent over and over.
     Own(Arc<[Vec<u8>]>),
+    /// One request for each client, which changes what it is about each time.
+    Changes(Arc<[Numbered]>),
     /// Creates; each client numbers its own from here on.
-    Creates { create: Create, from: u64 },
+    Creates { create: Numbered, from: u64 },
 }
 
 /// When a client stops.
@@ -34,6 +36,9 @@ pub(crate) enum Until {
 
 /// Numbers set aside for one client in one run.
 pub(crate) const CLIENT_NUMBERS: u64 = 100_000;
+
+/// The first number that a change writes: it has as many digits as the last.
+const CHANGES_FROM: u64 = 100_000_000;
 
 /// A step that visits every one of up to this prime many requests.
 const STRIDE: usize = 7919;
@@ -84,6 +89,15 @@ async fn drive(
         Work::Own(requests) => {
             let request = &requests[usize::try_from(number)? % requests.len()];
             while goes_on(latencies_ns.len()) {
+                let call = Stopwatch::start();
+                client.expect(request, 200).await?;
+                latencies_ns.record(call.nanoseconds())?;
+            }
+        }
+        Work::Changes(changes) => {
+            let mut change = changes[usize::try_from(number)? % changes.len()].clone();
+            while goes_on(latencies_ns.len()) {
+                let request = change.numbered(CHANGES_FROM + latencies_ns.len());
                 let call = Stopwatch::start();
                 client.expect(request, 200).await?;
                 latencies_ns.record(call.nanoseconds())?;
