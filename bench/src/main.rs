@@ -6,6 +6,7 @@
 //!   store without a server
 //! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
 //! - `feed`: how fast the change feed is read, and how far a reader is behind writers
+//! - `model`: writes under a model beside plain ones, and appends to long arrays beside short ones
 //! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
@@ -18,6 +19,7 @@ mod items;
 mod load;
 mod machine;
 mod message;
+mod model;
 mod process;
 mod query;
 mod raw;
@@ -47,6 +49,8 @@ enum Verb {
     Scripts(scripts::Options),
     /// The change feed: reading it, and following it.
     Feed(feed::Options),
+    /// What a model costs.
+    Model(model::Options),
     /// Queries, beside `PostgreSQL`.
     Query(query::Options),
     /// The handler that does nothing; answers what it is given on standard input.
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Verb::Items(options) => items::run(&options),
         Verb::Scripts(options) => scripts::run(&options),
         Verb::Feed(options) => feed::run(&options),
+        Verb::Model(options) => model::run(&options),
         Verb::Query(options) => query::run(&options),
         Verb::Bare => bare::run(),
     };

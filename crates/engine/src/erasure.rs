@@ -113,12 +113,6 @@ impl Engine {
 
     /// The same under one definition.
     fn erase_under(&self, container: &Container, partition_key: &PartitionKey) -> Result<Place> {
-        if self.is_modelled(container) {
-            return Err(Error::invalid(
-                "The model of the database is about the items of this container, and delete by \
-                 partition key does not keep it in this version. Delete the items one by one.",
-            ));
-        }
         let partition_key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&partition_key);
         let partition = container.partition_of(&effective)?;
@@ -129,6 +123,10 @@ impl Engine {
         // before or of after.
         let _pass = partition.gates.of(&partition_key.to_canonical()).pass(Passage::Alone);
         let prefix = key::items_of(&effective, &partition_key).from;
+        if self.is_modelled(container) {
+            // What follows from the end of each of them belongs to the same commit.
+            return self.erase_modelled(container, partition, &partition_key);
+        }
         let up_to = self.shard_lsn(partition)?;
         let erasure = Erasure { partition_key, prefix, up_to, done_s: None };
         let mut part = Part::new(partition.shard, partition.epoch);
@@ -182,6 +180,7 @@ impl Engine {
         let effective = container.definition.partition_key.effective(&erasure.partition_key);
         let partition = container.partition_of(&effective)?;
         let mut bounds = Bounds::prefix(erasure.prefix.clone());
+        let mut postponed = false;
         loop {
             if stop() {
                 return Ok(());
@@ -200,7 +199,18 @@ impl Engine {
             };
             let slots = entries.into_iter().filter(erased).map(slot);
             let slots = slots.collect::<Result<Vec<_>>>()?;
-            self.remove(container, partition, &slots)?;
+            if self.is_modelled(container) {
+                // With all that follows; what the model forbids stays, hidden, for now.
+                let _still = self.models.read();
+                for slot in &slots {
+                    postponed |= !self.purge_modelled(container, &slot.at)?;
+                }
+            } else {
+                self.remove(container, partition, &slots)?;
+            }
+        }
+        if postponed {
+            return Ok(());
         }
         self.finish_erasure(container, partition, erasure)
     }

@@ -72,6 +72,8 @@ impl Engine {
             }
         }
         self.trim_histories(stop)?;
+        self.build_models(stop, None)?;
+        self.propagate(stop)?;
         failed.map_or(Ok(removed), Err)
     }
 
@@ -92,21 +94,46 @@ impl Engine {
     }
 }
 
-/// The background thread. Dropping it ends the thread between two pieces of work.
+/// The background threads. Dropping it ends them between two pieces of work.
 pub struct Background {
+    engine: Arc<Engine>,
     stop: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// Pause between two rounds. Hiding does not wait for it, only the space does.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Background {
-    /// Starts the thread.
+    /// Starts the threads.
     pub fn start(engine: Arc<Engine>) -> std::io::Result<Self> {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let signal = stop.clone();
-        let thread = std::thread::Builder::new().name("orrery-tasks".into()).spawn(move || {
+        let tasks = Self::start_tasks(engine.clone(), stop.clone())?;
+        let propagation = Self::start_propagation(engine.clone(), stop.clone())?;
+        Ok(Self { engine, stop, threads: vec![tasks, propagation] })
+    }
+
+    /// What follows from writes later has a thread of its own: it should not wait for an index.
+    fn start_propagation(
+        engine: Arc<Engine>,
+        signal: Arc<(Mutex<bool>, Condvar)>,
+    ) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("orrery-model".into()).spawn(move || {
+            let stopping = || *signal.0.lock().unwrap_or_else(PoisonError::into_inner);
+            while !stopping() {
+                engine.models.wait_for_news(PAUSE);
+                if let Err(error) = engine.propagate(&stopping) {
+                    tracing::warn!(%error, "what follows from writes failed; it is tried again");
+                }
+            }
+        })
+    }
+
+    fn start_tasks(
+        engine: Arc<Engine>,
+        signal: Arc<(Mutex<bool>, Condvar)>,
+    ) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("orrery-tasks".into()).spawn(move || {
             let stopping = || *signal.0.lock().unwrap_or_else(PoisonError::into_inner);
             while !stopping() {
                 if let Err(error) = engine.run_tasks(&stopping) {
@@ -116,8 +143,7 @@ impl Background {
                 // Woken early or late makes no difference: the loop asks again.
                 drop(signal.1.wait_timeout_while(stopped, PAUSE, |stopped| !*stopped));
             }
-        })?;
-        Ok(Self { stop, thread: Some(thread) })
+        })
     }
 }
 
@@ -125,7 +151,8 @@ impl Drop for Background {
     fn drop(&mut self) {
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
-        if let Some(thread) = self.thread.take() {
+        self.engine.models.wake();
+        for thread in self.threads.drain(..) {
             // A panic in there was reported where it happened.
             drop(thread.join());
         }

@@ -5,8 +5,8 @@
 //! A caller that must not block prepares the first attempt with [`Engine::begin_write`] and is
 //! called back when it is durable; only what then has to start over needs a thread to wait on.
 
-use orrery_storage::key::Row;
-use orrery_storage::{Commit, Committed, Part, Space, StorageError};
+use orrery_storage::key::{self, Row};
+use orrery_storage::{Commit, Committed, Part, Put, Space, StorageError};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, limits};
 
@@ -20,6 +20,8 @@ use crate::model::ModelScope;
 use crate::storage_error::storage;
 use crate::{Container, Engine};
 
+type Answer = std::result::Result<Committed, StorageError>;
+
 /// A write that waits to be committed.
 pub struct Begun {
     commit: Commit,
@@ -29,8 +31,9 @@ pub struct Begun {
 
 /// A write whose commit was answered.
 pub struct Settled {
-    answer: std::result::Result<Committed, StorageError>,
+    answer: Answer,
     written: Written,
+    follows: bool,
     _pass: Pass,
 }
 
@@ -58,7 +61,7 @@ impl Engine {
             let pass = gate.pass(passage(attempt));
             let turn = self.model_turn(attempt);
             let (commit, written, guards) = self.attempt(container, &at, write, Numbers::Given)?;
-            let answer = self.store.commit(commit);
+            let answer = self.commit_all(commit);
             drop((turn, pass));
             match answer {
                 Ok(committed) => return Ok(self.conclude(container, &committed, written)),
@@ -83,7 +86,9 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
     ) -> Result<Option<Begun>> {
-        if self.is_modelled(container) {
+        let database = self.database_of(container);
+        let scope = ModelScope::of(database.as_deref(), container);
+        if scope.is_some_and(|scope| !scope.is_light(container)) {
             return Ok(None);
         }
         let at = write.locate(self, container, partition_key)?;
@@ -99,7 +104,8 @@ impl Engine {
     /// Commits a prepared write; `done` is called once, when it is durable or refused.
     pub fn submit(&self, begun: Begun, done: impl FnOnce(Settled) + Send + 'static) {
         let Begun { commit, written, pass } = begun;
-        let settle = move |answer| done(Settled { answer, written, _pass: pass });
+        let follows = follows_later(&commit);
+        let settle = move |answer| done(Settled { answer, written, follows, _pass: pass });
         self.store.submit(commit, Box::new(settle));
     }
 
@@ -108,10 +114,25 @@ impl Engine {
     /// and it must go through [`Engine::write_item`].
     pub fn settle(&self, container: &Container, settled: Settled) -> Result<Option<Written>> {
         match settled.answer {
-            Ok(committed) => Ok(Some(self.conclude(container, &committed, settled.written))),
+            Ok(committed) => {
+                if settled.follows {
+                    self.models.wake();
+                }
+                Ok(Some(self.conclude(container, &committed, settled.written)))
+            }
             Err(StorageError::Conflict { .. } | StorageError::Gone { .. }) => Ok(None),
             Err(error) => Err(storage(error)),
         }
+    }
+
+    /// Commits, and tells who does it if something is to follow later.
+    pub(crate) fn commit_all(&self, commit: Commit) -> Answer {
+        let follows = follows_later(&commit);
+        let answer = self.store.commit(commit);
+        if follows && answer.is_ok() {
+            self.models.wake();
+        }
+        answer
     }
 
     fn attempt(
@@ -218,6 +239,13 @@ impl Engine {
         let (_, value) = self.store.get(shard, Space::Items, &located.key).map_err(storage)?;
         value.map(Before::read).transpose()
     }
+}
+
+/// Whether something is to follow from a commit later, by the model of a database.
+fn follows_later(commit: &Commit) -> bool {
+    let due = key::all_due();
+    let is_due = |put: &Put| put.space == Space::Meta && put.key.starts_with(&due.from);
+    commit.parts.iter().flat_map(|part| &part.puts).any(is_due)
 }
 
 /// Who has lost too often goes alone, so that everybody gets there.

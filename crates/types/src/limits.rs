@@ -235,9 +235,10 @@ pub const MODEL_BUCKET_ITEMS_MAX: usize = 10_000;
 pub const MODEL_ITEMS_MAX: usize = 10_000;
 /// Referring items that a refused delete names. Ours.
 pub const MODEL_HOLDERS_MAX: usize = 10;
-/// Items that a model with new relations may find in its containers: they are brought under it while
-/// their writers wait. Ours; 400.
-pub const MODEL_BUILD_ITEMS_MAX: usize = 200_000;
+/// Bytes of a string that MIN and MAX of a model order by; a longer one makes them undefined. Ours.
+pub const MODEL_EXTREME_BYTES_MAX: usize = 1000;
+/// Items that are brought under a new model before it is answered; the rest follows. Ours.
+pub const MODEL_BUILD_ITEMS_INLINE: usize = 2000;
 /// Steps of evaluation of an expression of the model over one item. Ours; it is undefined then.
 pub const MODEL_STEPS_MAX: u64 = 1_000_000;
 /// Deletes by partition key that a container has not done yet. Ours; 429.

@@ -32,6 +32,8 @@ enum Suite {
     Scripts,
     /// The change feed: reading it, and following it.
     Feed,
+    /// Writes under a model, beside plain ones; appends to long arrays, beside short ones.
+    Model,
     /// Queries, beside `PostgreSQL`.
     Query,
 }
@@ -42,7 +44,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let suites = match options.suite {
         Some(suite) => vec![suite],
         None => {
-            vec![Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query]
+            use Suite::{Feed, Items, Model, Query, Scripts, Start};
+            vec![Start, Items, Feed, Scripts, Model, Query]
         }
     };
     for suite in suites {
@@ -52,6 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Items => "items",
             Suite::Scripts => "scripts",
             Suite::Feed => "feed",
+            Suite::Model => "model",
             Suite::Query => "query",
         });
         command.arg("--server").arg(&server).arg("--root").arg(project::root());

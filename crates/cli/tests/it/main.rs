@@ -10,6 +10,7 @@ mod golden_http;
 mod hybrid_row;
 mod isolation;
 mod kill;
+mod model_kill;
 mod process;
 mod random;
 mod start;

@@ -1,7 +1,9 @@
 //! The engine as the server calls it, on every store.
 
+mod aggregates;
 mod batch;
 mod batch_model;
+mod buckets;
 mod changes;
 mod encryption_key;
 mod erasure;
@@ -11,6 +13,7 @@ mod law;
 mod law_queries;
 mod limits;
 mod model;
+mod model_doors;
 mod modelled;
 mod random;
 mod reindex;

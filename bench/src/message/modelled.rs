@@ -1,0 +1,109 @@
+//! Requests of the benchmark of models: orders that refer to customers, and comments of posts.
+
+use super::{Create, DATABASE, KEY_HEADER, Signer, key_header};
+
+/// Orders are padded to about this size.
+const ORDER_BYTES: usize = 1024;
+/// Every post is of this blog, so that all are in one logical partition.
+const BLOG: &str = "b";
+
+impl Signer {
+    /// What makes the database, its containers and its model, a customer for each client in each of
+    /// two containers, and the posts.
+    pub(crate) fn model_setup(&self, customers: u64, rounds: usize) -> Vec<Vec<u8>> {
+        let link = format!("dbs/{DATABASE}");
+        let database = format!(r#"{{"id":"{DATABASE}"}}"#);
+        let mut all = vec![self.request("POST", ("dbs", ""), "dbs", &[], &database)];
+        let containers = [
+            ("plain", "/id"),
+            ("counted", "/id"),
+            ("summed", "/id"),
+            ("counting", "/id"),
+            ("summing", "/id"),
+            ("blog", "/blogId"),
+        ];
+        for (id, path) in containers {
+            let body = format!(
+                r#"{{"id":"{id}","partitionKey":{{"paths":["{path}"],"kind":"Hash","version":2}}}}"#
+            );
+            all.push(self.request("POST", ("colls", &link), &format!("{link}/colls"), &[], &body));
+        }
+        let path = format!("{link}/_model");
+        all.push(self.request("PUT", ("_model", &link), &path, &[], MODEL));
+        for customer in 0..customers {
+            for container in ["counting", "summing"] {
+                let id = customer_id(customer);
+                let body = format!(r#"{{"id":"{id}","name":"Customer {customer}"}}"#);
+                all.push(self.create_at(container, &id, &body));
+            }
+        }
+        let posts = (0..rounds).map(|round| format!("few-{round}")).chain(["many".to_owned()]);
+        for post in posts {
+            let body = format!(r#"{{"id":"{post}","blogId":"{BLOG}","type":"post"}}"#);
+            all.push(self.create_at("blog", BLOG, &body));
+        }
+        all
+    }
+
+    fn create_at(&self, container: &str, key: &str, body: &str) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{container}");
+        let key = key_header(key);
+        let path = format!("{link}/docs");
+        self.request("POST", ("docs", &link), &path, &[(KEY_HEADER, &key)], body)
+    }
+
+    /// Creates an order of a client's customer. In the plain container the client writes the copy
+    /// itself, so that all orders have the same index terms.
+    pub(crate) fn order(&self, container: &str, client: u64) -> Create {
+        let (id, customer) = (super::id(0), customer_id(client));
+        let copy = match container {
+            "plain" => format!(r#","name":"Customer {client}""#),
+            _ => String::new(),
+        };
+        let mut body = format!(
+            r#"{{"id":"{id}","customer":{{"id":"{customer}"{copy}}},"price":129.95,"stock":12,"tags":["blue","new"],"text":""#
+        );
+        let words = "the quick brown fox jumps over the lazy dog and runs away ".chars().cycle();
+        body.extend(words.take(ORDER_BYTES.saturating_sub(body.len())));
+        Create::new(self.create_at(container, &id, &(body + super::END)))
+    }
+
+    /// Appends a comment to a post.
+    pub(crate) fn append(&self, post: &str) -> Create {
+        Create::new(self.append_many(post, 0, 1))
+    }
+
+    /// Appends several.
+    pub(crate) fn append_many(&self, post: &str, first: u64, count: u64) -> Vec<u8> {
+        let operation = |number: u64| {
+            let id = super::id(number);
+            format!(
+                r#"{{"op":"add","path":"/comments/-","value":{{"id":"{id}","author":"somebody","text":"what I always wanted to say"}}}}"#
+            )
+        };
+        let operations: Vec<String> = (first..first + count).map(operation).collect();
+        let link = format!("dbs/{DATABASE}/colls/blog/docs/{post}");
+        let (key, body) = (key_header(BLOG), format!("[{}]", operations.join(",")));
+        self.request("PATCH", ("docs", &link), &link, &[(KEY_HEADER, &key)], &body)
+    }
+}
+
+fn customer_id(number: u64) -> String {
+    format!("customer-{number}")
+}
+
+const MODEL: &str = r#"{"version":1,"types":{
+    "counting":{"container":"counting"},"counted":{"container":"counted"},
+    "summing":{"container":"summing"},"summed":{"container":"summed"},
+    "post":{"container":"blog","where":"c.type = 'post'"}},
+  "relations":[
+    {"name":"account","from":"counted","path":"/customer/id","to":"counting","onMissing":"reject",
+     "copies":{"name":"t.name"},"propagate":"sync","inverse":{"name":"orders"}},
+    {"name":"account","from":"summed","path":"/customer/id","to":"summing","onMissing":"reject",
+     "copies":{"name":"t.name"},"propagate":"sync","inverse":{"name":"orders"}}],
+  "aggregates":[
+    {"on":"counting","path":"/orderCount","of":"orders","value":"COUNT(1)","propagate":"sync"},
+    {"on":"summing","path":"/turnover","of":"orders","value":"SUM(c.price)","propagate":"sync"}],
+  "buckets":[{"on":"post","array":"/comments","elementKey":"id",
+    "recent":{"path":"/recentComments","keep":3},"count":"/commentCount",
+    "bucket":{"items":100,"link":"/postId","idFormat":"{id}~c{seq:06}"}}]}"#;
