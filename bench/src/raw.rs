@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use hdrhistogram::Histogram;
+use orrery_index::maintain::{Image, maintain};
+use orrery_index::{Dictionary, Home, IndexedItem, IndexingPolicy, Rules};
 use orrery_storage::key::{self, Row};
 use orrery_storage::record::{self, Header};
 use orrery_storage::{
     Check, Commit, Expect, Part, Put, RocksOptions, RocksStore, Space, Store as _,
 };
 use orrery_types::{
-    Epoch, Etag, KeyComponent, PartitionKey, PartitionKeyDef, PartitionKeyKind, ShardId,
+    Epoch, Etag, KeyComponent, PartitionKey, PartitionKeyDef, PartitionKeyKind, ShardId, Value,
 };
 
 use crate::load::CLIENT_NUMBERS;
@@ -32,6 +34,8 @@ const SYSTEM: &str = ",\"_rid\":\"AbCdEfGhIjKlMnOpAAAAAA==\",\
 pub(crate) struct Raw {
     store: RocksStore,
     definition: PartitionKeyDef,
+    rules: Rules,
+    dictionary: Dictionary,
 }
 
 impl Raw {
@@ -41,7 +45,9 @@ impl Raw {
         let kind = PartitionKeyKind::Hash;
         // The paths tell where in an item the values stand; here they are at hand.
         let definition = PartitionKeyDef { paths: vec![], kind, version: 2, system_key: false };
-        Ok(Self { store, definition })
+        let rules = Rules::new(&IndexingPolicy::default(), &[]);
+        let dictionary = Dictionary::default();
+        Ok(Self { store, definition, rules, dictionary })
     }
 
     /// Commits creates from so many threads for so long.
@@ -68,7 +74,7 @@ impl Raw {
             if watch.elapsed() >= time {
                 break;
             }
-            let commit = self.create(number);
+            let commit = self.create(number)?;
             let call = Stopwatch::start();
             self.store.commit(commit).map_err(|e| anyhow!("{e}")).context("a commit failed")?;
             latencies_ns.record(call.nanoseconds())?;
@@ -76,8 +82,9 @@ impl Raw {
         Ok(latencies_ns)
     }
 
-    /// The record, its row and its feed entry, guarded by the item's absence.
-    fn create(&self, number: u64) -> Commit {
+    /// The record, its row, its index terms and its feed entry, guarded by the item's absence. Making
+    /// it is the engine's work and no part of the time; committing it is.
+    fn create(&self, number: u64) -> Result<Commit> {
         let partition = PartitionKey(vec![KeyComponent::String(message::partition(number).into())]);
         let effective = self.definition.effective(&partition);
         let item = key::item(&effective, &partition, &message::id(number));
@@ -90,6 +97,17 @@ impl Raw {
             ttl_s: None,
         };
         let mut text = message::body(number);
+        let value = Value::parse(text.as_bytes())?;
+        let own = value.as_object().context("an item is an object")?;
+        let system = vec![("_ts", Value::from(1_700_000_000))];
+        let indexed = IndexedItem::new(own, &[], system);
+        let home = Home { store: &self.store, shard: SHARD, epoch: EPOCH };
+        let terms = match self.dictionary.known_terms(&self.rules, &indexed) {
+            Some(terms) => terms,
+            None => {
+                self.dictionary.terms(home, &self.rules, &indexed).map_err(|e| anyhow!("{e}"))?
+            }
+        };
         text.pop();
         text += SYSTEM;
         let mut part = Part::new(SHARD, EPOCH);
@@ -99,7 +117,8 @@ impl Raw {
         part.puts.push(Put { space, key: item.clone(), value });
         part.puts.push(Put { space, key: key::row(row).to_vec(), value: item.clone() });
         part.feed.push(item);
-        Commit { parts: vec![part] }
+        maintain(None, Some(Image { terms: &terms, row }), self.rules.all(), &mut part);
+        Ok(Commit { parts: vec![part] })
     }
 }
 
@@ -113,7 +132,7 @@ mod tests {
         let raw = Raw::open(&folder.path().join("store")).unwrap();
         let sample = raw.run(4, 0, Duration::from_millis(50)).unwrap();
         assert!(!sample.latencies_ns.is_empty());
-        let key = match &raw.create(0).parts[0].checks[0] {
+        let key = match &raw.create(0).unwrap().parts[0].checks[0] {
             Check::Key { key, .. } => key.clone(),
             Check::Unchanged(_) => panic!("a create is guarded by a key"),
         };

@@ -36,6 +36,9 @@ pub(crate) struct Options {
     /// Queries of each kind at each size
     #[arg(long, default_value_t = 30)]
     queries: u64,
+    /// Only the queries whose names hold this
+    #[arg(long, default_value = "")]
+    only: String,
 }
 
 /// Measures and prints.
@@ -64,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         println!("\n{items} items; loaded in {own_s:.0} s, by COPY in {other_s:.0} s\n");
         println!("| query | server µs | PostgreSQL µs | PostgreSQL / server |");
         println!("|---|---:|---:|---:|");
-        for case in Case::ALL {
+        for case in Case::ALL.into_iter().filter(|case| case.name().contains(&options.only)) {
             measure(case, items, options.queries, &mut ours, &mut theirs)?;
         }
     }

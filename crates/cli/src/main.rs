@@ -1,9 +1,14 @@
 //! The one binary. Here arguments become a command and errors one sentence; each command lives
 //! in a file of its own. Without a command it serves.
 
+mod account;
 mod advise;
+mod exit;
 mod model;
+mod query;
+mod remote;
 mod serve;
+mod table;
 
 use std::process::ExitCode;
 
@@ -32,6 +37,8 @@ struct Arguments {
 enum Command {
     /// Serve the database; what happens without a command too
     Serve(Box<ServeArguments>),
+    /// Ask a running server
+    Query(Box<query::QueryArguments>),
     /// Find out from the data itself what a model would do for it
     Advise(advise::AdviseArguments),
     /// Check or draw a model
@@ -52,6 +59,7 @@ struct ServeArguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
+        Some(Command::Query(arguments)) => query::run(&arguments),
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),
         Some(Command::Serve(serve)) => serve::run(serve.choices, serve.config.as_deref()),
@@ -61,7 +69,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("orrery: {error:#}");
-            ExitCode::FAILURE
+            exit::code(&error).into()
         }
     }
 }

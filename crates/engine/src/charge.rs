@@ -51,6 +51,13 @@ pub(crate) fn page(loaded: usize, bytes: usize) -> f64 {
     rounded(items.mul_add(0.03, (kilobytes(bytes) - 1.0).mul_add(0.25, 2.0)))
 }
 
+/// Items that relations lead to: each is looked up and read.
+pub(crate) fn expanded(loaded: u64, bytes: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a page loads few")]
+    let (items, bytes) = (loaded as f64, bytes as f64);
+    rounded(items.mul_add(0.03, bytes / KB * 0.25))
+}
+
 /// A page of a query: what was loaded, index entries that were read, and what was sent.
 pub(crate) fn query(loaded: usize, entries: u64, bytes: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "pages are small")]

@@ -64,8 +64,7 @@ pub(crate) struct Draft<'e> {
     pub(crate) partition: &'e PhysicalPartition,
     pub(crate) view: View<'e>,
     pub(crate) slots: BTreeMap<Vec<u8>, Box<Slot<'e>>>,
-    /// Whether it may wait until new paths have their numbers.
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: Numbers<'e>,
     /// Keys of the slots that were written, in the order of their last write.
     pub(crate) written: Vec<Vec<u8>>,
     /// What the model of the database makes of the changes.

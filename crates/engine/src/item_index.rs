@@ -2,7 +2,9 @@
 //! index crate; here items become what it takes, and here is where those who look terms up ask for
 //! the numbers of paths.
 
-use orrery_index::{Home, IndexStep, IndexedItem, Rules, Terms};
+use std::cell::RefCell;
+
+use orrery_index::{Carried, Home, IndexStep, IndexedItem, Rules, Terms};
 use orrery_storage::Store;
 use orrery_storage::key::{CompositeId, PathId};
 use orrery_types::{Error, Result, Value};
@@ -14,10 +16,14 @@ use crate::resource::seconds;
 use crate::stamp::Stamp;
 use crate::storage_error::storage;
 
-/// Whether a path that has no number yet may be given one, which waits for a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Numbers {
+/// How a path that has no number yet gets one.
+#[derive(Clone, Copy)]
+pub(crate) enum Numbers<'e> {
+    /// It does not.
     Known,
+    /// With the commit of the item; if another writer gives numbers at the same time, it fails.
+    Carried(&'e RefCell<Carried>),
+    /// At once, which waits for a commit.
     Given,
 }
 
@@ -27,7 +33,7 @@ pub(crate) struct Indexer<'e> {
     pub(crate) store: &'e dyn Store,
     pub(crate) container: &'e Container,
     pub(crate) partition: &'e PhysicalPartition,
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: Numbers<'e>,
 }
 
 impl Indexer<'_> {
@@ -49,6 +55,11 @@ impl Indexer<'_> {
         }
         match self.numbers {
             Numbers::Known => Err(Error::RetryWith),
+            Numbers::Carried(carried) => {
+                let home = self.partition.home(self.store);
+                let mut carried = carried.borrow_mut();
+                dictionary.carried_terms(home, rules, &item, &mut carried).map_err(storage)
+            }
             Numbers::Given => {
                 let home = self.partition.home(self.store);
                 dictionary.terms(home, rules, &item).map_err(storage)

@@ -13,6 +13,7 @@ pub mod database;
 mod draft;
 pub mod encryption_key;
 pub mod erasure;
+pub mod expansion;
 pub mod feed;
 mod fence;
 mod gate;

@@ -1,6 +1,7 @@
 //! Queries: the text and parameters of a request, run over the items of a container or over a feed
 //! of the catalog. The language itself is in the `query` crate; here it gets items and the time.
 
+mod expanding;
 pub(crate) mod facts;
 mod leg;
 mod reader;
@@ -10,8 +11,8 @@ use std::sync::Arc;
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
     BoundQuery, ComputedProperty, ContainerFacts, EvalContext, ItemSource, Page, PageLimits, Place,
-    PlanRange, PlanScope, Query, QueryError, Resume, Row, Run, SourceItem, UdfHost, execute,
-    query_plan,
+    PlanRange, PlanScope, Query, QueryError, RelationHost, Relations, Resume, Row, Run, SourceItem,
+    UdfHost, execute, query_plan,
 };
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
@@ -19,11 +20,14 @@ use crate::access::Shards;
 use crate::access::facts::Facts;
 use crate::charge;
 use crate::continuation;
+use crate::expansion::{Expansion, Names, Reach};
 use crate::feed::PageSize;
+use crate::model::ModelScope;
 use crate::resource::require_object;
 use crate::scope::Scope;
 use crate::script::UdfCalls;
 use crate::{Container, Engine};
+use expanding::Expanding;
 use leg::Leg;
 use reader::Reader;
 
@@ -109,6 +113,12 @@ pub struct Paging<'t> {
     pub explains: bool,
     /// Whether all items are to be read, whatever the index has: for comparing the two.
     pub without_index: bool,
+    /// Whether the page is only wanted if it takes next to nothing.
+    pub if_cheap: bool,
+    /// Relations to expand in rows that are whole items.
+    pub expand: Option<&'t str>,
+    /// How far relations may lead.
+    pub reach: Reach,
 }
 
 /// The scope of a query whose filter names one partition key, if it is not that key's already.
@@ -123,13 +133,19 @@ fn narrowed(container: &Container, scope: &Scope, keys: &[PartitionKey]) -> Opti
 }
 
 /// The query made ready for a container.
-fn bind(container: &Container, request: &QueryRequest, udfs: &UdfCalls<'_>) -> Result<BoundQuery> {
+fn bind(
+    container: &Container,
+    request: &QueryRequest,
+    udfs: &UdfCalls<'_>,
+    names: Option<&Names<'_>>,
+) -> Result<BoundQuery> {
     let facts = container.definition.query_facts.of(&container.definition)?;
     let has_udf = |name: &str| udfs.has(name);
     let facts = ContainerFacts {
         computed: &facts.computed,
         order: Some(&facts.order),
         has_udf: Some(&has_udf),
+        relations: names.map(|names| names as &dyn Relations),
         ..Default::default()
     };
     request.query.bind(&request.parameters, &facts).map_err(query_error)
@@ -140,10 +156,7 @@ fn bind(container: &Container, request: &QueryRequest, udfs: &UdfCalls<'_>) -> R
 /// it was given for: ranges split, and the place it names stays.
 fn owner(container: &Container, scope: &Scope) -> String {
     let range = scope.range.as_ref();
-    let is_key = |range: &&KeyRange| {
-        let below = !range.min.0.is_empty() && range.max.0.starts_with(&range.min.0);
-        scope.partition_key.is_some() || below
-    };
+    let is_key = |range: &&KeyRange| scope.partition_key.is_some() || range.is_of_one_key();
     let key = range.filter(is_key).map(|range| range.min.to_string());
     format!("query {} {}", container.rid(), key.unwrap_or_default())
 }
@@ -154,6 +167,7 @@ struct Asked<'q, 'e> {
     udfs: &'q UdfCalls<'e>,
     size: PageSize,
     paging: &'q Paging<'q>,
+    expanding: Option<&'q Expanding<'q>>,
 }
 
 /// The way that a query takes.
@@ -218,8 +232,29 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<QueryPage> {
+        let paging = Paging { if_cheap: false, ..*paging };
+        let page = self.try_query_items(container, scope, request, size, &paging)?;
+        page.ok_or_else(|| Error::internal("a query was too dear, whatever it cost"))
+    }
+
+    /// The same; `None` if it is only wanted if it is cheap, and is not.
+    pub fn try_query_items(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+        size: PageSize,
+        paging: &Paging<'_>,
+    ) -> Result<Option<QueryPage>> {
+        if paging.if_cheap && container.partitions.len() > limits::IN_PLACE_QUERY_PARTITIONS_MAX {
+            return Ok(None);
+        }
+        let database = self.database_of(container);
+        let model = ModelScope::of(database.as_deref(), container);
+        let names = model.map(|model| Names::new(model, container));
         let udfs = UdfCalls::new(self, container);
-        let bound = bind(container, request, &udfs)?;
+        let bound = bind(container, request, &udfs, names.as_ref())?;
+        let expanding = Expanding::new(&bound, names.as_ref(), paging)?;
         let keys = bound.partition_keys(&container.definition.partition_key.paths);
         let single = keys.as_ref().is_some_and(|keys| keys.len() <= 1);
         if !scope.confined && !single && !paging.crosses && bound.reads_items() {
@@ -238,39 +273,61 @@ impl Engine {
         let resume = state.map(|text| Resume::parse(&text, &bound)).transpose();
         let resume = resume.map_err(query_error)?;
         let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
-        let asked = Asked { bound: &bound, udfs: &udfs, size, paging };
-        let (page, report) = self.read_part(container, part, &asked, resume)?;
+        let expanding = expanding.as_ref();
+        if paging.if_cheap && expanding.is_some() {
+            return Ok(None);
+        }
+        let asked = Asked { bound: &bound, udfs: &udfs, size, paging, expanding };
+        let Some((page, report)) = self.read_part(container, part, &asked, resume)? else {
+            return Ok(None);
+        };
         let next = match &leg {
             None => page.continuation,
             Some(leg) => leg.next(container, scope, page.continuation),
         };
         let continuation = next.map(|state| continuation::encode(&owner, state.as_bytes()));
-        Ok(query_page(&page.rows, continuation, report))
+        Ok(Some(query_page(&page.rows, continuation, report)))
     }
 
-    /// A page of a query over one part of a container.
+    /// A page of a query over one part of a container; `None` if it must be cheap and is not.
     fn read_part(
         &self,
         container: &Container,
         scope: &Scope,
         asked: &Asked<'_, '_>,
         resume: Option<Resume>,
-    ) -> Result<(Page, Report)> {
+    ) -> Result<Option<(Page, Report)>> {
         let bound = asked.bound;
         let now_us = self.clock.now_us();
-        let mut shards = Shards::open(self, container, scope)?;
+        let (mut shards, expansion) = match asked.expanding {
+            None => (Shards::open(self, container, scope)?, None),
+            Some(expanding) => expanding.open(self, container, scope)?,
+        };
         let plan = plan(asked, &shards, scope, resume.as_ref());
-        let out_of_time =
-            || self.clock.now_us().saturating_sub(now_us) > limits::QUERY_PAGE_MS_MAX * 1000;
+        if asked.paging.if_cheap && !plan.is_cheap() {
+            return Ok(None);
+        }
+        let expansion = expansion.as_ref();
+        let out_of_time = || {
+            let spent = expansion.is_some_and(Expansion::is_spent);
+            spent || self.clock.now_us().saturating_sub(now_us) > limits::QUERY_PAGE_MS_MAX * 1000
+        };
         let (udfs, out_of_time) = (Some(asked.udfs as &dyn UdfHost), Some(&out_of_time as _));
-        let context = EvalContext { udfs, out_of_time, ..self.context() };
+        let relations = expansion.map(|expansion| expansion as &dyn RelationHost);
+        let context = EvalContext { udfs, relations, out_of_time, ..self.context() };
         let run = Run::by(&plan, resume);
         shards.members = bound.members(&run);
-        let reader = Reader { bound, run, shards: &shards, scope, plan, context: &context };
+        let shards = &shards;
+        let reader =
+            Reader { bound, run, shards, scope, plan, context: &context, expansion, found: None };
         let read = reader.read(asked.size, asked.paging.explains);
-        let (page, mut report) = read.map_err(|error| asked.udfs.failure(error))?;
+        let (mut page, mut report) = read.map_err(|error| asked.udfs.failure(error))?;
+        if let (Some(expanding), Some(expansion)) = (asked.expanding, expansion) {
+            page.rows = expanding.rows(expansion, page.rows)?;
+            expanding.report(expansion, &mut report);
+        }
         report.time_us = self.clock.now_us().saturating_sub(now_us);
-        Ok((page, report))
+        Ok(Some((page, report)))
     }
 
     /// A page of a query over the items of a source in the order of keys; `owner` tells whose its
@@ -285,7 +342,7 @@ impl Engine {
         token: Option<&str>,
     ) -> Result<QueryPage> {
         let udfs = UdfCalls::new(self, container);
-        let bound = bind(container, request, &udfs)?;
+        let bound = bind(container, request, &udfs, None)?;
         let run = Run::over_keys(resume(&bound, owner, token)?);
         let context = EvalContext { udfs: Some(&udfs), ..self.context() };
         let page = execute(&bound, source, &run, size.limits(), &context);
@@ -327,7 +384,10 @@ impl Engine {
         scope: &Scope,
         request: &QueryRequest,
     ) -> Result<String> {
-        let bound = bind(container, request, &UdfCalls::new(self, container))?;
+        let database = self.database_of(container);
+        let model = ModelScope::of(database.as_deref(), container);
+        let names = model.map(|model| Names::new(model, container));
+        let bound = bind(container, request, &UdfCalls::new(self, container), names.as_ref())?;
         let definition = &container.definition.partition_key;
         let point = |key: &PartitionKey| {
             let place = definition.effective(key).to_string();

@@ -7,7 +7,9 @@
 use orrery_index::maintain::{Image, maintain};
 use orrery_index::{IndexState, IndexingPolicy};
 use orrery_storage::key::{self, Bounds, RecordKind};
-use orrery_storage::{Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Space, StorageError};
+use orrery_storage::{
+    Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Snapshot, Space, StorageError,
+};
 use orrery_types::ids::Address;
 use orrery_types::{Epoch, Error, Lsn, Result, limits};
 
@@ -211,14 +213,27 @@ impl Engine {
             let noted = snapshot.get(Space::Meta, &key::index_rebuilt()).map_err(storage)?;
             let rebuilt = noted.and_then(|value| Rebuilt::decode(&value.bytes, partition.epoch));
             built += rebuilt.map_or(0, |rebuilt| rebuilt.items);
-            let rows = key::all_rows();
-            total += snapshot.estimate(Space::Items, &rows.from, &rows.to).map_err(storage)?;
+            total += items_of(&*snapshot)?;
         }
         let percent = built.saturating_mul(100) / total.max(1);
         // It is 100 when queries may rely on it.
         Ok(u8::try_from(percent.min(99)).unwrap_or(99))
     }
 }
+
+/// Items of a partition: counted if they are few, else guessed.
+fn items_of(snapshot: &dyn Snapshot) -> Result<u64> {
+    let rows = key::all_rows();
+    let counted = Scan { keys_only: true, max_rows: ITEMS_COUNTED_MAX, ..scan_items(&rows) };
+    let counted = snapshot.scan(&counted).map_err(storage)?.len();
+    if counted < ITEMS_COUNTED_MAX {
+        return Ok(counted as u64);
+    }
+    let guessed = snapshot.estimate(Space::Items, &rows.from, &rows.to).map_err(storage)?;
+    Ok(guessed.max(counted as u64))
+}
+
+const ITEMS_COUNTED_MAX: usize = 5000;
 
 /// How far the batch gets, and what stood there before.
 struct Note {

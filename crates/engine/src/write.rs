@@ -5,6 +5,8 @@
 //! A caller that must not block prepares the first attempt with [`Engine::begin_write`] and is
 //! called back when it is durable; only what then has to start over needs a thread to wait on.
 
+use std::cell::RefCell;
+
 use orrery_storage::key::{self, Row};
 use orrery_storage::{Commit, Committed, Part, Put, Space, StorageError};
 use orrery_types::ids::Address;
@@ -60,7 +62,9 @@ impl Engine {
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
             let pass = gate.pass(passage(attempt));
             let turn = self.model_turn(attempt);
-            let (commit, written, guards) = self.attempt(container, &at, write, Numbers::Given)?;
+            let carried = RefCell::default();
+            let numbers = if attempt == 0 { Numbers::Carried(&carried) } else { Numbers::Given };
+            let (commit, written, guards) = self.attempt(container, &at, write, numbers)?;
             let answer = self.commit_all(commit);
             drop((turn, pass));
             match answer {
@@ -140,14 +144,17 @@ impl Engine {
         container: &Container,
         at: &Located<'_>,
         write: &ItemWrite,
-        numbers: Numbers,
+        numbers: Numbers<'_>,
     ) -> Result<(Commit, Written, Vec<UniqueGuard>)> {
         let database = self.database_of(container);
         let mut draft = Draft::new(self, container, at.partition, View::Now);
         draft.numbers = numbers;
         draft.model.scope = ModelScope::of(database.as_deref(), container);
         let written = draft.apply(at, write, &mut ByCommit)?;
-        let (parts, guards) = draft.parts()?;
+        let (mut parts, guards) = draft.parts()?;
+        if let (Numbers::Carried(carried), Some(part)) = (numbers, parts.first_mut()) {
+            carried.borrow().write(part);
+        }
         Ok((Commit { parts }, written, guards))
     }
 

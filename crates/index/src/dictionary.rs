@@ -1,6 +1,6 @@
-//! The numbers of paths, composite indexes and shapes in one shard. A number is given in a commit of its
-//! own, before the first item's commit that uses it: that an item then fails leaves a number unused
-//! and nothing else. A path keeps its number for ever.
+//! The numbers of paths, composite indexes and shapes in one shard. A number is given in the commit of
+//! the first item that needs it, or in a commit of its own before that one: that an item then fails
+//! leaves a number unused and nothing else. A path keeps its number for ever.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -93,6 +93,21 @@ impl Dictionary {
         Err(StorageError::Conflict { part: 0, check: 0 })
     }
 
+    /// The terms of an item; paths that have no number get one with the commit that carries it.
+    pub fn carried_terms(
+        &self,
+        home: Home<'_>,
+        rules: &Rules,
+        item: &IndexedItem<'_>,
+        carried: &mut Carried,
+    ) -> Result<Terms> {
+        let terms = self.walk(home, rules, item, carried)?;
+        if !carried.gave() {
+            self.keep(std::mem::take(&mut carried.learnt));
+        }
+        Ok(terms)
+    }
+
     /// Looks up what the tree lacks, gives numbers to what has none, and keeps both in the tree.
     /// `None` if another process gave numbers at the same time.
     fn learn(
@@ -101,16 +116,33 @@ impl Dictionary {
         rules: &Rules,
         item: &IndexedItem<'_>,
     ) -> Result<Option<Terms>> {
-        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
-        let mut learner = Learner { home, tree: &tree, learnt: Learnt::default(), last: None };
-        let terms = Terms::extract(rules, item, &mut learner)?;
-        let Learner { learnt, last, .. } = learner;
-        drop(tree);
-        if let Some(last) = last
-            && !give(home, &learnt, last)?
-        {
+        let mut found = Carried::default();
+        let terms = self.walk(home, rules, item, &mut found)?;
+        if found.gave() && !give(home, &found)? {
             return Ok(None);
         }
+        self.keep(found.learnt);
+        Ok(Some(terms))
+    }
+
+    /// Finds the terms of an item, with numbers from the tree, from the store, or new ones.
+    fn walk(
+        &self,
+        home: Home<'_>,
+        rules: &Rules,
+        item: &IndexedItem<'_>,
+        found: &mut Carried,
+    ) -> Result<Terms> {
+        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+        let (learnt, last) = (std::mem::take(&mut found.learnt), found.last);
+        let mut learner = Learner { home, tree: &tree, learnt, last };
+        let terms = Terms::extract(rules, item, &mut learner);
+        *found = Carried { learnt: learner.learnt, last: learner.last };
+        terms
+    }
+
+    /// Keeps numbers that are stored in the tree.
+    fn keep(&self, learnt: Learnt) {
         let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
         if tree.is_full() {
             tree.forget();
@@ -124,28 +156,49 @@ impl Dictionary {
         if let Some(shapes) = learnt.shapes {
             tree.set_shapes(shapes);
         }
-        Ok(Some(terms))
+    }
+}
+
+/// Numbers that were found or given on the way to a commit, and are kept when it is done.
+#[derive(Default)]
+pub struct Carried {
+    learnt: Learnt,
+    /// The last number, as soon as something was looked up.
+    last: Option<LastNumber>,
+}
+
+impl Carried {
+    fn gave(&self) -> bool {
+        self.last.is_some_and(|last| last.number > last.before)
+    }
+
+    /// Writes the numbers that were given with a commit, which fails if somebody else gave some
+    /// meanwhile.
+    pub fn write(&self, part: &mut Part) {
+        let Some(last) = self.last.filter(|_| self.gave()) else { return };
+        let (space, key) = (Space::Meta, key::index_ids());
+        part.checks.push(Check::Key { space, key: key.clone(), expect: last.expect });
+        let mut put = |key: Vec<u8>, id: u32| {
+            part.puts.push(Put { space, key, value: id.to_be_bytes().to_vec() });
+        };
+        put(key, last.number);
+        let learnt = &self.learnt;
+        for path in learnt.paths.iter().filter(|path| path.new) {
+            put(key::path_node(path.parent, path.step.as_step()), path.id.0);
+        }
+        for (text, id) in learnt.composites.iter().filter(|(_, id)| id.0 > last.before) {
+            put(key::composite_name(text), id.0);
+        }
+        for (paths, id) in learnt.shapes.iter().flatten().filter(|(_, id)| id.0 > last.before) {
+            put(key::shape_name(paths), id.0);
+        }
     }
 }
 
 /// Writes the numbers that were given; false if somebody else gave some meanwhile.
-fn give(home: Home<'_>, learnt: &Learnt, last: LastNumber) -> Result<bool> {
+fn give(home: Home<'_>, given: &Carried) -> Result<bool> {
     let mut part = Part::new(home.shard, home.epoch);
-    let (space, key) = (Space::Meta, key::index_ids());
-    part.checks.push(Check::Key { space, key: key.clone(), expect: last.expect });
-    let mut put = |key: Vec<u8>, id: u32| {
-        part.puts.push(Put { space, key, value: id.to_be_bytes().to_vec() });
-    };
-    put(key, last.number);
-    for path in learnt.paths.iter().filter(|path| path.new) {
-        put(key::path_node(path.parent, path.step.as_step()), path.id.0);
-    }
-    for (text, id) in learnt.composites.iter().filter(|(_, id)| id.0 > last.before) {
-        put(key::composite_name(text), id.0);
-    }
-    for (paths, id) in learnt.shapes.iter().flatten().filter(|(_, id)| id.0 > last.before) {
-        put(key::shape_name(paths), id.0);
-    }
+    given.write(&mut part);
     match home.store.commit(Commit { parts: vec![part] }) {
         Ok(_) => Ok(true),
         Err(StorageError::Conflict { .. }) => Ok(false),
@@ -203,16 +256,30 @@ struct Learner<'l> {
 }
 
 impl Learner<'_> {
-    fn next(&mut self) -> Result<u32> {
-        let mut last = match self.last {
-            Some(last) => last,
-            None => match self.home.number(&key::index_ids())? {
-                None => LastNumber { expect: Expect::Absent, before: 0, number: 0 },
-                Some((number, version)) => {
-                    LastNumber { expect: Expect::Version(version), before: number, number }
-                }
-            },
+    /// The last number that was given. It is read before anything else: whoever gives a number after
+    /// something was found to have none is noticed by the commit.
+    fn last(&mut self) -> Result<LastNumber> {
+        if let Some(last) = self.last {
+            return Ok(last);
+        }
+        let last = match self.home.number(&key::index_ids())? {
+            None => LastNumber { expect: Expect::Absent, before: 0, number: 0 },
+            Some((number, version)) => {
+                LastNumber { expect: Expect::Version(version), before: number, number }
+            }
         };
+        self.last = Some(last);
+        Ok(last)
+    }
+
+    /// A number that is stored.
+    fn stored(&mut self, key: &[u8]) -> Result<Option<u32>> {
+        self.last()?;
+        Ok(self.home.number(key)?.map(|(number, _)| number))
+    }
+
+    fn next(&mut self) -> Result<u32> {
+        let mut last = self.last()?;
         let used_up = || StorageError::Corrupt("the numbers of paths are used up".into());
         last.number = last.number.checked_add(1).ok_or_else(used_up)?;
         self.last = Some(last);
@@ -238,9 +305,9 @@ impl PathIds for Learner<'_> {
         }
         // Below a path that has just got its number nothing is stored.
         let fresh = self.last.is_some_and(|last| parent.0 > last.before);
-        let stored = if fresh { None } else { self.home.number(&key::path_node(parent, step))? };
+        let stored = if fresh { None } else { self.stored(&key::path_node(parent, step))? };
         let (id, new) = match stored {
-            Some((id, _)) => (PathId(id), false),
+            Some(id) => (PathId(id), false),
             None => (PathId(self.next()?), true),
         };
         self.learnt.paths.push(LearntPath { parent, step: place.1.clone(), id, new });
@@ -256,8 +323,11 @@ impl PathIds for Learner<'_> {
         if let Some(id) = self.tree.composite(text) {
             return Ok(id);
         }
-        let id = match self.home.number(&key::composite_name(text))? {
-            Some((id, _)) => CompositeId(id),
+        if let Some((_, id)) = self.learnt.composites.iter().find(|(known, _)| **known == *text) {
+            return Ok(*id);
+        }
+        let id = match self.stored(&key::composite_name(text))? {
+            Some(id) => CompositeId(id),
             None => CompositeId(self.next()?),
         };
         self.learnt.composites.push((text.into(), id));
@@ -268,6 +338,7 @@ impl PathIds for Learner<'_> {
         if let Some(id) = self.tree.shape(paths) {
             return Ok(id);
         }
+        self.last()?;
         let mut known = match self.learnt.shapes.take() {
             Some(shapes) => shapes,
             None => shapes::all(&*self.home.store.snapshot(self.home.shard, ReadAt::Latest)?)?,

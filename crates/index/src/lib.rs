@@ -22,7 +22,7 @@ pub mod terms;
 pub mod vector;
 
 pub use composite::CompositeIndex;
-pub use dictionary::{Dictionary, Home};
+pub use dictionary::{Carried, Dictionary, Home};
 pub use full_text::FullTextPolicy;
 pub use path::{IndexPath, IndexStep};
 pub use policy::{CompositePath, IndexingMode, IndexingPolicy, PolicyError};

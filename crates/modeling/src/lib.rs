@@ -18,6 +18,7 @@ mod document;
 mod error;
 mod exact_sum;
 mod expression;
+mod navigation;
 mod ownership;
 mod path;
 mod reader;

@@ -49,15 +49,18 @@ impl RelationRule {
         targets
     }
 
-    fn target(&self, item: &Value, place: &Place, value: &Value) -> Option<Target> {
+    /// The id that a value spells, if it can be one.
+    pub(crate) fn target_id(&self, value: &Value) -> Option<Box<str>> {
         let id: Box<str> = match value {
             Value::String(id) => (**id).into(),
             Value::Number(_) if self.def.coerce => value.to_json().into(),
             _ => return None,
         };
-        if id.is_empty() {
-            return None;
-        }
+        Some(id).filter(|id| !id.is_empty())
+    }
+
+    fn target(&self, item: &Value, place: &Place, value: &Value) -> Option<Target> {
+        let id = self.target_id(value)?;
         let component = |value: &Value| KeyComponent::from_value(value);
         let partition_key = if self.def.partition_key.is_empty() {
             vec![KeyComponent::String(id.clone())]

@@ -14,6 +14,7 @@ use crate::ast::{BinaryOp, Direction, SubqueryKind, UnaryOp};
 use crate::functions::Function;
 use crate::functions::aggregate::AggregateKind;
 use crate::functions::vector::Metric;
+use crate::relation::Follow;
 
 /// A place in the environment.
 pub(crate) type Slot = usize;
@@ -60,6 +61,8 @@ pub(crate) enum Node {
     /// Names are distinct.
     Object(Vec<(Arc<str>, Node)>),
     Subquery(SubqueryKind, Box<BoundSelect>),
+    /// What a relation leads to.
+    Follow(Box<Follow>),
 }
 
 /// The right side of IN.

@@ -12,6 +12,7 @@ use crate::bound::{BoundSelect, List, Node, Step};
 use crate::error::QueryError;
 use crate::exec;
 use crate::functions::{Function, Host, UndefinedRule};
+use crate::relation::{Follow, RelationHost};
 
 /// User-defined functions, as the engine runs them.
 pub trait UdfHost {
@@ -33,6 +34,8 @@ pub struct EvalContext<'a> {
     pub steps_max: u64,
     /// Memory for rows that must be kept (sorting, grouping, DISTINCT) before it fails.
     pub memory_bytes_max: usize,
+    /// Who follows relations, if any can be followed.
+    pub relations: Option<&'a dyn RelationHost>,
     /// Asked now and then whether to stop.
     pub cancelled: Option<&'a dyn Fn() -> bool>,
     /// Asked after each item whether the page had better end, where it can.
@@ -47,6 +50,7 @@ impl Default for EvalContext<'_> {
             udfs: None,
             steps_max: limits::QUERY_STEPS_MAX,
             memory_bytes_max: limits::QUERY_MEMORY_BYTES_MAX,
+            relations: None,
             cancelled: None,
             out_of_time: None,
         }
@@ -176,7 +180,15 @@ impl<'a> Evaluator<'a> {
             }
             Node::Object(properties) => self.object(properties, env)?,
             Node::Subquery(kind, select) => self.subquery(*kind, select, env)?,
+            Node::Follow(follow) => self.follow(follow, env)?,
         })
+    }
+
+    fn follow(&self, follow: &Follow, env: &mut Env) -> Result<Value, QueryError> {
+        let Some(host) = self.context.relations else { return Ok(Value::Undefined) };
+        self.work(10)?;
+        let (item, holder) = (self.eval(&follow.item, env)?, self.eval(&follow.holder, env)?);
+        Ok(host.follow(follow.navigation.number, &item, &holder)?)
     }
 
     fn list(&self, nodes: &[Node], env: &mut Env) -> Result<Vec<Value>, QueryError> {

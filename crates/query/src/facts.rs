@@ -7,6 +7,7 @@ use orrery_types::PropertyPath;
 use crate::ast::Direction;
 use crate::computed::ComputedProperty;
 use crate::functions::vector::Metric;
+use crate::relation::Relations;
 
 /// The container as a query sees it. The default has nothing and serves every order.
 #[derive(Clone, Copy, Default)]
@@ -19,6 +20,8 @@ pub struct ContainerFacts<'a> {
     pub order: Option<&'a dyn OrderSupport>,
     /// Its vectors and their metrics.
     pub vectors: &'a [VectorPath],
+    /// The relations that lead from its items to others.
+    pub relations: Option<&'a dyn Relations>,
 }
 
 /// One entry of the vector embedding policy.

@@ -30,6 +30,7 @@ mod members;
 mod parser;
 pub mod plan;
 mod query;
+mod relation;
 mod rewrite;
 mod root_paths;
 
@@ -47,3 +48,4 @@ pub use gateway::{PlanRange, PlanScope, query_plan};
 pub use indexed_order::IndexedOrder;
 pub use members::Members;
 pub use query::{BoundQuery, Query};
+pub use relation::{Followed, HolderStep, Navigation, RelationHost, Relations, SemiJoin};

@@ -112,6 +112,17 @@ impl Needed {
             }
             Node::Object(list) => list.iter().for_each(|(_, node)| self.node(node)),
             Node::Subquery(_, select) => self.select(select, true),
+            Node::Follow(follow) => {
+                for node in [&follow.item, &follow.holder] {
+                    match node {
+                        // Of the item itself the relation needs a few members.
+                        Node::Path(slot, steps) if *slot == self.item && steps.is_empty() => {
+                            follow.navigation.members.iter().for_each(|name| self.name(name));
+                        }
+                        node => self.node(node),
+                    }
+                }
+            }
         }
     }
 }

@@ -65,6 +65,11 @@ pub struct BoundQuery {
 }
 
 impl BoundQuery {
+    /// A query that was made and not parsed; it gives no tokens.
+    pub(crate) fn of(bound: Bound) -> Self {
+        Self { bound, fingerprint: 0 }
+    }
+
     /// A number that tells this query with these parameters from others.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint

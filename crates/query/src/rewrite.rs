@@ -22,7 +22,11 @@ pub(crate) fn fold(node: Node) -> Node {
 fn is_foldable(node: &Node) -> bool {
     let constant = |node: &Node| matches!(node, Node::Constant(_));
     match node {
-        Node::Constant(_) | Node::Path(..) | Node::Udf(..) | Node::Subquery(..) => false,
+        Node::Constant(_)
+        | Node::Path(..)
+        | Node::Udf(..)
+        | Node::Subquery(..)
+        | Node::Follow(_) => false,
         Node::Step(of, _) | Node::Unary(_, of) => constant(of),
         Node::Binary(_, parts) | Node::Vector(_, parts) | Node::Like { parts, .. } => {
             parts.iter().all(constant)

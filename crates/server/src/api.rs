@@ -68,10 +68,6 @@ impl Call {
         let link = ResourceLink::parse(&request.path_and_query)?;
         let principal =
             shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
-        if request.headers.contains_key(headers::MODEL_EXPAND) {
-            let message = "Expanding relations: this version of the server does not have it.";
-            return Err(Error::NotImplemented(message.into()));
-        }
         let headers = RequestHeaders::parse(&request.headers)?;
         shared.consistency.admit(headers.consistency_level.as_deref())?;
         Ok(Self { shared, request, headers, link, principal, container: OnceLock::new() })
@@ -127,6 +123,12 @@ impl Call {
 
     fn answer(&self) -> Response {
         self.response(dispatch::dispatch(self))
+    }
+
+    /// The answer to a query that takes next to nothing.
+    fn answer_if_cheap(&self) -> Option<Response> {
+        let answered = dispatch::if_cheap(self).transpose();
+        answered.map(|result| self.response(result))
     }
 
     fn response(&self, result: Result<Reply>) -> Response {
@@ -208,6 +210,7 @@ impl Service for Api {
         let in_place = match dispatch::work(&call) {
             Work::InPlace => Some(call.answer()),
             Work::Commit => call.commit().await,
+            Work::IfCheap => call.answer_if_cheap(),
             Work::Blocking => None,
         };
         let mut response = match in_place {

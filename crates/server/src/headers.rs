@@ -117,7 +117,7 @@ pub const MIN_THROUGHPUT: &str = "x-ms-cosmos-min-throughput";
 pub const OFFER_REPLACE_PENDING: &str = "x-ms-offer-replace-pending";
 pub const SCRIPT_LOG_RESULTS: &str = "x-ms-documentdb-script-log-results";
 pub const INDEX_PROGRESS: &str = "x-ms-documentdb-collection-index-transformation-progress";
-/// Ours: asks for the targets of relations with the answer; not built yet.
+/// Ours: relations whose targets a read puts into the items it answers with.
 pub const MODEL_EXPAND: &str = "x-model-expand";
 /// Ours: what the model of the database says about an item that was written.
 pub const MODEL_WARNINGS: &str = "x-model-warnings";

@@ -142,6 +142,11 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.snapshot(shard, at)
     }
 
+    fn snapshots(&self, shards: &[ShardId]) -> Result<Vec<Box<dyn Snapshot + '_>>, StorageError> {
+        self.before_read()?;
+        self.inner.snapshots(shards)
+    }
+
     fn get(
         &self,
         shard: ShardId,

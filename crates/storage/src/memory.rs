@@ -214,6 +214,16 @@ impl Store for MemoryStore {
         }
     }
 
+    fn snapshots(&self, shards: &[ShardId]) -> Result<Vec<Box<dyn Snapshot + '_>>, StorageError> {
+        let all = self.read();
+        let view = |shard: &ShardId| -> Result<Box<dyn Snapshot + '_>, StorageError> {
+            let shard = all.get(shard).ok_or(NO_SHARD)?.clone();
+            let (lsn, epoch) = (shard.progress.lsn(), shard.progress.epoch());
+            Ok(Box::new(MemorySnapshot { shard, lsn, epoch }))
+        };
+        shards.iter().map(view).collect()
+    }
+
     fn get(
         &self,
         shard: ShardId,

@@ -267,6 +267,10 @@ pub trait Store: Send + Sync {
     /// A consistent view of one shard.
     fn snapshot(&self, shard: ShardId, at: ReadAt) -> Result<Box<dyn Snapshot + '_>, StorageError>;
 
+    /// Views of several shards as of one moment: a commit over some of them shows in all or in none.
+    /// A shard may be named twice.
+    fn snapshots(&self, shards: &[ShardId]) -> Result<Vec<Box<dyn Snapshot + '_>>, StorageError>;
+
     /// One value as of now, with an LSN of the shard that is not older than it: the point read,
     /// which needs no snapshot.
     fn get(

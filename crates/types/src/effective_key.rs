@@ -71,12 +71,36 @@ impl KeyRange {
         self.min <= *key && *key < self.max
     }
 
+    /// Whether it holds the keys of one hash and what lies below it, and nothing else: up to the end of
+    /// those that start with it, or, as some clients write it, up to the hash that is greater by one.
+    pub fn is_of_one_key(&self) -> bool {
+        let (min, max) = (&self.min.0, &self.max.0);
+        let is_hash = !min.is_empty() && min.len().is_multiple_of(HASH_BYTES);
+        (!min.is_empty() && max.starts_with(min))
+            || (is_hash && successor(min).as_ref() == Some(max))
+    }
+
     /// The common part of two ranges, if there is one.
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         let min = self.min.clone().max(other.min.clone());
         let max = self.max.clone().min(other.max.clone());
         (min < max).then_some(Self { min, max })
     }
+}
+
+/// Bytes of the hash of one level.
+const HASH_BYTES: usize = 16;
+
+/// The next number of as many bytes.
+fn successor(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut next = bytes.to_vec();
+    for byte in next.iter_mut().rev() {
+        *byte = byte.wrapping_add(1);
+        if *byte != 0 {
+            return Some(next);
+        }
+    }
+    None
 }
 
 impl PartitionKeyDef {

@@ -24,13 +24,20 @@ impl Value {
         Ok(value)
     }
 
-    /// Reads an object, but of its properties only those with these names; the others are passed
-    /// over.
+    /// Reads an object that is known to be well-formed, but of its properties only those with these
+    /// names; the others are passed over, and what follows the last of them is not looked at.
     pub fn parse_members(text: &[u8], names: &[Arc<str>]) -> Result<Self, JsonError> {
-        let mut reader = sonic_rs::Deserializer::from_slice(text);
-        let value = reader.deserialize_map(Members { names }).map_err(first_line)?;
-        reader.end().map_err(first_line)?;
-        Ok(value)
+        let mut entries = Vec::with_capacity(names.len());
+        for property in sonic_rs::to_object_iter(text) {
+            let (name, value) = property.map_err(first_line)?;
+            if let Some(known) = names.iter().find(|known| ***known == *name) {
+                entries.push((known.clone(), Self::parse(value.as_raw_str().as_bytes())?));
+                if entries.len() == names.len() {
+                    break;
+                }
+            }
+        }
+        Ok(Self::object(Object::from_distinct(entries)))
     }
 
     /// Appends the compact JSON text. Undefined writes nothing; non-finite numbers are written as
@@ -212,55 +219,6 @@ impl<'de> Visitor<'de> for Seed {
             entries.push((name, map.next_value_seed(seed)?));
         }
         Ok(Value::object(Object::from_distinct(entries)))
-    }
-}
-
-/// Reads some properties of an object that was checked when it was written.
-struct Members<'n> {
-    names: &'n [Arc<str>],
-}
-
-impl<'de> Visitor<'de> for Members<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut entries = Vec::with_capacity(self.names.len());
-        while let Some(name) = map.next_key_seed(KnownName { names: self.names })? {
-            match name {
-                Some(name) => entries.push((name.clone(), map.next_value_seed(Seed { depth: 1 })?)),
-                None => drop(map.next_value::<serde::de::IgnoredAny>()?),
-            }
-        }
-        Ok(Value::object(Object::from_distinct(entries)))
-    }
-}
-
-/// The name of a property if it is one of those wanted.
-struct KnownName<'n> {
-    names: &'n [Arc<str>],
-}
-
-impl<'de, 'n> DeserializeSeed<'de> for KnownName<'n> {
-    type Value = Option<&'n Arc<str>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'n> Visitor<'_> for KnownName<'n> {
-    type Value = Option<&'n Arc<str>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a property name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.names.iter().find(|known| &***known == name))
     }
 }
 

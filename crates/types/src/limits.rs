@@ -124,6 +124,10 @@ pub const QUERY_TERMS_MAX: usize = 10_000;
 /// Rows that a query may gather from the index to bring them into order; beyond, it goes another
 /// way. Ours.
 pub const QUERY_ROWS_GATHERED_MAX: usize = 2_000_000;
+/// Items that a query loads at once before it knows how large they are. Ours.
+pub const QUERY_FIRST_BATCH_MAX: usize = 64;
+/// What it loads at once when it knows. Ours.
+pub const QUERY_BATCH_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Time for one page of a query that may stop anywhere: then it ends, with what it found and a
 /// continuation. Ours.
 pub const QUERY_PAGE_MS_MAX: u64 = 5_000;
@@ -175,6 +179,12 @@ pub const BLOCKING_OPERATIONS_MAX: usize = 256;
 /// Body of a write that is read on the thread of its connection; a larger one would hold up the
 /// others there. Ours.
 pub const IN_PLACE_BODY_BYTES_MAX: usize = 64 * 1024;
+/// Text of a query that may be answered on the thread of its connection. Ours.
+pub const IN_PLACE_QUERY_BYTES_MAX: usize = 4 * 1024;
+/// What such a query may be expected to cost, in index entries: a hundred items. Ours.
+pub const IN_PLACE_QUERY_COST_MAX: f64 = 4000.0;
+/// Physical partitions that such a query may read. Ours.
+pub const IN_PLACE_QUERY_PARTITIONS_MAX: usize = 4;
 /// Time that requests in flight get to end when the server stops. Ours.
 pub const DRAIN_MS_MAX: u64 = 10_000;
 
@@ -235,6 +245,17 @@ pub const MODEL_BUCKET_ITEMS_MAX: usize = 10_000;
 pub const MODEL_ITEMS_MAX: usize = 10_000;
 /// Referring items that a refused delete names. Ours.
 pub const MODEL_HOLDERS_MAX: usize = 10;
+/// Relations that a query may follow one after another. Ours; 400.
+pub const MODEL_EXPAND_DEPTH_MAX: usize = 3;
+/// Items that relations lead to, for one page of a query or one read. Ours; a page of a query that can
+/// go on ends there, otherwise 400.
+pub const MODEL_EXPAND_ITEMS_MAX: usize = 1000;
+/// Bytes of such items. Ours; the same holds.
+pub const MODEL_EXPAND_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// References that a filter on a relation is followed by; beyond, the items are looked at. Ours.
+pub const MODEL_SEMI_JOIN_MAX: usize = 20_000;
+/// Characters of the header that names what to expand. Ours; 400.
+pub const MODEL_EXPAND_CHARS_MAX: usize = 2000;
 /// Bytes of a string that MIN and MAX of a model order by; a longer one makes them undefined. Ours.
 pub const MODEL_EXTREME_BYTES_MAX: usize = 1000;
 /// Items that are brought under a new model before it is answered; the rest follows. Ours.

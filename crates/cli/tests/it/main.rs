@@ -12,5 +12,6 @@ mod isolation;
 mod kill;
 mod model_kill;
 mod process;
+mod query;
 mod random;
 mod start;

@@ -1,13 +1,15 @@
 //! From a plan to items: opens what the plan names in every partition that the query reads, and
 //! loads items in batches. `facts` tells the planner about the index, `rows` gives items by number,
-//! `ordered` by value, `answer` what needs no item.
+//! `keys` by key, `ordered` by value, `answer` what needs no item.
 
 pub(crate) mod answer;
 pub(crate) mod facts;
+pub(crate) mod keys;
 pub(crate) mod ordered;
 pub(crate) mod rows;
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use orrery_index::postings::{Intersection, Postings, RowList, Rows, Union, collect_rows};
@@ -15,8 +17,8 @@ use orrery_index::{IndexStep, Span};
 use orrery_query::plan::access::{RowSet, TermSet};
 use orrery_query::{Members, SourceItem};
 use orrery_storage::key::{self, Bounds, Row};
-use orrery_storage::{ReadAt, Snapshot, Space, Store, Value as Stored, record};
-use orrery_types::{Error, Lsn, Object, Result, Value, limits};
+use orrery_storage::{Scan, Snapshot, Space, Store, Value as Stored, record};
+use orrery_types::{Error, Lsn, Object, Result, ShardId, Value, limits};
 
 use crate::erasure::{Erasures, Pending};
 use crate::partition::PhysicalPartition;
@@ -41,9 +43,30 @@ pub(crate) struct Shard<'e> {
     pub(crate) partition: &'e PhysicalPartition,
     pub(crate) snapshot: Box<dyn Snapshot + 'e>,
     /// The item keys of the scope.
-    bounds: Bounds,
+    pub(crate) bounds: Bounds,
     /// Whether those are all keys of the partition.
     is_whole: bool,
+}
+
+/// A partition that is to be opened.
+struct Wanted<'e> {
+    partition: &'e PhysicalPartition,
+    bounds: Bounds,
+    is_whole: bool,
+}
+
+fn wanted<'e>(container: &'e Container, scope: &Scope) -> Vec<Wanted<'e>> {
+    let definition = &container.definition.partition_key;
+    let part = |partition: &'e PhysicalPartition| {
+        let range = scope.range.as_ref()?.intersect(&partition.range)?;
+        let bounds = match &scope.partition_key {
+            Some(key) => key::items_of(&definition.effective(key), key),
+            None => key::items_in(&range),
+        };
+        let is_whole = scope.partition_key.is_none() && range == partition.range;
+        Some(Wanted { partition, bounds, is_whole })
+    };
+    container.partitions.iter().filter_map(part).collect()
 }
 
 /// What was read from the store.
@@ -55,7 +78,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    fn add(cell: &Cell<u64>, n: u64) {
+    pub(crate) fn add(cell: &Cell<u64>, n: u64) {
         cell.set(cell.get() + n);
     }
 }
@@ -67,26 +90,68 @@ impl<'e> Shards<'e> {
         container: &'e Container,
         scope: &Scope,
     ) -> Result<Self> {
-        let before = container.erasures.pending();
-        let mut list = Vec::new();
-        for partition in &container.partitions {
-            let Some(range) = scope.range.as_ref().and_then(|r| r.intersect(&partition.range))
-            else {
-                continue;
-            };
-            let definition = &container.definition.partition_key;
-            let bounds = match &scope.partition_key {
-                Some(key) => key::items_of(&definition.effective(key), key),
-                None => key::items_in(&range),
-            };
-            let snapshot =
-                engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-            let is_whole = scope.partition_key.is_none() && range == partition.range;
-            list.push(Shard { partition, snapshot, bounds, is_whole });
+        let mut one = Self::open_together(engine, &[(container, scope)])?;
+        one.pop().ok_or_else(|| Error::internal("one container was asked for"))
+    }
+
+    /// The same for several containers, all as of one moment.
+    pub(crate) fn open_together(
+        engine: &'e Engine,
+        parts: &[(&'e Container, &Scope)],
+    ) -> Result<Vec<Self>> {
+        let before: Vec<Pending> = parts.iter().map(|(c, _)| c.erasures.pending()).collect();
+        let wanted: Vec<Vec<Wanted<'e>>> = parts.iter().map(|(c, s)| wanted(c, s)).collect();
+        let shards: Vec<ShardId> = wanted.iter().flatten().map(|w| w.partition.shard).collect();
+        let mut snapshots = engine.store.snapshots(&shards).map_err(storage)?.into_iter();
+        let mut opened = Vec::with_capacity(parts.len());
+        for (((container, _), before), wanted) in parts.iter().zip(before).zip(wanted) {
+            let list = wanted.into_iter().zip(snapshots.by_ref()).map(|(wanted, snapshot)| {
+                let Wanted { partition, bounds, is_whole } = wanted;
+                Shard { partition, snapshot, bounds, is_whole }
+            });
+            opened.push(Self {
+                engine,
+                container,
+                list: list.collect(),
+                taken: Taken::default(),
+                erasures: [before, container.erasures.pending()],
+                members: Members::default(),
+            });
         }
-        let members = Members::default();
-        let erasures = [before, container.erasures.pending()];
-        Ok(Self { engine, container, list, taken: Taken::default(), erasures, members })
+        Ok(opened)
+    }
+
+    /// The partition that holds an item key, if it is read.
+    pub(crate) fn shard_of(&self, item_key: &[u8]) -> Result<Option<&Shard<'e>>> {
+        let place = key::parse_item(item_key).ok_or_else(|| Error::internal("no item key"))?;
+        let holds = |shard: &&Shard<'_>| shard.partition.range.contains(&place.effective);
+        Ok(self.list.iter().find(holds))
+    }
+
+    /// Items by key, in the order of the keys; `None` for what is not there or not to be seen.
+    pub(crate) fn by_keys(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<SourceItem>>> {
+        let mut found: Vec<Option<SourceItem>> = vec![None; keys.len()];
+        let mut by_shard: BTreeMap<u32, (&Shard<'e>, Vec<usize>)> = BTreeMap::new();
+        for (at, key) in keys.iter().enumerate() {
+            if let Some(shard) = self.shard_of(key)?
+                && shard.bounds.from <= *key
+                && *key < shard.bounds.to
+            {
+                by_shard.entry(shard.partition.id).or_insert((shard, vec![])).1.push(at);
+            }
+        }
+        for (shard, places) in by_shard.into_values() {
+            for batch in places.chunks(limits::PAGE_ITEMS_MAX) {
+                let wanted: Vec<&[u8]> = batch.iter().map(|at| &*keys[*at]).collect();
+                let records = shard.snapshot.get_many(Space::Items, &wanted).map_err(storage)?;
+                for (at, record) in batch.iter().zip(records) {
+                    if let Some(record) = record {
+                        found[*at] = self.item(keys[*at].clone(), record)?;
+                    }
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// What a session has seen after this read.
@@ -113,14 +178,25 @@ impl<'e> Shards<'e> {
         self.list.iter().all(|shard| shard.snapshot.epoch() == shard.partition.epoch)
     }
 
+    /// How many of the items that are wanted are loaded at once, so that they fit into memory whatever
+    /// their size: by the size of those before.
+    pub(crate) fn batch(&self, wanted: usize) -> usize {
+        let (items, bytes) = (self.taken.items.get(), self.taken.bytes.get());
+        let room = match bytes.checked_div(items) {
+            None => limits::QUERY_FIRST_BATCH_MAX,
+            Some(size) => {
+                let room = limits::QUERY_BATCH_BYTES_MAX.checked_div(size).unwrap_or(u64::MAX);
+                usize::try_from(room).unwrap_or(usize::MAX)
+            }
+        };
+        wanted.min(room).max(1)
+    }
+
     /// Items by row, in the order of the rows, without those that are out of scope or expired.
     pub(crate) fn load(&self, shard: &Shard<'_>, rows: &[Row]) -> Result<Vec<SourceItem>> {
         let snapshot = &*shard.snapshot;
-        let row_keys: Vec<[u8; 9]> = rows.iter().map(|row| key::row(*row)).collect();
-        let row_keys: Vec<&[u8]> = row_keys.iter().map(|key| &key[..]).collect();
-        let found = snapshot.get_many(Space::Items, &row_keys).map_err(storage)?;
         let in_scope = |key: &Vec<u8>| shard.bounds.from <= *key && *key < shard.bounds.to;
-        let keys = found.into_iter().flatten().map(|value| value.bytes).filter(in_scope);
+        let keys = keys_of(snapshot, rows)?.into_iter().filter(in_scope);
         let keys: Vec<Vec<u8>> = keys.collect();
         let item_keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         let records = snapshot.get_many(Space::Items, &item_keys).map_err(storage)?;
@@ -136,7 +212,7 @@ impl<'e> Shards<'e> {
     }
 
     /// A stored item, unless it has expired or was erased.
-    fn item(&self, key: Vec<u8>, stored: Stored) -> Result<Option<SourceItem>> {
+    pub(crate) fn item(&self, key: Vec<u8>, stored: Stored) -> Result<Option<SourceItem>> {
         Taken::add(&self.taken.items, 1);
         Taken::add(&self.taken.bytes, stored.bytes.len() as u64);
         let (header, _) = record::decode(&stored.bytes).map_err(storage)?;
@@ -231,6 +307,36 @@ impl Shard<'_> {
             _ => Box::new(Union::new(lists)),
         }))
     }
+}
+
+/// Rows that lie so close together are found by reading all that lie between.
+const SPARSE_ROWS: u64 = 4;
+
+/// The keys of items by row, in the order of the rows, without rows that have no item.
+fn keys_of(snapshot: &dyn Snapshot, rows: &[Row]) -> Result<Vec<Vec<u8>>> {
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(vec![]) };
+    let between = last.0.saturating_sub(first.0);
+    let is_sorted = rows.is_sorted();
+    if is_sorted && between < SPARSE_ROWS * rows.len() as u64 {
+        let (from, to) = (key::row(*first), key::row(Row(last.0.saturating_add(1))));
+        let (space, reverse, keys_only) = (Space::Items, false, false);
+        let (max_rows, max_bytes) = (usize::MAX, usize::MAX);
+        let scan = Scan { space, from: &from, to: &to, reverse, max_rows, max_bytes, keys_only };
+        let entries = snapshot.scan(&scan).map_err(storage)?;
+        let mut wanted = rows.iter().map(|row| key::row(*row)).peekable();
+        let mut keys = Vec::with_capacity(rows.len());
+        for entry in entries {
+            while wanted.next_if(|row| row[..] < entry.key[..]).is_some() {}
+            if wanted.next_if(|row| row[..] == entry.key[..]).is_some() {
+                keys.push(entry.value.bytes);
+            }
+        }
+        return Ok(keys);
+    }
+    let row_keys: Vec<[u8; 9]> = rows.iter().map(|row| key::row(*row)).collect();
+    let row_keys: Vec<&[u8]> = row_keys.iter().map(|key| &key[..]).collect();
+    let found = snapshot.get_many(Space::Items, &row_keys).map_err(storage)?;
+    Ok(found.into_iter().flatten().map(|value| value.bytes).collect())
 }
 
 /// An item as the query needs it.

@@ -33,15 +33,11 @@ pub(crate) struct OrderedSource<'s, 'e> {
     access: &'s OrderedAccess,
     walks: Option<Vec<Walk<'s, 'e>>>,
     place: Option<Ranked>,
-    batch: usize,
 }
-
-const FIRST_BATCH: usize = 24;
-const LARGEST_BATCH: usize = 256;
 
 impl<'s, 'e> OrderedSource<'s, 'e> {
     pub(crate) fn new(shards: &'s Shards<'e>, access: &'s OrderedAccess) -> Self {
-        Self { shards, access, walks: None, place: None, batch: FIRST_BATCH }
+        Self { shards, access, walks: None, place: None }
     }
 
     fn walks(&mut self) -> Result<&mut Vec<Walk<'s, 'e>>> {
@@ -89,11 +85,9 @@ impl ItemSource for OrderedSource<'_, '_> {
         Ok(())
     }
 
-    fn next_batch(&mut self, _: usize) -> Result<Vec<SourceItem>> {
+    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
         loop {
-            let batch = self.batch;
-            self.batch = (batch * 2).min(LARGEST_BATCH);
-            let rows = self.next_rows(batch)?;
+            let rows = self.next_rows(self.shards.batch(items_max))?;
             if rows.is_empty() {
                 return Ok(vec![]);
             }
@@ -513,7 +507,7 @@ impl<'s, 'e> Walk<'s, 'e> {
         let rows = self.gather(first, shared)?;
         let mut group = Vec::new();
         let mut bytes = 0;
-        for batch in rows.chunks(LARGEST_BATCH) {
+        for batch in rows.chunks(limits::QUERY_FIRST_BATCH_MAX) {
             let counted: Vec<Row> = batch.iter().copied().filter(|row| self.counts(*row)).collect();
             for item in self.shards.load(self.shard, &counted)? {
                 let value = |(path, _): &(&ItemPath, bool)| follow(&item.value, path).clone();

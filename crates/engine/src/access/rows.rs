@@ -23,18 +23,14 @@ pub(crate) struct RowSource<'s, 'e> {
     /// The next row of each partition, or the least that it can have if it is not opened yet.
     heads: BinaryHeap<Reverse<(Row, bool, usize)>>,
     from: Row,
-    batch: usize,
 }
-
-const FIRST_BATCH: usize = 24;
-const LARGEST_BATCH: usize = 256;
 
 impl<'s, 'e> RowSource<'s, 'e> {
     pub(crate) fn new(shards: &'s Shards<'e>, set: Option<&'s RowSet>) -> Self {
         let cursors = shards.list.iter().map(|_| None).collect();
         let heads = shards.list.iter().enumerate();
         let heads = heads.map(|(at, shard)| Reverse((shard.first_row(), false, at))).collect();
-        Self { shards, set, cursors, heads, from: Row(0), batch: FIRST_BATCH }
+        Self { shards, set, cursors, heads, from: Row(0) }
     }
 
     fn open(&self, at: usize) -> Result<Rows<'s>> {
@@ -90,10 +86,9 @@ impl ItemSource for RowSource<'_, '_> {
         Ok(())
     }
 
-    fn next_batch(&mut self, _: usize) -> Result<Vec<SourceItem>> {
+    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
         loop {
-            let batch = self.batch;
-            self.batch = (batch * 2).min(LARGEST_BATCH);
+            let batch = self.shards.batch(items_max);
             let Some((at, rows)) = self.next_rows(batch)? else { return Ok(vec![]) };
             let items = self.shards.load(&self.shards.list[at], &rows)?;
             if !items.is_empty() {

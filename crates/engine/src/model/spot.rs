@@ -12,6 +12,7 @@ use crate::change::{Becomes, Before, Current, Slot};
 use crate::charge::{self, Size};
 use crate::draft::{Draft, View};
 use crate::item_body::ItemBody;
+use crate::item_index::Numbers;
 use crate::items::{Located, Outcome, place_of};
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
@@ -88,7 +89,9 @@ impl<'e> Draft<'e> {
         }
         let at = self.model.others.iter().position(is).unwrap_or_else(|| {
             let mut other = Draft::new(self.engine, container, partition, View::Now);
-            other.numbers = self.numbers;
+            if let Numbers::Known = self.numbers {
+                other.numbers = Numbers::Known;
+            }
             self.model.others.push(other);
             self.model.others.len() - 1
         });

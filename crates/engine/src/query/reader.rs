@@ -1,20 +1,22 @@
 //! Runs one page of a planned query, and reports what it took.
 
-use orrery_query::plan::access::Access;
+use orrery_query::plan::access::{Access, SourceOrder};
 use orrery_query::plan::index_only::IndexOnly;
 use orrery_query::plan::{Plan, PlanNode, PlanPath};
 use orrery_query::{
-    BoundQuery, EvalContext, ItemSource, Page, Place, Resume, Run, SourceItem, answer_aggregates,
-    answer_rows, execute,
+    BoundQuery, EvalContext, Followed, ItemSource, Page, Place, Resume, Run, SourceItem,
+    answer_aggregates, answer_rows, execute,
 };
 use orrery_storage::key;
 use orrery_types::{Error, Result, limits};
 
 use super::query_error;
 use crate::access::answer::Answer;
+use crate::access::keys::{KeySource, SnapshotScan};
 use crate::access::ordered::OrderedSource;
 use crate::access::rows::RowSource;
 use crate::access::{Shards, source_item};
+use crate::expansion::{Expansion, Found, Prefetching, Way};
 use crate::feed::{ItemCursor, PageSize};
 use crate::scope::Scope;
 
@@ -48,11 +50,16 @@ pub(super) struct Reader<'r, 'e> {
     pub(super) scope: &'r Scope,
     pub(super) plan: Plan,
     pub(super) context: &'r EvalContext<'r>,
+    /// Who follows the relations of the query, if it has any.
+    pub(super) expansion: Option<&'r Expansion<'e>>,
+    /// The items that a filter on relations leaves, if they were found that way.
+    pub(super) found: Option<Found>,
 }
 
-impl Reader<'_, '_> {
+impl<'e> Reader<'_, 'e> {
     /// One page and its report.
     pub(super) fn read(mut self, size: PageSize, explains: bool) -> Result<(Page, Report)> {
+        self.find()?;
         let answered = self.index_page(self.run.resume.as_ref(), size)?;
         if answered.is_none() {
             self.plan.only = None;
@@ -73,7 +80,9 @@ impl Reader<'_, '_> {
             entries: taken.entries.get(),
             time_us: 0,
             steps: page.steps,
-            uses_index: !matches!(self.plan.access, Access::Scan) || self.plan.only.is_some(),
+            uses_index: !matches!(self.plan.access, Access::Scan)
+                || self.plan.only.is_some()
+                || self.found.is_some(),
             paths: std::mem::take(&mut self.plan.paths),
             plan: None,
             session_token: token.unwrap_or_else(|| self.shards.session_token()),
@@ -87,6 +96,15 @@ impl Reader<'_, '_> {
     fn explain(&self, page: &Page, report: &Report) -> PlanNode {
         let mut node = self.plan.explain(self.bound, self.scope.partition_key.is_some());
         let access = node.access_mut();
+        if let Some(found) = &self.found {
+            let text = format!(
+                "SemiJoin {}: {} targets, {} references",
+                found.path,
+                found.targets,
+                found.keys.len()
+            );
+            *access = PlanNode { text, ..PlanNode::default() };
+        }
         access.actual.extend([("entriesRead", report.entries), ("itemsLoaded", report.items)]);
         node.actual.insert(0, ("rows", page.rows.len() as u64));
         node
@@ -111,9 +129,21 @@ impl Reader<'_, '_> {
     fn items_page(&self, size: PageSize) -> Result<(Page, Option<ItemCursor<'_>>)> {
         let (run, shards) = (&self.run, self.shards);
         let run_over = |source: &mut dyn ItemSource| {
+            let mut ahead = self.ahead(source, size);
+            let source: &mut dyn ItemSource = match &mut ahead {
+                Ok(ahead) => ahead,
+                Err(source) => *source,
+            };
             execute(self.bound, source, run, size.limits(), self.context).map_err(query_error)
         };
+        if let Some(found) = &self.found {
+            return Ok((run_over(&mut KeySource::new(shards, found.keys.clone()))?, None));
+        }
         match &self.plan.access {
+            // A page that follows relations is of one moment.
+            Access::Scan if self.expansion.is_some() => {
+                Ok((run_over(&mut SnapshotScan::new(shards))?, None))
+            }
             Access::Nothing => Ok((run_over(&mut GivenSource::new(Vec::new()))?, None)),
             Access::Points(ids) => {
                 let items = shards.points(&self.prefix()?, ids)?;
@@ -129,6 +159,50 @@ impl Reader<'_, '_> {
                 Ok((run_over(&mut source)?, Some(source.cursor)))
             }
         }
+    }
+
+    /// Has targets loaded for many items at once, where most items that are read yield a row.
+    fn ahead<'a>(
+        &'a self,
+        source: &'a mut dyn ItemSource,
+        size: PageSize,
+    ) -> std::result::Result<Prefetching<'a, 'e>, &'a mut dyn ItemSource> {
+        let Some(expansion) = self.expansion else { return Err(source) };
+        let is_scan = matches!(self.plan.access, Access::Scan) && self.found.is_none();
+        if is_scan && self.bound.filters() {
+            return Err(source);
+        }
+        let target = |followed: Followed| match Way::of(followed.navigation.number) {
+            Way::Target(relation) if followed.from_items => Some(relation),
+            Way::Target(_) | Way::Inverse(_) => None,
+        };
+        let relations: Vec<usize> = self.bound.relations().into_iter().filter_map(target).collect();
+        Ok(Prefetching { inner: source, expansion, relations, items: size.items })
+    }
+
+    /// Finds the items by what their relations lead to, where the plan would look at more.
+    fn find(&mut self) -> Result<()> {
+        let Some(expansion) = self.expansion else { return Ok(()) };
+        let in_order = self.run.resume.as_ref().and_then(Resume::source_order);
+        let by_key = in_order.is_none_or(|order| order == SourceOrder::Keys);
+        let others = match &self.plan.access {
+            Access::Scan | Access::Rows(None) => u64::MAX,
+            Access::Rows(Some(set)) => set.estimate(),
+            Access::Ordered(ordered) => ordered.estimate,
+            Access::Nothing | Access::Points(_) => return Ok(()),
+        };
+        let chosen = self.run.resume.is_some() && self.run.chosen_order.is_some();
+        if !by_key || self.plan.only.is_some() || chosen {
+            return Ok(());
+        }
+        self.found = expansion.semi_join(self.bound, self.shards, others, self.context)?;
+        if self.found.is_some() {
+            self.run.order = SourceOrder::Keys;
+            self.run.chosen_order = None;
+            self.plan.access = Access::Scan;
+            self.plan.chosen_order = None;
+        }
+        Ok(())
     }
 
     /// Where the keys of the logical partition begin.
@@ -158,7 +232,8 @@ impl ItemSource for ScanSource<'_, '_> {
 
     fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
         let mut batch = Vec::with_capacity(items_max.min(limits::PAGE_ITEMS_MAX));
-        while batch.len() < items_max {
+        let end_bytes = self.cursor.loaded_bytes + limits::QUERY_BATCH_BYTES_MAX;
+        while batch.len() < items_max && self.cursor.loaded_bytes < end_bytes {
             let Some(item) = self.cursor.next()? else { break };
             batch.push(source_item(&self.shards.members, item.key, item.row, item.body)?);
         }

@@ -188,8 +188,13 @@ impl Data {
         page_rows: usize,
         continuation: Option<&str>,
     ) -> Result<((Vec<Value>, Option<String>), String)> {
-        let paging =
-            Paging { continuation, crosses: true, explains: true, without_index, merges: false };
+        let paging = Paging {
+            continuation,
+            crosses: true,
+            explains: true,
+            without_index,
+            ..Paging::default()
+        };
         let size = PageSize { items: page_rows };
         let page = self.world.engine().query_items(container, scope, request, size, &paging)?;
         let rows = page.rows.iter().map(|row| json(row)).collect();

@@ -117,6 +117,9 @@ impl<'a> Binder<'a> {
         {
             return Ok(node);
         }
+        if let Some(node) = self.relation(&of, name, span)? {
+            return Ok(node);
+        }
         Ok(step(of, Step::Name(name.clone())))
     }
 
@@ -134,9 +137,13 @@ impl<'a> Binder<'a> {
                 "The specified query includes 'member indexer' which is currently not supported.";
             return Err(self.error(index.span, "SC2990", message));
         };
+        let span = of.span;
         let of = self.expr(of)?;
         Ok(match position {
-            Value::String(name) => step(of, Step::Name(name)),
+            Value::String(name) => match self.relation(&of, &name, span)? {
+                Some(node) => node,
+                None => step(of, Step::Name(name)),
+            },
             other => match other.as_i64().and_then(|i| usize::try_from(i).ok()) {
                 Some(at) => step(of, Step::Index(at)),
                 None => Node::Constant(Value::Undefined),

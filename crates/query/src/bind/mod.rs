@@ -5,6 +5,7 @@
 mod expr;
 mod order;
 mod rank;
+mod relation;
 mod select;
 
 pub(crate) use select::{selects_aggregate, visit};
@@ -19,6 +20,7 @@ use crate::bound::{BoundSelect, Grouping, Node, Projection, Slot, Step};
 use crate::computed::ComputedProperty;
 use crate::error::QueryError;
 use crate::facts::ContainerFacts;
+use relation::Standing;
 
 /// A bound query and the size of the environment it runs in.
 #[derive(Debug)]
@@ -45,6 +47,7 @@ pub(crate) fn bind(
         udf_calls: 0,
         joins: 0,
         root: Root::None,
+        standings: HashMap::new(),
     };
     let select = binder.select(select, Position::Main)?;
     Ok(Bound { select, slots: binder.slots, item_slot: ITEM_SLOT })
@@ -62,6 +65,8 @@ struct Binder<'a> {
     udf_calls: usize,
     joins: usize,
     root: Root,
+    /// Where the values of slots stand, if that is in an item of a known container.
+    standings: HashMap<Slot, Standing>,
 }
 
 /// Whether an unknown name may mean the container; only in the first source of the main query.

@@ -33,7 +33,9 @@ impl<'a> Binder<'a> {
             let direction = key.direction.unwrap_or(Direction::Ascending);
             let (path, computed) = self.order_path(&key.expr)?;
             paths.push(OrderKey { path, direction, computed });
-            bound.push((self.expr(&key.expr)?, direction));
+            let node = self.expr(&key.expr)?;
+            self.refuse_relation(&node)?;
+            bound.push((node, direction));
         }
         self.check_support(&paths)?;
         Ok(Order::Keys(bound))

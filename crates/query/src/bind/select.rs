@@ -105,6 +105,7 @@ impl<'a> Binder<'a> {
         let whole = !source.iterates && path.as_ref().is_some_and(Vec::is_empty);
         let slot = if whole { ITEM_SLOT } else { self.new_slot() };
         let path = if source.iterates { None } else { path };
+        self.stand(slot, &origin, source.iterates);
         if let Some(name) = name {
             self.declare(name, source, slot, path, number)?;
         }

@@ -46,8 +46,8 @@ pub struct Page {
     pub steps: u64,
 }
 
-/// Items fetched at once.
-const BATCH: usize = 100;
+/// Items fetched at once, at most.
+const BATCH_MAX: usize = 1024;
 
 /// How a query is run: where it goes on, and what its plan says about the order of items.
 #[derive(Clone, Debug)]
@@ -99,7 +99,12 @@ pub fn execute(
     let mut execution = Execution {
         query,
         evaluator: &evaluator,
-        items: Items { source, fetched: VecDeque::new(), read: 0 },
+        items: Items {
+            source,
+            fetched: VecDeque::new(),
+            read: 0,
+            batch: first_batch(select, limits),
+        },
         env: vec![Value::Undefined; query.bound.slots],
         rows: Vec::new(),
         text: None,
@@ -173,12 +178,24 @@ pub(super) struct Items<'a> {
     pub(super) source: &'a mut dyn ItemSource,
     fetched: VecDeque<SourceItem>,
     read: u64,
+    /// Items that are asked for next.
+    batch: usize,
+}
+
+/// The items of the first batch: as many as fill the page, if none of them is dropped.
+fn first_batch(select: &BoundSelect, limits: PageLimits) -> usize {
+    if !select.streams_in_order() {
+        return BATCH_MAX;
+    }
+    let wanted = wanted(select).and_then(|rows| usize::try_from(rows).ok()).unwrap_or(usize::MAX);
+    limits.rows_max.min(wanted).saturating_add(1).min(BATCH_MAX)
 }
 
 impl Items<'_> {
     pub(super) fn fill(&mut self) -> Result<bool, QueryError> {
         if self.fetched.is_empty() {
-            self.fetched = self.source.next_batch(BATCH)?.into();
+            self.fetched = self.source.next_batch(self.batch)?.into();
+            self.batch = (self.batch * 2).min(BATCH_MAX);
         }
         Ok(!self.fetched.is_empty())
     }

@@ -13,7 +13,7 @@ pub mod index_only;
 
 use orrery_index::IndexStep;
 use orrery_index::span::Span;
-use orrery_types::{KeyComponent, PartitionKey, PropertyPath, Value};
+use orrery_types::{KeyComponent, PartitionKey, PropertyPath, Value, limits};
 
 use crate::ast::Direction;
 use crate::bound::{BoundSelect, Node, Order, Step};
@@ -72,6 +72,14 @@ pub struct Plan {
     pub chosen_order: Option<ItemPath>,
     /// Paths of the filter and of the order, and whether the plan uses an index on them.
     pub paths: Vec<PlanPath>,
+}
+
+impl Plan {
+    /// Whether a page takes so little that handing it to another thread would cost more. An answer
+    /// out of the index alone counts all entries, however many there are.
+    pub fn is_cheap(&self) -> bool {
+        self.only.is_none() && self.cost <= limits::IN_PLACE_QUERY_COST_MAX
+    }
 }
 
 /// A path that an index could serve, and whether it did.

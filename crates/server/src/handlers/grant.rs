@@ -3,6 +3,7 @@
 //! the account, the container's definition and its ranges.
 
 use orrery_engine::Engine;
+use orrery_engine::expansion::Reach;
 use orrery_types::ids::Address;
 use orrery_types::{PartitionKey, Result};
 
@@ -34,6 +35,17 @@ pub(crate) fn check(call: &Call) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// How far the principal may follow relations.
+pub(crate) fn reach(call: &Call) -> Reach {
+    let Principal::Grant(grant) = &call.principal else { return Reach::Database };
+    let (Target::Items(at) | Target::Item(at, _)) = &call.link.target else {
+        return Reach::Nothing;
+    };
+    let link = target_link(call.engine(), &Target::Items(at.clone()));
+    let whole = link.is_some_and(|link| grant.covers(&link)) && grant.partition_key.is_none();
+    if whole { Reach::Container } else { Reach::Nothing }
 }
 
 /// A grant for one partition key opens requests for just that key.

@@ -23,7 +23,13 @@ use crate::wire;
 pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
     let container = call.container(at)?;
     let key = call.partition_key()?;
-    let item = call.engine().read_item(&container, key.as_ref(), id)?;
+    let item = match &call.headers.model_expand {
+        None => call.engine().read_item(&container, key.as_ref(), id)?,
+        Some(expand) => {
+            let reach = super::grant::reach(call);
+            call.engine().read_item_expanded(&container, key.as_ref(), id, expand, reach)?
+        }
+    };
     let at = (&*container, item.place);
     if call.conditions().unmodified(item.stamp) {
         return Ok(Reply::empty(StatusCode::NOT_MODIFIED)

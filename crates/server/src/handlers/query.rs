@@ -4,7 +4,7 @@ use base64::Engine as _;
 use http::StatusCode;
 use orrery_engine::feed::PageSize;
 use orrery_engine::query::{Paging, PlanPath, QueryPage, QueryRequest, Report};
-use orrery_types::{Object, Result, Value};
+use orrery_types::{Error, Object, Result, Value};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::item::scope;
@@ -17,6 +17,16 @@ use crate::wire;
 /// A page of a query over items, answered whole: every clause is computed here, unless the client
 /// merges partitions itself.
 pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    let page = items_page(call, at, false)?;
+    page.ok_or_else(|| Error::internal("a query was not answered"))
+}
+
+/// The same if it takes next to nothing; `None` if it takes more, or may.
+pub(crate) fn items_if_cheap(call: &Call, at: &ContainerAddress) -> Result<Option<Reply>> {
+    items_page(call, at, true)
+}
+
+fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Option<Reply>> {
     let container = call.container(at)?;
     let request = QueryRequest::parse(&call.json()?)?;
     let scope = scope(call, &container)?;
@@ -26,9 +36,13 @@ pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         crosses: call.headers.enable_cross_partition,
         merges: call.headers.names_capabilities,
         explains: call.headers.explain,
+        if_cheap,
+        expand: call.headers.model_expand.as_deref(),
+        reach: super::grant::reach(call),
         ..Paging::default()
     };
-    let page = call.engine().query_items(&container, &scope, &request, size, &paging)?;
+    let page = call.engine().try_query_items(&container, &scope, &request, size, &paging)?;
+    let Some(page) = page else { return Ok(None) };
     let session = Some(&*page.session_token).filter(|t| !t.is_empty());
     let mut reply = wire::texts_of(container.rid_text(), "Documents", &page.rows)
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
@@ -46,7 +60,7 @@ pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         reply = reply.header(headers::QUERY_ADVICE, &advice(&request));
     }
     let plan = page.report.plan.as_ref().map(|plan| percent(&plan.to_value().to_json()));
-    Ok(reply.header_if(headers::PLAN, plan.as_deref()))
+    Ok(Some(reply.header_if(headers::PLAN, plan.as_deref())))
 }
 
 fn percent(text: &str) -> String {

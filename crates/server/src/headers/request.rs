@@ -112,6 +112,8 @@ pub struct RequestHeaders {
     pub script_logging: bool,
     pub correlated_activity_id: Option<String>,
     pub explain: bool,
+    /// Relations to put into whole items.
+    pub model_expand: Option<String>,
     pub content_type: Option<String>,
 }
 
@@ -230,6 +232,7 @@ impl RequestHeaders {
             POPULATE_QUERY_ADVICE => self.populate_query_advice = flag(name, value)?,
             CORRELATED_ACTIVITY_ID => self.correlated_activity_id = some_text(name, value)?,
             EXPLAIN => self.explain = flag(name, value)?,
+            MODEL_EXPAND => self.model_expand = some_text(name, value)?,
             _ => {}
         }
         Ok(())

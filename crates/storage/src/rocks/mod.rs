@@ -7,6 +7,7 @@
 //!
 //! - `folder`     the data folder: its lock, its FORMAT file, opening
 //! - `options`    what `RocksDB` is told
+//! - `memory`     how much of it there is
 //! - `layout`     keys and values as `RocksDB` sees them
 //! - `queue`      where commits wait, so that one sync carries many
 //! - `committer`  the thread that empties the queue
@@ -20,6 +21,7 @@ mod draft;
 mod export;
 mod folder;
 mod layout;
+mod memory;
 mod options;
 mod queue;
 mod reclaim;
@@ -212,6 +214,11 @@ impl Store for RocksStore {
             }
             _ => Ok(Box::new(snapshot)),
         }
+    }
+
+    fn snapshots(&self, shards: &[ShardId]) -> Result<Vec<Box<dyn Snapshot + '_>>, StorageError> {
+        let views = RocksSnapshot::of_one_moment(&self.core, shards)?;
+        Ok(views.into_iter().map(|view| Box::new(view) as Box<dyn Snapshot + '_>).collect())
     }
 
     fn get(

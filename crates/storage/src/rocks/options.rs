@@ -2,10 +2,10 @@
 
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType,
-    DBRecoveryMode, InfoLogger, LogLevel, Options,
+    DBRecoveryMode, DataBlockIndexType, InfoLogger, LogLevel, Options,
 };
 
-use super::layout;
+use super::{layout, memory};
 use crate::Space;
 
 /// Settings of the embedded engine.
@@ -26,7 +26,7 @@ pub struct RocksOptions {
 impl Default for RocksOptions {
     fn default() -> Self {
         Self {
-            block_cache_bytes: 64 * 1024 * 1024,
+            block_cache_bytes: cache_bytes(memory::available_bytes()),
             write_buffer_bytes: 32 * 1024 * 1024,
             log_bytes_max: 16 * 1024 * 1024,
             background_jobs: 2,
@@ -34,6 +34,15 @@ impl Default for RocksOptions {
         }
     }
 }
+
+/// A quarter of the memory, which fills only as far as blocks are read.
+fn cache_bytes(memory_bytes: Option<u64>) -> usize {
+    let quarter = memory_bytes.and_then(|bytes| usize::try_from(bytes / 4).ok());
+    quarter.unwrap_or_default().clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX)
+}
+
+const CACHE_BYTES_MIN: usize = 64 * 1024 * 1024;
+const CACHE_BYTES_MAX: usize = 4 * 1024 * 1024 * 1024;
 
 impl RocksOptions {
     /// Options of the database as a whole.
@@ -58,7 +67,7 @@ impl RocksOptions {
 
     /// Every space with its options, and the family that `RocksDB` insists on.
     pub(super) fn families(&self) -> Vec<ColumnFamilyDescriptor> {
-        let cache = Cache::new_lru_cache(self.block_cache_bytes);
+        let cache = Cache::new_hyper_clock_cache(self.block_cache_bytes, 0);
         let family =
             |space| ColumnFamilyDescriptor::new(layout::name(space), self.family(space, &cache));
         let default = ColumnFamilyDescriptor::new("default", Options::default());
@@ -83,6 +92,7 @@ impl RocksOptions {
         if matches!(space, Space::Items) {
             // Creates ask for keys that are not there. The index is only ever scanned.
             table.set_bloom_filter(10.0, false);
+            table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
         }
         let mut options = Options::default();
         options.set_block_based_table_factory(&table);
@@ -103,5 +113,18 @@ fn log(level: LogLevel, message: &str) {
         LogLevel::Error | LogLevel::Fatal => tracing::error!(target: "rocksdb", "{message}"),
         LogLevel::Warn => tracing::warn!(target: "rocksdb", "{message}"),
         LogLevel::Debug | LogLevel::Info | LogLevel::Header => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_is_a_quarter_of_the_memory_within_bounds() {
+        assert_eq!(cache_bytes(Some(8 << 30)), 2 << 30);
+        assert_eq!(cache_bytes(Some(1 << 20)), CACHE_BYTES_MIN);
+        assert_eq!(cache_bytes(Some(1 << 40)), CACHE_BYTES_MAX);
+        assert_eq!(cache_bytes(None), CACHE_BYTES_MIN);
     }
 }

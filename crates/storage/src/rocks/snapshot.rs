@@ -1,6 +1,8 @@
 //! Reads of one moment: a `RocksDB` snapshot, whose LSN and epoch come out of the snapshot itself, so
 //! that they cannot disagree with what it shows.
 
+use std::sync::Arc;
+
 use orrery_types::{Epoch, Lsn, ShardId};
 use rocksdb::properties::{ESTIMATE_NUM_KEYS, LIVE_SST_FILES_SIZE};
 use rocksdb::{Range, ReadOptions};
@@ -10,18 +12,42 @@ use super::{Core, NO_SHARD, read_error};
 use crate::{Entry, Scan, Snapshot, Space, StorageError, Value};
 
 /// An estimate counts up to here.
-const COUNTED_MAX: u64 = 512;
+const COUNTED_MAX: u64 = 128;
+
+/// The same while all entries are in memory.
+const COUNTED_IN_MEMORY_MAX: u64 = 512;
+/// Fewer keys than these are looked up one by one.
+const WALKED_MIN: usize = 16;
+/// Entries that are passed over on the way to a key before it is searched for.
+const STEPS_MAX: usize = 3;
 
 pub(super) struct RocksSnapshot<'s> {
     core: &'s Core,
-    view: rocksdb::Snapshot<'s>,
+    /// Shared by the shards of which it is a view.
+    view: Arc<rocksdb::Snapshot<'s>>,
     shard: ShardId,
     header: Header,
 }
 
 impl<'s> RocksSnapshot<'s> {
     pub(super) fn new(core: &'s Core, shard: ShardId) -> Result<Self, StorageError> {
-        let view = core.db.snapshot();
+        Self::over(core, Arc::new(core.db.snapshot()), shard)
+    }
+
+    /// Views of several shards: one snapshot is over all of them.
+    pub(super) fn of_one_moment(
+        core: &'s Core,
+        shards: &[ShardId],
+    ) -> Result<Vec<Self>, StorageError> {
+        let view = Arc::new(core.db.snapshot());
+        shards.iter().map(|shard| Self::over(core, view.clone(), *shard)).collect()
+    }
+
+    fn over(
+        core: &'s Core,
+        view: Arc<rocksdb::Snapshot<'s>>,
+        shard: ShardId,
+    ) -> Result<Self, StorageError> {
         let header = view
             .get_pinned_cf(core.cf(Space::Meta), layout::header_key(shard))
             .map_err(read_error)?
@@ -31,7 +57,13 @@ impl<'s> RocksSnapshot<'s> {
     }
 
     /// Entries of a range, as far as they are counted.
-    fn count(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError> {
+    fn count(
+        &self,
+        space: Space,
+        from: &[u8],
+        to: &[u8],
+        counted_max: u64,
+    ) -> Result<u64, StorageError> {
         if from >= to {
             return Ok(0);
         }
@@ -41,12 +73,54 @@ impl<'s> RocksSnapshot<'s> {
         let mut iterator = self.core.db.raw_iterator_cf_opt(self.core.cf(space), options);
         iterator.seek_to_first();
         let mut counted = 0;
-        while counted < COUNTED_MAX && iterator.valid() {
+        while counted < counted_max && iterator.valid() {
             counted += 1;
             iterator.next();
         }
         iterator.status().map_err(read_error)?;
         Ok(counted)
+    }
+
+    /// Looks sorted keys up along an iterator, for as long as most of them lie side by side: a step is
+    /// much cheaper than a search, and a search of an iterator dearer than a lookup. Returns how
+    /// many keys it has dealt with.
+    fn walk(
+        &self,
+        space: Space,
+        keys: &[Vec<u8>],
+        mut found: impl FnMut(usize, Value),
+    ) -> Result<usize, StorageError> {
+        let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return Ok(0) };
+        if keys.len() < WALKED_MIN {
+            return Ok(0);
+        }
+        let mut options = self.options();
+        options.set_iterate_lower_bound(first.clone());
+        options.set_iterate_upper_bound([&last[..], &[0]].concat());
+        let mut iterator = self.core.db.raw_iterator_cf_opt(self.core.cf(space), options);
+        iterator.seek_to_first();
+        let mut searches = 0;
+        for (nth, key) in keys.iter().enumerate() {
+            let mut steps = 0;
+            while iterator.key().is_some_and(|at| at < &key[..]) && steps < STEPS_MAX {
+                iterator.next();
+                steps += 1;
+            }
+            if iterator.key().is_some_and(|at| at < &key[..]) {
+                searches += 1;
+                if searches > WALKED_MIN / 4 && searches * 4 > nth {
+                    return Ok(nth);
+                }
+                iterator.seek(key);
+            }
+            iterator.status().map_err(read_error)?;
+            if let Some((at, stored)) = iterator.item()
+                && at == &key[..]
+            {
+                found(nth, layout::value(space, stored)?);
+            }
+        }
+        Ok(keys.len())
     }
 
     fn options(&self) -> ReadOptions {
@@ -74,18 +148,24 @@ impl Snapshot for RocksSnapshot<'_> {
     }
 
     fn get_many(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, StorageError> {
-        let physical: Vec<Vec<u8>> = keys.iter().map(|key| layout::key(self.shard, key)).collect();
+        // In the order of keys neighbours share blocks, and one search serves several of them.
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_unstable_by_key(|at| keys[*at]);
+        let physical: Vec<Vec<u8>> =
+            order.iter().map(|at| layout::key(self.shard, keys[*at])).collect();
+        let mut values = vec![None; keys.len()];
+        let walked = self.walk(space, &physical, |nth, value| values[order[nth]] = Some(value))?;
         let found = self.core.db.batched_multi_get_cf_opt(
             self.core.cf(space),
-            &physical,
-            false,
+            &physical[walked..],
+            true,
             &self.options(),
         );
-        let value = |result: Result<Option<rocksdb::DBPinnableSlice<'_>>, _>| {
+        for (at, result) in order[walked..].iter().zip(found) {
             let found = result.map_err(read_error)?;
-            found.map(|bytes| layout::value(space, &bytes)).transpose()
-        };
-        found.into_iter().map(value).collect()
+            values[*at] = found.map(|bytes| layout::value(space, &bytes)).transpose()?;
+        }
+        Ok(values)
     }
 
     fn scan(&self, scan: &Scan<'_>) -> Result<Vec<Entry>, StorageError> {
@@ -123,7 +203,7 @@ impl Snapshot for RocksSnapshot<'_> {
     }
 
     fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError> {
-        let counted = self.count(space, from, to)?;
+        let counted = self.count(space, from, to, COUNTED_MAX)?;
         if counted < COUNTED_MAX {
             return Ok(counted);
         }
@@ -132,18 +212,20 @@ impl Snapshot for RocksSnapshot<'_> {
             let found = self.core.db.property_int_value_cf(family, name).map_err(read_error)?;
             Ok::<u64, StorageError>(found.unwrap_or_default())
         };
+        let (keys, all_bytes) = (number(ESTIMATE_NUM_KEYS)?, number(LIVE_SST_FILES_SIZE)?);
+        if all_bytes == 0 {
+            // Nothing tells how a range in memory compares with others: more of it is counted, and
+            // beyond that a tenth is as good a guess as any.
+            let counted = self.count(space, from, to, COUNTED_IN_MEMORY_MAX)?;
+            let is_all = counted < COUNTED_IN_MEMORY_MAX;
+            return Ok(if is_all { counted } else { counted.max(keys / 10) });
+        }
         let (from, to) = (layout::key(self.shard, from), layout::key(self.shard, to));
         let range = [Range::new(&from, &to)];
         let bytes: u64 = self.core.db.get_approximate_sizes_cf(family, &range).iter().sum();
-        let (keys, all_bytes) = (number(ESTIMATE_NUM_KEYS)?, number(LIVE_SST_FILES_SIZE)?);
         // Files tell how large the range is among all; what is still in memory is taken to be
-        // spread likewise. While there are no files, a tenth is as good a guess as any.
-        let share = if all_bytes == 0 {
-            keys / 10
-        } else {
-            let rows = u128::from(keys) * u128::from(bytes) / u128::from(all_bytes);
-            u64::try_from(rows).unwrap_or(u64::MAX)
-        };
-        Ok(share.max(counted))
+        // spread likewise.
+        let rows = u128::from(keys) * u128::from(bytes) / u128::from(all_bytes);
+        Ok(u64::try_from(rows).unwrap_or(u64::MAX).max(counted))
     }
 }

@@ -121,3 +121,16 @@ fn even_ranges_tile_the_space() {
         assert!(hits.iter().all(|h| *h > least), "{hits:?}");
     }
 }
+
+#[test]
+fn a_range_of_one_key_is_told_from_others() {
+    let key = |hex: &str| EffectiveKey::parse(hex).expect("hex");
+    let one = |min: &str, max: &str| KeyRange { min: key(min), max: key(max) }.is_of_one_key();
+    let hash = "2F442D3F30B24D244283F3B36B4CB8FF";
+    assert!(one(hash, &format!("{hash}FF")));
+    assert!(one(hash, "2F442D3F30B24D244283F3B36B4CB900"));
+    assert!(!one(hash, "2F442D3F30B24D244283F3B36B4CB901"));
+    assert!(!one("1F", "20"));
+    assert!(!one("", "FF"));
+    assert!(!one(&"FF".repeat(16), &"00".repeat(16)[..2]));
+}

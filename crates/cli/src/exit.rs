@@ -1,0 +1,62 @@
+//! How a command ends, for scripts that look at the exit code. `docs/cli.md` lists the codes.
+
+use std::fmt;
+
+/// A kind of failure that scripts may want to tell from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Anything that has no code of its own.
+    Failed = 1,
+    /// No server answered.
+    Unreachable = 3,
+    /// The server answered, and refused.
+    Refused = 4,
+    /// Some of the work was done; what was not is listed.
+    Partly = 5,
+    /// Data is damaged.
+    Damaged = 6,
+}
+
+/// An error with its exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The code of an error: the one that any of its causes has.
+pub(crate) fn code(error: &anyhow::Error) -> u8 {
+    let own = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
+    own.map_or(Exit::Failed, |failure| failure.exit) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn the_code_is_that_of_the_cause() {
+        let plain = anyhow::anyhow!("no");
+        assert_eq!(code(&plain), 1);
+        let failed: anyhow::Result<()> = Err(Failure::new(Exit::Refused, "no").into());
+        let told = failed.context("while asking").unwrap_err();
+        assert_eq!(code(&told), 4);
+        assert_eq!(format!("{told:#}"), "while asking: no");
+    }
+}

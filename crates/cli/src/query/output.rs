@@ -1,0 +1,122 @@
+//! Where rows go: a table for people, one JSON array, or JSON lines, which are written as they come.
+
+use std::io::Write;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use orrery_types::Value;
+
+use crate::table;
+
+/// Rows that a table holds unless more are asked for.
+pub(crate) const TABLE_ROWS_MAX: usize = 1000;
+
+/// Arguments that choose the form of rows.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct OutputArguments {
+    /// Print one JSON array
+    #[arg(long, conflicts_with_all = ["lines", "table"])]
+    pub(crate) json: bool,
+    /// Print JSON lines; what happens without a terminal too
+    #[arg(long, conflicts_with = "table")]
+    pub(crate) lines: bool,
+    /// Print a table; what happens on a terminal too
+    #[arg(long)]
+    pub(crate) table: bool,
+}
+
+/// The form of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Table,
+    Json,
+    Lines,
+}
+
+impl OutputArguments {
+    pub(crate) fn form(self) -> Form {
+        match self {
+            Self { json: true, .. } => Form::Json,
+            Self { lines: true, .. } => Form::Lines,
+            Self { table: true, .. } => Form::Table,
+            _ if table::is_terminal() => Form::Table,
+            _ => Form::Lines,
+        }
+    }
+}
+
+/// Writes rows in one form.
+pub(crate) struct Output<W> {
+    form: Form,
+    out: W,
+    kept: Vec<Value>,
+    written: usize,
+}
+
+impl<W: Write> Output<W> {
+    pub(crate) fn new(form: Form, out: W) -> Self {
+        Self { form, out, kept: Vec::new(), written: 0 }
+    }
+
+    /// Takes rows; a table keeps them until the end.
+    pub(crate) fn rows(&mut self, rows: Vec<Value>) -> Result<()> {
+        if self.form == Form::Table {
+            self.kept.extend(rows);
+            return Ok(());
+        }
+        let mut text = String::new();
+        for row in rows {
+            if self.form == Form::Json {
+                text += if self.written == 0 { "[" } else { ",\n " };
+            }
+            row.write_json(&mut text);
+            if self.form == Form::Lines {
+                text.push('\n');
+            }
+            self.written += 1;
+        }
+        self.write(&text)
+    }
+
+    /// Writes what is left.
+    pub(crate) fn end(mut self) -> Result<()> {
+        let text = match self.form {
+            Form::Table if self.kept.is_empty() => String::new(),
+            Form::Table => table::of_rows(&self.kept).to_text(table::width()),
+            Form::Json if self.written == 0 => "[]\n".to_owned(),
+            Form::Json => "]\n".to_owned(),
+            Form::Lines => String::new(),
+        };
+        self.write(&text)?;
+        self.out.flush().context("the output was not read")
+    }
+
+    fn write(&mut self, text: &str) -> Result<()> {
+        self.out.write_all(text.as_bytes()).context("the output was not read")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(form: Form, pages: &[&[&str]]) -> String {
+        let mut out = Vec::new();
+        let mut output = Output::new(form, &mut out);
+        for page in pages {
+            let rows = page.iter().map(|text| Value::parse(text.as_bytes()).unwrap()).collect();
+            output.rows(rows).unwrap();
+        }
+        output.end().unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn rows_of_several_pages_are_one_array_or_lines() {
+        let pages: [&[&str]; 3] = [&["1", "{\"a\":2}"], &[], &["\"x\""]];
+        assert_eq!(written(Form::Json, &pages), "[1,\n {\"a\":2},\n \"x\"]\n");
+        assert_eq!(written(Form::Lines, &pages), "1\n{\"a\":2}\n\"x\"\n");
+        assert_eq!(written(Form::Json, &[]), "[]\n");
+        assert_eq!(written(Form::Table, &[]), "");
+    }
+}

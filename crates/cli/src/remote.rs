@@ -1,0 +1,322 @@
+//! A server, as the commands that need one see it: requests signed with an account key, as the SDKs
+//! sign them, over one connection that is kept. Blocking: a command does one thing after another.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use clap::Args;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::{HeaderMap, Request, Uri, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use orrery_server::keys::WELL_KNOWN_KEY;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::Sha256;
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// What a path keeps of a link as it is.
+const ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// The version of the protocol that is spoken.
+const VERSION: &str = "2020-07-15";
+
+/// Which server, and what proves who asks.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RemoteArguments {
+    /// Where the server answers
+    #[arg(
+        long,
+        env = "ORRERY_ENDPOINT",
+        value_name = "URL",
+        default_value = "http://localhost:8081"
+    )]
+    pub(crate) endpoint: String,
+    /// An account key; without one, a server on this machine is asked with the key of the emulator
+    #[arg(long, env = "ORRERY_KEY", value_name = "KEY", hide_env_values = true)]
+    pub(crate) key: Option<String>,
+    /// Certificate that an https endpoint is trusted by, as PEM; on this machine any is trusted
+    #[arg(long, env = "ORRERY_CA", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+impl RemoteArguments {
+    pub(crate) fn connect(&self) -> Result<Remote> {
+        Remote::connect(&self.endpoint, self.key.as_deref(), self.ca.as_deref())
+    }
+}
+
+/// A connection to a server.
+pub(crate) struct Remote {
+    runtime: Runtime,
+    authority: String,
+    host: String,
+    port: u16,
+    tls: Option<TlsConnector>,
+    key: Vec<u8>,
+    sender: Option<SendRequest<Full<Bytes>>>,
+}
+
+/// One request. `link` is what is signed: the resource itself, or the parent of a feed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) method: &'a str,
+    /// Not escaped: `/dbs/my shop/colls`.
+    pub(crate) path: &'a str,
+    /// The type of the resource: `dbs`, `colls`, `docs`, `_model`, …
+    pub(crate) kind: &'a str,
+    pub(crate) link: &'a str,
+    pub(crate) headers: &'a [(&'a str, &'a str)],
+    pub(crate) body: &'a [u8],
+}
+
+/// An answer, read whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The answer, unless it is a refusal: then the server's own words.
+    pub(crate) fn success(self) -> Result<Self> {
+        if self.status < 400 {
+            return Ok(self);
+        }
+        let body = orrery_types::Value::parse(&self.body).unwrap_or_default();
+        let text = String::from_utf8_lossy(&self.body);
+        let message = body.get("message").as_str().unwrap_or(&text);
+        bail!("the server answers {}: {message}", self.status)
+    }
+}
+
+impl Remote {
+    /// Makes ready; the connection is opened by the first request.
+    pub(crate) fn connect(endpoint: &str, key: Option<&str>, ca: Option<&Path>) -> Result<Self> {
+        let uri: Uri = endpoint.parse().with_context(|| format!("'{endpoint}' is no URL"))?;
+        let authority = uri.authority().ok_or_else(|| anyhow!("'{endpoint}' names no host"))?;
+        let host = authority.host().trim_matches(['[', ']']).to_owned();
+        let (secure, port) = match uri.scheme_str() {
+            Some("http") => (false, 80),
+            Some("https") => (true, 443),
+            _ => bail!("'{endpoint}' starts neither with http:// nor with https://"),
+        };
+        let local = is_loopback(&host);
+        let key = match key {
+            Some(key) => key,
+            None if local => WELL_KNOWN_KEY,
+            None => bail!("give the account key: --key KEY, or ORRERY_KEY"),
+        };
+        let key = BASE64.decode(key.trim()).context("the key is not base64")?;
+        let tls = secure.then(|| connector(local, ca)).transpose()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let port = authority.port_u16().unwrap_or(port);
+        let authority = authority.to_string();
+        Ok(Self { runtime, authority, host, port, tls, key, sender: None })
+    }
+
+    /// Sends one request and reads its answer, whatever the status.
+    pub(crate) fn request(&mut self, ask: &Ask<'_>) -> Result<Answer> {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        let authorization = self.signature(ask, &date)?;
+        let mut request = Request::builder()
+            .method(ask.method)
+            .uri(utf8_percent_encode(ask.path, ESCAPED).to_string())
+            .header(header::HOST, &self.authority)
+            .header(header::AUTHORIZATION, authorization)
+            .header("x-ms-date", &date)
+            .header("x-ms-version", VERSION);
+        for (name, value) in ask.headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(Bytes::copy_from_slice(ask.body)))?;
+        let open = self.sender.take().filter(|sender| !sender.is_closed());
+        let (host, port, tls) = (&self.host, self.port, self.tls.as_ref());
+        let (sender, answer) = self.runtime.block_on(async {
+            let mut sender = match open {
+                Some(sender) => sender,
+                None => dial(host, port, tls).await?,
+            };
+            let response = sender.send_request(request).await.context("the server hung up")?;
+            let (head, body) = response.into_parts();
+            let body = body.collect().await.context("the answer broke off")?.to_bytes();
+            let answer = Answer { status: head.status.as_u16(), headers: head.headers, body };
+            anyhow::Ok((sender, answer))
+        })?;
+        self.sender = Some(sender);
+        Ok(answer)
+    }
+
+    /// Sends a request again and again until there is no further page; each must succeed.
+    pub(crate) fn pages(
+        &mut self,
+        ask: &Ask<'_>,
+        each: &mut dyn FnMut(Answer) -> Result<()>,
+    ) -> Result<()> {
+        let mut continuation: Option<String> = None;
+        loop {
+            let mut headers = ask.headers.to_vec();
+            headers.extend(continuation.as_deref().map(|token| ("x-ms-continuation", token)));
+            let answer = self.request(&Ask { headers: &headers, ..*ask })?.success()?;
+            continuation = answer.header("x-ms-continuation").map(str::to_owned);
+            each(answer)?;
+            if continuation.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn signature(&self, ask: &Ask<'_>, date: &str) -> Result<String> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.key).context("the key is too short")?;
+        let (method, kind) = (ask.method.to_lowercase(), ask.kind.to_lowercase());
+        mac.update(
+            format!("{method}\n{kind}\n{}\n{}\n\n", ask.link, date.to_lowercase()).as_bytes(),
+        );
+        let signature = BASE64.encode(mac.finalize().into_bytes());
+        let text = format!("type=master&ver=1.0&sig={signature}");
+        Ok(utf8_percent_encode(&text, NON_ALPHANUMERIC).to_string())
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+async fn dial(
+    host: &str,
+    port: u16,
+    tls: Option<&TlsConnector>,
+) -> Result<SendRequest<Full<Bytes>>> {
+    let at = || format!("cannot reach {host}:{port}");
+    let stream = TcpStream::connect((host, port)).await.with_context(at)?;
+    stream.set_nodelay(true)?;
+    let Some(tls) = tls else {
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.with_context(at)?;
+        tokio::spawn(connection);
+        return Ok(sender);
+    };
+    let name = ServerName::try_from(host.to_owned()).with_context(at)?;
+    let stream = tls.connect(name, stream).await.with_context(|| {
+        format!("{}: no TLS; if its certificate is its own, name it with --ca FILE", at())
+    })?;
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.with_context(at)?;
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+/// Trusts the given certificate; on this machine, without one, whoever answers.
+fn connector(local: bool, ca: Option<&Path>) -> Result<TlsConnector> {
+    let provider = Arc::new(ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = match ca {
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            let what = || format!("cannot use the certificate {}", path.display());
+            for certificate in CertificateDer::pem_file_iter(path).with_context(what)? {
+                roots.add(certificate.with_context(what)?).with_context(what)?;
+            }
+            builder.with_root_certificates(roots).with_no_client_auth()
+        }
+        None if local => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(loopback::Trusting::new()))
+            .with_no_client_auth(),
+        None => bail!("an https endpoint on another machine needs its certificate: --ca FILE"),
+    };
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// On the loopback interface there is nobody in between: signatures of the handshake are checked, the
+/// name and the issuer are not.
+mod loopback {
+    use tokio_rustls::rustls::client::danger::{
+        HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+    };
+    use tokio_rustls::rustls::crypto::{
+        WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+    };
+    use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use tokio_rustls::rustls::{DigitallySignedStruct, Error, SignatureScheme};
+
+    #[derive(Debug)]
+    pub(super) struct Trusting(WebPkiSupportedAlgorithms);
+
+    impl Trusting {
+        pub(super) fn new() -> Self {
+            let provider = tokio_rustls::rustls::crypto::ring::default_provider();
+            Self(provider.signature_verification_algorithms)
+        }
+    }
+
+    impl ServerCertVerifier for Trusting {
+        fn verify_server_cert(
+            &self,
+            _: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: &ServerName<'_>,
+            _: &[u8],
+            _: UnixTime,
+        ) -> Result<ServerCertVerified, Error> {
+            Ok(ServerCertVerified::assertion())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verify_tls12_signature(message, certificate, signed, &self.0)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verify_tls13_signature(message, certificate, signed, &self.0)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.0.supported_schemes()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_says_what_is_missing() {
+        let refusal = |endpoint: &str, key: Option<&str>| {
+            Remote::connect(endpoint, key, None).map(drop).expect_err(endpoint).to_string()
+        };
+        assert!(refusal("localhost:8081", None).contains("neither with http://"));
+        assert!(refusal("http://db.example:8081", None).contains("account key"));
+        assert!(refusal("https://db.example", Some("YQ==")).contains("--ca FILE"));
+        assert!(refusal("http://localhost", Some("?")).contains("base64"));
+        for local in ["http://localhost:1", "https://127.0.0.1:1", "http://[::1]:1"] {
+            assert!(Remote::connect(local, None, None).is_ok(), "{local}");
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Items that relations lead to, for one page of a query or one read. All of a page is of one
+//! moment: the containers that its relations can reach are opened together with its own. Items are
+//! loaded in batches, each once, and counted: what a page may load is bounded.
+//!
+//! `names` knows the names, `header` reads what a client wants expanded in whole items, `semi_join`
+//! turns a filter on targets into the items that refer to them.
+
+mod header;
+mod names;
+mod read;
+mod semi_join;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use orrery_modeling::reference::Target;
+use orrery_query::{ItemSource, Place, RelationHost, SourceItem};
+use orrery_storage::{Scan, Space, key};
+use orrery_types::{Error, Result, Value, limits};
+
+use crate::access::{Shards, Taken};
+use crate::items::place_of;
+use crate::model::ModelScope;
+use crate::scope::{Scope, ScopeRequest};
+use crate::storage_error::storage;
+use crate::{Container, Engine};
+
+pub(crate) use header::Wants;
+pub(crate) use names::{Names, Way};
+pub(crate) use read::no_relations;
+pub(crate) use semi_join::Found;
+
+/// How far a request may follow relations: a resource token opens no more than its resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// To every item of the database.
+    #[default]
+    Database,
+    /// Within the container.
+    Container,
+    /// Not at all: the request may see one logical partition or one item.
+    Nothing,
+}
+
+impl Reach {
+    /// Refuses relations that lead out of what the request may see.
+    pub(crate) fn allow(self, within: bool) -> Result<()> {
+        match self {
+            Self::Database => Ok(()),
+            Self::Container if within => Ok(()),
+            Self::Container | Self::Nothing => Err(Error::Denied(
+                "The query or header names a relation that leads out of what the resource token \
+                 opens. Use a token for the container and relations within it, or an account key."
+                    .into(),
+            )),
+        }
+    }
+}
+
+/// An item that was loaded.
+struct Loaded {
+    /// `None` if it is not there, or not to be seen.
+    value: Option<Value>,
+    bytes: usize,
+    /// Whether the answer needed it; what was loaded ahead does not count before.
+    used: bool,
+}
+
+/// Follows relations for one page.
+pub(crate) struct Expansion<'e> {
+    pub(crate) names: &'e Names<'e>,
+    /// By the number of the container; those that the page can reach.
+    pools: Vec<Option<Shards<'e>>>,
+    loaded: RefCell<HashMap<(usize, Vec<u8>), Loaded>>,
+    lists: RefCell<HashMap<(usize, Vec<u8>), Rc<Vec<Vec<u8>>>>>,
+    used: Cell<usize>,
+    used_bytes: Cell<usize>,
+    /// Used before the item at hand.
+    used_before: Cell<usize>,
+}
+
+impl<'e> Expansion<'e> {
+    /// Opens a part of a container together with all containers in which these ways end.
+    pub(crate) fn open(
+        engine: &'e Engine,
+        container: &'e Container,
+        scope: &Scope,
+        names: &'e Names<'e>,
+        ways: &[Way],
+    ) -> Result<(Shards<'e>, Self)> {
+        let everything = container.scope(&ScopeRequest::default())?;
+        let mut parts: Vec<(&'e Container, &Scope)> = vec![(container, scope)];
+        let mut ends: Vec<usize> = ways.iter().map(|way| names.end(*way)).collect();
+        // An inverse is found where its target is.
+        ends.extend(ways.iter().filter_map(|way| match way {
+            Way::Target(_) => None,
+            Way::Inverse(at) => {
+                Some(names.container_of_type(names.scope.model.rules.relations[*at].to))
+            }
+        }));
+        ends.sort_unstable();
+        ends.dedup();
+        for end in &ends {
+            let name = names.containers().get(*end).copied().unwrap_or_default();
+            let found = names.scope.container_named(name)?;
+            parts.push((
+                if found.number == container.number { container } else { found },
+                &everything,
+            ));
+        }
+        let mut opened = Shards::open_together(engine, &parts)?.into_iter();
+        let source = opened.next().ok_or_else(|| Error::internal("the container itself"))?;
+        let mut pools: Vec<Option<Shards<'e>>> = names.containers().iter().map(|_| None).collect();
+        for (end, shards) in ends.into_iter().zip(opened) {
+            pools[end] = Some(shards);
+        }
+        let (used, used_bytes, used_before) = Default::default();
+        let (loaded, lists) = Default::default();
+        Ok((source, Self { names, pools, loaded, lists, used, used_bytes, used_before }))
+    }
+
+    /// Items that were loaded, and their bytes.
+    pub(crate) fn taken(&self) -> (u64, u64, u64) {
+        let sum = |of: fn(&Taken) -> u64| self.pools.iter().flatten().map(|p| of(&p.taken)).sum();
+        (sum(|t| t.items.get()), sum(|t| t.bytes.get()), sum(|t| t.entries.get()))
+    }
+
+    /// Items that the answer needed.
+    pub(crate) fn used(&self) -> usize {
+        self.used.get()
+    }
+
+    /// Called after each item of a query: whether so much was loaded that the page had better end.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.used_before.set(self.used.get());
+        self.used.get() >= limits::MODEL_EXPAND_ITEMS_MAX
+            || self.used_bytes.get() >= limits::MODEL_EXPAND_BYTES_MAX
+    }
+
+    fn pool(&self, container: usize) -> Result<&Shards<'e>> {
+        let pool = self.pools.get(container).and_then(Option::as_ref);
+        pool.ok_or_else(|| Error::internal("a relation leads to a container that was not opened"))
+    }
+
+    /// Loads what is not there yet.
+    fn load(&self, container: usize, keys: &[Vec<u8>]) -> Result<()> {
+        let mut missing: Vec<Vec<u8>> = {
+            let loaded = self.loaded.borrow();
+            let is_missing = |key: &&Vec<u8>| !loaded.contains_key(&(container, (*key).clone()));
+            keys.iter().filter(is_missing).cloned().collect()
+        };
+        missing.sort_unstable();
+        missing.dedup();
+        // Whatever goes beyond is refused when it is used.
+        missing.truncate(limits::MODEL_EXPAND_ITEMS_MAX + 1);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let pool = self.pool(container)?;
+        let before = pool.taken.bytes.get();
+        let found = pool.by_keys(&missing)?;
+        let each = (pool.taken.bytes.get() - before) / (missing.len() as u64);
+        let mut loaded = self.loaded.borrow_mut();
+        for (key, item) in missing.into_iter().zip(found) {
+            let bytes = usize::try_from(each).unwrap_or(usize::MAX);
+            let value = item.map(|item| item.value);
+            loaded.insert((container, key), Loaded { value, bytes, used: false });
+        }
+        Ok(())
+    }
+
+    /// An item for the answer.
+    fn item(&self, container: usize, item_key: &[u8]) -> Result<Option<Value>> {
+        let place = (container, item_key.to_vec());
+        if !self.loaded.borrow().contains_key(&place) {
+            self.load(container, std::slice::from_ref(&place.1))?;
+        }
+        let mut loaded = self.loaded.borrow_mut();
+        let Some(found) = loaded.get_mut(&place) else { return Ok(None) };
+        if !found.used && found.value.is_some() {
+            found.used = true;
+            self.used.set(self.used.get() + 1);
+            self.used_bytes.set(self.used_bytes.get() + found.bytes);
+            let at_hand = self.used.get() - self.used_before.get();
+            let too_many = at_hand > limits::MODEL_EXPAND_ITEMS_MAX;
+            if too_many || self.used_bytes.get() > 2 * limits::MODEL_EXPAND_BYTES_MAX {
+                return Err(too_much());
+            }
+        }
+        Ok(found.value.clone())
+    }
+
+    /// The keys of the targets in one object of an item.
+    fn target_keys(&self, relation: usize, item: &Value, holder: &Value) -> Result<Vec<Vec<u8>>> {
+        let rule = &self.names.scope.model.rules.relations[relation];
+        self.keys_of(relation, rule.targets_at(item, holder))
+    }
+
+    /// The keys of all targets of an item.
+    fn all_target_keys(&self, relation: usize, item: &Value) -> Result<Vec<Vec<u8>>> {
+        let rule = &self.names.scope.model.rules.relations[relation];
+        self.keys_of(relation, rule.targets(item))
+    }
+
+    fn keys_of(&self, relation: usize, targets: Vec<Target>) -> Result<Vec<Vec<u8>>> {
+        let container = self.pool(self.names.end(Way::Target(relation)))?.container;
+        let definition = &container.definition.partition_key;
+        let key = |target: Target| {
+            let partition_key = definition.normalize(target.partition_key);
+            // A value that is no id leads nowhere.
+            place_of(container, partition_key, &target.id).ok().map(|at| at.key)
+        };
+        Ok(targets.into_iter().filter_map(key).collect())
+    }
+
+    /// The targets of one object, those that are there and of the type.
+    fn targets(&self, relation: usize, item: &Value, holder: &Value) -> Result<Vec<Value>> {
+        let rules = &self.names.scope.model.rules;
+        let rule = &rules.relations[relation];
+        let end = self.names.end(Way::Target(relation));
+        let keys = self.target_keys(relation, item, holder)?;
+        let is_missing = |key: &Vec<u8>| !self.loaded.borrow().contains_key(&(end, key.clone()));
+        if keys.iter().any(is_missing) {
+            // The item's other references to come, all at once.
+            self.load(end, &self.all_target_keys(relation, item)?)?;
+        }
+        let container = self.pool(end)?.container;
+        let mut targets = Vec::with_capacity(keys.len());
+        for key in keys {
+            let found = self.item(end, &key)?;
+            targets
+                .extend(found.filter(|value| rules.types[rule.to].matches(&container.id, value)));
+        }
+        Ok(targets)
+    }
+
+    /// All items that refer to one, in the order of their keys.
+    fn sources(&self, relation: usize, item: &Value) -> Result<Vec<Value>> {
+        let end = self.names.end(Way::Inverse(relation));
+        let keys = self.source_keys(relation, item)?;
+        self.load(end, &keys)?;
+        let mut sources = Vec::with_capacity(keys.len());
+        for key in keys.iter() {
+            sources.extend(self.item(end, key)?);
+        }
+        Ok(sources)
+    }
+
+    fn source_keys(&self, relation: usize, item: &Value) -> Result<Rc<Vec<Vec<u8>>>> {
+        let rule = &self.names.scope.model.rules.relations[relation];
+        let pool = self.pool(self.names.container_of_type(rule.to))?;
+        let container = pool.container;
+        let partition_key = container.definition.partition_key.extract(item);
+        let id = item.get("id").as_str().unwrap_or_default();
+        let Ok(at) = place_of(container, partition_key, id) else { return Ok(Rc::default()) };
+        let place = (relation, at.key);
+        if let Some(known) = self.lists.borrow().get(&place) {
+            return Ok(known.clone());
+        }
+        let found = self.references(relation, pool, &place.1, limits::MODEL_EXPAND_ITEMS_MAX)?;
+        let found = Rc::new(found.ok_or_else(too_much)?);
+        self.lists.borrow_mut().insert(place, found.clone());
+        Ok(found)
+    }
+
+    /// The keys of the items that refer to one; `None` if they are more than so many.
+    fn references(
+        &self,
+        relation: usize,
+        pool: &Shards<'e>,
+        target: &[u8],
+        most: usize,
+    ) -> Result<Option<Vec<Vec<u8>>>> {
+        let Some(shard) = pool.shard_of(target)? else { return Ok(Some(vec![])) };
+        let bounds = key::references_to(self.names.scope.model.numbers[relation], target);
+        let scan = Scan {
+            space: Space::Index,
+            from: &bounds.from,
+            to: &bounds.to,
+            reverse: false,
+            max_rows: most.saturating_add(1),
+            max_bytes: usize::MAX,
+            keys_only: true,
+        };
+        let entries = shard.snapshot.scan(&scan).map_err(storage)?;
+        Taken::add(&pool.taken.entries, entries.len() as u64);
+        if entries.len() > most {
+            return Ok(None);
+        }
+        let source = |key: &[u8]| key::parse_reference(key).map(|r| r.source.to_vec());
+        Ok(Some(entries.iter().filter_map(|entry| source(&entry.key)).collect()))
+    }
+
+    /// Loads what relations lead to from items whose turn is about to come.
+    pub(crate) fn prefetch<'v>(
+        &self,
+        relations: &[usize],
+        items: &mut dyn Iterator<Item = &'v Value>,
+    ) -> Result<()> {
+        let items: Vec<&Value> = items.collect();
+        let rules = &self.names.scope.model.rules;
+        for relation in relations {
+            let rule = &rules.relations[*relation];
+            let from = &rules.types[rule.from];
+            let mut keys = Vec::new();
+            for item in items.iter().filter(|item| from.matches(&from.def.container, item)) {
+                keys.extend(self.all_target_keys(*relation, item)?);
+            }
+            keys.truncate(limits::MODEL_EXPAND_ITEMS_MAX);
+            self.load(self.names.end(Way::Target(*relation)), &keys)?;
+        }
+        Ok(())
+    }
+}
+
+impl RelationHost for Expansion<'_> {
+    fn follow(&self, number: usize, item: &Value, holder: &Value) -> Result<Value> {
+        let rules = &self.names.scope.model.rules;
+        match Way::of(number) {
+            Way::Target(relation) => {
+                let rule = &rules.relations[relation];
+                let from = &rules.types[rule.from];
+                if !from.matches(&from.def.container, item) {
+                    // On items of other types the name is a property like any other.
+                    return Ok(holder.get(&rule.def.name).clone());
+                }
+                let mut targets = self.targets(relation, item, holder)?;
+                if rule.leads_to_many() {
+                    return Ok(Value::array(targets));
+                }
+                Ok(targets.pop().unwrap_or_default())
+            }
+            Way::Inverse(relation) => {
+                let rule = &rules.relations[relation];
+                let to = &rules.types[rule.to];
+                if !to.matches(&to.def.container, item) {
+                    let name = rule.def.inverse.as_ref().map_or("", |inverse| &*inverse.name);
+                    return Ok(holder.get(name).clone());
+                }
+                self.sources(relation, item).map(Value::array)
+            }
+        }
+    }
+}
+
+fn too_much() -> Error {
+    Error::invalid(format!(
+        "Relations lead to more than {} items, or to items of more than {} MB, for one item or for a \
+         query that has to see all rows before its first. Narrow the filter, ask for fewer items a \
+         page, declare a copy or an aggregate in the model, or query the items that refer by their \
+         reference.",
+        limits::MODEL_EXPAND_ITEMS_MAX,
+        limits::MODEL_EXPAND_BYTES_MAX >> 20
+    ))
+}
+
+/// Loads ahead, for the items of a batch together.
+pub(crate) struct Prefetching<'a, 'e> {
+    pub(crate) inner: &'a mut dyn ItemSource,
+    pub(crate) expansion: &'a Expansion<'e>,
+    pub(crate) relations: Vec<usize>,
+    /// Items that the page can still take, roughly.
+    pub(crate) items: usize,
+}
+
+impl ItemSource for Prefetching<'_, '_> {
+    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+        self.inner.seek(place)
+    }
+
+    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
+        let batch = self.inner.next_batch(items_max)?;
+        let soon = batch.len().min(self.items);
+        let mut values = batch.iter().take(soon).map(|item| &item.value);
+        self.expansion.prefetch(&self.relations, &mut values)?;
+        self.items -= soon;
+        Ok(batch)
+    }
+}
+
+impl<'e> ModelScope<'e> {
+    /// A container of the model.
+    pub(crate) fn container_named(&self, name: &str) -> Result<&'e Container> {
+        let found = self.database.container_named(name);
+        found.ok_or_else(|| Error::internal(format!("the model names '{name}'")))
+    }
+}
+
+impl crate::Database {
+    /// A container by its name.
+    pub(crate) fn container_named(&self, name: &str) -> Option<&Container> {
+        let address = orrery_types::ids::Address::Name(name.to_owned());
+        self.container(&address).map(|container| &**container)
+    }
+}

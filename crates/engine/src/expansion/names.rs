@@ -1,0 +1,153 @@
+//! The names of relations and inverses as queries and headers use them, and what each leads to.
+
+use std::sync::Arc;
+
+use orrery_modeling::{Expression, RelationRule, Step};
+use orrery_query::{HolderStep, Navigation, Relations};
+
+use crate::Container;
+use crate::model::ModelScope;
+
+/// Which way a relation is followed. As a number, for queries: twice the relation, plus one for the
+/// inverse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From the reference to its target.
+    Target(usize),
+    /// From a target to all that refer to it.
+    Inverse(usize),
+}
+
+impl Way {
+    pub(crate) fn number(self) -> usize {
+        match self {
+            Self::Target(relation) => relation * 2,
+            Self::Inverse(relation) => relation * 2 + 1,
+        }
+    }
+
+    pub(crate) fn of(number: usize) -> Self {
+        if number.is_multiple_of(2) { Self::Target(number / 2) } else { Self::Inverse(number / 2) }
+    }
+}
+
+/// The names that a model gives to the items of its containers.
+pub(crate) struct Names<'e> {
+    pub(crate) scope: ModelScope<'e>,
+    root: usize,
+    /// Containers of the model; a query knows them by their place here.
+    containers: Vec<&'e str>,
+}
+
+impl<'e> Names<'e> {
+    pub(crate) fn new(scope: ModelScope<'e>, container: &Container) -> Self {
+        let mut containers: Vec<&'e str> = Vec::new();
+        for rule in &scope.model.rules.types {
+            if !containers.contains(&&*rule.def.container) {
+                containers.push(&rule.def.container);
+            }
+        }
+        let root = containers.iter().position(|name| **name == *container.id);
+        Self { scope, root: root.unwrap_or(usize::MAX), containers }
+    }
+
+    /// The number of the container of a type.
+    pub(crate) fn container_of_type(&self, item_type: usize) -> usize {
+        let name = &*self.scope.model.rules.types[item_type].def.container;
+        self.containers.iter().position(|other| *other == name).unwrap_or(usize::MAX)
+    }
+
+    pub(crate) fn containers(&self) -> &[&'e str] {
+        &self.containers
+    }
+
+    /// The container in which a relation, followed one way, ends.
+    pub(crate) fn end(&self, way: Way) -> usize {
+        let rules = &self.scope.model.rules;
+        match way {
+            Way::Target(at) => self.container_of_type(rules.relations[at].to),
+            Way::Inverse(at) => self.container_of_type(rules.relations[at].from),
+        }
+    }
+
+    /// The ways that have a name in a container, wherever in the item it hangs.
+    pub(crate) fn ways(&self, container: usize) -> Vec<(&'e str, Way)> {
+        let mut all = Vec::new();
+        for (at, rule) in self.scope.model.rules.relations.iter().enumerate() {
+            if self.container_of_type(rule.from) == container {
+                all.push((&*rule.def.name, Way::Target(at)));
+            }
+            if let Some(inverse) = &rule.def.inverse
+                && self.container_of_type(rule.to) == container
+            {
+                all.push((&*inverse.name, Way::Inverse(at)));
+            }
+        }
+        all
+    }
+
+    fn navigation(&self, way: Way, rule: &RelationRule) -> Navigation {
+        let rules = &self.scope.model.rules;
+        let (from, mut members, path, many) = match way {
+            Way::Target(_) => {
+                let path = rule.navigation.to_string();
+                (rule.from, rule.members(), path, rule.leads_to_many())
+            }
+            Way::Inverse(_) => {
+                let name = rule.def.inverse.as_ref().map_or("", |inverse| &*inverse.name);
+                let mut members: Vec<Box<str>> = vec!["id".into(), name.into()];
+                if let Some(container) = self
+                    .scope
+                    .database
+                    .container_named(self.containers[self.container_of_type(rule.to)])
+                {
+                    let paths = &container.definition.partition_key.paths;
+                    members.extend(paths.iter().filter_map(|p| p.segments().first().cloned()));
+                }
+                (rule.to, members, format!("/{name}"), true)
+            }
+        };
+        let filter = rules.types[from].filter.as_deref();
+        let reads = filter.map(Expression::reads).unwrap_or_default();
+        members.extend(reads.iter().filter_map(|path| path.first().cloned()));
+        members.sort_unstable();
+        members.dedup();
+        let members: Arc<[Arc<str>]> = members.iter().map(|name| Arc::from(&**name)).collect();
+        let number = way.number();
+        Navigation { number, target: self.end(way), many, members, path: path.into() }
+    }
+}
+
+impl Relations for Names<'_> {
+    fn root(&self) -> usize {
+        self.root
+    }
+
+    fn find(&self, container: usize, holder: &[HolderStep], name: &str) -> Option<Navigation> {
+        let rules = &self.scope.model.rules;
+        for (own, way) in self.ways(container) {
+            if own != name {
+                continue;
+            }
+            let (Way::Target(at) | Way::Inverse(at)) = way;
+            let rule = &rules.relations[at];
+            let hangs = match way {
+                Way::Target(_) => is_same(rule.holder(), holder),
+                Way::Inverse(_) => holder.is_empty(),
+            };
+            if hangs {
+                return Some(self.navigation(way, rule));
+            }
+        }
+        None
+    }
+}
+
+fn is_same(own: &[Step], holder: &[HolderStep]) -> bool {
+    own.len() == holder.len()
+        && own.iter().zip(holder).all(|(own, other)| match (own, other) {
+            (Step::Name(own), HolderStep::Name(other)) => **own == **other,
+            (Step::Each, HolderStep::Element) => true,
+            _ => false,
+        })
+}
