@@ -3,6 +3,8 @@
 
 mod modelled;
 
+pub(crate) use modelled::HOLDINGS;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};

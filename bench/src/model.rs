@@ -1,5 +1,6 @@
 //! `model`: what a model costs. A create under a relation with one copy and one aggregate, beside a
-//! plain create of the same item; and an append to a post with many comments, beside one with few.
+//! plain create of the same item; an append to a post with many comments, beside one with few; and a
+//! query that follows twenty references of an item, beside one for the item alone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use anyhow::Result;
 
 use crate::client::Client;
 use crate::load::{self, CLIENT_NUMBERS, Until, Work};
-use crate::message::{Create, Signer};
+use crate::message::{Create, HOLDINGS, Signer};
 use crate::process::Process;
 use crate::sample::Series;
 use crate::{disk, machine};
@@ -69,6 +70,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let creators = CREATORS.map(|(container, _)| orders(container));
     let mut creates: Vec<Series> = CREATORS.iter().map(|_| Series::default()).collect();
     let (mut few, mut many, mut syncs) = (Series::default(), Series::default(), Series::default());
+    let portfolios = [false, true].map(|with_prices| signer.portfolios(with_prices));
+    let portfolios = portfolios.map(|requests| Work::Reads(requests.into()));
+    let mut queries = [Series::default(), Series::default()];
     for round in 0..options.rounds {
         syncs.push(disk::run(folder.path(), time / 4)?);
         let from = u64::try_from(round)? * CLIENTS * CLIENT_NUMBERS;
@@ -92,12 +96,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             let work = Work::Numbered { requests, from, status: 200 };
             series.push(load::run(server.address, 1, &work, Until::Count(options.appends))?);
         }
+        for (work, series) in portfolios.iter().zip(&mut queries) {
+            series.push(load::run(server.address, 1, work, Until::Elapsed(time / 4))?);
+        }
     }
     machine::describe(&options.root);
     println!("- disk: {:.0} syncs/s by one writer", syncs.rate());
     println!("- {} rounds of {} ms each; rates are medians", options.rounds, options.ms);
     report_creates(&creates)?;
-    report_appends(options, &few, &many)
+    report_appends(options, &few, &many)?;
+    report_queries(&queries)
 }
 
 /// Makes containers, models, customers and posts.
@@ -133,6 +141,19 @@ fn report_creates(creates: &[Series]) -> Result<()> {
         let processor = own.processor_us().map_or(String::new(), |us| format!("{us:.0}"));
         let times = creates[0].rate() / own.rate();
         println!("| {name} | {:.0} | {p50:.0} | {p99:.0} | {processor} | {times:.2} |", own.rate());
+    }
+    Ok(())
+}
+
+fn report_queries(queries: &[Series; 2]) -> Result<()> {
+    println!();
+    println!("| queries by one client | /s | p50 µs | p99 µs | times the item alone |");
+    println!("|---|---:|---:|---:|---:|");
+    let names = ["an item alone".to_owned(), format!("an item with {HOLDINGS} targets")];
+    for (name, own) in names.iter().zip(queries) {
+        let (p50, p99) = (own.quantile_us(0.5)?, own.quantile_us(0.99)?);
+        let times = queries[0].rate() / own.rate();
+        println!("| {name} | {:.0} | {p50:.0} | {p99:.0} | {times:.2} |", own.rate());
     }
     Ok(())
 }

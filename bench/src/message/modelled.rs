@@ -4,6 +4,10 @@ use super::{Create, DATABASE, KEY_HEADER, Signer, key_header};
 
 /// Orders are padded to about this size.
 const ORDER_BYTES: usize = 1024;
+const PEOPLE: u64 = 50;
+const STOCKS: u64 = 500;
+/// Holdings of a person.
+pub(crate) const HOLDINGS: u64 = 20;
 /// Every post is of this blog, so that all are in one logical partition.
 const BLOG: &str = "b";
 
@@ -21,6 +25,8 @@ impl Signer {
             ("counting", "/id"),
             ("summing", "/id"),
             ("blog", "/blogId"),
+            ("people", "/id"),
+            ("stocks", "/id"),
         ];
         for (id, path) in containers {
             let body = format!(
@@ -37,12 +43,46 @@ impl Signer {
                 all.push(self.create_at(container, &id, &body));
             }
         }
+        for stock in 0..STOCKS {
+            let body = format!(r#"{{"id":"s{stock}","open":{stock}.25,"high":{stock}.75}}"#);
+            all.push(self.create_at("stocks", &format!("s{stock}"), &body));
+        }
+        for person in 0..PEOPLE {
+            let holding = |n: u64| {
+                let stock = (person * HOLDINGS + n) % STOCKS;
+                format!(r#"{{"stockId":"s{stock}","numberHeld":{}}}"#, n + 1)
+            };
+            let holdings: Vec<String> = (0..HOLDINGS).map(holding).collect();
+            let (id, holdings) = (format!("p{person}"), holdings.join(","));
+            let body = format!(r#"{{"id":"{id}","name":"A person","holdings":[{holdings}]}}"#);
+            all.push(self.create_at("people", &id, &body));
+        }
         let posts = (0..rounds).map(|round| format!("few-{round}")).chain(["many".to_owned()]);
         for post in posts {
             let body = format!(r#"{{"id":"{post}","blogId":"{BLOG}","type":"post"}}"#);
             all.push(self.create_at("blog", BLOG, &body));
         }
         all
+    }
+
+    /// Queries for each person: with the prices of what it holds, or for itself alone.
+    pub(crate) fn portfolios(&self, with_prices: bool) -> Vec<Vec<u8>> {
+        let link = format!("dbs/{DATABASE}/colls/people");
+        let path = format!("{link}/docs");
+        let query = |person: u64| {
+            let text = if with_prices {
+                "SELECT p.id, h.numberHeld * h.stock.high AS v FROM p JOIN h IN p.holdings WHERE p.id = @id"
+            } else {
+                "SELECT * FROM p WHERE p.id = @id"
+            };
+            let body = format!(
+                r#"{{"query":"{text}","parameters":[{{"name":"@id","value":"p{person}"}}]}}"#
+            );
+            let key = key_header(&format!("p{person}"));
+            let headers = [("x-ms-documentdb-isquery", "True"), (KEY_HEADER, &*key)];
+            self.request("POST", ("docs", &link), &path, &headers, &body)
+        };
+        (0..PEOPLE).map(query).collect()
     }
 
     fn create_at(&self, container: &str, key: &str, body: &str) -> Vec<u8> {
@@ -95,8 +135,11 @@ fn customer_id(number: u64) -> String {
 const MODEL: &str = r#"{"version":1,"types":{
     "counting":{"container":"counting"},"counted":{"container":"counted"},
     "summing":{"container":"summing"},"summed":{"container":"summed"},
-    "post":{"container":"blog","where":"c.type = 'post'"}},
+    "post":{"container":"blog","where":"c.type = 'post'"},
+    "person":{"container":"people"},"stock":{"container":"stocks"}},
   "relations":[
+    {"name":"stock","from":"person","path":"/holdings/*/stockId","to":"stock","onMissing":"reject",
+     "onDelete":"restrict"},
     {"name":"account","from":"counted","path":"/customer/id","to":"counting","onMissing":"reject",
      "copies":{"name":"t.name"},"propagate":"sync","inverse":{"name":"orders"}},
     {"name":"account","from":"summed","path":"/customer/id","to":"summing","onMissing":"reject",

@@ -442,7 +442,13 @@ impl<'s, 'e> Shelf<'s, 'e> {
             let spot = self.spot(*seq)?;
             let draft = self.draft.beside(spot.container, spot.at.partition);
             draft.load(&spot.at)?;
-            let held = draft.past_image(&spot.at.key)?;
+            // It may be gone already, with its whole partition.
+            let held = match draft.slots.get(&spot.at.key).map(|slot| (&slot.outcome, &slot.before))
+            {
+                Some((Becomes::Is(after), _)) => Some(after.value.clone()),
+                Some((_, Some(before))) => Some(before.value()?.clone()),
+                _ => None,
+            };
             for element in held.iter().flat_map(|bucket| self.rule.elements(bucket)) {
                 if let Ok(Some(key)) = self.rule.element_key(element) {
                     let entry = self.element_entry(&key);

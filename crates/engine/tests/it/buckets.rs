@@ -1,9 +1,13 @@
 //! Arrays that the model keeps in buckets: what a client does with standard requests, beside a plain
 //! list that the test keeps. After each case everything is computed anew and nothing may differ.
 
+use orrery_engine::expansion::Reach;
+use orrery_engine::feed::PageSize;
 use orrery_engine::items::Written;
 use orrery_engine::patch::Patch;
+use orrery_engine::query::{Paging, QueryRequest};
 use orrery_engine::resource::Preconditions;
+use orrery_engine::scope::ScopeRequest;
 use orrery_types::{Error, KeyComponent, PartitionKey, Result, Value};
 
 use crate::random::Random;
@@ -277,6 +281,49 @@ fn arrays_that_are_there_go_into_buckets_when_the_model_says_so() {
     blog.0.run_tasks();
     assert_eq!(blog.get("1").expect("it").get("commentCount").to_json(), "13");
     blog.append("1", "more").expect("a comment");
+    blog.check();
+}
+
+#[test]
+fn queries_see_the_array_across_its_buckets() {
+    let blog = Blog::new(World::memory(), "");
+    let all: Vec<String> = (0..35).map(|n| format!("c{n}")).collect();
+    blog.put("1", &comments(&all)).expect("a post");
+    blog.put("2", "").expect("a post");
+    let query = |text: &str| -> Vec<String> {
+        let request = format!(r#"{{"query":{}}}"#, Value::from(text).to_json());
+        let request = QueryRequest::parse(&json(&request)).expect("a query");
+        let blog_container = blog.0.container("blog");
+        let scope = ScopeRequest { partition_key: Some(blog_key()), ..ScopeRequest::default() };
+        let scope = blog_container.scope(&scope).expect("a scope");
+        let (size, paging) = (PageSize { items: 1000 }, Paging::default());
+        let engine = blog.0.engine();
+        engine.query_items(&blog_container, &scope, &request, size, &paging).expect(text).rows
+    };
+    let page =
+        query("SELECT VALUE c.id FROM p JOIN c IN p.comments WHERE p.id = '1' OFFSET 8 LIMIT 4");
+    assert_eq!(page, ["\"c8\"", "\"c9\"", "\"c10\"", "\"c11\""]);
+    assert_eq!(
+        query("SELECT VALUE ARRAY_LENGTH(p.comments) FROM p WHERE p.type = 'post'"),
+        ["35", "0"]
+    );
+    assert_eq!(
+        query(
+            "SELECT VALUE p.id FROM p WHERE ARRAY_CONTAINS(p.comments, {id:'c30'}, true) AND p.type = 'post'"
+        ),
+        ["\"1\""]
+    );
+    let container = blog.0.container("blog");
+    let reach = Reach::default();
+    let engine = blog.0.engine();
+    let read =
+        engine.read_item_expanded(&container, Some(&blog_key()), &name("1"), "comments", reach);
+    let read = read.expect("it is expanded");
+    assert_eq!(ids(Value::parse(&read.body).expect("JSON").get("comments")), all);
+    // An expanded item that is saved back is the same item.
+    let none = Preconditions::default();
+    engine.upsert_item(&container, None, &read.body, &none).expect("it is saved back");
+    assert_eq!(blog.buckets("1", 9).concat(), all);
     blog.check();
 }
 
