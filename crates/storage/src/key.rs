@@ -32,10 +32,10 @@
 //!        horizon     17                       (versions up to it may be gone)      → lsn u64
 //!        erasure     18 | what the keys of the items start with                    → the engine's
 //!        guard       19 | item key            (a new reference to it has come)      → empty
-//!        tally       1A | rule u32 | place u8 | item key of the target             → the model's
-//!        due         1B | rule u32 | what u8 | item key of the target              → the engine's
-//!        built       1C | rule u32 | pass u8                                       → the engine's
-//!        violation   1D | rule u32 | item key                                      → empty
+//!        tally       1B | rule u32 | place u8 | item key of the target             → the model's
+//!        due         1C | rule u32 | what u8 | item key of the target              → the engine's
+//!        built       1D | rule u32 | pass u8                                       → the engine's
+//!        violation   1E | rule u32 | item key                                      → empty
 //! ```
 //!
 //! `esc` writes a zero byte as `00 FF` and ends with `00 01`. Escaped bytes sort as the raw ones do,
@@ -61,8 +61,9 @@ pub use index::{
 };
 pub use kept::{
     AggregateId, Due, all_due, all_tallies, bucket, buckets_of, built, delta, deltas_of, due,
-    element, extreme, extremes_of, model_entries, model_notes, parse_bucket, parse_due,
-    parse_extreme, parse_violation, rule_of, tally, tally_of_delta, violation, violations_of,
+    element, extreme, extremes_of, item_beside, model_entries, model_notes, parse_bucket,
+    parse_due, parse_extreme, parse_violation, rule_of, tally, tally_of_delta, violation,
+    violations_of,
 };
 pub use meta::{
     PathStep, RecordKind, composite_name, counter, erasure, erasures, index_ids, index_rebuilt,

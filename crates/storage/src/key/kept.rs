@@ -7,16 +7,17 @@ use orrery_types::Value;
 use super::Bounds;
 use crate::encode::{decode, encode, escape_terminated, unescape};
 
+const REFERENCE: u8 = 0x05;
 const EXTREME: u8 = 0x06;
 const DELTA: u8 = 0x07;
 const BUCKET: u8 = 0x08;
 const ELEMENT: u8 = 0x09;
-const TALLY: u8 = 0x1a;
-const DUE: u8 = 0x1b;
-const BUILT: u8 = 0x1c;
-const VIOLATION: u8 = 0x1d;
+const TALLY: u8 = 0x1b;
+const DUE: u8 = 0x1c;
+const BUILT: u8 = 0x1d;
+const VIOLATION: u8 = 0x1e;
 const MODEL_ENTRIES: (u8, u8) = (0x05, 0x09);
-const MODEL_NOTES: (u8, u8) = (0x1a, 0x1d);
+const MODEL_NOTES: (u8, u8) = (0x1b, 0x1e);
 
 /// Which aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -197,6 +198,19 @@ pub fn model_notes() -> Bounds {
     Bounds { from: vec![MODEL_NOTES.0], to: vec![MODEL_NOTES.1 + 1] }
 }
 
+/// The key of the item beside which a model keeps an entry or a note, and with which it moves to
+/// another shard; `None` if it is none of these, or is about the shard as a whole.
+pub fn item_beside(key: &[u8]) -> Option<Vec<u8>> {
+    let (tag, rest) = key.split_first()?;
+    match *tag {
+        REFERENCE | BUCKET | ELEMENT => unescape(rest.get(4..)?).map(|(item, _)| item),
+        EXTREME | DELTA => unescape(rest.get(5..)?).map(|(item, _)| item),
+        TALLY | DUE => rest.get(5..).map(<[u8]>::to_vec),
+        VIOLATION => rest.get(4..).map(<[u8]>::to_vec),
+        _ => None,
+    }
+}
+
 /// The number of the rule by which a key is kept; `None` if no model keeps it.
 pub fn rule_of(key: &[u8]) -> Option<u32> {
     let (tag, rest) = key.split_first()?;
@@ -230,6 +244,14 @@ mod tests {
         let violation = violation(7, b"item");
         assert_eq!(parse_violation(&violation), Some(&b"item"[..]));
         assert_eq!((rule_of(&violation), rule_of(&built(7, 1))), (Some(7), Some(7)));
+        let reference = super::super::reference(7, b"a\0b", b"source");
+        for key in [&one, &delta, &reference, &tally(of, b"a\0b"), &super::element(7, b"a\0b", "e")]
+        {
+            assert_eq!(item_beside(key).as_deref(), Some(&b"a\0b"[..]));
+        }
+        assert_eq!(item_beside(&due).as_deref(), Some(&b"t"[..]));
+        assert_eq!(item_beside(&violation).as_deref(), Some(&b"item"[..]));
+        assert_eq!(item_beside(&built(7, 1)), None);
         let bucket = bucket(7, b"p", 3);
         assert_eq!((parse_bucket(&bucket), rule_of(&bucket)), (Some(3), Some(7)));
         assert_eq!(rule_of(&element(7, b"p", "c1")), Some(7));
