@@ -24,6 +24,8 @@ pub(crate) enum Work {
     Changes(Arc<[Numbered]>),
     /// Creates; each client numbers its own from here on.
     Creates { create: Numbered, from: u64 },
+    /// A request for each client, which it numbers from here on.
+    Numbered { requests: Arc<[Numbered]>, from: u64, status: u16 },
 }
 
 /// When a client stops.
@@ -62,6 +64,24 @@ pub(crate) fn run(address: SocketAddr, clients: u64, work: &Work, until: Until) 
         }
         Ok(Sample { latencies_ns, took: watch.elapsed(), processor: None })
     })
+}
+
+async fn drive_numbered(
+    mut client: Client,
+    mut request: Numbered,
+    mut next: u64,
+    status: u16,
+    goes_on: impl Fn(u64) -> bool,
+) -> Result<Histogram<u64>> {
+    let mut latencies_ns = Sample::histogram();
+    while goes_on(latencies_ns.len()) {
+        let request = request.numbered(next);
+        next += 1;
+        let call = Stopwatch::start();
+        client.expect(request, status).await?;
+        latencies_ns.record(call.nanoseconds())?;
+    }
+    Ok(latencies_ns)
 }
 
 async fn drive(
@@ -103,15 +123,14 @@ async fn drive(
                 latencies_ns.record(call.nanoseconds())?;
             }
         }
-        Work::Creates { mut create, from } => {
-            let mut next = from + number * CLIENT_NUMBERS;
-            while goes_on(latencies_ns.len()) {
-                let request = create.numbered(next);
-                next += 1;
-                let call = Stopwatch::start();
-                client.expect(request, 201).await?;
-                latencies_ns.record(call.nanoseconds())?;
-            }
+        Work::Creates { create, from } => {
+            let (request, next) = (create, from + number * CLIENT_NUMBERS);
+            return drive_numbered(client, request, next, 201, goes_on).await;
+        }
+        Work::Numbered { requests, from, status } => {
+            let request = requests[usize::try_from(number)? % requests.len()].clone();
+            let next = from + number * CLIENT_NUMBERS;
+            return drive_numbered(client, request, next, status, goes_on).await;
         }
     }
     Ok(latencies_ns)

@@ -1,6 +1,10 @@
 //! Requests as bytes, ready to be sent: signed once, outside of what is timed. A create differs
 //! from the next one only in digits of fixed width, which are written over in place.
 
+mod modelled;
+
+pub(crate) use modelled::HOLDINGS;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -196,10 +200,7 @@ impl Signer {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
         let path = format!("{link}/docs");
         let (key, body) = (key_header(&partition(0)), body(0));
-        let bytes = self.request("POST", ("docs", &link), &path, &[(KEY_HEADER, &key)], &body);
-        let zeros = "0".repeat(DIGITS);
-        let places = memchr::memmem::find_iter(&bytes, &zeros).collect();
-        Numbered { bytes, places }
+        Numbered::new(self.request("POST", ("docs", &link), &path, &[(KEY_HEADER, &key)], &body))
     }
 }
 
@@ -211,6 +212,13 @@ pub(crate) struct Numbered {
 }
 
 impl Numbered {
+    /// A request with places for a number: wherever it has the number 0.
+    fn new(bytes: Vec<u8>) -> Self {
+        let zeros = "0".repeat(DIGITS);
+        let places = memchr::memmem::find_iter(&bytes, &zeros).collect();
+        Self { bytes, places }
+    }
+
     pub(crate) fn numbered(&mut self, number: u64) -> &[u8] {
         let mut digits = [b'0'; DIGITS];
         let mut rest = number;

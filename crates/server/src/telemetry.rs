@@ -89,6 +89,11 @@ impl Metrics {
             }
             metrics::describe_counter!(REQUESTS, "Requests answered");
             metrics::describe_counter!(REQUEST_CHARGE, "Request units charged");
+            metrics::describe_gauge!(
+                MODEL_LAG_SECONDS,
+                metrics::Unit::Seconds,
+                "Age of the oldest write from which something is still to follow by a model"
+            );
             metrics::describe_histogram!(
                 REQUEST_SECONDS,
                 metrics::Unit::Seconds,
@@ -110,6 +115,12 @@ impl Metrics {
     }
 }
 
+/// Shows how far what follows from writes by a model is behind.
+pub fn record_model_lag(lag: Duration) {
+    metrics::gauge!(MODEL_LAG_SECONDS).set(lag.as_secs_f64());
+}
+
+const MODEL_LAG_SECONDS: &str = "orrery_model_lag_seconds";
 const REQUESTS: &str = "orrery_requests_total";
 const REQUEST_CHARGE: &str = "orrery_request_charge_total";
 const REQUEST_SECONDS: &str = "orrery_request_seconds";

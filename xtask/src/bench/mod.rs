@@ -32,6 +32,8 @@ enum Suite {
     Scripts,
     /// The change feed: reading it, and following it.
     Feed,
+    /// Writes under a model, beside plain ones; appends to long arrays, beside short ones.
+    Model,
     /// Queries, beside `PostgreSQL`.
     Query,
     /// Items from a file, beside `RocksDB` taking the keys that they become.
@@ -46,8 +48,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let suites = if let Some(suite) = options.suite {
         vec![suite]
     } else {
-        let all = [Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query];
-        all.into_iter().chain([Suite::Import, Suite::Advisor]).collect()
+        use Suite::{Advisor, Feed, Import, Items, Model, Query, Scripts, Start};
+        vec![Start, Items, Feed, Scripts, Model, Query, Import, Advisor]
     };
     for suite in suites {
         let mut command = Command::new(&program);
@@ -56,6 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Items => "items",
             Suite::Scripts => "scripts",
             Suite::Feed => "feed",
+            Suite::Model => "model",
             Suite::Query => "query",
             Suite::Import => "import",
             Suite::Advisor => "advisor",
