@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use hdrhistogram::Histogram;
 
 use crate::client::Client;
-use crate::message::Create;
+use crate::message::Numbered;
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
 
@@ -20,8 +20,12 @@ pub(crate) enum Work {
     Reads(Arc<[Vec<u8>]>),
     /// One request for each client, sent over and over.
     Own(Arc<[Vec<u8>]>),
+    /// One request for each client, which changes what it is about each time.
+    Changes(Arc<[Numbered]>),
     /// Creates; each client numbers its own from here on.
-    Creates { create: Create, from: u64 },
+    Creates { create: Numbered, from: u64 },
+    /// A request for each client, which it numbers from here on.
+    Numbered { requests: Arc<[Numbered]>, from: u64, status: u16 },
 }
 
 /// When a client stops.
@@ -34,6 +38,9 @@ pub(crate) enum Until {
 
 /// Numbers set aside for one client in one run.
 pub(crate) const CLIENT_NUMBERS: u64 = 100_000;
+
+/// The first number that a change writes: it has as many digits as the last.
+const CHANGES_FROM: u64 = 100_000_000;
 
 /// A step that visits every one of up to this prime many requests.
 const STRIDE: usize = 7919;
@@ -57,6 +64,24 @@ pub(crate) fn run(address: SocketAddr, clients: u64, work: &Work, until: Until) 
         }
         Ok(Sample { latencies_ns, took: watch.elapsed(), processor: None })
     })
+}
+
+async fn drive_numbered(
+    mut client: Client,
+    mut request: Numbered,
+    mut next: u64,
+    status: u16,
+    goes_on: impl Fn(u64) -> bool,
+) -> Result<Histogram<u64>> {
+    let mut latencies_ns = Sample::histogram();
+    while goes_on(latencies_ns.len()) {
+        let request = request.numbered(next);
+        next += 1;
+        let call = Stopwatch::start();
+        client.expect(request, status).await?;
+        latencies_ns.record(call.nanoseconds())?;
+    }
+    Ok(latencies_ns)
 }
 
 async fn drive(
@@ -89,15 +114,23 @@ async fn drive(
                 latencies_ns.record(call.nanoseconds())?;
             }
         }
-        Work::Creates { mut create, from } => {
-            let mut next = from + number * CLIENT_NUMBERS;
+        Work::Changes(changes) => {
+            let mut change = changes[usize::try_from(number)? % changes.len()].clone();
             while goes_on(latencies_ns.len()) {
-                let request = create.numbered(next);
-                next += 1;
+                let request = change.numbered(CHANGES_FROM + latencies_ns.len());
                 let call = Stopwatch::start();
-                client.expect(request, 201).await?;
+                client.expect(request, 200).await?;
                 latencies_ns.record(call.nanoseconds())?;
             }
+        }
+        Work::Creates { create, from } => {
+            let (request, next) = (create, from + number * CLIENT_NUMBERS);
+            return drive_numbered(client, request, next, 201, goes_on).await;
+        }
+        Work::Numbered { requests, from, status } => {
+            let request = requests[usize::try_from(number)? % requests.len()].clone();
+            let next = from + number * CLIENT_NUMBERS;
+            return drive_numbered(client, request, next, status, goes_on).await;
         }
     }
     Ok(latencies_ns)

@@ -7,6 +7,7 @@
 //! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
 //! - `feed`: how fast the change feed is read, how far a reader is behind writers, and how writes go on
 //!   while their range is split
+//! - `model`: writes under a model beside plain ones, and appends to long arrays beside short ones
 //! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
 //! - `import`: items from a file, beside `RocksDB` taking the keys that they become
 //! - `advisor`: `orrery advise` over a large export, its time and memory
@@ -23,6 +24,7 @@ mod items;
 mod load;
 mod machine;
 mod message;
+mod model;
 mod process;
 mod query;
 mod raw;
@@ -53,6 +55,8 @@ enum Verb {
     Scripts(scripts::Options),
     /// The change feed: reading it, following it, and splitting what is written to.
     Feed(feed::Options),
+    /// What a model costs.
+    Model(model::Options),
     /// Queries, beside `PostgreSQL`.
     Query(query::Options),
     /// Items from a file.
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Verb::Items(options) => items::run(&options),
         Verb::Scripts(options) => scripts::run(&options),
         Verb::Feed(options) => feed::run(&options),
+        Verb::Model(options) => model::run(&options),
         Verb::Query(options) => query::run(&options),
         Verb::Import(options) => import::run(&options),
         Verb::Advisor(options) => advisor::run(&options),

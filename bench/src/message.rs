@@ -1,6 +1,10 @@
 //! Requests as bytes, ready to be sent: signed once, outside of what is timed. A create differs
 //! from the next one only in digits of fixed width, which are written over in place.
 
+mod modelled;
+
+pub(crate) use modelled::HOLDINGS;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -156,16 +160,20 @@ impl Signer {
         self.request("POST", ("sprocs", &link), &link, &[(KEY_HEADER, &key)], &body)
     }
 
-    /// A batch that reads and replaces every item of a group.
-    pub(crate) fn group_batch(&self, group: u64, size: u64) -> Vec<u8> {
+    /// A batch that reads every item of a group and replaces it with one that has another stock.
+    pub(crate) fn group_batch(&self, group: u64, size: u64) -> Numbered {
+        let stock = format!("{STOCK}{}", "9".repeat(DIGITS));
         let operation = |number: u64| {
-            let (id, body) = (id(number), grouped(group, number));
+            let body = grouped(group, number).replacen(&format!("{STOCK}12"), &stock, 1);
+            let id = id(number);
             format!(
                 r#"{{"operationType":"Read","id":"{id}"}},{{"operationType":"Replace","id":"{id}","resourceBody":{body}}}"#
             )
         };
         let operations: Vec<String> = (0..size).map(operation).collect();
-        self.batch(&partition(group), &format!("[{}]", operations.join(",")), &[])
+        let bytes = self.batch(&partition(group), &format!("[{}]", operations.join(",")), &[]);
+        let places = memchr::memmem::find_iter(&bytes, &stock).map(|at| at + STOCK.len()).collect();
+        Numbered { bytes, places }
     }
 
     /// A transactional batch of one logical partition.
@@ -188,25 +196,29 @@ impl Signer {
     }
 
     /// Creates an item, of which the number can be changed.
-    pub(crate) fn create(&self) -> Create {
+    pub(crate) fn create(&self) -> Numbered {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
         let path = format!("{link}/docs");
         let (key, body) = (key_header(&partition(0)), body(0));
-        let bytes = self.request("POST", ("docs", &link), &path, &[(KEY_HEADER, &key)], &body);
-        let zeros = "0".repeat(DIGITS);
-        let places = memchr::memmem::find_iter(&bytes, &zeros).collect();
-        Create { bytes, places }
+        Numbered::new(self.request("POST", ("docs", &link), &path, &[(KEY_HEADER, &key)], &body))
     }
 }
 
-/// A create whose number is written into it.
+/// A request with a number in it, which is another one each time.
 #[derive(Clone)]
-pub(crate) struct Create {
+pub(crate) struct Numbered {
     bytes: Vec<u8>,
     places: Vec<usize>,
 }
 
-impl Create {
+impl Numbered {
+    /// A request with places for a number: wherever it has the number 0.
+    fn new(bytes: Vec<u8>) -> Self {
+        let zeros = "0".repeat(DIGITS);
+        let places = memchr::memmem::find_iter(&bytes, &zeros).collect();
+        Self { bytes, places }
+    }
+
     pub(crate) fn numbered(&mut self, number: u64) -> &[u8] {
         let mut digits = [b'0'; DIGITS];
         let mut rest = number;
@@ -221,6 +233,9 @@ impl Create {
         &self.bytes
     }
 }
+
+/// What stands before the one number of an item that is changed.
+const STOCK: &str = "\"stock\":";
 
 /// How the text of an item ends.
 const END: &str = "\"}";
@@ -274,6 +289,14 @@ mod tests {
         let text = String::from_utf8(create.numbered(42).to_vec()).unwrap();
         assert!(text.ends_with(&body(42)), "{text}");
         assert!(text.contains("partitionkey: [\"p-000000042\"]\r\n"), "{text}");
+    }
+
+    #[test]
+    fn a_batch_changes_the_stock_of_every_item() {
+        let mut batch = Signer::now().group_batch(3, 10);
+        assert_eq!(batch.places.len(), 10);
+        let text = String::from_utf8(batch.numbered(100_000_042).to_vec()).unwrap();
+        assert_eq!(text.matches("\"stock\":100000042,").count(), 10, "{text}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `scripts`: a stored procedure that reads and writes ten items of one logical partition, beside a
-//! transactional batch that does the same. Each client has a partition of its own.
+//! transactional batch that does the same: both read every item, and both give each of them another
+//! stock, which is indexed. Each client has a partition of its own.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use anyhow::Result;
 
 use crate::client::Client;
 use crate::load::{self, Until, Work};
-use crate::message::Signer;
+use crate::message::{Numbered, Signer};
 use crate::process::Process;
 use crate::sample::Series;
 use crate::{disk, machine};
@@ -52,8 +53,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let signer = Signer::now();
     fill(&server, &signer)?;
     let procedures: Arc<[Vec<u8>]> = (0..GROUPS).map(|g| signer.execute(g, SIZE)).collect();
-    let batches: Arc<[Vec<u8>]> = (0..GROUPS).map(|g| signer.group_batch(g, SIZE)).collect();
-    let works = [Work::Own(procedures), Work::Own(batches)];
+    let batches: Arc<[Numbered]> = (0..GROUPS).map(|g| signer.group_batch(g, SIZE)).collect();
+    let works = [Work::Own(procedures), Work::Changes(batches)];
     let mut series: Vec<Series> = (0..CLIENTS.len() * 2).map(|_| Series::default()).collect();
     let mut syncs = Series::default();
     for round in 0..options.rounds {

@@ -51,7 +51,7 @@ enum Command {
     Serve(Box<ServeArguments>),
     /// Ask whether the server of this machine is ready, or wait until it is
     Ready(ready::ReadyArguments),
-    /// Ask a running server
+    /// Ask a running server, once or from a shell
     Query(Box<query::QueryArguments>),
     /// Show what a server is busy with: charge, rate and latency
     Top(top::TopArguments),

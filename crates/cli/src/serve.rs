@@ -20,7 +20,7 @@ use orrery_server::config::{Choices, Settings};
 use orrery_server::cors::CorsPolicy;
 use orrery_server::keys::{AccountKeys, WellKnownKey};
 use orrery_server::statistics::Statistics;
-use orrery_server::telemetry::{Metrics, start_log};
+use orrery_server::telemetry::{Metrics, record_model_lag, start_log};
 use orrery_server::tls::Tls;
 use orrery_server::{Drained, Limits, ListenerConfig, Server, Service};
 use orrery_storage::{MemoryStore, RocksOptions, RocksStore, Store};
@@ -58,6 +58,7 @@ async fn serve(settings: Settings) -> Result<()> {
     let server = listen(&settings, tls).await?;
     let engine = open_engine(&settings, clock.clone()).await?;
     let background = Background::start(engine.clone()).context("Cannot start a thread")?;
+    let lag = tokio::spawn(watch_lag(engine.clone()));
     let authenticator = Authenticator::new(keys.clone(), clock.clone());
     let (endpoint, consistency) = (settings.endpoint.clone(), settings.consistency);
     let backups = Arc::new(Backups::new(backup_folder(&settings)));
@@ -76,6 +77,7 @@ async fn serve(settings: Settings) -> Result<()> {
         }
     }
     upkeep.abort();
+    lag.abort();
     drop(background);
     Ok(())
 }
@@ -115,6 +117,21 @@ async fn keep_up(
             }
             Err(error) => tracing::error!(%error, "the old keys stay in use"),
         }
+    }
+}
+
+/// How often the lag of models is looked at.
+const LAG_PERIOD: Duration = Duration::from_secs(5);
+
+/// Shows the lag of models among the metrics.
+async fn watch_lag(engine: Arc<Engine>) {
+    loop {
+        let engine = engine.clone();
+        let lag = tokio::task::spawn_blocking(move || engine.model_lag_ms()).await;
+        if let Ok(Ok(lag_ms)) = lag {
+            record_model_lag(Duration::from_millis(lag_ms));
+        }
+        tokio::time::sleep(LAG_PERIOD).await;
     }
 }
 

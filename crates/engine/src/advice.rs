@@ -8,6 +8,7 @@ use orrery_types::ids::Address;
 use orrery_types::{Error, Result, Value, limits};
 
 use crate::change::stored_value;
+use crate::charge;
 use crate::feed::ItemCursor;
 use crate::scope::ScopeRequest;
 use crate::storage_error::storage;
@@ -75,6 +76,7 @@ impl Engine {
         }
         let second = |s: u64| i64::try_from(s).unwrap_or(i64::MAX);
         let workload = Workload {
+            term_charge: charge::TERM,
             from_s: second(since.unwrap_or_else(|| self.clock.now_s())),
             to_s: second(self.clock.now_s()),
             requests: self.workload.requests(),

@@ -43,7 +43,7 @@ const WRITE: Curve = [
 ];
 
 /// An index term that is put or removed.
-const TERM: f64 = 0.2;
+pub(crate) const TERM: f64 = 0.2;
 /// An operation of a patch, on top of the replace that it is.
 const PATCH_OPERATION: f64 = 0.4;
 

@@ -168,25 +168,35 @@ impl<'e> Draft<'e> {
         owner: &mut dyn Admission,
     ) -> Result<Written> {
         self.load(at)?;
+        let (edits, rest) = self.array_edits(at, write)?;
+        let write = rest.as_ref().unwrap_or(write);
         let current = self.current(&at.key);
         let decision = write.decide(self.engine, self.container, current)?;
+        self.refuse_bucket(current, &decision)?;
         let stamp = current.map(Current::stamp);
         let row = current.map(Current::row);
         let Decision::Put(body) = decision else {
             let stamp = stamp.ok_or(Error::NotFound)?;
             let charge = self.charge(&at.key, None, write.patched())?;
             owner.admit(self, &[at], None)?;
-            let before = self.image(&at.key)?;
+            let before = self.known_image(&at.key)?;
             self.settle(at, Becomes::Gone);
             self.follow(vec![Event::new(self.spot(at), before, None)])?;
             return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, charge));
         };
         let target = self.target(at, &body)?;
-        let before = self.image(&at.key)?;
-        let past = self.past_image(&at.key)?;
+        let before = self.known_image(&at.key)?;
+        let past = match self.model.scope {
+            Some(_) => self.past_image(&at.key)?,
+            None => None,
+        };
+        let mut body = body;
+        if target.is_some() {
+            self.carry_arrays(at, &mut body.value)?;
+        }
         // Under another id it is a new item to those that refer.
         let known = before.as_ref().filter(|_| target.is_none());
-        let body = self.govern(target.as_ref().unwrap_or(at), known, body)?;
+        let body = self.govern(target.as_ref().unwrap_or(at), known, body, &edits)?;
         let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
         let after = self.after(at, row, body)?;
         let charge = self.charge(&at.key, Some(&after), write.patched())?;

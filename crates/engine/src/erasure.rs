@@ -155,17 +155,19 @@ impl Engine {
         container: &Container,
         partition_key: &PartitionKey,
     ) -> Result<Vec<Place>> {
-        if self.is_modelled(container) {
-            return Err(Error::invalid(
-                "The model of the database is about the items of this container, and delete by \
-                 partition key does not keep it in this version. Delete the items one by one.",
-            ));
-        }
         let definition = &container.definition.partition_key;
         let key = definition.normalize(partition_key.clone());
         let levels = definition.paths.len();
         let is_prefix = !key.0.is_empty() && key.0.len() < levels;
         let key = if is_prefix { key } else { complete_key(container, partition_key)? };
+        let is_modelled = self.is_modelled(container);
+        if is_prefix && is_modelled {
+            return Err(Error::invalid(
+                "The model of the database is about the items of this container, and delete by the \
+                 first values of a partition key does not keep it in this version. Delete one \
+                 partition key after the other.",
+            ));
+        }
         let range = definition.range_of(&key);
         let reached = container.partitions.iter();
         let reached: Vec<_> =
@@ -183,6 +185,11 @@ impl Engine {
             }
         };
         let _passes: Vec<Vec<Pass>> = reached.iter().map(|(p, _)| close(p)).collect();
+        if is_modelled {
+            // What follows from the end of each of them belongs to the same commit.
+            let (partition, _) = reached.first().ok_or(Error::PartitionGone)?;
+            return Ok(vec![self.erase_modelled(container, partition, &key)?]);
+        }
         let (mut parts, mut erasures) = (vec![], vec![]);
         for (partition, keys) in &reached {
             let up_to = self.shard_lsn(partition)?;
@@ -198,7 +205,9 @@ impl Engine {
             erasures.push(erasure);
         }
         let committed = self.store.commit(Commit { parts }).map_err(storage)?;
-        erasures.iter().for_each(|erasure| container.erasures.insert(erasure));
+        for erasure in &erasures {
+            container.erasures.insert(erasure);
+        }
         let place = |((partition, _), lsn): (&(&PhysicalPartition, KeyRange), &Lsn)| Place {
             partition: partition.id,
             lsn: *lsn,
@@ -274,6 +283,7 @@ impl Engine {
             Some(_) => key::items_in(keys),
             None => Bounds::prefix(erasure.prefix.clone()),
         };
+        let mut postponed = false;
         loop {
             if stop() {
                 return Ok(false);
@@ -281,7 +291,7 @@ impl Engine {
             let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
             let entries = read(&*snapshot, Space::Items, &bounds)?;
             drop(snapshot);
-            let Some(last) = entries.last() else { return Ok(true) };
+            let Some(last) = entries.last() else { return Ok(!postponed) };
             bounds = bounds.after(&last.key);
             let erased = |e: &Entry| e.value.version <= erasure.up_to && erasure.names(&e.key);
             let slot = |entry: Entry| {
@@ -295,7 +305,15 @@ impl Engine {
             };
             let slots = entries.into_iter().filter(erased).map(slot);
             let slots = slots.collect::<Result<Vec<_>>>()?;
-            self.remove(container, partition, &slots)?;
+            if self.is_modelled(container) {
+                // With all that follows; what the model forbids stays, hidden, for now.
+                let _still = self.models.read();
+                for slot in &slots {
+                    postponed |= !self.purge_modelled(container, &slot.at)?;
+                }
+            } else {
+                self.remove(container, partition, &slots)?;
+            }
         }
     }
 
@@ -361,13 +379,11 @@ impl Erasure {
         let name = key::parse_erasure(key)?.to_vec();
         let (part, up_to, header) = parts_of(value)?;
         let partition_key = PartitionKey::parse_header(std::str::from_utf8(header).ok()?).ok()?;
-        Some(match part {
-            Some(part) => Self::of_prefix(container, partition_key, part, up_to),
-            None => {
-                let prefix = name.clone();
-                Self { partition_key, name, prefix, part: None, up_to, done_s: None }
-            }
-        })
+        if let Some(part) = part {
+            return Some(Self::of_prefix(container, partition_key, part, up_to));
+        }
+        let prefix = name.clone();
+        Some(Self { partition_key, name, prefix, part: None, up_to, done_s: None })
     }
 }
 

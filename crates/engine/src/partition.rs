@@ -151,11 +151,9 @@ impl Container {
     /// Changes whenever the list of ranges does, or what it says of one.
     pub fn ranges_etag(&self) -> String {
         let last = self.partitions.iter().map(|p| p.id).max().unwrap_or_default();
-        let mut etag = format!("\"{}-{last}", self.partitions.len());
-        for partition in self.partitions.iter().filter(|p| p.is_splitting()) {
-            etag += &format!("-{}", partition.id);
-        }
-        etag + "\""
+        let splitting = self.partitions.iter().filter(|p| p.is_splitting());
+        let splitting: Vec<String> = splitting.map(|p| format!("-{}", p.id)).collect();
+        format!("\"{}-{last}{}\"", self.partitions.len(), splitting.concat())
     }
 }
 

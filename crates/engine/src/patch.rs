@@ -1,6 +1,8 @@
 //! PATCH: up to ten operations on paths of an item, applied in order, all or none, under an
 //! optional condition.
 
+mod array_edit;
+
 use std::sync::Arc;
 
 use orrery_query::EvalContext;
@@ -9,6 +11,8 @@ use orrery_types::{Error, Number, Object, Result, Value, limits};
 use crate::Container;
 use crate::item_body::SYSTEM_PROPERTIES;
 use crate::query::Condition;
+
+pub(crate) use array_edit::{ArrayEdit, ElementEdit};
 
 /// A checked patch.
 #[derive(Clone, Debug)]

@@ -78,6 +78,8 @@ impl Engine {
         }
         self.trim_histories(stop)?;
         self.drop_retired()?;
+        self.build_models(stop, None)?;
+        self.propagate(stop)?;
         failed.map_or(Ok(removed), Err)
     }
 
@@ -98,8 +100,8 @@ impl Engine {
     }
 }
 
-/// The background threads: one for everything, one for splits, which take long. Dropping it ends
-/// them between two pieces of work.
+/// The background threads: one for everything, one for what follows from writes, and one for splits,
+/// which take long. Dropping it ends them between two pieces of work.
 pub struct Background {
     engine: Arc<Engine>,
     stop: Arc<(Mutex<bool>, Condvar)>,
@@ -115,10 +117,33 @@ impl Background {
         let splitting = engine.clone();
         let splits = std::thread::Builder::new().name("orrery-splits".into());
         let splits = splits.spawn(move || split_when_due(&splitting))?;
-        let shared = engine.clone();
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let signal = stop.clone();
-        let thread = std::thread::Builder::new().name("orrery-tasks".into()).spawn(move || {
+        let tasks = Self::start_tasks(engine.clone(), stop.clone())?;
+        let propagation = Self::start_propagation(engine.clone(), stop.clone())?;
+        Ok(Self { engine, stop, threads: vec![tasks, propagation, splits] })
+    }
+
+    /// What follows from writes later has a thread of its own: it should not wait for an index.
+    fn start_propagation(
+        engine: Arc<Engine>,
+        signal: Arc<(Mutex<bool>, Condvar)>,
+    ) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("orrery-model".into()).spawn(move || {
+            let stopping = || *signal.0.lock().unwrap_or_else(PoisonError::into_inner);
+            while !stopping() {
+                engine.models.wait_for_news(PAUSE);
+                if let Err(error) = engine.propagate(&stopping) {
+                    tracing::warn!(%error, "what follows from writes failed; it is tried again");
+                }
+            }
+        })
+    }
+
+    fn start_tasks(
+        engine: Arc<Engine>,
+        signal: Arc<(Mutex<bool>, Condvar)>,
+    ) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("orrery-tasks".into()).spawn(move || {
             let stopping = || *signal.0.lock().unwrap_or_else(PoisonError::into_inner);
             while !stopping() {
                 if let Err(error) = engine.run_tasks(&stopping) {
@@ -128,8 +153,7 @@ impl Background {
                 // Woken early or late makes no difference: the loop asks again.
                 drop(signal.1.wait_timeout_while(stopped, PAUSE, |stopped| !*stopped));
             }
-        })?;
-        Ok(Self { engine: shared, stop, threads: vec![thread, splits] })
+        })
     }
 }
 
@@ -149,6 +173,7 @@ impl Drop for Background {
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
         self.engine.reshapes.watch.stop();
+        self.engine.models.wake();
         for thread in self.threads.drain(..) {
             // A panic in there was reported where it happened.
             drop(thread.join());

@@ -319,7 +319,7 @@ impl<'e> Transaction<'e> {
         }
         let (engine, container) = (self.draft.engine, self.draft.container);
         let (parts, _) = self.draft.parts()?;
-        match engine.store.commit(Commit { parts }) {
+        match engine.commit_all(Commit { parts }) {
             Ok(committed) => {
                 engine.follow_definition(container);
                 let lsn = committed.lsns.first().copied().unwrap_or_default();

@@ -248,8 +248,8 @@ impl Verifier<'_> {
     }
 
     fn index_entry(&mut self, entry: &Entry) -> Result<()> {
-        // References belong to items of any container; `verify_model` looks at them.
-        if self.is_term(entry) || key::parse_reference(&entry.key).is_some() {
+        // What a model keeps follows from items of any container; `verify_model` looks at it.
+        if self.is_term(entry) || key::rule_of(&entry.key).is_some() {
             return Ok(());
         }
         let row = entry.value.bytes.as_slice().try_into().map(u64::from_be_bytes).ok();

@@ -7,8 +7,8 @@
 
 use std::cell::RefCell;
 
-use orrery_storage::key::Row;
-use orrery_storage::{Commit, Committed, Part, Space, StorageError};
+use orrery_storage::key::{self, Row};
+use orrery_storage::{Commit, Committed, Part, Put, Space, StorageError};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, limits};
 
@@ -22,6 +22,8 @@ use crate::model::ModelScope;
 use crate::storage_error::storage;
 use crate::{Container, Engine};
 
+type Answer = std::result::Result<Committed, StorageError>;
+
 /// A write that waits to be committed.
 pub struct Begun {
     commit: Commit,
@@ -31,8 +33,9 @@ pub struct Begun {
 
 /// A write whose commit was answered.
 pub struct Settled {
-    answer: std::result::Result<Committed, StorageError>,
+    answer: Answer,
     written: Written,
+    follows: bool,
     _pass: Pass,
 }
 
@@ -62,7 +65,7 @@ impl Engine {
             let carried = RefCell::default();
             let numbers = if attempt == 0 { Numbers::Carried(&carried) } else { Numbers::Given };
             let (commit, written, guards) = self.attempt(container, &at, write, numbers)?;
-            let answer = self.store.commit(commit);
+            let answer = self.commit_all(commit);
             drop((turn, pass));
             match answer {
                 Ok(committed) => return Ok(self.conclude(container, &committed, written)),
@@ -87,7 +90,9 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
     ) -> Result<Option<Begun>> {
-        if self.is_modelled(container) {
+        let database = self.database_of(container);
+        let scope = ModelScope::of(database.as_deref(), container);
+        if scope.is_some_and(|scope| !scope.is_light(container)) {
             return Ok(None);
         }
         let at = write.locate(self, container, partition_key)?;
@@ -103,7 +108,8 @@ impl Engine {
     /// Commits a prepared write; `done` is called once, when it is durable or refused.
     pub fn submit(&self, begun: Begun, done: impl FnOnce(Settled) + Send + 'static) {
         let Begun { commit, written, pass } = begun;
-        let settle = move |answer| done(Settled { answer, written, _pass: pass });
+        let follows = follows_later(&commit);
+        let settle = move |answer| done(Settled { answer, written, follows, _pass: pass });
         self.store.submit(commit, Box::new(settle));
     }
 
@@ -112,10 +118,25 @@ impl Engine {
     /// and it must go through [`Engine::write_item`].
     pub fn settle(&self, container: &Container, settled: Settled) -> Result<Option<Written>> {
         match settled.answer {
-            Ok(committed) => Ok(Some(self.conclude(container, &committed, settled.written))),
+            Ok(committed) => {
+                if settled.follows {
+                    self.models.wake();
+                }
+                Ok(Some(self.conclude(container, &committed, settled.written)))
+            }
             Err(StorageError::Conflict { .. } | StorageError::Gone { .. }) => Ok(None),
             Err(error) => Err(storage(error)),
         }
+    }
+
+    /// Commits, and tells who does it if something is to follow later.
+    pub(crate) fn commit_all(&self, commit: Commit) -> Answer {
+        let follows = follows_later(&commit);
+        let answer = self.store.commit(commit);
+        if follows && answer.is_ok() {
+            self.models.wake();
+        }
+        answer
     }
 
     fn attempt(
@@ -225,6 +246,13 @@ impl Engine {
         let (_, value) = self.store.get(shard, Space::Items, &located.key).map_err(storage)?;
         value.map(Before::read).transpose()
     }
+}
+
+/// Whether something is to follow from a commit later, by the model of a database.
+fn follows_later(commit: &Commit) -> bool {
+    let due = key::all_due();
+    let is_due = |put: &Put| put.space == Space::Meta && put.key.starts_with(&due.from);
+    commit.parts.iter().flat_map(|part| &part.puts).any(is_due)
 }
 
 /// Who has lost too often goes alone, so that everybody gets there.

@@ -28,4 +28,7 @@ pub trait Expressions {
 pub trait Containers {
     /// The paths of a container's partition key; `None` if there is no such container.
     fn partition_key(&self, container: &str) -> Option<Vec<PropertyPath>>;
+
+    /// Whether items of a container have unique keys beside their ids.
+    fn has_unique_keys(&self, container: &str) -> bool;
 }

@@ -11,10 +11,12 @@
 //! [`advisor`] goes the other way: from items to a model that would suit them. [`diagram`] draws both.
 
 pub mod advisor;
+mod bucket;
 mod cycles;
 pub mod diagram;
 mod document;
 mod error;
+mod exact_sum;
 mod expression;
 mod navigation;
 mod ownership;
@@ -24,7 +26,9 @@ mod reader;
 pub mod reference;
 mod rules;
 mod schema;
+mod tally;
 
+pub use bucket::{BUCKET_MARKER, BucketRule, Marker};
 pub use document::{
     Action, Aggregate, AggregateKind, Bucket, ClientWrites, Inverse, ItemType, Level, Model,
     OnDelete, OnMissing, OnOverflow, Propagate, Relation, SizeLimits, Validation,
@@ -32,5 +36,6 @@ pub use document::{
 pub use error::ModelError;
 pub use expression::{Containers, Expression, Expressions, PathRead};
 pub use path::{ModelPath, Place, Step};
-pub use rules::{AggregateRule, RelationRule, Rules, TypeRule};
+pub use rules::{AggregateRule, Held, RelationRule, Rules, TypeRule};
 pub use schema::{Complaint, Schema};
+pub use tally::Tally;

@@ -4,6 +4,7 @@
 
 use orrery_types::Value;
 
+use crate::bucket::BUCKET_MARKER;
 use crate::document::{ClientWrites, Model, OnDelete};
 use crate::error::ModelError;
 use crate::expression::Containers;
@@ -54,6 +55,7 @@ pub(crate) fn check(
         }
     }
     references(model, rules, &owned, containers)?;
+    links(rules)?;
     navigation(model, rules, &stored(model, &owned, containers))?;
     Ok(owned)
 }
@@ -76,6 +78,16 @@ fn owned(rules: &Rules) -> Vec<Owned> {
         let (path, client_writes) = (aggregate.def.path.clone(), aggregate.def.client_writes);
         let rule = format!("/aggregates/{i}/path");
         all.push(Owned { item_type: aggregate.on, path, rule, client_writes });
+    }
+    for (i, bucket) in rules.buckets.iter().enumerate() {
+        let (def, item_type, client_writes) = (&bucket.def, bucket.on, bucket.def.client_writes);
+        let mut add = |path: &ModelPath, what: &str| {
+            let (path, rule) = (path.clone(), format!("/buckets/{i}/{what}"));
+            all.push(Owned { item_type, path, rule, client_writes });
+        };
+        add(&def.array, "array");
+        def.recent.iter().for_each(|(path, _)| add(path, "recent/path"));
+        def.count.iter().for_each(|path| add(path, "count"));
     }
     all
 }
@@ -137,6 +149,21 @@ fn references(
                 relation.def.from
             );
             return Err(ModelError::new(format!("{at}/onDelete"), reason));
+        }
+    }
+    Ok(())
+}
+
+/// In a bucket the link stands beside the array.
+fn links(rules: &Rules) -> Result<(), ModelError> {
+    for (i, bucket) in rules.buckets.iter().enumerate() {
+        let link = &bucket.def.link;
+        let first = link.steps().first();
+        let is = |name: &str| matches!(first, Some(Step::Name(own)) if &**own == name);
+        if link.overlaps(&bucket.def.array) || is("id") || is(BUCKET_MARKER) {
+            let reason =
+                format!("'{link}' already means something in a bucket; choose another path");
+            return Err(ModelError::new(format!("/buckets/{i}/bucket/link"), reason));
         }
     }
     Ok(())

@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use orrery_types::{PropertyPath, Value};
 
-use crate::document::{Aggregate, ItemType, Model, OnDelete, OnMissing, Propagate, Relation};
+use crate::bucket::{BUCKET_MARKER, BucketRule, id_format};
+use crate::document::{
+    Aggregate, AggregateKind, Bucket, ItemType, Model, OnDelete, OnMissing, OnOverflow, Propagate,
+    Relation,
+};
 use crate::error::ModelError;
 use crate::expression::{Containers, Expression, Expressions, PathRead};
 use crate::path::{ModelPath, Step};
@@ -19,6 +23,7 @@ pub struct Rules {
     pub types: Vec<Arc<TypeRule>>,
     pub relations: Vec<Arc<RelationRule>>,
     pub aggregates: Vec<Arc<AggregateRule>>,
+    pub buckets: Vec<Arc<BucketRule>>,
     pub owned: Vec<ownership::Owned>,
 }
 
@@ -29,12 +34,15 @@ pub struct TypeRule {
     pub def: ItemType,
     pub filter: Option<Arc<dyn Expression>>,
     pub schema: Option<Schema>,
+    /// Whether its container has buckets, which are of no type.
+    pub has_buckets: bool,
 }
 
 impl TypeRule {
     /// Whether an item of a container is of this type.
     pub fn matches(&self, container: &str, item: &Value) -> bool {
         *self.def.container == *container
+            && (!self.has_buckets || item.get(BUCKET_MARKER).is_undefined())
             && self.filter.as_ref().is_none_or(|filter| filter.value(item).is_true())
     }
 }
@@ -68,7 +76,37 @@ pub struct AggregateRule {
     pub def: Aggregate,
     pub on: usize,
     pub relation: usize,
+    /// Its place among the aggregates over the relation.
+    pub ordinal: u8,
     pub argument: Arc<dyn Expression>,
+}
+
+/// Where that is from which an aggregate follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It is a count in the target, raised and lowered there.
+    InItem,
+    /// A tally stands beside the target.
+    Tally,
+    /// The values of all sources stand beside the target, in their order.
+    Values,
+}
+
+impl AggregateRule {
+    /// Whether a change may reach targets in other partitions later.
+    pub fn may_follow(&self) -> bool {
+        self.def.propagate == Propagate::Async || self.def.on_overflow == OnOverflow::Async
+    }
+
+    /// Where that is from which it follows.
+    pub fn held(&self) -> Held {
+        match self.def.kind {
+            AggregateKind::Count if !self.may_follow() => Held::InItem,
+            AggregateKind::Count => Held::Tally,
+            AggregateKind::Sum | AggregateKind::Avg => Held::Tally,
+            AggregateKind::Min | AggregateKind::Max => Held::Values,
+        }
+    }
 }
 
 /// What compiling may ask.
@@ -110,16 +148,19 @@ impl Rules {
         expressions: &dyn Expressions,
     ) -> Result<Self, ModelError> {
         let with = Surroundings { containers, expressions };
-        let types = model.types.iter().map(|t| type_rule(t, &with)).collect::<Result<_, _>>()?;
+        let types = model.types.iter().map(|t| type_rule(model, t, &with));
+        let types = types.collect::<Result<_, _>>()?;
         let relations = model.relations.iter().enumerate();
         let relations = relations.map(|(i, r)| relation_rule(model, i, r, &with).map(Arc::new));
         let relations: Vec<Arc<RelationRule>> = relations.collect::<Result<_, _>>()?;
         check_names(model)?;
-        check_buckets(model, containers)?;
+        let buckets = model.buckets.iter().enumerate();
+        let buckets = buckets.map(|(i, b)| bucket_rule(model, i, b, containers).map(Arc::new));
+        let buckets = buckets.collect::<Result<_, _>>()?;
         let aggregates = model.aggregates.iter().enumerate();
         let aggregates = aggregates.map(|(i, a)| aggregate_rule(model, i, a, &with).map(Arc::new));
         let aggregates = aggregates.collect::<Result<_, _>>()?;
-        let mut rules = Self { types, relations, aggregates, owned: vec![] };
+        let mut rules = Self { types, relations, aggregates, buckets, owned: vec![] };
         rules.owned = ownership::check(model, &rules, containers)?;
         cycles::check(&rules)?;
         Ok(rules)
@@ -137,7 +178,11 @@ impl Rules {
     }
 }
 
-fn type_rule(def: &ItemType, with: &Surroundings<'_>) -> Result<Arc<TypeRule>, ModelError> {
+fn type_rule(
+    model: &Model,
+    def: &ItemType,
+    with: &Surroundings<'_>,
+) -> Result<Arc<TypeRule>, ModelError> {
     let at = format!("/types/{}", def.name);
     if with.containers.partition_key(&def.container).is_none() {
         let reason = format!(
@@ -152,7 +197,9 @@ fn type_rule(def: &ItemType, with: &Surroundings<'_>) -> Result<Arc<TypeRule>, M
         Schema::parse(schema).map_err(|reason| ModelError::new(format!("{at}/schema"), reason))
     });
     let (filter, schema) = (filter.transpose()?, schema.transpose()?);
-    Ok(Arc::new(TypeRule { def: def.clone(), filter, schema }))
+    let container = |bucket: &Bucket| model.item_type(&bucket.on).map(|t| &t.container);
+    let has_buckets = model.buckets.iter().any(|b| container(b) == Some(&def.container));
+    Ok(Arc::new(TypeRule { def: def.clone(), filter, schema, has_buckets }))
 }
 
 pub(crate) fn type_index(model: &Model, at: &str, name: &str) -> Result<usize, ModelError> {
@@ -264,23 +311,37 @@ fn check_names(model: &Model) -> Result<(), ModelError> {
 }
 
 /// Buckets are items beside the one whose array they hold, in its logical partition.
-fn check_buckets(model: &Model, containers: &dyn Containers) -> Result<(), ModelError> {
-    for (index, bucket) in model.buckets.iter().enumerate() {
-        let at = format!("/buckets/{index}");
-        let on = type_index(model, &format!("{at}/on"), &bucket.on)?;
-        let container = &model.types[on].container;
-        let key = containers.partition_key(container).unwrap_or_default();
-        if is_id(&key) {
-            let reason = format!(
-                "the container '{container}' is keyed on '/id', so that every bucket would be in a \
-                 partition of its own; keep the type in a container keyed on a property that its \
-                 buckets share, '/{}Id' for instance",
-                bucket.on
-            );
-            return Err(ModelError::new(format!("{at}/on"), reason));
-        }
+fn bucket_rule(
+    model: &Model,
+    index: usize,
+    def: &Bucket,
+    containers: &dyn Containers,
+) -> Result<BucketRule, ModelError> {
+    let at = format!("/buckets/{index}");
+    let on = type_index(model, &format!("{at}/on"), &def.on)?;
+    let container = &model.types[on].container;
+    let key = containers.partition_key(container).unwrap_or_default();
+    if is_id(&key) {
+        let reason = format!(
+            "the container '{container}' is keyed on '/id', so that every bucket would be in a \
+             partition of its own; keep the type in a container keyed on a property that its \
+             buckets share, '/{}Id' for instance",
+            def.on
+        );
+        return Err(ModelError::new(format!("{at}/on"), reason));
     }
-    Ok(())
+    if containers.has_unique_keys(container) {
+        let reason = format!(
+            "the container '{container}' has unique keys, of which two buckets would have the same; \
+             keep the type in a container without them"
+        );
+        return Err(ModelError::new(format!("{at}/on"), reason));
+    }
+    let names = |path: &PropertyPath| {
+        ModelPath::of(path.segments().iter().map(|name| Step::Name(name.clone())).collect())
+    };
+    let key_paths = key.iter().map(names).collect();
+    Ok(BucketRule { ids: id_format(&at, def)?, def: def.clone(), on, key_paths })
 }
 
 fn is_id(key: &[PropertyPath]) -> bool {
@@ -307,7 +368,12 @@ fn aggregate_rule(
         ModelError::new(format!("{at}/of"), reason)
     })?;
     let argument = with.expression(format!("{at}/value"), "c", &def.argument)?;
-    Ok(AggregateRule { def: def.clone(), on, relation, argument })
+    let over_same = |a: &&Aggregate| a.on == def.on && a.of == def.of;
+    let ordinal = model.aggregates.iter().take(index).filter(over_same).count();
+    let ordinal = u8::try_from(ordinal).map_err(|_| {
+        ModelError::new(&*at, "a relation has at most 256 aggregates; leave some out")
+    })?;
+    Ok(AggregateRule { def: def.clone(), on, relation, ordinal, argument })
 }
 
 #[cfg(test)]

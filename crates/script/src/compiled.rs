@@ -47,11 +47,24 @@ pub fn looks_like_function(body: &str) -> bool {
 /// A module in the form the runtime reads it back.
 pub(crate) type Bytecode = Arc<[u8]>;
 
+/// Whether bytecode says where it comes from, as stack traces show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Debug {
+    With,
+    Without,
+}
+
 /// Compiles a module without running it.
-pub(crate) fn compile(ctx: &Ctx<'_>, file: &str, source: &str) -> rquickjs::Result<Bytecode> {
+pub(crate) fn compile(
+    ctx: &Ctx<'_>,
+    file: &str,
+    source: &str,
+    debug: Debug,
+) -> rquickjs::Result<Bytecode> {
     let module = Module::declare(ctx.clone(), file, source)?;
     // Without the text, which only `toString` of a function would show.
-    let options = WriteOptions { strip_source: true, ..WriteOptions::default() };
+    let strip_debug = debug == Debug::Without;
+    let options = WriteOptions { strip_source: true, strip_debug, ..WriteOptions::default() };
     Ok(module.write(options)?.into())
 }
 

@@ -1,13 +1,18 @@
 //! One call of a procedure or trigger: the facts that its JavaScript objects show, the handles by
 //! which it is driven, and how what it throws is read.
 
-use rquickjs::prelude::Opt;
-use rquickjs::{Ctx, FromJs, Function, Object, Value};
+use std::sync::Arc;
 
+use rquickjs::prelude::Opt;
+use rquickjs::{Array, Ctx, FromJs, Function, Object, Value};
+
+use crate::api::{API_FRAME, ApiKind};
 use crate::compiled::{Script, load, syntax_error};
 use crate::deadline::Deadline;
 use crate::error::{ScriptError, Thrown};
-use crate::runtime::{API_FILE, ApiKind, Scripts, internal};
+use crate::kept::Kept;
+use crate::runtime::{Scripts, internal};
+use crate::value;
 
 /// What a script is told about the request it runs in.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +36,25 @@ pub(crate) struct CallKind<'c> {
     /// As the API names it: `procedure`, `before` or `after`.
     pub(crate) name: &'static str,
     pub(crate) operation: &'static str,
-    pub(crate) request_body: Option<&'c [u8]>,
-    pub(crate) response_body: Option<&'c [u8]>,
+    pub(crate) request_body: Body<'c>,
+    pub(crate) response_body: Body<'c>,
+}
+
+/// A body that a script finds in a message.
+pub(crate) enum Body<'c> {
+    None,
+    Text(&'c [u8]),
+    Value(&'c orrery_types::Value),
+}
+
+impl Body<'_> {
+    fn to_js<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Value<'js>> {
+        match self {
+            Self::None => Ok(Value::new_undefined(ctx.clone())),
+            Self::Text(text) => ctx.json_parse(*text),
+            Self::Value(given) => value::to_js(ctx, given),
+        }
+    }
 }
 
 /// The handles that the API gives the server.
@@ -40,6 +62,8 @@ pub(crate) struct LiveCall<'js> {
     pub(crate) ctx: Ctx<'js>,
     handles: Object<'js>,
     pub(crate) main: Function<'js>,
+    pub(crate) kept: Arc<Kept>,
+    body_bytes_max: usize,
     deadline: Deadline,
 }
 
@@ -54,12 +78,14 @@ impl<'js> LiveCall<'js> {
         deadline: Deadline,
     ) -> Result<Self, ScriptError> {
         let code = scripts.bytecode(ctx, script, &deadline)?;
-        let installed = install(scripts, ctx, facts, kind, deadline);
+        let kept = Arc::new(Kept::new(scripts.bounds.memory_bytes));
+        let installed = install(scripts, ctx, facts, kind, deadline, &kept);
         let handles = installed.map_err(|e| Exceptions::plain(&deadline).thrown(ctx, &e))?;
         let exceptions = Exceptions { deadline: &deadline, handles: Some(&handles) };
         let main = load(ctx, &code).map_err(|e| exceptions.thrown(ctx, &e))?;
         let main = function(main, script)?;
-        Ok(Self { ctx: ctx.clone(), handles, main, deadline })
+        let body_bytes_max = scripts.bounds.body_bytes;
+        Ok(Self { ctx: ctx.clone(), handles, main, kept, body_bytes_max, deadline })
     }
 
     /// Calls one of the API's handles.
@@ -80,15 +106,42 @@ impl<'js> LiveCall<'js> {
         exceptions.thrown(&self.ctx, error)
     }
 
-    /// What the script gave to `abort`, or rejected its promise with.
-    pub(crate) fn check_failure(&self) -> Result<(), ScriptError> {
-        let failure: Option<Object<'js>> = self.handle("failure", ())?;
-        let Some(failure) = failure else { return Ok(()) };
-        let error: Value<'js> = failure.get("error").map_err(|e| self.failed(&e))?;
+    /// What was thrown, told by its value.
+    pub(crate) fn thrown(&self, error: Value<'js>) -> ScriptError {
         let exceptions = Exceptions { deadline: &self.deadline, handles: Some(&self.handles) };
-        Err(exceptions.describe(&self.ctx, error))
+        exceptions.describe(&self.ctx, error)
+    }
+
+    /// The body that the script has set, if it has, as JSON.
+    pub(crate) fn body(&self, handle: &str, raw: RawText) -> Result<Option<String>, ScriptError> {
+        let set: Option<Array<'js>> = self.handle(handle, ())?;
+        let Some(set) = set else { return Ok(None) };
+        let read = || -> rquickjs::Result<String> {
+            let body: Value<'js> = set.get(0)?;
+            let is_nothing = body.is_undefined() || body.is_null();
+            match raw {
+                RawText::Kept if body.is_string() => body.get(),
+                RawText::Quoted if is_nothing => Ok(EMPTY.into()),
+                RawText::Kept | RawText::Quoted => {
+                    Ok(value::json(&self.ctx, body, self.body_bytes_max)?.unwrap_or_default())
+                }
+            }
+        };
+        let body = read().map_err(|error| self.failed(&error))?;
+        let (size, limit) = (body.len(), self.body_bytes_max);
+        if size > limit { Err(ScriptError::TooLarge { size, limit }) } else { Ok(Some(body)) }
     }
 }
+
+/// What a body of text is: already JSON, or a value that is still to be written as JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RawText {
+    Kept,
+    Quoted,
+}
+
+/// The body of whoever set none.
+pub(crate) const EMPTY: &str = "\"\"";
 
 /// What a script's text stands for, which may be anything.
 pub(crate) fn function<'js>(
@@ -106,6 +159,7 @@ fn install<'js>(
     facts: &CallFacts,
     kind: &CallKind<'_>,
     deadline: Deadline,
+    kept: &Arc<Kept>,
 ) -> rquickjs::Result<Object<'js>> {
     let told = Object::new(ctx.clone())?;
     told.set("kind", kind.name)?;
@@ -123,14 +177,21 @@ fn install<'js>(
         headers.set(name.as_str(), value.as_str())?;
     }
     told.set("headers", headers)?;
-    for (name, body) in [("requestBody", kind.request_body), ("responseBody", kind.response_body)] {
-        if let Some(body) = body {
-            told.set(name, ctx.json_parse(body)?)?;
-        }
-    }
+    told.set("requestBody", kind.request_body.to_js(ctx)?)?;
+    told.set("responseBody", kind.response_body.to_js(ctx)?)?;
     let time_is_short = Function::new(ctx.clone(), move || deadline.is_near())?;
-    let install: Function<'js> = scripts.api(ctx, ApiKind::Calls)?;
-    install.call((told, time_is_short))
+    let (kept, api) = (kept.clone(), scripts.api.clone());
+    let keep =
+        Function::new(ctx.clone(), move |ctx: Ctx<'js>, body: Value<'js>| kept.keep(&ctx, body))?;
+    let body_bytes_max = scripts.bounds.body_bytes;
+    let text_length = Function::new(ctx.clone(), move |ctx: Ctx<'js>, body: Value<'js>| {
+        let text = value::json(&ctx, body, body_bytes_max)?;
+        Ok::<_, rquickjs::Error>(text.map_or(0, |text| text.encode_utf16().count()))
+    })?;
+    let queries =
+        Function::new(ctx.clone(), move |ctx: Ctx<'js>| api.load(&ctx, ApiKind::Queries))?;
+    let install: Function<'js> = scripts.api.load(ctx, ApiKind::Calls)?;
+    install.call((told, time_is_short, keep, text_length, queries))
 }
 
 /// Reads what was thrown. `handles` are there once the API is installed.
@@ -166,11 +227,17 @@ impl<'e, 'js> Exceptions<'e, 'js> {
 
     /// A value that was thrown, with its number and stack. A script can make even this fail.
     pub(crate) fn describe(&self, ctx: &Ctx<'js>, thrown: Value<'js>) -> ScriptError {
+        let is_null = thrown.is_null();
         let described = match self.handles {
             Some(handles) => describe(handles, thrown),
             None => describe_plain(&thrown),
         };
         match described {
+            // Where there is no memory left, not even for an error, the runtime throws null.
+            Ok(described) if is_null => {
+                let text = "null (a script that has used up its memory throws this too)".into();
+                Thrown { text, ..described }.into()
+            }
             Ok(described) => described.into(),
             Err(_) if self.deadline.is_over() => ScriptError::Timeout(self.deadline.limit_ms()),
             Err(error) => {
@@ -214,6 +281,7 @@ fn describe_plain(thrown: &Value<'_>) -> rquickjs::Result<Thrown> {
 
 /// A stack without the server's own calls.
 fn own_frames(stack: &str) -> String {
-    let lines = stack.lines().filter(|line| !line.contains(API_FILE) && !line.contains("(native)"));
+    let lines =
+        stack.lines().filter(|line| !line.contains(API_FRAME) && !line.contains("(native)"));
     lines.map(|line| format!("   {}", line.trim())).collect::<Vec<_>>().join("\n")
 }

@@ -3,24 +3,24 @@
 //! compare; any other ends the script.
 
 use orrery_types::ids::Address;
-use orrery_types::{Error, Result};
+use orrery_types::{Error, Result, Value};
 
 /// The items that a script works on.
 pub trait ScriptHost {
-    /// Makes an item out of its text.
-    fn create(&mut self, text: &str) -> Result<Answer>;
+    /// Makes an item.
+    fn create(&mut self, item: Value) -> Result<Answer>;
     /// Makes an item or replaces the one with its id, if that has the etag.
-    fn upsert(&mut self, text: &str, if_match: Option<&str>) -> Result<Answer>;
+    fn upsert(&mut self, item: Value, if_match: Option<&str>) -> Result<Answer>;
     /// Reads an item, unless it still has the etag.
     fn read(&mut self, item: &Address, if_none_match: Option<&str>) -> Result<Answer>;
     /// Replaces an item, if it has the etag.
-    fn replace(&mut self, item: &Address, text: &str, if_match: Option<&str>) -> Result<Answer>;
+    fn replace(&mut self, at: &Address, item: Value, if_match: Option<&str>) -> Result<Answer>;
     /// Deletes an item, if it has the etag.
     fn delete(&mut self, item: &Address, if_match: Option<&str>) -> Result<Answer>;
     /// A page of all items.
     fn list(&mut self, page: &PageRequest) -> Result<Answer>;
-    /// A page of a query; `query` is the JSON of its text and parameters.
-    fn query(&mut self, query: &str, page: &PageRequest) -> Result<Answer>;
+    /// A page of a query; `query` has its text and parameters.
+    fn query(&mut self, query: &Value, page: &PageRequest) -> Result<Answer>;
     /// An id that no item has.
     fn new_id(&mut self) -> String;
 }

@@ -6,9 +6,10 @@
 //! 1. `compiled` turns its text into bytecode once; the cache is keyed by the script's version.
 //! 2. `runtime` lends a JavaScript runtime with a fresh context, so that no script sees another, and
 //!    bounds its time, memory and stack.
-//! 3. `context` installs the server's own API (`api/*.js`) and calls the function.
-//! 4. Operations on the container are only queued by the script. `pump` takes them one by one, asks
-//!    the host, and runs the callback, until nothing is left to do. So the host is never called from
+//! 3. `context` installs the server's own API (`api`, written in JavaScript) and calls the function.
+//! 4. Operations on the container are only queued by the script; their bodies are read at once
+//!    (`plain`) and wait in `kept`. `pump` takes operations one by one, asks the host, and runs the
+//!    callback with what `value` makes of the answer, until nothing is left to do. So the host is never called from
 //!    within JavaScript, and needs neither a lock nor a lifetime without end.
 //! 5. `procedure`, `trigger` and `udf` read the outcome.
 //!
@@ -17,11 +18,14 @@
 // The bindings load bytecode by an unsafe function, which `compiled` calls at one place.
 #![deny(unsafe_code)]
 
+mod api;
 mod compiled;
 mod context;
 mod deadline;
 mod error;
 mod host;
+mod kept;
+mod plain;
 mod procedure;
 mod pump;
 mod runtime;

@@ -1,14 +1,16 @@
 //! A stored procedure: called by name with arguments, answers with the body that it set.
 
+use orrery_types::Value;
 use rquickjs::Array;
 
 use crate::compiled::Script;
-use crate::context::{CallFacts, CallKind, LiveCall};
+use crate::context::{Body, CallFacts, CallKind, EMPTY, LiveCall, RawText};
 use crate::deadline::Deadline;
 use crate::error::ScriptError;
 use crate::host::ScriptHost;
 use crate::pump;
 use crate::runtime::Scripts;
+use crate::value;
 
 /// A call of a procedure.
 #[derive(Clone, Copy, Debug)]
@@ -17,8 +19,8 @@ pub struct ProcedureCall<'c> {
     pub script: Script<'c>,
     /// What it is told about the request.
     pub facts: &'c CallFacts,
-    /// The arguments: the text of a JSON array.
-    pub arguments: &'c [u8],
+    /// The arguments: an array.
+    pub arguments: &'c Value,
 }
 
 /// What a procedure answered.
@@ -44,15 +46,15 @@ impl Scripts {
             let kind = CallKind {
                 name: "procedure",
                 operation: "Execute",
-                request_body: Some(call.arguments),
-                response_body: None,
+                request_body: Body::Value(call.arguments),
+                response_body: Body::None,
             };
             let live = LiveCall::open(self, &ctx, &call.script, call.facts, &kind, deadline)?;
-            let arguments = ctx.json_parse(call.arguments).map_err(|e| live.failed(&e))?;
+            let arguments = value::to_js(&ctx, call.arguments).map_err(|e| live.failed(&e))?;
             let arguments: Array<'_> = arguments.into_array().ok_or_else(not_an_array)?;
             pump::run(&live, arguments, host, &deadline)?;
-            let body: String = live.handle("responseBody", ())?;
-            check_size(&body, self.bounds.body_bytes)?;
+            let body = live.body("responseBody", RawText::Quoted)?;
+            let body = body.unwrap_or_else(|| EMPTY.into());
             Ok(ProcedureResult { body, log: live.handle("log", ())? })
         })
     }
@@ -60,10 +62,4 @@ impl Scripts {
 
 fn not_an_array() -> ScriptError {
     ScriptError::Internal("the arguments of a procedure are not an array".into())
-}
-
-/// The API measures characters; this is the end that counts bytes.
-pub(crate) fn check_size(body: &str, limit: usize) -> Result<(), ScriptError> {
-    let size = body.len();
-    if size > limit { Err(ScriptError::TooLarge { size, limit }) } else { Ok(()) }
 }

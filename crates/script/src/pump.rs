@@ -1,14 +1,15 @@
 //! Drives a script to its end: its promises, then the operation that waits longest, whose callback
 //! may queue others and make new promises; until nothing is left or the time is over.
 
-use orrery_types::Error;
 use orrery_types::ids::{Address, Rid};
+use orrery_types::{Error, Object as Properties, Value as Item};
 use rquickjs::{Array, Ctx, Object, Value};
 
 use crate::context::LiveCall;
 use crate::deadline::Deadline;
 use crate::error::{ScriptError, Thrown};
 use crate::host::{Answer, Outcome, PageRequest, ScriptHost, number};
+use crate::kept::Body;
 
 /// Calls the script's function and sees everything through that it began.
 pub(crate) fn run<'js>(
@@ -20,11 +21,14 @@ pub(crate) fn run<'js>(
     call.handle::<_, ()>("run", (call.main.clone(), arguments))?;
     loop {
         finish_jobs(&call.ctx, deadline)?;
-        call.check_failure()?;
-        let waiting: Option<Array<'js>> = call.handle("next", ())?;
-        let Some(waiting) = waiting else { break };
-        let operation = Operation::read(&waiting).map_err(|error| call.failed(&error))?;
-        settle(call, operation.perform(host))?;
+        let next: Option<Object<'js>> = call.handle("next", ())?;
+        let Some(next) = next else { break };
+        let Some(waiting) = next.as_array() else {
+            return Err(call.thrown(next.get("error").map_err(|error| call.failed(&error))?));
+        };
+        let operation = Operation::read(call, waiting).map_err(|error| call.failed(&error))?;
+        let (is_heard, result) = (operation.is_heard, operation.perform(host));
+        settle(call, result, is_heard)?;
         check(deadline)?;
     }
     if call.handle("isPending", ())? {
@@ -47,7 +51,11 @@ fn finish_jobs(ctx: &Ctx<'_>, deadline: &Deadline) -> Result<(), ScriptError> {
 }
 
 /// Runs the callback of an operation.
-fn settle(call: &LiveCall<'_>, result: orrery_types::Result<Answer>) -> Result<(), ScriptError> {
+fn settle(
+    call: &LiveCall<'_>,
+    result: orrery_types::Result<Answer>,
+    is_heard: bool,
+) -> Result<(), ScriptError> {
     let answer = match result {
         Ok(answer) => answer,
         Err(error) => {
@@ -57,6 +65,9 @@ fn settle(call: &LiveCall<'_>, result: orrery_types::Result<Answer>) -> Result<(
             return call.handle("fail", (number, error.to_string()));
         }
     };
+    if !is_heard {
+        return Ok(());
+    }
     let told = tell(&call.ctx, answer).map_err(|error| call.failed(&error))?;
     call.handle("succeed", told)
 }
@@ -77,68 +88,88 @@ fn tell<'js>(ctx: &Ctx<'js>, answer: Answer) -> rquickjs::Result<(Value<'js>, Ob
     Ok((body, options))
 }
 
-/// An operation as the queue holds it: what, on which item, with which text, and how.
+/// An operation as the queue holds it, part by part: see `api/operations.js`.
 struct Operation {
-    kind: String,
-    item: String,
-    text: String,
+    kind: u8,
+    id: Option<String>,
+    rid: Option<String>,
+    body: Option<Body>,
     needs_id: bool,
     if_match: Option<String>,
     if_none_match: Option<String>,
     page: PageRequest,
+    /// Whether somebody waits for what comes of it.
+    is_heard: bool,
 }
 
 impl Operation {
-    fn read(waiting: &Array<'_>) -> rquickjs::Result<Self> {
-        let options: Object<'_> = waiting.get(3)?;
-        let size: Option<i64> = options.get("pageSize")?;
+    fn read<'js>(call: &LiveCall<'js>, waiting: &Array<'js>) -> rquickjs::Result<Self> {
+        let body: Option<u32> = waiting.get(3)?;
         Ok(Self {
             kind: waiting.get(0)?,
-            item: waiting.get(1)?,
-            text: waiting.get(2)?,
-            needs_id: options.get::<_, Option<bool>>("needsId")?.unwrap_or(false),
-            if_match: options.get("ifMatch")?,
-            if_none_match: options.get("ifNoneMatch")?,
+            id: waiting.get(1)?,
+            rid: waiting.get(2)?,
+            body: body.map(|number| call.kept.take(number)),
+            needs_id: waiting.get(4)?,
+            if_match: waiting.get(5)?,
+            if_none_match: waiting.get(6)?,
             page: PageRequest {
-                size: size.unwrap_or(-1),
-                continuation: options.get("continuation")?,
+                size: waiting.get::<Option<i64>>(7)?.unwrap_or(-1),
+                continuation: waiting.get(8)?,
             },
+            is_heard: !waiting.get::<Value<'js>>(9)?.is_undefined(),
         })
     }
 
-    fn perform(&self, host: &mut dyn ScriptHost) -> orrery_types::Result<Answer> {
-        let if_match = self.if_match.as_deref();
-        match self.kind.as_str() {
-            "create" => {
-                let text = self.new_text(host);
-                host.create(&text)
+    fn perform(self, host: &mut dyn ScriptHost) -> orrery_types::Result<Answer> {
+        let address = self.address();
+        let Self { body, if_match, if_none_match, page, .. } = self;
+        let body = body.unwrap_or_else(|| Err(Error::internal("an operation has no body")));
+        let if_match = if_match.as_deref();
+        let new = |host: &mut dyn ScriptHost, item: Item| {
+            if self.needs_id { with_id(item, host) } else { item }
+        };
+        match self.kind {
+            0 => {
+                let item = new(host, body?);
+                host.create(item)
             }
-            "upsert" => {
-                let text = self.new_text(host);
-                host.upsert(&text, if_match)
+            1 => {
+                let item = new(host, body?);
+                host.upsert(item, if_match)
             }
-            "read" => host.read(&self.address()?, self.if_none_match.as_deref()),
-            "replace" => host.replace(&self.address()?, &self.text, if_match),
-            "delete" => host.delete(&self.address()?, if_match),
-            "list" => host.list(&self.page),
-            "query" => host.query(&self.text, &self.page),
-            other => Err(Error::internal(format!("a script queued '{other}'"))),
+            2 => host.read(&address?, if_none_match.as_deref()),
+            3 => host.replace(&address?, body?, if_match),
+            4 => host.delete(&address?, if_match),
+            5 => host.list(&page),
+            6 => host.query(&body?, &page),
+            other => Err(Error::internal(format!("a script queued an operation {other}"))),
         }
-    }
-
-    /// The text of a new item, with an id in front if it came without.
-    fn new_text(&self, host: &mut dyn ScriptHost) -> String {
-        let rest = self.text.trim_start().strip_prefix('{');
-        let Some(rest) = rest.filter(|_| self.needs_id) else { return self.text.clone() };
-        let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
-        format!("{{\"id\":\"{}\"{comma}{rest}", host.new_id())
     }
 
     fn address(&self) -> orrery_types::Result<Address> {
-        if let Some(name) = self.item.strip_prefix("id:") {
-            return Ok(Address::Name(name.to_owned()));
+        if let Some(name) = &self.id {
+            return Ok(Address::Name(name.clone()));
         }
-        let rid: Option<Rid> = self.item.strip_prefix("rid:").and_then(|text| text.parse().ok());
+        let rid: Option<Rid> = self.rid.as_ref().and_then(|text| text.parse().ok());
         rid.map(Address::Rid).ok_or(Error::NotFound)
     }
+}
+
+/// A new item with an id in front if it came without.
+fn with_id(item: Item, host: &mut dyn ScriptHost) -> Item {
+    let Some(object) = item.as_object() else { return item };
+    let is_given = match object.get("id") {
+        None | Some(Item::Undefined | Item::Null | Item::Bool(false)) => false,
+        Some(Item::Number(number)) => number.as_f64() != 0.0,
+        Some(Item::String(id)) => !id.is_empty(),
+        Some(_) => true,
+    };
+    if is_given {
+        return item;
+    }
+    let rest = object.iter().filter(|(name, _)| &***name != "id");
+    let rest = rest.map(|(name, value)| (name.clone(), value.clone()));
+    let id = ("id".into(), host.new_id().into());
+    Item::object(Properties::from_distinct(std::iter::once(id).chain(rest).collect()))
 }

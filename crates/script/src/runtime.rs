@@ -2,14 +2,15 @@
 //! call; a context is made anew each time, so that no global outlives a call. Bounds of memory and
 //! stack are the runtime's, the bound of time is asked by its interrupt handler.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use orrery_types::{Etag, limits};
 use quick_cache::sync::Cache;
 use rquickjs::context::intrinsic;
-use rquickjs::{Context, Ctx, Function, Runtime};
+use rquickjs::{Context, Ctx, Runtime};
 
-use crate::compiled::{self, Bytecode, Script};
+use crate::api::Api;
+use crate::compiled::{self, Bytecode, Debug, Script};
 use crate::context::Exceptions;
 use crate::deadline::Deadline;
 use crate::error::ScriptError;
@@ -48,44 +49,7 @@ pub struct Scripts {
     pub(crate) bounds: Bounds,
     idle: Mutex<Vec<Runtime>>,
     compiled: Cache<Etag, Bytecode, ByBytes>,
-    api: Api,
-}
-
-/// The server's own code, compiled when the first script runs.
-#[derive(Default)]
-struct Api {
-    calls: std::sync::OnceLock<Bytecode>,
-    udfs: std::sync::OnceLock<Bytecode>,
-}
-
-/// The name by which stack traces know the server's own code.
-pub(crate) const API_FILE: &str = "orrery:api";
-
-/// The API of procedures and triggers.
-const CALL_API: &str = concat!(
-    include_str!("api/guards.js"),
-    include_str!("api/errors.js"),
-    include_str!("api/describe.js"),
-    include_str!("api/messages.js"),
-    include_str!("api/queue.js"),
-    include_str!("api/collection.js"),
-    include_str!("api/query.js"),
-    include_str!("api/context.js"),
-);
-
-/// The API of user-defined functions.
-const UDF_API: &str = concat!(
-    include_str!("api/guards.js"),
-    include_str!("api/errors.js"),
-    include_str!("api/describe.js"),
-    include_str!("api/udf.js"),
-);
-
-/// Which API a context gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ApiKind {
-    Calls,
-    Udfs,
+    pub(crate) api: Arc<Api>,
 }
 
 /// The language without what looks outside: no clocks beyond `Date`, no modules, no threads, and
@@ -118,7 +82,7 @@ impl Scripts {
         let max = limits::SCRIPTS_COMPILED_BYTES_MAX;
         let usual = usize::try_from(max / USUAL_BYTES).unwrap_or(usize::MAX);
         let compiled = Cache::with_weighter(usual, max, ByBytes);
-        Self { bounds, idle: Mutex::default(), compiled, api: Api::default() }
+        Self { bounds, idle: Mutex::default(), compiled, api: Arc::default() }
     }
 
     /// The time of a request that begins now.
@@ -143,29 +107,10 @@ impl Scripts {
         if let Some(code) = self.compiled.get(&script.version) {
             return Ok(code);
         }
-        let made = compiled::compile(ctx, &script.file(), &script.source());
+        let made = compiled::compile(ctx, &script.file(), &script.source(), Debug::With);
         let code = made.map_err(|error| Exceptions::plain(deadline).syntax(ctx, &error))?;
         self.compiled.insert(script.version, code.clone());
         Ok(code)
-    }
-
-    /// The server's own code, ready to be called.
-    pub(crate) fn api<'js>(
-        &self,
-        ctx: &Ctx<'js>,
-        kind: ApiKind,
-    ) -> rquickjs::Result<Function<'js>> {
-        let (cell, source) = match kind {
-            ApiKind::Calls => (&self.api.calls, CALL_API),
-            ApiKind::Udfs => (&self.api.udfs, UDF_API),
-        };
-        let code = if let Some(code) = cell.get() {
-            code
-        } else {
-            let code = compiled::compile(ctx, API_FILE, source)?;
-            cell.get_or_init(|| code)
-        };
-        compiled::load(ctx, code)?.get()
     }
 
     /// Lends a runtime until the lease is dropped.

@@ -4,11 +4,10 @@
 use rquickjs::Array;
 
 use crate::compiled::Script;
-use crate::context::{CallFacts, CallKind, LiveCall};
+use crate::context::{Body, CallFacts, CallKind, LiveCall, RawText};
 use crate::deadline::Deadline;
 use crate::error::ScriptError;
 use crate::host::ScriptHost;
-use crate::procedure::check_size;
 use crate::pump;
 use crate::runtime::Scripts;
 
@@ -64,20 +63,16 @@ impl Scripts {
             let kind = CallKind {
                 name,
                 operation: call.operation,
-                request_body: call.request_body,
-                response_body: call.response_body,
+                request_body: call.request_body.map_or(Body::None, Body::Text),
+                response_body: call.response_body.map_or(Body::None, Body::Text),
             };
             let live = LiveCall::open(self, &ctx, &call.script, call.facts, &kind, deadline)?;
             let none = Array::new(ctx.clone()).map_err(|e| live.failed(&e))?;
             pump::run(&live, none, host, &deadline)?;
             let body = match call.moment {
-                Moment::Before => live.handle("requestBody", ())?,
-                Moment::After if live.handle("responseWasSet", ())? => {
-                    Some(live.handle::<_, String>("responseBody", ())?)
-                }
-                Moment::After => None,
+                Moment::Before => live.body("requestBody", RawText::Kept)?,
+                Moment::After => live.body("responseBody", RawText::Quoted)?,
             };
-            check_size(body.as_deref().unwrap_or_default(), self.bounds.body_bytes)?;
             Ok(TriggerResult { body, log: live.handle("log", ())? })
         })
     }

@@ -9,11 +9,12 @@ use orrery_types::{Etag, Value};
 use rquickjs::function::Args;
 use rquickjs::{Context, Ctx, Function, Object, Persistent};
 
+use crate::api::ApiKind;
 use crate::compiled::{Script, load};
 use crate::context::{Exceptions, function};
 use crate::deadline::Deadline;
 use crate::error::ScriptError;
-use crate::runtime::{ApiKind, Lease, Scripts, internal};
+use crate::runtime::{Lease, Scripts, internal};
 use crate::value;
 
 /// The functions that one execution of a query calls.
@@ -60,7 +61,7 @@ impl Udfs<'_> {
             let plain = Exceptions::plain(deadline);
             let install = || -> rquickjs::Result<Object<'_>> {
                 let handles = Object::new(ctx.clone())?;
-                handles.set("describe", self.scripts.api(&ctx, ApiKind::Udfs)?)?;
+                handles.set("describe", self.scripts.api.load(&ctx, ApiKind::Udfs)?)?;
                 Ok(handles)
             };
             let handles = install().map_err(|e| plain.thrown(&ctx, &e))?;

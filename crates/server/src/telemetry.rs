@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::headers;
 use crate::service::Response;
+use crate::side::SideRoute;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -88,6 +89,11 @@ impl Metrics {
             }
             metrics::describe_counter!(REQUESTS, "Requests answered");
             metrics::describe_counter!(REQUEST_CHARGE, "Request units charged");
+            metrics::describe_gauge!(
+                MODEL_LAG_SECONDS,
+                metrics::Unit::Seconds,
+                "Age of the oldest write from which something is still to follow by a model"
+            );
             metrics::describe_histogram!(
                 REQUEST_SECONDS,
                 metrics::Unit::Seconds,
@@ -109,6 +115,12 @@ impl Metrics {
     }
 }
 
+/// Shows how far what follows from writes by a model is behind.
+pub fn record_model_lag(lag: Duration) {
+    metrics::gauge!(MODEL_LAG_SECONDS).set(lag.as_secs_f64());
+}
+
+const MODEL_LAG_SECONDS: &str = "orrery_model_lag_seconds";
 const REQUESTS: &str = "orrery_requests_total";
 const REQUEST_CHARGE: &str = "orrery_request_charge_total";
 const REQUEST_SECONDS: &str = "orrery_request_seconds";
@@ -131,7 +143,9 @@ pub(crate) fn request_ended(
     count(operation, status, charge(response), took);
     let _in_span = span.enter();
     let (status_code, ms) = (status.as_u16(), took.as_secs_f64() * 1000.0);
-    if status.is_server_error() {
+    // Whoever waits for a start asks again and again, and is told that it is not done yet.
+    let is_not_yet = operation == SideRoute::Ready.name();
+    if status.is_server_error() && !is_not_yet {
         // There may be no span to tell which request it was.
         let status = status_code;
         tracing::warn!(%activity_id, operation, status, ms, "answered with a fault");

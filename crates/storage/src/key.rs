@@ -11,6 +11,11 @@
 //!        composite   03 | composite u32 | component values | row u64               → empty
 //!        shape       04 | shape u32 | row u64                                      → empty
 //!        reference   05 | rule u32 | esc(item key of the target) | item key of the source   → empty
+//!        extreme     06 | rule u32 | place u8 | esc(item key of the target) | value | item key of the
+//!                    source                                                        → empty
+//!        delta       07 | rule u32 | place u8 | esc(item key of the target) | mark (12)  → a tally
+//!        bucket      08 | rule u32 | esc(item key of the parent) | place u64      → length u32
+//!        element     09 | rule u32 | esc(item key of the parent) | element key    → place u64
 //! Feed   change      lsn u64 | seq u16                                             → item key
 //!        version     01 | lsn u64 | seq u16                                        → version
 //! Ttl    expiry      second u64 | row u64                                          → item key
@@ -28,6 +33,10 @@
 //!        erasure     18 | what the keys of the items start with                    → the engine's
 //!        guard       19 | item key            (a new reference to it has come)      → empty
 //!        merged      1A                       (up to it, LSNs are of two parents)   → lsn u64
+//!        tally       1B | rule u32 | place u8 | item key of the target             → the model's
+//!        due         1C | rule u32 | what u8 | item key of the target              → the engine's
+//!        built       1D | rule u32 | pass u8                                       → the engine's
+//!        violation   1E | rule u32 | item key                                      → empty
 //! ```
 //!
 //! `esc` writes a zero byte as `00 FF` and ends with `00 01`. Escaped bytes sort as the raw ones do,
@@ -40,6 +49,7 @@ use orrery_types::{EffectiveKey, KeyRange, Lsn, PartitionKey, Value};
 use crate::encode::{encode, escape, escape_terminated, unescape};
 
 mod index;
+mod kept;
 mod meta;
 mod reference;
 #[cfg(test)]
@@ -50,6 +60,12 @@ pub use index::{
     all_index_terms, composite_prefix, composites_of, index_row, parse_composite, parse_shape,
     parse_term, shapes_of, split_index_key, term, term_kind, term_prefix, terms_of,
 };
+pub use kept::{
+    AggregateId, Due, all_due, all_tallies, bucket, buckets_of, built, delta, deltas_of, due,
+    element, extreme, extremes_of, item_beside, model_entries, model_notes, parse_bucket,
+    parse_due, parse_extreme, parse_violation, rule_of, tally, tally_of_delta, violation,
+    violations_of,
+};
 pub use meta::{
     PathStep, RecordKind, composite_name, counter, erasure, erasure_of_prefix, erasures, index_ids,
     index_names, index_rebuilt, is_index_name, merged_at, parse_erasure, parse_path_node,
@@ -58,8 +74,7 @@ pub use meta::{
 };
 
 pub use reference::{
-    Reference, all_references, guard, parse_guard, parse_reference, reference, references_of,
-    references_to,
+    Reference, guard, parse_guard, parse_reference, reference, references_of, references_to,
 };
 
 const ITEM: u8 = 0x01;

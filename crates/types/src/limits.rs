@@ -293,9 +293,10 @@ pub const MODEL_EXPAND_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const MODEL_SEMI_JOIN_MAX: usize = 20_000;
 /// Characters of the header that names what to expand. Ours; 400.
 pub const MODEL_EXPAND_CHARS_MAX: usize = 2000;
-/// Items that a model with new relations may find in its containers: they are brought under it while
-/// their writers wait. Ours; 400.
-pub const MODEL_BUILD_ITEMS_MAX: usize = 200_000;
+/// Bytes of a string that MIN and MAX of a model order by; a longer one makes them undefined. Ours.
+pub const MODEL_EXTREME_BYTES_MAX: usize = 1000;
+/// Items that are brought under a new model before it is answered; the rest follows. Ours.
+pub const MODEL_BUILD_ITEMS_INLINE: usize = 2000;
 /// Steps of evaluation of an expression of the model over one item. Ours; it is undefined then.
 pub const MODEL_STEPS_MAX: u64 = 1_000_000;
 /// Deletes by partition key that a container has not done yet. Ours; 429.

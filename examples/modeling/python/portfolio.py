@@ -5,7 +5,7 @@ through the reference in one round trip.
     python examples/modeling/python/portfolio.py
 """
 
-from server import all_rows, fresh_database, refused, store_model, yes
+from server import all_rows, expand, fresh_database, refused, store_model, yes
 
 MODEL = {
     "version": 1,
@@ -41,7 +41,7 @@ def main():
     print("portfolio unchanged:", yes(people.read_item("1", "1")["_etag"] == person["_etag"]))
 
     # An item with what it refers to, read whole and saved back: it is the same item.
-    whole = people.read_item("1", "1", initial_headers={"x-model-expand": "stock(high)"})
+    whole = people.read_item("1", "1", raw_request_hook=expand("stock(high)"))
     print("expanded:", whole["holdings"][0]["stock"]["high"])
     people.replace_item("1", whole)
     print("saved back without it:", yes("stock" not in people.read_item("1", "1")["holdings"][0]))

@@ -58,6 +58,11 @@ def refused(operation):
     raise AssertionError("it was not refused")
 
 
+def expand(relations):
+    """For `raw_request_hook`: sends the header that puts relations into the answer."""
+    return lambda request: request.http_request.headers.update({"x-model-expand": relations})
+
+
 def yes(value):
     """As JSON writes it."""
     return "true" if value else "false"

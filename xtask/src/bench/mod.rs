@@ -32,6 +32,8 @@ enum Suite {
     Scripts,
     /// The change feed: reading it, and following it.
     Feed,
+    /// Writes under a model, beside plain ones; appends to long arrays, beside short ones.
+    Model,
     /// Queries, beside `PostgreSQL`.
     Query,
     /// Items from a file, beside `RocksDB` taking the keys that they become.
@@ -43,12 +45,11 @@ enum Suite {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let server = server::build("orrery", Profile::Release)?;
     let program = server::build("orrery-bench", Profile::Release)?;
-    let suites = match options.suite {
-        Some(suite) => vec![suite],
-        None => {
-            let all = [Suite::Start, Suite::Items, Suite::Feed, Suite::Scripts, Suite::Query];
-            all.into_iter().chain([Suite::Import, Suite::Advisor]).collect()
-        }
+    let suites = if let Some(suite) = options.suite {
+        vec![suite]
+    } else {
+        use Suite::{Advisor, Feed, Import, Items, Model, Query, Scripts, Start};
+        vec![Start, Items, Feed, Scripts, Model, Query, Import, Advisor]
     };
     for suite in suites {
         let mut command = Command::new(&program);
@@ -57,6 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Items => "items",
             Suite::Scripts => "scripts",
             Suite::Feed => "feed",
+            Suite::Model => "model",
             Suite::Query => "query",
             Suite::Import => "import",
             Suite::Advisor => "advisor",

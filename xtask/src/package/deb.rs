@@ -21,12 +21,24 @@ const FILES: &[(&str, &str)] = &[
 ];
 const SCRIPTS: &[&str] = &["postinst", "prerm", "postrm"];
 const PROGRAM: &str = "/usr/bin/orrery";
+/// Made by the program itself, with the name under which the shell looks for them.
+const COMPLETIONS: &[(&str, &str)] = &[
+    ("bash", "/usr/share/bash-completion/completions/orrery"),
+    ("zsh", "/usr/share/zsh/vendor-completions/_orrery"),
+    ("fish", "/usr/share/fish/vendor_completions.d/orrery.fish"),
+];
 
 pub(super) fn make(stage: &Stage, out: &Path) -> Result<()> {
     let root = stage.folder.join("deb");
     place(&stage.program, &root, PROGRAM, 0o755)?;
     for (from, to) in FILES {
         place(&project::root().join(from), &root, to, 0o644)?;
+    }
+    for (shell, to) in COMPLETIONS {
+        let made = stage.folder.join(shell);
+        let text = process::output(Command::new(&stage.program).args(["completions", shell]))?;
+        fs::write(&made, text)?;
+        place(&made, &root, to, 0o644)?;
     }
     for script in SCRIPTS {
         let from = project::root().join("packaging/debian").join(script);
@@ -110,7 +122,8 @@ fn files_under(root: &Path) -> Result<Vec<(String, u64)>> {
 fn check(package: &Path, folder: &Path) -> Result<()> {
     let mut unpack = Command::new("dpkg-deb");
     process::run(unpack.arg("--extract").args([package, folder]))?;
-    let mut expected: Vec<_> = FILES.iter().map(|(_, to)| (*to).to_owned()).collect();
+    let mut expected: Vec<_> =
+        FILES.iter().chain(COMPLETIONS).map(|(_, to)| (*to).to_owned()).collect();
     expected.push(PROGRAM.to_owned());
     expected.sort();
     let found: Vec<_> = files_under(folder)?.into_iter().map(|(path, _)| path).collect();

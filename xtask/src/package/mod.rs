@@ -35,12 +35,11 @@ enum Form {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let binary = match &options.binary {
-        Some(file) => file.clone(),
-        None => {
-            explorer::build_page()?;
-            server::build("orrery", Profile::Release)?
-        }
+    let binary = if let Some(file) = &options.binary {
+        file.clone()
+    } else {
+        explorer::build_page()?;
+        server::build("orrery", Profile::Release)?
     };
     fs::create_dir_all(&options.out)?;
     let out = options.out.canonicalize()?;

@@ -1,14 +1,20 @@
-//! `orrery query`: asks a running server.
+//! `orrery query`: asks a running server, once or from a shell.
 //!
 //! - `ask`       a question, and the pages of its answer
 //! - `output`    rows as a table, as JSON or as lines
 //! - `plan`      the plan of a query as a tree
 //! - `mistake`   what is wrong with a query, marked in its text
+//! - `shell`     questions one after another
+//! - `line`      a line that is typed, with history and completion
+//! - `complete`  what the shell proposes
 
 mod ask;
+mod complete;
+mod line;
 mod mistake;
 mod output;
 mod plan;
+mod shell;
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
@@ -28,7 +34,7 @@ use crate::table;
 /// Arguments of `query`.
 #[derive(Debug, Args)]
 pub(crate) struct QueryArguments {
-    /// The query; `-` reads it from standard input
+    /// The query; `-` reads it from standard input. Without one a shell opens
     query: Option<String>,
     #[command(flatten)]
     remote: RemoteArguments,
@@ -60,7 +66,7 @@ pub(crate) struct QueryArguments {
 pub(crate) fn run(arguments: &QueryArguments) -> Result<()> {
     let mut remote = arguments.remote.connect()?;
     let Some(text) = arguments.text()? else {
-        bail!("name a query, or `-` to read one from standard input");
+        return shell::run(remote, arguments);
     };
     let missing = |name: &str| format!("name the {name}: --{name} NAME");
     let question = Question {
@@ -121,7 +127,7 @@ impl Totals {
     }
 }
 
-/// Asks and prints the rows.
+/// Asks and prints the rows; gives back the first of them, from which a shell learns names.
 fn answer(
     remote: &mut Remote,
     question: &Question,
@@ -153,12 +159,17 @@ fn answer(
     totals.took_ms = milliseconds_since(began_us);
     output.end()?;
     if form == Form::Table {
-        println!("{}", totals.to_text());
+        say(&totals.to_text())?;
         if totals.cut {
-            println!("There are more rows: --limit shows more, --lines all of them.");
+            say("There are more rows: --limit shows more, --lines all of them.")?;
         }
     }
     Ok(first)
+}
+
+/// A line on standard output.
+fn say(text: &str) -> Result<()> {
+    writeln!(std::io::stdout(), "{text}").context("the output was not read")
 }
 
 /// Asks for everything and prints how it was found.

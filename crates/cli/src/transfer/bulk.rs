@@ -66,8 +66,8 @@ impl Bulk {
                     return Err(account::refusal(&self.path, &answer));
                 }
                 Ok(answer) => match note(&answer, keep, &open, &mut fates)? {
-                    None => continue,
-                    Some(told) => retry_after_ms(told.as_deref(), attempt),
+                    Rest::Nothing => continue,
+                    Rest::After(told) => retry_after_ms(told.as_deref(), attempt),
                 },
                 Err(error) if attempt + 1 == ATTEMPTS_MAX => return Err(error),
                 Err(_) => retry_after_ms(None, attempt),
@@ -85,19 +85,21 @@ impl Bulk {
     }
 }
 
-/// Notes what was answered; how long to wait for the rest, if there is a rest.
-fn note(
-    answer: &Answer,
-    keep: bool,
-    open: &[usize],
-    fates: &mut [Option<Fate>],
-) -> Result<Option<Option<String>>> {
+/// What of a request has to be sent again.
+enum Rest {
+    Nothing,
+    /// Something, after so many milliseconds if the server told.
+    After(Option<String>),
+}
+
+/// Notes what was answered.
+fn note(answer: &Answer, keep: bool, open: &[usize], fates: &mut [Option<Fate>]) -> Result<Rest> {
     let results = Value::parse(&answer.body).ok();
     let results = results.as_ref().and_then(Value::as_array).unwrap_or_default();
     if results.len() != open.len() {
         bail!("the server answered {} of {} operations; is it Orrery?", results.len(), open.len());
     }
-    let mut rest = None;
+    let mut rest = Rest::Nothing;
     for (at, result) in open.iter().zip(results) {
         let status =
             result.get("statusCode").as_i64().and_then(|status| u16::try_from(status).ok());
@@ -110,7 +112,10 @@ fn note(
         };
         if fate.is_none() {
             let told = result.get("retryAfterMilliseconds").as_i64().map(|ms| ms.to_string());
-            rest = Some(rest.flatten().or(told));
+            rest = match rest {
+                Rest::After(Some(known)) => Rest::After(Some(known)),
+                Rest::After(None) | Rest::Nothing => Rest::After(told),
+            };
         }
         fates[*at] = fate;
     }

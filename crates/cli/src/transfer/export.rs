@@ -26,6 +26,7 @@ const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ExportArguments {
     /// File to write; `-` is standard output
     #[arg(value_name = "FILE", default_value = "-")]

@@ -36,6 +36,7 @@ const BAD_LINES_TOLD: u64 = 100;
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ImportArguments {
     /// File with items: JSON lines, one JSON array, or CSV; `-` is standard input
     #[arg(value_name = "FILE", required_unless_present = "from_endpoint")]

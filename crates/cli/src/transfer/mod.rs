@@ -31,6 +31,7 @@ pub(crate) use export::ExportArguments;
 pub(crate) use export::run as export;
 pub(crate) use import::run as import;
 pub(crate) use import::{ImportArguments, definition};
+pub(crate) use resume::state_folder;
 
 /// The container of a transfer.
 #[derive(Clone, Debug, Args)]

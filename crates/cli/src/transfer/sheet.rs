@@ -205,9 +205,12 @@ impl<W: Write> SheetWriter<W> {
     }
 
     fn line(&mut self, cells: impl Iterator<Item = String>) -> Result<()> {
-        let quoted = |cell: String| match cell.contains([',', '"', '\n', '\r']) {
-            true => format!("\"{}\"", cell.replace('"', "\"\"")),
-            false => cell,
+        let quoted = |cell: String| {
+            if cell.contains([',', '"', '\n', '\r']) {
+                format!("\"{}\"", cell.replace('"', "\"\""))
+            } else {
+                cell
+            }
         };
         let line = cells.map(quoted).collect::<Vec<_>>().join(",") + "\n";
         self.out.write_all(line.as_bytes()).context("cannot write")

@@ -14,6 +14,7 @@ mod isolation;
 mod kill;
 mod layout;
 mod local;
+mod model_kill;
 mod model_remote;
 mod process;
 mod query;

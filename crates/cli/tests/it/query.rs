@@ -146,3 +146,32 @@ fn a_query_is_read_from_a_file_or_a_pipe() {
     let output = shop.ask(&["-d", "my shop", "-c", "books", "-"], "SELECT VALUE MAX(c.n) FROM c");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "2499\n");
 }
+
+#[test]
+fn the_shell_answers_line_by_line_and_survives_mistakes() {
+    let shop = Shop::open();
+    let typed = "\\list\n\
+        SELECT VALUE 1\n\
+        \\use my shop/books\n\
+        SELEKT 1;\n\
+        \\set max=3\n\
+        SELECT VALUE c.n FROM c WHERE c.n < @max ORDER BY c.n;\n\
+        \\key p1\n\
+        SELECT VALUE COUNT(1) FROM c\n\
+        \\explain\n\
+        \\table\n\
+        SELECT * FROM c WHERE c.id = 'b1'\n\
+        \\nonsense\n\
+        \\quit\n\
+        SELECT VALUE 'never'\n";
+    let output = shop.ask(&["--lines"], typed);
+    let (out, said) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{said}");
+    assert!(out.contains("my shop/books\n"), "{out}");
+    assert!(out.contains("0\n1\n2\n500\n"), "{out}");
+    assert!(out.contains("PointRead \"b1\"") && !out.contains("never"), "{out}");
+    for expected in ["choose a container first", "^^^^^^", "no command \\nonsense"] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}

@@ -127,7 +127,7 @@ impl Expansion<'_> {
     fn expand_all(&self, wants: &[Want], items: Vec<Value>) -> Result<Vec<Value>> {
         let target = |way: &Way| match way {
             Way::Target(relation) => Some(*relation),
-            Way::Inverse(_) => None,
+            Way::Inverse(_) | Way::Array(_) => None,
         };
         let ahead: Vec<usize> = wants.iter().flat_map(|w| &w.ways).filter_map(target).collect();
         self.prefetch(&ahead, &mut items.iter())?;
@@ -155,6 +155,16 @@ impl Expansion<'_> {
                                 found.into_iter().next_back().unwrap_or_default()
                             };
                             rule.navigation.set(&mut expanded, &place, value);
+                        }
+                    }
+                    Way::Array(at) => {
+                        let rule = &rules.buckets[*at];
+                        let on = &rules.types[rule.on];
+                        if on.matches(&on.def.container, &item) {
+                            let found = self.elements(*at, &item)?;
+                            let found = found.as_array().unwrap_or_default().to_vec();
+                            let found = Value::array(self.shaped(want, found)?);
+                            rule.def.array.set(&mut expanded, &[], found);
                         }
                     }
                     Way::Inverse(at) => {
@@ -187,6 +197,7 @@ impl Expansion<'_> {
         let rules = &self.names.scope.model.rules;
         let leads_on = want.nested.iter().flat_map(|nested| &nested.ways).map(|way| match way {
             Way::Target(at) => rules.relations[*at].navigation.steps().first().cloned(),
+            Way::Array(at) => rules.buckets[*at].def.array.steps().first().cloned(),
             Way::Inverse(at) => rules.relations[*at]
                 .def
                 .inverse

@@ -5,6 +5,7 @@
 //! `names` knows the names, `header` reads what a client wants expanded in whole items, `semi_join`
 //! turns a filter on targets into the items that refer to them.
 
+mod arrays;
 mod header;
 mod names;
 mod read;
@@ -74,6 +75,8 @@ pub(crate) struct Expansion<'e> {
     pools: Vec<Option<Shards<'e>>>,
     loaded: RefCell<HashMap<(usize, Vec<u8>), Loaded>>,
     lists: RefCell<HashMap<(usize, Vec<u8>), Rc<Vec<Vec<u8>>>>>,
+    /// Elements of bucketed arrays.
+    arrays: RefCell<HashMap<(usize, Vec<u8>), Value>>,
     used: Cell<usize>,
     used_bytes: Cell<usize>,
     /// Used before the item at hand.
@@ -94,7 +97,7 @@ impl<'e> Expansion<'e> {
         let mut ends: Vec<usize> = ways.iter().map(|way| names.end(*way)).collect();
         // An inverse is found where its target is.
         ends.extend(ways.iter().filter_map(|way| match way {
-            Way::Target(_) => None,
+            Way::Target(_) | Way::Array(_) => None,
             Way::Inverse(at) => {
                 Some(names.container_of_type(names.scope.model.rules.relations[*at].to))
             }
@@ -116,8 +119,8 @@ impl<'e> Expansion<'e> {
             pools[end] = Some(shards);
         }
         let (used, used_bytes, used_before) = Default::default();
-        let (loaded, lists) = Default::default();
-        Ok((source, Self { names, pools, loaded, lists, used, used_bytes, used_before }))
+        let (loaded, lists, arrays) = Default::default();
+        Ok((source, Self { names, pools, loaded, lists, arrays, used, used_bytes, used_before }))
     }
 
     /// Items that were loaded, and their bytes.
@@ -339,6 +342,15 @@ impl RelationHost for Expansion<'_> {
                     return Ok(holder.get(name).clone());
                 }
                 self.sources(relation, item).map(Value::array)
+            }
+            Way::Array(at) => {
+                let rule = &rules.buckets[at];
+                let on = &rules.types[rule.on];
+                if !on.matches(&on.def.container, item) {
+                    let name = rule.def.array.last_name().unwrap_or_default();
+                    return Ok(holder.get(name).clone());
+                }
+                self.elements(at, item)
             }
         }
     }

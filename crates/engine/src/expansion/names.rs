@@ -8,26 +8,33 @@ use orrery_query::{HolderStep, Navigation, Relations};
 use crate::Container;
 use crate::model::ModelScope;
 
-/// Which way a relation is followed. As a number, for queries: twice the relation, plus one for the
-/// inverse.
+/// Which way a name leads. As a number, for queries: three times that of the rule, plus one for an
+/// inverse and two for an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// From the reference to its target.
     Target(usize),
     /// From a target to all that refer to it.
     Inverse(usize),
+    /// From an item to the elements of one of its bucketed arrays.
+    Array(usize),
 }
 
 impl Way {
     pub(crate) fn number(self) -> usize {
         match self {
-            Self::Target(relation) => relation * 2,
-            Self::Inverse(relation) => relation * 2 + 1,
+            Self::Target(relation) => relation * 3,
+            Self::Inverse(relation) => relation * 3 + 1,
+            Self::Array(bucket) => bucket * 3 + 2,
         }
     }
 
     pub(crate) fn of(number: usize) -> Self {
-        if number.is_multiple_of(2) { Self::Target(number / 2) } else { Self::Inverse(number / 2) }
+        match number % 3 {
+            0 => Self::Target(number / 3),
+            1 => Self::Inverse(number / 3),
+            _ => Self::Array(number / 3),
+        }
     }
 }
 
@@ -67,6 +74,7 @@ impl<'e> Names<'e> {
         match way {
             Way::Target(at) => self.container_of_type(rules.relations[at].to),
             Way::Inverse(at) => self.container_of_type(rules.relations[at].from),
+            Way::Array(at) => self.container_of_type(rules.buckets[at].on),
         }
     }
 
@@ -83,27 +91,49 @@ impl<'e> Names<'e> {
                 all.push((&*inverse.name, Way::Inverse(at)));
             }
         }
+        for (at, rule) in self.scope.model.rules.buckets.iter().enumerate() {
+            if let Some(name) = rule.def.array.last_name()
+                && self.container_of_type(rule.on) == container
+            {
+                all.push((name, Way::Array(at)));
+            }
+        }
         all
     }
 
-    fn navigation(&self, way: Way, rule: &RelationRule) -> Navigation {
+    /// Members by which an item of a container is found among others.
+    fn identity(&self, container: usize) -> Vec<Box<str>> {
+        let name = self.containers.get(container).copied().unwrap_or_default();
+        let mut members: Vec<Box<str>> = vec!["id".into()];
+        if let Some(container) = self.scope.database.container_named(name) {
+            let paths = &container.definition.partition_key.paths;
+            members.extend(paths.iter().filter_map(|p| p.segments().first().cloned()));
+        }
+        members
+    }
+
+    fn navigation(&self, way: Way) -> Navigation {
         let rules = &self.scope.model.rules;
+        // What an element of an array holds is no item: no name hangs on it.
+        let mut target = self.end(way);
         let (from, mut members, path, many) = match way {
-            Way::Target(_) => {
+            Way::Array(at) => {
+                let rule = &rules.buckets[at];
+                let mut members = self.identity(target);
+                members.extend(rule.array_names().first().map(|name| Box::from(*name)));
+                target = usize::MAX;
+                (rule.on, members, rule.def.array.to_string(), true)
+            }
+            Way::Target(at) => {
+                let rule: &RelationRule = &rules.relations[at];
                 let path = rule.navigation.to_string();
                 (rule.from, rule.members(), path, rule.leads_to_many())
             }
-            Way::Inverse(_) => {
+            Way::Inverse(at) => {
+                let rule = &rules.relations[at];
                 let name = rule.def.inverse.as_ref().map_or("", |inverse| &*inverse.name);
-                let mut members: Vec<Box<str>> = vec!["id".into(), name.into()];
-                if let Some(container) = self
-                    .scope
-                    .database
-                    .container_named(self.containers[self.container_of_type(rule.to)])
-                {
-                    let paths = &container.definition.partition_key.paths;
-                    members.extend(paths.iter().filter_map(|p| p.segments().first().cloned()));
-                }
+                let mut members = self.identity(self.container_of_type(rule.to));
+                members.push(name.into());
                 (rule.to, members, format!("/{name}"), true)
             }
         };
@@ -114,7 +144,7 @@ impl<'e> Names<'e> {
         members.dedup();
         let members: Arc<[Arc<str>]> = members.iter().map(|name| Arc::from(&**name)).collect();
         let number = way.number();
-        Navigation { number, target: self.end(way), many, members, path: path.into() }
+        Navigation { number, target, many, members, path: path.into() }
     }
 }
 
@@ -129,14 +159,16 @@ impl Relations for Names<'_> {
             if own != name {
                 continue;
             }
-            let (Way::Target(at) | Way::Inverse(at)) = way;
-            let rule = &rules.relations[at];
             let hangs = match way {
-                Way::Target(_) => is_same(rule.holder(), holder),
+                Way::Target(at) => is_same(rules.relations[at].holder(), holder),
                 Way::Inverse(_) => holder.is_empty(),
+                Way::Array(at) => {
+                    let steps = rules.buckets[at].def.array.steps();
+                    is_same(&steps[..steps.len().saturating_sub(1)], holder)
+                }
             };
             if hangs {
-                return Some(self.navigation(way, rule));
+                return Some(self.navigation(way));
             }
         }
         None

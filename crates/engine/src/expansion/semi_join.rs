@@ -44,7 +44,9 @@ impl Expansion<'_> {
     ) -> Result<Option<Found>> {
         for join in bound.semi_joins() {
             let Way::Target(relation) = Way::of(join.navigation.number) else { continue };
-            if self.may_be_stored(relation, source)? {
+            // While references are being written down, some are not found that way.
+            let building = self.names.scope.model.is_building(relation);
+            if building || self.may_be_stored(relation, source)? {
                 continue;
             }
             let Some(targets) = self.passing(relation, &join, context)? else { continue };

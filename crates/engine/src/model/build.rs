@@ -1,233 +1,442 @@
-//! Brings data under a model that is being stored. First everything is checked, and if something
-//! breaks the model nothing is changed; then references are written down, and what the server keeps
-//! is computed, until nothing changes any more.
+//! Brings items that are there under the new rules of a model, beside their writers. Writes keep a
+//! rule from the moment the model is stored. What is left is to go over the items once, a few in each
+//! commit, which also notes how far it is: a restart goes on from there.
+//!
+//! A relation is built in two passes. First what is kept of its targets is put to what follows from
+//! the references that are written down so far. Then every source's references are written down, and
+//! each counts for its target in the commit that writes its entry, whoever makes that commit: the
+//! builder or a writer that comes before. So at every moment what is kept is that of the entries, and
+//! in the end they are all there. Items that break the rule are noted and left as they are; it holds
+//! when there are none left.
 
-use orrery_modeling::{OnMissing, RelationRule, Rules};
-use orrery_storage::{Commit, Part, ReadAt, Scan, Space, StorageError, key};
-use orrery_types::{Error, Result, Value, limits};
+use std::sync::Arc;
 
-use super::references::{part_of, put_reference};
+use orrery_modeling::{Held, Marker, OnMissing, RelationRule};
+use orrery_storage::key::{Bounds, RecordKind};
+use orrery_storage::{
+    Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Space, StorageError, key,
+};
+use orrery_types::{Error, Lsn, Result, Value, limits};
+
+use super::effects::Event;
+use super::references::part_of;
 use super::spot::Spot;
-use super::{ModelScope, StoredModel};
-use crate::change::stored_value;
+use super::{ModelScope, Stage, StoredModel, store};
+use crate::change::Before;
 use crate::draft::{Draft, View};
-use crate::feed::ItemCursor;
 use crate::gate::Pass;
 use crate::items::Located;
-use crate::scope::ScopeRequest;
+use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
 use crate::{Container, Database, Engine};
 
-/// Items that one commit of the build is about.
-const ITEMS_PER_COMMIT: usize = 200;
-/// Rounds until everything that is kept has come to rest: chains of copies are short.
-const ROUNDS_MAX: usize = 16;
+/// Items of one commit.
+const ITEMS_PER_COMMIT: usize = 50;
+/// And of one that has lost several times.
+const LOSSES_TOGETHER: usize = 2;
+/// Items of one turn of the background thread at a rule.
+const ITEMS_PER_TURN: usize = 2000;
 
-/// What to do with one item.
-type Visit<'v, 'e> = dyn FnMut(&mut Draft<'e>, &Spot<'e>, &Value) -> Result<()> + 'v;
+/// How far a pass over a shard is.
+#[derive(Clone, Debug, Default)]
+struct Built {
+    version: Option<Lsn>,
+    items: u64,
+    done: bool,
+    last: Vec<u8>,
+}
+
+impl Built {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.items.to_be_bytes().to_vec();
+        bytes.push(u8::from(self.done));
+        bytes.extend_from_slice(&self.last);
+        bytes
+    }
+}
+
+/// A rule in the course of being built.
+#[derive(Clone, Copy)]
+struct Site<'e> {
+    scope: ModelScope<'e>,
+    index: usize,
+    number: u32,
+}
+
+/// One pass over the items of a container.
+struct Step<'e> {
+    number: u8,
+    container: &'e Container,
+}
+
+impl<'e> Site<'e> {
+    fn relation(&self) -> Option<&'e RelationRule> {
+        self.scope.model.rules.relations.get(self.index).map(|rule| &**rule)
+    }
+
+    /// The passes that the rule needs.
+    fn steps(&self) -> Result<[Step<'e>; 2]> {
+        let types = match self.relation() {
+            Some(rule) => [rule.to, rule.from],
+            None => {
+                let at = self.index - self.scope.model.rules.relations.len();
+                [self.scope.model.rules.buckets[at].on; 2]
+            }
+        };
+        let [first, second] = types.map(|of| self.scope.container_of(of));
+        Ok([Step { number: 0, container: first? }, Step { number: 1, container: second? }])
+    }
+}
 
 impl Engine {
-    /// Builds what the relations at these places need.
-    pub(crate) fn build_model(&self, database: &Database, fresh: &[usize]) -> Result<()> {
-        if fresh.is_empty() {
-            return Ok(());
-        }
-        let model =
-            database.model.as_deref().ok_or_else(|| Error::internal("no model to build"))?;
-        let scope = ModelScope { database, model };
-        self.check_violations(scope, fresh)?;
-        self.build_references(scope, fresh)?;
-        for _ in 0..ROUNDS_MAX {
-            if !self.build_kept(scope)? {
+    /// Brings items under rules that are new, a turn for each rule at a time, until all is done or
+    /// so many items were looked at.
+    pub(crate) fn build_models(&self, stop: &dyn Fn() -> bool, items: Option<usize>) -> Result<()> {
+        let mut left = items.unwrap_or(usize::MAX);
+        loop {
+            let mut unfinished = false;
+            for database in self.catalog.state().databases() {
+                let rules = database.model.as_ref().map_or(0, |model| model.stages.len());
+                for index in 0..rules {
+                    if stop() || left == 0 {
+                        return Ok(());
+                    }
+                    unfinished |= self.build_turn(database, index, &mut left)?;
+                }
+            }
+            if !unfinished {
                 return Ok(());
             }
         }
-        Err(Error::internal("what the model keeps does not come to rest"))
     }
 
-    /// Calls back for every item of the containers of some types, with a draft to read by.
-    fn visit<'e>(
-        &'e self,
-        scope: ModelScope<'e>,
-        types: &[usize],
-        visit: &mut Visit<'_, 'e>,
-        done: &mut dyn FnMut(&Draft<'e>) -> Result<()>,
-    ) -> Result<()> {
-        let mut names: Vec<&str> =
-            types.iter().map(|t| &*scope.model.rules.types[*t].def.container).collect();
-        names.sort_unstable();
-        names.dedup();
-        let mut seen = 0;
-        for container in scope.database.containers().filter(|c| names.contains(&&*c.id)) {
-            let container: &'e Container = container;
-            let everything = container.scope(&ScopeRequest::default())?;
-            let mut cursor = ItemCursor::new(self, container, &everything, None)?;
-            let Some(first) = container.partitions.first() else { continue };
-            let draft = || {
-                let mut draft = Draft::new(self, container, first, View::Now);
-                draft.model.scope = Some(scope);
-                draft
+    /// A turn at one rule; whether it gets on with more.
+    fn build_turn(&self, database: &Database, index: usize, left: &mut usize) -> Result<bool> {
+        let mut turn = (*left).min(ITEMS_PER_TURN);
+        *left -= turn;
+        let (granted, mut finished) = (turn, false);
+        while turn > 0 && !finished {
+            // No other model takes over meanwhile.
+            let _still = self.models.read();
+            let state = self.catalog.state();
+            let now = state.databases().find(|now| now.number == database.number);
+            let Some((now, model)) = now.and_then(|now| now.model.as_deref().map(|m| (now, m)))
+            else {
+                break;
             };
-            let (mut batch, mut count) = (draft(), 0);
-            while let Some(item) = cursor.next()? {
-                seen += 1;
-                if seen > limits::MODEL_BUILD_ITEMS_MAX {
-                    return Err(Error::invalid(format!(
-                        "The containers of the model have more than {} items, and bringing so many \
-                         under new relations is not built yet in this version.",
-                        limits::MODEL_BUILD_ITEMS_MAX
-                    )));
-                }
-                let value = stored_value(&item.body)?;
-                let place =
-                    key::parse_item(&item.key).ok_or_else(|| Error::internal("no item key"))?;
-                let partition = container.partition_of(&place.effective)?;
-                let partition_key = container.definition.partition_key.extract(&value);
-                let at = Located { partition, partition_key, key: item.key };
-                visit(&mut batch, &Spot { container, at }, &value)?;
-                count += 1;
-                if count >= ITEMS_PER_COMMIT {
-                    done(&batch)?;
-                    (batch, count) = (draft(), 0);
+            if !model.is_building(index) {
+                break;
+            }
+            let scope = ModelScope { database: now, model };
+            let site = Site { scope, index, number: model.numbers[index] };
+            match self.build_some(site, turn)? {
+                Some(items) => turn = turn.saturating_sub(items.max(1)),
+                None => finished = true,
+            }
+        }
+        *left += turn;
+        if finished {
+            return self.finish_rule(database, index);
+        }
+        Ok(granted > turn)
+    }
+
+    /// The next commit of a rule: how many items it was about; `None` if there are no more.
+    fn build_some(&self, site: Site<'_>, items_max: usize) -> Result<Option<usize>> {
+        for step in site.steps()? {
+            for partition in &step.container.partitions {
+                let built = self.built(site, &step, partition)?;
+                if !built.done {
+                    return self.build_batch(site, &step, partition, items_max).map(Some);
                 }
             }
-            done(&batch)?;
+        }
+        Ok(None)
+    }
+
+    fn built(
+        &self,
+        site: Site<'_>,
+        step: &Step<'_>,
+        partition: &PhysicalPartition,
+    ) -> Result<Built> {
+        let key = key::built(site.number, step.number);
+        let found = self.store.get(partition.shard, Space::Meta, &key).map_err(storage)?.1;
+        let Some(found) = found else { return Ok(Built::default()) };
+        let corrupt = || Error::internal("the progress of a rule is corrupt");
+        let (items, rest) = found.bytes.split_first_chunk::<8>().ok_or_else(corrupt)?;
+        let (done, last) = rest.split_first().ok_or_else(corrupt)?;
+        let items = u64::from_be_bytes(*items);
+        Ok(Built { version: Some(found.version), items, done: *done == 1, last: last.to_vec() })
+    }
+
+    /// Brings the next items of a shard under the rule, in one commit.
+    fn build_batch(
+        &self,
+        site: Site<'_>,
+        step: &Step<'_>,
+        partition: &PhysicalPartition,
+        items_max: usize,
+    ) -> Result<usize> {
+        for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
+            let most = if attempt > LOSSES_TOGETHER { 1 } else { ITEMS_PER_COMMIT };
+            let mut built = self.built(site, step, partition)?;
+            let mut bounds = key::items_in(&partition.range);
+            if !built.last.is_empty() {
+                bounds = bounds.after(&built.last);
+            }
+            let entries = self.items_to_build(partition, &bounds, most.min(items_max))?;
+            let mut parts = self.built_parts(site, step, partition, &entries)?;
+            match entries.last() {
+                Some(last) => built.last.clone_from(&last.key),
+                None => built.done = true,
+            }
+            built.items += entries.len() as u64;
+            let (space, key) = (Space::Meta, key::built(site.number, step.number));
+            let expect = built.version.map_or(Expect::Absent, Expect::Version);
+            let part = part_of(&mut parts, partition);
+            part.checks.push(Check::Key { space, key: key.clone(), expect });
+            part.puts.push(Put { space, key, value: built.to_bytes() });
+            match self.commit_all(Commit { parts }) {
+                Ok(_) => return Ok(entries.len()),
+                Err(StorageError::Conflict { .. }) => {}
+                Err(error) => return Err(storage(error)),
+            }
+        }
+        // Writers are faster all the time: the next turn tries again.
+        Ok(items_max)
+    }
+
+    fn items_to_build(
+        &self,
+        partition: &PhysicalPartition,
+        bounds: &Bounds,
+        max_rows: usize,
+    ) -> Result<Vec<Entry>> {
+        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let scan = Scan {
+            space: Space::Items,
+            from: &bounds.from,
+            to: &bounds.to,
+            reverse: false,
+            max_rows,
+            max_bytes: limits::REBUILD_BYTES_MAX,
+            keys_only: false,
+        };
+        snapshot.scan(&scan).map_err(storage)
+    }
+
+    /// What brings these items under the rule.
+    fn built_parts(
+        &self,
+        site: Site<'_>,
+        step: &Step<'_>,
+        partition: &PhysicalPartition,
+        entries: &[Entry],
+    ) -> Result<Vec<Part>> {
+        let container = step.container;
+        let partition = container.partitions.iter().find(|p| p.shard == partition.shard);
+        let partition = partition.ok_or_else(|| Error::internal("a shard of another container"))?;
+        let mut draft = Draft::new(self, container, partition, View::Now);
+        draft.model.scope = Some(site.scope);
+        draft.model.relaxed = true;
+        let mut broken = Vec::new();
+        for entry in entries {
+            let before = Before::read(entry.value.clone())?;
+            let partition_key = container.definition.partition_key.extract(before.value()?);
+            let at = Located { partition, partition_key, key: entry.key.clone() };
+            draft.load(&at)?;
+            let spot = Spot { container, at };
+            draft.begin_change();
+            match draft.bring_under(site, step.number, &spot) {
+                Ok(false) => {}
+                Ok(true) => broken.push(spot),
+                // It cannot be brought under the rule as it is.
+                Err(
+                    Error::ModelViolated(_) | Error::StillReferenced(_) | Error::TooLarge { .. },
+                ) => {
+                    draft.undo_change();
+                    broken.push(spot);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let mut parts = draft.parts()?.0;
+        let part = part_of(&mut parts, partition);
+        for spot in broken {
+            let key = key::violation(site.number, &spot.at.key);
+            part.puts.push(Put { space: Space::Meta, key, value: vec![] });
+        }
+        Ok(parts)
+    }
+
+    /// All items are under a rule: it holds, unless some break it. Whether something was done.
+    fn finish_rule(&self, database: &Database, index: usize) -> Result<bool> {
+        {
+            let _still = self.models.read();
+            let state = self.catalog.state();
+            let now = state.databases().find(|now| now.number == database.number);
+            let Some((now, model)) = now.and_then(|now| now.model.as_deref().map(|m| (now, m)))
+            else {
+                return Ok(false);
+            };
+            if !model.is_building(index) {
+                return Ok(false);
+            }
+            let scope = ModelScope { database: now, model };
+            let site = Site { scope, index, number: model.numbers[index] };
+            if !self.recheck_violations(site)? {
+                return Ok(false);
+            }
+        }
+        let mut change = self.catalog.change();
+        let number = u64::from(database.number);
+        let found = change.state.databases().find(|now| now.number == database.number);
+        let Some(mut now) = found.map(|now| (**now).clone()) else { return Ok(false) };
+        let Some(mut model) = now.model.as_deref().cloned() else { return Ok(false) };
+        let old = database.model.as_ref();
+        if old.is_none_or(|old| old.numbers.get(index) != model.numbers.get(index)) {
+            return Ok(false);
+        }
+        let Some(stage) = model.stages.get_mut(index) else { return Ok(false) };
+        *stage = match *stage {
+            Stage::Building => Stage::Verified,
+            Stage::Verified | Stage::Enforced => Stage::Enforced,
+        };
+        let version = change.record(RecordKind::Model, number, store::NUMBER)?.version;
+        change.replace(RecordKind::Model, number, &model.record(version))?;
+        now.model = Some(Arc::new(model));
+        change.state.insert(now);
+        change.commit()?;
+        Ok(true)
+    }
+
+    /// Looks again at the items that broke a rule; whether none does.
+    fn recheck_violations(&self, site: Site<'_>) -> Result<bool> {
+        let mut none = true;
+        for step in site.steps()? {
+            for partition in &step.container.partitions {
+                let bounds = key::violations_of(site.number);
+                let notes = self.notes(partition, &bounds)?;
+                for note in notes {
+                    none &= self.recheck(site, &step, partition, &note)?;
+                }
+            }
+        }
+        Ok(none)
+    }
+
+    fn notes(&self, partition: &PhysicalPartition, bounds: &Bounds) -> Result<Vec<Vec<u8>>> {
+        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let scan = Scan {
+            space: Space::Meta,
+            from: &bounds.from,
+            to: &bounds.to,
+            reverse: false,
+            max_rows: limits::PAGE_ITEMS_MAX,
+            max_bytes: usize::MAX,
+            keys_only: true,
+        };
+        let entries = snapshot.scan(&scan).map_err(storage)?;
+        Ok(entries.into_iter().map(|entry| entry.key).collect())
+    }
+
+    /// Whether an item that broke a rule does so no longer.
+    fn recheck(
+        &self,
+        site: Site<'_>,
+        step: &Step<'_>,
+        partition: &PhysicalPartition,
+        note: &[u8],
+    ) -> Result<bool> {
+        let container = step.container;
+        let partition = container.partitions.iter().find(|p| p.shard == partition.shard);
+        let partition = partition.ok_or_else(|| Error::internal("a shard of another container"))?;
+        let mut draft = Draft::new(self, container, partition, View::Now);
+        draft.model.scope = Some(site.scope);
+        draft.model.relaxed = true;
+        let item = key::parse_violation(note).unwrap_or_default();
+        if let Some(spot) = draft.spot_of_key(container, item)? {
+            for pass in [0, 1] {
+                match draft.bring_under(site, pass, &spot) {
+                    Ok(false) => {}
+                    Ok(true) | Err(Error::ModelViolated(_) | Error::StillReferenced(_)) => {
+                        return Ok(false);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        let mut parts = draft.parts()?.0;
+        part_of(&mut parts, partition).deletes.push((Space::Meta, note.to_vec()));
+        match self.commit_all(Commit { parts }) {
+            Ok(_) => Ok(true),
+            Err(StorageError::Conflict { .. }) => Ok(false),
+            Err(error) => Err(storage(error)),
+        }
+    }
+
+    /// How many percent of the items that a rule is about are under it.
+    pub(crate) fn build_progress(&self, scope: ModelScope<'_>, index: usize) -> Result<i64> {
+        let site = Site { scope, index, number: scope.model.numbers[index] };
+        let (mut built, mut total) = (0, 0);
+        for step in site.steps()? {
+            for partition in &step.container.partitions {
+                built += self.built(site, &step, partition)?.items;
+                let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest);
+                let rows = key::all_rows();
+                let snapshot = snapshot.map_err(storage)?;
+                total += snapshot.estimate(Space::Items, &rows.from, &rows.to).map_err(storage)?;
+            }
+        }
+        let percent = built.saturating_mul(100) / total.max(1);
+        Ok(i64::try_from(percent.min(99)).unwrap_or(99))
+    }
+
+    /// Removes what is kept by rules with these numbers.
+    pub(crate) fn purge_kept(&self, database: &Database, dead: &dyn Fn(u32) -> bool) -> Result<()> {
+        let spaces = [(Space::Index, key::model_entries()), (Space::Meta, key::model_notes())];
+        for (space, all) in &spaces {
+            for partition in database.containers().flat_map(|container| &container.partitions) {
+                self.purge_range(partition, *space, all.clone(), dead)?;
+            }
         }
         Ok(())
     }
 
-    /// Refuses a model that the data breaks, and lists where.
-    fn check_violations(&self, scope: ModelScope<'_>, fresh: &[usize]) -> Result<()> {
-        let rules = &scope.model.rules;
-        let (types, mut found, mut count) = (sources(rules, fresh), Vec::new(), 0_usize);
-        self.visit(
-            scope,
-            &types,
-            &mut |draft, spot, value| {
-                for index in fresh {
-                    let rule = &rules.relations[*index];
-                    if !rules.types[rule.from].matches(&spot.container.id, value) {
-                        continue;
-                    }
-                    for problem in violations(draft, rule, value)? {
-                        count += 1;
-                        if found.len() < limits::MODEL_HOLDERS_MAX {
-                            found.push(format!("item '{}': {problem}", spot.id()));
-                        }
-                    }
-                }
-                Ok(())
-            },
-            &mut |_| Ok(()),
-        )?;
-        if count == 0 {
-            return Ok(());
-        }
-        Err(Error::ModelViolated(
-            format!(
-                "The data breaks the model in {count} places; nothing was changed. Correct them, or \
-                 say \"onMissing\":\"allow\". {}",
-                found.join("; ")
-            )
-            .into(),
-        ))
-    }
-
-    /// Writes down all references.
-    fn build_references(&self, scope: ModelScope<'_>, fresh: &[usize]) -> Result<()> {
-        let rules = &scope.model.rules;
-        let parts = std::cell::RefCell::new(Vec::<Part>::new());
-        self.visit(
-            scope,
-            &sources(rules, fresh),
-            &mut |draft, spot, value| {
-                for index in fresh {
-                    let rule = &rules.relations[*index];
-                    let targets = draft.target_spots(scope, rule, spot.container, Some(value))?;
-                    for target in targets {
-                        let mut parts = parts.borrow_mut();
-                        let part = part_of(&mut parts, target.at.partition);
-                        put_reference(
-                            part,
-                            scope.model.numbers[*index],
-                            &target.at.key,
-                            &spot.at.key,
-                        );
-                    }
-                }
-                Ok(())
-            },
-            &mut |_| self.commit_parts(parts.take()),
-        )
-    }
-
-    fn commit_parts(&self, parts: Vec<Part>) -> Result<()> {
-        if parts.is_empty() {
-            return Ok(());
-        }
-        self.store.commit(Commit { parts }).map(drop).map_err(storage)
-    }
-
-    /// Puts everything that the server keeps to what is true; whether anything changed.
-    fn build_kept(&self, scope: ModelScope<'_>) -> Result<bool> {
-        let all: Vec<usize> = (0..scope.model.rules.types.len()).collect();
-        let changed = std::cell::Cell::new(false);
-        self.visit(
-            scope,
-            &all,
-            &mut |draft, spot, value| {
-                let kept = draft.kept_anew(spot, value)?;
-                if kept != *value {
-                    changed.set(true);
-                    draft.value_at(spot)?;
-                    draft.put_derived(spot, kept)?;
-                }
-                Ok(())
-            },
-            &mut |draft| {
-                let written = !draft.is_empty() || draft.model.others.iter().any(|o| !o.is_empty());
-                if written { self.commit_parts(draft.parts()?.0) } else { Ok(()) }
-            },
-        )?;
-        Ok(changed.get())
-    }
-
-    /// Removes stored references by the numbers of their rules.
-    pub(crate) fn purge_references(
+    fn purge_range(
         &self,
-        database: &Database,
+        partition: &PhysicalPartition,
+        space: Space,
+        mut bounds: Bounds,
         dead: &dyn Fn(u32) -> bool,
     ) -> Result<()> {
-        for partition in database.containers().flat_map(|container| &container.partitions) {
-            let mut bounds = key::all_references();
-            loop {
-                let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
-                    Err(StorageError::Gone { .. }) => break,
-                    other => other.map_err(storage)?,
-                };
-                let scan = Scan {
-                    space: Space::Index,
-                    from: &bounds.from,
-                    to: &bounds.to,
-                    reverse: false,
-                    max_rows: limits::PAGE_ITEMS_MAX,
-                    max_bytes: usize::MAX,
-                    keys_only: true,
-                };
-                let entries = snapshot.scan(&scan).map_err(storage)?;
-                drop(snapshot);
-                let Some(last) = entries.last() else { break };
-                bounds = bounds.after(&last.key);
-                let is_dead = |key: &[u8]| key::parse_reference(key).is_none_or(|r| dead(r.rule));
-                let mut part = Part::new(partition.shard, partition.epoch);
-                let keys = entries.into_iter().map(|entry| entry.key);
-                part.deletes.extend(keys.filter(|key| is_dead(key)).map(|key| (Space::Index, key)));
-                if !part.deletes.is_empty() {
-                    self.commit_parts(vec![part])?;
-                }
+        loop {
+            let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+                Err(StorageError::Gone { .. }) => return Ok(()),
+                other => other.map_err(storage)?,
+            };
+            let scan = Scan {
+                space,
+                from: &bounds.from,
+                to: &bounds.to,
+                reverse: false,
+                max_rows: limits::PAGE_ITEMS_MAX,
+                max_bytes: usize::MAX,
+                keys_only: true,
+            };
+            let entries = snapshot.scan(&scan).map_err(storage)?;
+            drop(snapshot);
+            let Some(last) = entries.last() else { return Ok(()) };
+            bounds = bounds.after(&last.key);
+            let is_dead = |key: &[u8]| key::rule_of(key).is_none_or(dead);
+            let mut part = Part::new(partition.shard, partition.epoch);
+            let keys = entries.into_iter().map(|entry| entry.key);
+            part.deletes.extend(keys.filter(|key| is_dead(key)).map(|key| (space, key)));
+            if !part.deletes.is_empty() {
+                self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
             }
         }
-        Ok(())
     }
 }
 
@@ -244,40 +453,128 @@ impl Database {
     }
 }
 
-fn sources(rules: &Rules, fresh: &[usize]) -> Vec<usize> {
-    fresh.iter().map(|index| rules.relations[*index].from).collect()
-}
-
-/// What an item that is there would be refused for.
-fn violations(draft: &mut Draft<'_>, rule: &RelationRule, value: &Value) -> Result<Vec<String>> {
-    let mut all = Vec::new();
-    if let Some((_, hidden)) = rule.navigation.collect(value).first() {
-        let text: String = hidden.to_json().chars().take(40).collect();
-        all.push(format!(
-            "it has {text} at '{}', which the name of the relation '{}' would hide",
-            rule.navigation, rule.def.name
-        ));
+impl<'e> Draft<'e> {
+    /// Brings an item under a rule that is being built, in one of its passes; whether it breaks it.
+    fn bring_under(&mut self, site: Site<'e>, pass: u8, spot: &Spot<'e>) -> Result<bool> {
+        let Some(value) = self.past_image(&spot.at.key)? else { return Ok(false) };
+        let visible = self.current(&spot.at.key).is_some();
+        let (kept, broken) = match site.relation() {
+            None => {
+                let is_bucket = Marker::read(&value).is_some();
+                // Buckets that an earlier model left come first.
+                let now = visible && is_bucket == (pass == 0);
+                (if now { self.shelve(spot, &value)? } else { value.clone() }, false)
+            }
+            Some(rule) if pass == 0 => self.target_under(site, rule, spot, &value, visible)?,
+            Some(rule) => self.source_under(site, rule, spot, &value, visible)?,
+        };
+        if kept != value {
+            self.put_derived(spot, kept.clone())?;
+        }
+        if pass == 1 || kept != value {
+            self.follow(vec![Event::new(spot.clone(), Some(value), Some(kept))])?;
+        }
+        Ok(broken)
     }
-    if rule.def.on_missing == OnMissing::Reject {
-        for reference in rule.references(value) {
-            let spot = match &reference.target {
-                Some(target) => draft.spot_of(rule, target)?,
-                None => None,
-            };
-            let found = match &spot {
-                Some(spot) => draft.target_at(rule, spot)?,
-                None => None,
-            };
-            if found.is_none() {
-                let value = reference.value.to_json();
-                all.push(format!("{value} at '{}' leads nowhere", rule.def.path));
+
+    /// A target with what is kept of it by one relation.
+    fn target_under(
+        &mut self,
+        site: Site<'e>,
+        rule: &RelationRule,
+        spot: &Spot<'e>,
+        value: &Value,
+        visible: bool,
+    ) -> Result<(Value, bool)> {
+        let rules = &site.scope.model.rules;
+        let mut kept = value.clone();
+        if !visible || !rules.types[rule.to].matches(&spot.container.id, value) {
+            return Ok((kept, false));
+        }
+        let mut broken = false;
+        if let Some(inverse) = &rule.def.inverse
+            && let Some(path) = &inverse.store
+        {
+            let truth = self.true_inverse(site.index, spot)?;
+            broken = truth.as_array().map_or(0, <[Value]>::len) > inverse.max_items;
+            if !broken && !same_ids(path.get(&kept, &[]), &truth) {
+                path.set(&mut kept, &[], truth);
             }
         }
+        for aggregate in rules.aggregates.iter().filter(|a| a.relation == site.index) {
+            let truth = if aggregate.held() == Held::InItem {
+                self.watch(spot)?;
+                self.recomputed(site.scope, aggregate, spot)?
+            } else {
+                self.aggregate_beside(site.scope, aggregate, spot)?
+            };
+            aggregate.def.path.set(&mut kept, &[], truth);
+        }
+        Ok((kept, broken))
     }
-    Ok(all)
-}
 
-impl<'e> Draft<'e> {
+    /// A source with its copies.
+    fn source_under(
+        &mut self,
+        site: Site<'e>,
+        rule: &RelationRule,
+        spot: &Spot<'e>,
+        value: &Value,
+        visible: bool,
+    ) -> Result<(Value, bool)> {
+        let mut kept = value.clone();
+        let from = &site.scope.model.rules.types[rule.from];
+        if !visible || !from.matches(&spot.container.id, value) {
+            return Ok((kept, false));
+        }
+        self.copies_anew(rule, &mut kept)?;
+        Ok((kept, !self.complaints_of(site.index, rule, spot)?.is_empty()))
+    }
+
+    /// What an item would be refused for by a relation.
+    pub(crate) fn complaints_of(
+        &mut self,
+        index: usize,
+        rule: &RelationRule,
+        spot: &Spot<'e>,
+    ) -> Result<Vec<String>> {
+        let Some(scope) = self.model.scope else { return Ok(vec![]) };
+        let Some(value) = self.value_at(spot)? else { return Ok(vec![]) };
+        let types = scope.model.rules.types_of(&spot.container.id, &value);
+        let mut all = Vec::new();
+        if let Some(inverse) = rule.def.inverse.as_ref().filter(|i| i.store.is_some())
+            && types.contains(&rule.to)
+        {
+            let count = self.true_inverse(index, spot)?.as_array().map_or(0, <[Value]>::len);
+            if count > inverse.max_items {
+                all.push(format!(
+                    "{count} items refer to it, more than 'maxItems' of the inverse '{}'",
+                    inverse.name
+                ));
+            }
+        }
+        if !types.contains(&rule.from) {
+            return Ok(all);
+        }
+        if let Some((_, hidden)) = rule.navigation.collect(&value).first() {
+            let text: String = hidden.to_json().chars().take(40).collect();
+            all.push(format!(
+                "it has {text} at '{}', which the name of the relation '{}' would hide",
+                rule.navigation, rule.def.name
+            ));
+        }
+        if rule.def.on_missing == OnMissing::Reject {
+            for (reference, to) in self.reference_spots(rule, &value)? {
+                let found = to.map(|to| self.target_at(rule, &to)).transpose()?.flatten();
+                if found.is_none() {
+                    let value = reference.value.to_json();
+                    all.push(format!("{value} at '{}' leads nowhere", rule.def.path));
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// An item with everything the server keeps of it computed anew.
     pub(crate) fn kept_anew(&mut self, spot: &Spot<'e>, value: &Value) -> Result<Value> {
         let Some(scope) = self.model.scope else { return Ok(value.clone()) };
@@ -285,40 +582,32 @@ impl<'e> Draft<'e> {
         let types = rules.types_of(&spot.container.id, value);
         let mut kept = value.clone();
         for (index, rule) in rules.relations.iter().enumerate() {
+            if scope.model.is_building(index) {
+                continue;
+            }
             if types.contains(&rule.from) && !rule.copies.is_empty() {
                 self.copies_anew(rule, &mut kept)?;
             }
             let inverse = rule.def.inverse.as_ref().filter(|_| types.contains(&rule.to));
-            let Some(inverse) = inverse else { continue };
-            let Some(path) = &inverse.store else { continue };
+            let Some(path) = inverse.and_then(|inverse| inverse.store.as_ref()) else { continue };
             let truth = self.true_inverse(index, spot)?;
-            let count = truth.as_array().map_or(0, <[Value]>::len);
-            if count > inverse.max_items {
-                return Err(Error::ModelViolated(
-                    format!(
-                        "The item '{}' has {count} items that refer to it, more than 'maxItems' of the \
-                         inverse '{}'. Nothing was changed.",
-                        spot.id(),
-                        inverse.name
-                    )
-                    .into(),
-                ));
-            }
             if !same_ids(path.get(&kept, &[]), &truth) {
                 path.set(&mut kept, &[], truth);
             }
         }
         for aggregate in rules.aggregates.iter().filter(|a| types.contains(&a.on)) {
-            let truth = self.true_aggregate(aggregate, spot)?;
-            aggregate.def.path.set(&mut kept, &[], truth);
+            if !scope.model.is_building(aggregate.relation) {
+                let truth = self.recomputed(scope, aggregate, spot)?;
+                aggregate.def.path.set(&mut kept, &[], truth);
+            }
         }
+        self.arrays_anew(spot, &types, false, &mut kept)?;
         Ok(kept)
     }
 
     fn copies_anew(&mut self, rule: &RelationRule, kept: &mut Value) -> Result<()> {
-        for reference in rule.references(kept) {
-            let Some(target) = &reference.target else { continue };
-            let Some(spot) = self.spot_of(rule, target)? else { continue };
+        for (reference, spot) in self.reference_spots(rule, kept)? {
+            let Some(spot) = spot else { continue };
             let Some(target) = self.target_at(rule, &spot)? else { continue };
             for (path, copy) in &rule.copies {
                 path.set(kept, &reference.place, copy.value(&target));

@@ -5,20 +5,22 @@ use std::collections::{BTreeSet, VecDeque};
 
 use orrery_modeling::reference::Target;
 use orrery_modeling::{
-    AggregateKind, AggregateRule, OnDelete, OnOverflow, Place, Propagate, RelationRule,
+    AggregateRule, Inverse, OnDelete, OnOverflow, Place, Propagate, RelationRule,
 };
-use orrery_storage::{ReadAt, Scan, Space, key};
+use orrery_storage::key::{Bounds, Due};
+use orrery_storage::{Space, key};
 use orrery_types::{Error, Result, Value, limits};
 
+use super::aggregates::Change;
 use super::spot::Spot;
 use crate::draft::Draft;
 use crate::storage_error::storage;
 
 /// A change of one item.
 pub(crate) struct Event<'e> {
-    spot: Spot<'e>,
-    before: Option<Value>,
-    after: Option<Value>,
+    pub(crate) spot: Spot<'e>,
+    pub(crate) before: Option<Value>,
+    pub(crate) after: Option<Value>,
 }
 
 impl<'e> Event<'e> {
@@ -47,6 +49,7 @@ impl<'e> Draft<'e> {
         let queue = events.into();
         let mut wave = Wave { draft: self, origin, queue, elsewhere, changed: 0 };
         while let Some(event) = wave.queue.pop_front() {
+            wave.draft.drop_arrays(&event)?;
             for (index, rule) in scope.model.rules.relations.iter().enumerate() {
                 wave.as_source(index, rule, &event)?;
                 wave.as_target(index, rule, &event)?;
@@ -58,45 +61,123 @@ impl<'e> Draft<'e> {
     /// All items that refer to one, as they are after this draft.
     pub(crate) fn referrers(&mut self, index: usize, spot: &Spot<'e>) -> Result<Vec<Spot<'e>>> {
         let Some(scope) = self.model.scope else { return Ok(vec![]) };
+        let found = self.referrers_up_to(index, spot, limits::MODEL_ITEMS_MAX)?;
+        found.ok_or_else(|| too_many(&scope.model.rules.relations[index], limits::MODEL_ITEMS_MAX))
+    }
+
+    /// The same if they are not more than so many.
+    fn referrers_up_to(
+        &mut self,
+        index: usize,
+        spot: &Spot<'e>,
+        max: usize,
+    ) -> Result<Option<Vec<Spot<'e>>>> {
+        let Some(scope) = self.model.scope else { return Ok(None) };
+        let all = key::references_to(scope.model.numbers[index], &spot.at.key);
+        self.referrers_in(index, spot, all, max)
+    }
+
+    /// Those of them that share the logical partition of the target.
+    fn referrers_beside(&mut self, index: usize, spot: &Spot<'e>) -> Result<Vec<Spot<'e>>> {
+        let Some(scope) = self.model.scope else { return Ok(vec![]) };
         let rule = &scope.model.rules.relations[index];
-        let number = scope.model.numbers[index];
+        if scope.container_of(rule.from)?.number != spot.container.number {
+            return Ok(vec![]);
+        }
+        let mut prefix = key::references_to(scope.model.numbers[index], &spot.at.key).from;
+        let definition = &spot.container.definition.partition_key;
+        let effective = definition.effective(&spot.at.partition_key);
+        prefix.extend(key::items_of(&effective, &spot.at.partition_key).from);
+        let beside = Bounds::prefix(prefix);
+        let found = self.referrers_in(index, spot, beside, limits::MODEL_ITEMS_MAX)?;
+        let mut found = found.ok_or_else(|| too_many(rule, limits::MODEL_ITEMS_MAX))?;
+        found.retain(|source| source.is_beside(spot));
+        Ok(found)
+    }
+
+    fn referrers_in(
+        &mut self,
+        index: usize,
+        spot: &Spot<'e>,
+        mut bounds: Bounds,
+        max: usize,
+    ) -> Result<Option<Vec<Spot<'e>>>> {
+        let Some(scope) = self.model.scope else { return Ok(None) };
+        let rule = &scope.model.rules.relations[index];
         let sources = self.same(scope.container_of(rule.from)?);
         self.watch(spot)?;
         let mut keys: BTreeSet<Vec<u8>> = BTreeSet::new();
-        let mut bounds = key::references_to(number, &spot.at.key);
-        let snapshot = self.engine.store.snapshot(spot.at.partition.shard, ReadAt::Latest);
-        let snapshot = snapshot.map_err(storage)?;
         loop {
-            let scan = Scan {
-                space: Space::Index,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::PAGE_ITEMS_MAX,
-                max_bytes: usize::MAX,
-                keys_only: true,
-            };
-            let entries = snapshot.scan(&scan).map_err(storage)?;
-            let Some(last) = entries.last() else { break };
-            for entry in &entries {
-                if let Some(found) = key::parse_reference(&entry.key) {
-                    keys.insert(found.source.to_vec());
-                }
+            let (page, rest) = self.reference_page(spot, bounds)?;
+            if page.is_empty() {
+                break;
             }
-            if keys.len() > limits::MODEL_ITEMS_MAX {
-                return Err(too_many(rule, keys.len()));
+            bounds = rest;
+            keys.extend(page);
+            if keys.len() > max {
+                return Ok(None);
             }
-            bounds = bounds.after(&last.key);
         }
-        drop(snapshot);
         self.own_references(index, spot, &mut keys)?;
+        if keys.len() > max {
+            return Ok(None);
+        }
         let spots = keys.iter().map(|source| self.spot_of_key(sources, source));
         let spots = spots.collect::<Result<Vec<_>>>()?;
-        Ok(spots.into_iter().flatten().collect())
+        Ok(Some(spots.into_iter().flatten().collect()))
+    }
+
+    /// An item with the copies beside its references to a target put to these values.
+    pub(crate) fn with_copies(
+        &self,
+        rule: &RelationRule,
+        value: &Value,
+        target: &Spot<'e>,
+        copies: &[Value],
+    ) -> Result<Value> {
+        let mut kept = value.clone();
+        for place in self.places(rule, value, target)? {
+            for ((path, _), copy) in rule.copies.iter().zip(copies) {
+                path.set(&mut kept, &place, copy.clone());
+            }
+        }
+        Ok(kept)
+    }
+
+    /// An item after the end of a target to which it refers; `None` if that is its end too.
+    pub(crate) fn without_target(
+        &self,
+        rule: &RelationRule,
+        value: &Value,
+        target: &Spot<'e>,
+    ) -> Result<Option<Value>> {
+        let mut kept = value.clone();
+        let places = self.places(rule, value, target)?;
+        match rule.def.on_delete {
+            OnDelete::Keep | OnDelete::Restrict => {}
+            OnDelete::Cascade => return Ok(None),
+            OnDelete::Pull => rule.def.path.pull(&mut kept, &places),
+            OnDelete::Unset => {
+                for place in &places {
+                    rule.def.path.set(&mut kept, place, Value::Undefined);
+                    for (path, _) in &rule.copies {
+                        path.set(&mut kept, place, Value::Undefined);
+                    }
+                }
+            }
+        }
+        Ok(Some(kept))
+    }
+
+    /// Where in an item the references to another stand.
+    fn places(&self, rule: &RelationRule, value: &Value, spot: &Spot<'e>) -> Result<Vec<Place>> {
+        let all = self.reference_spots(rule, value)?.into_iter();
+        let here = all.filter(|(_, to)| to.as_ref().is_some_and(|found| found.is(spot)));
+        Ok(here.map(|(reference, _)| reference.place).collect())
     }
 
     /// The commit holds only if no reference to the item has come since now.
-    fn watch(&mut self, spot: &Spot<'e>) -> Result<()> {
+    pub(crate) fn watch(&mut self, spot: &Spot<'e>) -> Result<()> {
         let draft = self.beside(spot.container, spot.at.partition);
         let key = key::guard(&spot.at.key);
         if !draft.model.guards.contains_key(&key) {
@@ -123,14 +204,10 @@ impl<'e> Draft<'e> {
             }
             for item_key in &draft.written {
                 keys.remove(item_key);
-                let Some(value) = draft.image(item_key)? else { continue };
-                if !from.matches(&draft.container.id, &value) {
-                    continue;
-                }
-                for target in rule.targets(&value) {
-                    if self.spot_of(rule, &target)?.is_some_and(|found| found.is(spot)) {
-                        keys.insert(item_key.clone());
-                    }
+                let value = draft.image(item_key)?;
+                let targets = self.target_spots(scope, rule, draft.container, value.as_ref())?;
+                if targets.iter().any(|found| found.is(spot)) {
+                    keys.insert(item_key.clone());
                 }
             }
         }
@@ -143,33 +220,6 @@ impl<'e> Draft<'e> {
             self.referrers(index, spot)?.iter().map(|source| Value::from(&*source.id())).collect();
         Ok(Value::array(ids))
     }
-
-    /// The aggregate over all that refer to an item.
-    pub(crate) fn true_aggregate(
-        &mut self,
-        aggregate: &AggregateRule,
-        spot: &Spot<'e>,
-    ) -> Result<Value> {
-        let mut count = 0;
-        for source in self.referrers(aggregate.relation, spot)? {
-            // One that is hidden counts until it is removed.
-            let draft = self.beside(source.container, source.at.partition);
-            let value = draft.past_image(&source.at.key)?;
-            count += value.map_or(0, |value| contribution(aggregate, Some(&value)));
-        }
-        Ok(Value::from(count))
-    }
-}
-
-/// What an item adds to an aggregate.
-fn contribution(aggregate: &AggregateRule, item: Option<&Value>) -> i64 {
-    match aggregate.def.kind {
-        AggregateKind::Count => {
-            i64::from(item.is_some_and(|item| !aggregate.argument.value(item).is_undefined()))
-        }
-        // Refused when the model is stored.
-        AggregateKind::Sum | AggregateKind::Avg | AggregateKind::Min | AggregateKind::Max => 0,
-    }
 }
 
 impl<'e> Wave<'_, 'e> {
@@ -180,7 +230,8 @@ impl<'e> Wave<'_, 'e> {
         let aggregates: Vec<&AggregateRule> =
             rules.aggregates.iter().filter(|a| a.relation == index).map(|a| &**a).collect();
         let store = rule.def.inverse.as_ref().filter(|inverse| inverse.store.is_some());
-        if aggregates.is_empty() && store.is_none() {
+        let building = scope.model.is_building(index);
+        if aggregates.is_empty() && store.is_none() && !building {
             return Ok(());
         }
         let from = &rules.types[rule.from];
@@ -194,33 +245,71 @@ impl<'e> Wave<'_, 'e> {
         let mut all: Vec<Target> = old.clone();
         all.extend(new.iter().filter(|t| !old.contains(t)).cloned());
         for target in all {
-            let (was, is) = (old.contains(&target), new.contains(&target));
             let Some(spot) = self.draft.spot_of(rule, &target)? else { continue };
-            let Some(value) = self.draft.target_at(rule, &spot)? else { continue };
-            let mut kept = value.clone();
+            let (mut was, is) = (old.contains(&target), new.contains(&target));
+            if building {
+                was =
+                    self.draft.enter(scope.model.numbers[index], &spot, &event.spot, (was, is))?;
+            }
+            let mut now = Vec::new();
             for aggregate in &aggregates {
                 let side = |held: bool, item: &Option<Value>| {
-                    if held { contribution(aggregate, item.as_ref()) } else { 0 }
+                    let item = item.as_ref().filter(|_| held);
+                    item.map_or(Value::Undefined, |item| aggregate.argument.value(item))
                 };
-                let delta = side(is, &after) - side(was, &before);
-                let path = &aggregate.def.path;
-                let stored = path.get(&kept, &[]).as_i64().unwrap_or(0);
-                if delta != 0 {
-                    path.set(&mut kept, &[], Value::from(stored + delta));
+                let (old, new) = (side(was, &before), side(is, &after));
+                let change = Change { old, new };
+                if change.old == change.new {
+                    continue;
+                }
+                if self.is_later(index, aggregate, &spot) {
+                    self.draft.keep_later(scope, aggregate, &spot, &event.spot, &change)?;
+                } else {
+                    self.draft.keep_beside(scope, aggregate, &spot, &event.spot, &change)?;
+                    now.push((*aggregate, change));
                 }
             }
-            if let (Some(inverse), true) = (store, was != is) {
-                keep_inverse(inverse, &event.spot.id(), is, &mut kept)?;
+            let inverse = store.filter(|_| was != is);
+            if now.is_empty() && inverse.is_none() {
+                continue;
+            }
+            let Some(value) = self.draft.target_at(rule, &spot)? else { continue };
+            let mut kept = value.clone();
+            for (aggregate, change) in &now {
+                let path = &aggregate.def.path;
+                let stored = path.get(&kept, &[]).clone();
+                let draft = &mut *self.draft;
+                let truth = draft.aggregate_after(scope, aggregate, &spot, &stored, change)?;
+                path.set(&mut kept, &[], truth);
+            }
+            if let Some(inverse) = inverse {
+                let full = keep_inverse(inverse, &event.spot.id(), is, &mut kept);
+                if full && !self.draft.model.relaxed {
+                    return Err(inverse_full(inverse));
+                }
+                if full {
+                    // Nobody can be refused: it is noted.
+                    let note = key::violation(scope.model.numbers[index], &spot.at.key);
+                    let draft = self.draft.beside(spot.container, spot.at.partition);
+                    draft.model.kept.notes.insert(note);
+                }
             }
             if kept != value {
-                let bound = |a: &&AggregateRule| bounds(a.def.propagate, a.def.on_overflow);
-                let max =
-                    aggregates.iter().copied().filter(|a| bound(a)).map(|a| a.def.max_fanout).min();
-                self.limit(index, rule, max, &spot)?;
+                let bound = |a: &AggregateRule| bounds(a.def.propagate, a.def.on_overflow);
+                let bound = now.iter().map(|(a, _)| *a).filter(|a| bound(a));
+                self.limit(index, rule, bound.map(|a| a.def.max_fanout).min(), &spot)?;
                 self.put(index, rule, &spot, value, kept)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether a change reaches a target's aggregate later.
+    fn is_later(&self, index: usize, aggregate: &AggregateRule, target: &Spot<'e>) -> bool {
+        aggregate.may_follow()
+            && !target.is_beside(&self.origin)
+            && (aggregate.def.propagate == Propagate::Async
+                || self.elsewhere[index] >= aggregate.def.max_fanout)
     }
 
     /// An aggregate may allow fewer changes elsewhere than its relation.
@@ -232,7 +321,11 @@ impl<'e> Wave<'_, 'e> {
         spot: &Spot<'e>,
     ) -> Result<()> {
         match max {
-            Some(max) if !spot.is_beside(&self.origin) && self.elsewhere[index] >= max => {
+            Some(max)
+                if !self.draft.model.relaxed
+                    && !spot.is_beside(&self.origin)
+                    && self.elsewhere[index] >= max =>
+            {
                 Err(over_fanout(rule, max))
             }
             _ => Ok(()),
@@ -261,14 +354,9 @@ impl<'e> Wave<'_, 'e> {
         if was && copies(&event.before) == after {
             return Ok(());
         }
-        for source in self.draft.referrers(index, &event.spot)? {
+        for source in self.sources(index, rule, &event.spot)? {
             let Some(value) = self.draft.value_at(&source)? else { continue };
-            let mut kept = value.clone();
-            for place in self.places(rule, &value, &event.spot)? {
-                for ((path, _), copy) in rule.copies.iter().zip(&after) {
-                    path.set(&mut kept, &place, copy.clone());
-                }
-            }
+            let kept = self.draft.with_copies(rule, &value, &event.spot, &after)?;
             if kept != value {
                 self.put(index, rule, &source, value, kept)?;
             }
@@ -276,16 +364,29 @@ impl<'e> Wave<'_, 'e> {
         Ok(())
     }
 
-    /// Where in an item the references to another stand.
-    fn places(&self, rule: &RelationRule, value: &Value, spot: &Spot<'e>) -> Result<Vec<Place>> {
-        let mut places = Vec::new();
-        for reference in rule.references(value) {
-            let Some(target) = &reference.target else { continue };
-            if self.draft.spot_of(rule, target)?.is_some_and(|found| found.is(spot)) {
-                places.push(reference.place);
+    /// The items that follow a target in this commit; that others follow later is written down.
+    fn sources(
+        &mut self,
+        index: usize,
+        rule: &RelationRule,
+        target: &Spot<'e>,
+    ) -> Result<Vec<Spot<'e>>> {
+        if rule.same_partition {
+            return self.draft.referrers(index, target);
+        }
+        let mut later = rule.propagate() == Propagate::Async || self.draft.model.relaxed;
+        if !later && rule.def.on_overflow == OnOverflow::Async {
+            let room = rule.def.max_fanout.saturating_sub(self.elsewhere[index]);
+            match self.draft.referrers_up_to(index, target, room)? {
+                Some(few) => return Ok(few),
+                None => later = true,
             }
         }
-        Ok(places)
+        if !later {
+            return self.draft.referrers(index, target);
+        }
+        self.draft.put_due(index, Due::Sources, target)?;
+        self.draft.referrers_beside(index, target)
     }
 
     /// A target is gone.
@@ -293,38 +394,27 @@ impl<'e> Wave<'_, 'e> {
         if rule.def.on_delete == OnDelete::Keep {
             return Ok(());
         }
-        let mut sources = self.draft.referrers(index, spot)?;
-        sources.retain(|source| !source.is(spot));
         if rule.def.on_delete == OnDelete::Restrict {
             let mut seen = Vec::new();
-            for source in sources {
-                if self.draft.value_at(&source)?.is_some() {
+            for source in self.draft.referrers(index, spot)? {
+                if !source.is(spot) && self.draft.value_at(&source)?.is_some() {
                     seen.push(source);
                 }
             }
             return if seen.is_empty() { Ok(()) } else { Err(still_referenced(rule, &seen)) };
         }
+        let mut sources = self.sources(index, rule, spot)?;
+        sources.retain(|source| !source.is(spot));
         for source in sources {
             let Some(value) = self.draft.value_at(&source)? else { continue };
-            if rule.def.on_delete == OnDelete::Cascade {
-                self.count(index, rule, &source)?;
-                self.draft.delete_derived(&source)?;
-                self.queue.push_back(Event::new(source, Some(value), None));
-                continue;
-            }
-            let places = self.places(rule, &value, spot)?;
-            let mut kept = value.clone();
-            if rule.def.on_delete == OnDelete::Pull {
-                rule.def.path.pull(&mut kept, &places);
-            } else {
-                for place in &places {
-                    rule.def.path.set(&mut kept, place, Value::Undefined);
-                    for (path, _) in &rule.copies {
-                        path.set(&mut kept, place, Value::Undefined);
-                    }
+            match self.draft.without_target(rule, &value, spot)? {
+                Some(kept) => self.put(index, rule, &source, value, kept)?,
+                None => {
+                    self.count(index, rule, &source)?;
+                    self.draft.delete_derived(&source)?;
+                    self.queue.push_back(Event::new(source, Some(value), None));
                 }
             }
-            self.put(index, rule, &source, value, kept)?;
         }
         Ok(())
     }
@@ -352,7 +442,7 @@ impl<'e> Wave<'_, 'e> {
         if !spot.is_beside(&self.origin) {
             self.elsewhere[index] += 1;
             let bound = bounds(rule.propagate(), rule.def.on_overflow);
-            if bound && self.elsewhere[index] > rule.def.max_fanout {
+            if bound && !self.draft.model.relaxed && self.elsewhere[index] > rule.def.max_fanout {
                 return Err(over_fanout(rule, rule.def.max_fanout));
             }
         }
@@ -360,37 +450,36 @@ impl<'e> Wave<'_, 'e> {
     }
 }
 
-/// Whether a rule bounds what one write changes elsewhere. What may follow later happens at once here
-/// too; only the bound on a whole write holds for it.
+/// Whether a rule bounds what one write changes elsewhere: what is over the bound of another follows
+/// later.
 fn bounds(propagate: Propagate, on_overflow: OnOverflow) -> bool {
     propagate == Propagate::Sync && on_overflow == OnOverflow::Fail
 }
 
-fn keep_inverse(
-    inverse: &orrery_modeling::Inverse,
-    id: &str,
-    added: bool,
-    kept: &mut Value,
-) -> Result<()> {
-    let Some(path) = &inverse.store else { return Ok(()) };
+/// Adds or removes an id of a stored inverse; whether there are too many now.
+fn keep_inverse(inverse: &Inverse, id: &str, added: bool, kept: &mut Value) -> bool {
+    let Some(path) = &inverse.store else { return false };
     let mut ids: Vec<Value> = path.get(kept, &[]).as_array().unwrap_or_default().to_vec();
     if added {
-        if ids.len() >= inverse.max_items {
-            return Err(Error::ModelViolated(
-                format!(
-                    "'{path}' already has {} ids, the most that the inverse '{}' may hold (maxItems). \
-                     Nothing was written.",
-                    inverse.max_items, inverse.name
-                )
-                .into(),
-            ));
-        }
         ids.push(id.into());
     } else if let Some(at) = ids.iter().position(|known| known.as_str() == Some(id)) {
         ids.remove(at);
     }
+    let full = added && ids.len() > inverse.max_items;
     path.set(kept, &[], Value::array(ids));
-    Ok(())
+    full
+}
+
+fn inverse_full(inverse: &Inverse) -> Error {
+    let path = inverse.store.as_ref().map(ToString::to_string).unwrap_or_default();
+    Error::ModelViolated(
+        format!(
+            "'{path}' already has {} ids, the most that the inverse '{}' may hold (maxItems). \
+             Nothing was written.",
+            inverse.max_items, inverse.name
+        )
+        .into(),
+    )
 }
 
 fn over_fanout(rule: &RelationRule, max: usize) -> Error {

@@ -56,6 +56,11 @@ impl Containers for Database {
         let container = self.container(&Address::Name(container.to_owned()))?;
         Some(container.definition.partition_key.paths.clone())
     }
+
+    fn has_unique_keys(&self, container: &str) -> bool {
+        let container = self.container(&Address::Name(container.to_owned()));
+        container.is_some_and(|container| !container.definition.unique_keys.is_empty())
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use orrery_modeling::{
 };
 use orrery_types::{Error, Result, Value};
 
+use super::Edits;
 use super::spot::Spot;
 use crate::draft::Draft;
 use crate::item_body::{ItemBody, SYSTEM_PROPERTIES};
@@ -18,6 +19,7 @@ impl<'e> Draft<'e> {
         at: &Located<'e>,
         before: Option<&Value>,
         body: ItemBody,
+        edits: &Edits,
     ) -> Result<ItemBody> {
         let Some(scope) = self.model.scope else { return Ok(body) };
         let rules = &scope.model.rules;
@@ -38,6 +40,7 @@ impl<'e> Draft<'e> {
         }
         let spot = self.spot(at);
         self.kept(&spot, &types, &old_types, before, &mut value)?;
+        self.keep_arrays(&spot, (&types, &old_types), before, &mut value, edits)?;
         for index in &types {
             let rule = &rules.types[*index];
             let old = before.filter(|_| old_types.contains(index));
@@ -54,12 +57,8 @@ impl<'e> Draft<'e> {
         value: &mut Value,
     ) -> Result<()> {
         let old = before.map(|b| rule.references(b)).unwrap_or_default();
-        for reference in rule.references(value) {
+        for (reference, spot) in self.reference_spots(rule, value)? {
             let known = old.iter().find(|o| o.target == reference.target && o.target.is_some());
-            let spot = match &reference.target {
-                Some(target) => self.spot_of(rule, target)?,
-                None => None,
-            };
             let check = known.is_none() && rule.def.on_missing == OnMissing::Reject;
             let target = match &spot {
                 Some(spot) if check || !rule.copies.is_empty() => self.target_at(rule, spot)?,
@@ -123,7 +122,7 @@ impl<'e> Draft<'e> {
             let path = &aggregate.def.path;
             let truth = match before.filter(|_| old_types.contains(&aggregate.on)) {
                 Some(before) => path.get(before, &[]).clone(),
-                None => self.true_aggregate(aggregate, spot)?,
+                None => self.aggregate_beside(scope, aggregate, spot)?,
             };
             refuse_given(aggregate.def.client_writes, path, path.get(value, &[]), &truth)?;
             path.set(value, &[], truth);

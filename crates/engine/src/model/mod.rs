@@ -8,19 +8,26 @@
 //! Nothing is locked: whatever was looked at is checked by the commit, and a reference that comes
 //! while its target goes is seen by one of the two (`storage::key::guard`).
 
+mod aggregates;
+mod buckets;
 mod build;
 mod effects;
+mod entries;
 mod expiry;
 mod expression;
 mod govern;
+mod propagation;
 mod references;
 mod spot;
+mod state;
 mod store;
-mod unbuilt;
 mod verify;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
+use std::time::Duration;
 
 use orrery_modeling::Rules;
 use orrery_types::ids::Address;
@@ -31,20 +38,41 @@ use crate::draft::Draft;
 use crate::stamp::Stamp;
 use crate::{Container, Database, Engine};
 
+use aggregates::Kept;
+pub(crate) use buckets::Edits;
 pub(crate) use effects::Event;
 
 /// The model of a database at one moment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StoredModel {
     pub(crate) stamp: Stamp,
     /// As it was sent, without system properties.
     document: Value,
     pub(crate) rules: Rules,
-    /// For each relation the number under which its references are stored; a relation that changes
-    /// gets a new one.
+    /// For each relation, and then for each bucketed array, the number under which what is kept for
+    /// it is stored; a rule that changes gets a new one.
     pub(crate) numbers: Vec<u32>,
-    /// For each relation all that its references depend on, as text.
+    /// For each of these rules all that what is kept for it depends on, as text.
     identities: Vec<String>,
+    /// And how far it holds.
+    stages: Vec<Stage>,
+}
+
+/// How far a rule holds for items that were there before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Writes keep it; what was there is being brought under it.
+    Building,
+    /// Everything was, and nothing breaks it.
+    Verified,
+    Enforced,
+}
+
+impl StoredModel {
+    /// Whether what is kept for a relation may not be complete.
+    pub(crate) fn is_building(&self, index: usize) -> bool {
+        self.stages.get(index).is_some_and(|stage| *stage != Stage::Enforced)
+    }
 }
 
 impl StoredModel {
@@ -72,6 +100,11 @@ pub(crate) struct ModelDraft<'e> {
     pub(crate) log: Vec<(Vec<u8>, Becomes)>,
     /// Guards of items whose references were looked at, with their versions then.
     pub(crate) guards: BTreeMap<Vec<u8>, Option<Lsn>>,
+    /// What is kept beside items, and what it was before the current change.
+    pub(crate) kept: Kept,
+    pub(crate) kept_before: Kept,
+    /// Whether no bound refuses what follows: nobody waits for it.
+    pub(crate) relaxed: bool,
     /// What the current change is warned of.
     pub(crate) warnings: Vec<String>,
     /// The charge of what followed from the current change.
@@ -85,9 +118,30 @@ pub(crate) struct Turns {
     still: RwLock<()>,
     /// Held by writers that have lost too often: a target that all of them change is in no gate.
     turn: Mutex<()>,
+    /// Held by whoever does what follows later.
+    worker: Mutex<()>,
+    /// Whether something new is to follow.
+    news: (Mutex<bool>, Condvar),
 }
 
 impl Turns {
+    /// Something is to follow.
+    pub(crate) fn wake(&self) {
+        *self.news.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.news.1.notify_all();
+    }
+
+    /// Waits until something is to follow, or for so long.
+    pub(crate) fn wait_for_news(&self, time: Duration) {
+        let news = self.news.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.news.1.wait_timeout_while(news, time, |news| !*news);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+
+    fn worker(&self) -> MutexGuard<'_, ()> {
+        self.worker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, ()> {
         self.still.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use orrery_modeling::RelationRule;
+use orrery_modeling::reference::Reference;
 use orrery_storage::{Check, Expect, Part, Put, Space, key};
 use orrery_types::{Result, Value};
 
@@ -27,6 +29,9 @@ impl<'e> Draft<'e> {
                 let expect = version.map_or(Expect::Absent, Expect::Version);
                 let check = Check::Key { space: Space::Meta, key: key.clone(), expect };
                 part_of(&mut parts, draft.partition).checks.push(check);
+            }
+            if !draft.model.kept.is_empty() {
+                draft.model.kept.write(part_of(&mut parts, draft.partition));
             }
             for item_key in &draft.written {
                 self.reference_entries(scope, draft, item_key, &mut parts)?;
@@ -68,7 +73,7 @@ impl<'e> Draft<'e> {
     pub(crate) fn target_spots(
         &self,
         scope: ModelScope<'e>,
-        rule: &orrery_modeling::RelationRule,
+        rule: &RelationRule,
         container: &Container,
         value: Option<&Value>,
     ) -> Result<Vec<Spot<'e>>> {
@@ -77,14 +82,26 @@ impl<'e> Draft<'e> {
             return Ok(vec![]);
         };
         let mut spots: Vec<Spot<'e>> = Vec::new();
-        for target in rule.targets(value) {
-            if let Some(spot) = self.spot_of(rule, &target)?
-                && !spots.iter().any(|known| known.is(&spot))
-            {
+        for spot in self.reference_spots(rule, value)?.into_iter().filter_map(|(_, spot)| spot) {
+            if !spots.iter().any(|known| known.is(&spot)) {
                 spots.push(spot);
             }
         }
         Ok(spots)
+    }
+
+    /// Every reference of an item with the place that it leads to, if there can be an item.
+    pub(crate) fn reference_spots(
+        &self,
+        rule: &RelationRule,
+        value: &Value,
+    ) -> Result<Vec<(Reference, Option<Spot<'e>>)>> {
+        let leads = |reference: Reference| {
+            let target = reference.target.as_ref();
+            let spot = target.map(|target| self.spot_of(rule, target)).transpose()?;
+            Ok((reference, spot.flatten()))
+        };
+        rule.references(value).into_iter().map(leads).collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Items anywhere in the database, as a draft reaches them: its own physical partition, or another
 //! one, for which it has a draft of its own. All drafts become one commit.
 
-use orrery_modeling::RelationRule;
 use orrery_modeling::reference::Target;
+use orrery_modeling::{OnDelete, RelationRule};
 use orrery_storage::{Space, key};
 use orrery_types::ids::Address;
 use orrery_types::{Error, Result, Value};
@@ -11,6 +11,7 @@ use super::{ModelScope, StoredModel};
 use crate::change::{Becomes, Before, Current, Slot};
 use crate::draft::{Draft, View};
 use crate::item_body::ItemBody;
+use crate::item_index::Numbers;
 use crate::items::{Located, place_of};
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
@@ -47,6 +48,16 @@ impl<'e> ModelScope<'e> {
         model.rules.concerns(&container.id).then_some(Self { database, model })
     }
 
+    /// Whether little can follow from a write to a container: no other items follow its items.
+    pub(crate) fn is_light(&self, container: &Container) -> bool {
+        let rules = &self.model.rules;
+        let leads = |rule: &RelationRule| {
+            *rules.types[rule.to].def.container == *container.id
+                && (!rule.copies.is_empty() || rule.def.on_delete != OnDelete::Keep)
+        };
+        !rules.relations.iter().any(|rule| leads(rule))
+    }
+
     fn container(&self, name: &str) -> Result<&'e Container> {
         let found = self.database.container(&Address::Name(name.to_owned()));
         found.map(|c| &**c).ok_or_else(|| Error::internal(format!("the model names '{name}'")))
@@ -76,7 +87,10 @@ impl<'e> Draft<'e> {
             return self;
         }
         let at = self.model.others.iter().position(is).unwrap_or_else(|| {
-            let other = Draft::new(self.engine, container, partition, View::Now);
+            let mut other = Draft::new(self.engine, container, partition, View::Now);
+            if let Numbers::Known = self.numbers {
+                other.numbers = Numbers::Known;
+            }
             self.model.others.push(other);
             self.model.others.len() - 1
         });
@@ -127,6 +141,11 @@ impl<'e> Draft<'e> {
         draft.image(&spot.at.key)
     }
 
+    /// The item in a slot as it is to be seen, if a model asks for it.
+    pub(crate) fn known_image(&self, key: &[u8]) -> Result<Option<Value>> {
+        if self.model.scope.is_some() { self.image(key) } else { Ok(None) }
+    }
+
     /// The item in a slot as it is to be seen.
     pub(crate) fn image(&self, key: &[u8]) -> Result<Option<Value>> {
         self.current(key).map(|current| current.value().cloned()).transpose()
@@ -144,14 +163,14 @@ impl<'e> Draft<'e> {
     /// so that it keeps the version that was answered.
     pub(crate) fn put_derived(&mut self, spot: &Spot<'e>, value: Value) -> Result<()> {
         let draft = self.beside(spot.container, spot.at.partition);
-        let current = draft.current(&spot.at.key).ok_or(Error::NotFound)?;
-        let (row, own) = match current {
-            Current::Own(after) => (after.row, Some(after.stamp)),
-            Current::Stored(before) => (before.header.row, None),
+        let (row, own) = match draft.current(&spot.at.key) {
+            Some(Current::Own(after)) => (Some(after.row), Some(after.stamp)),
+            Some(Current::Stored(before)) => (Some(before.header.row), None),
+            None => (None, None),
         };
         let stamp = own.unwrap_or_else(|| draft.engine.stamper.next());
         let body = ItemBody::check(spot.container, value)?;
-        let after = draft.stamped(&spot.at, Some(row), stamp, body)?;
+        let after = draft.stamped(&spot.at, row, stamp, body)?;
         let charge = draft.charge(&spot.at.key, Some(&after), 0)?;
         draft.settle(&spot.at, Becomes::Is(after));
         self.model.charge += charge;
@@ -171,8 +190,13 @@ impl<'e> Draft<'e> {
     pub(crate) fn begin_change(&mut self) {
         self.model.warnings.clear();
         self.model.charge = 0.0;
+        self.begin_own();
+        self.model.others.iter_mut().for_each(Draft::begin_own);
+    }
+
+    fn begin_own(&mut self) {
         self.model.log.clear();
-        self.model.others.iter_mut().for_each(|other| other.model.log.clear());
+        self.model.kept_before = self.model.kept.clone();
     }
 
     /// After a refused change: takes back what it has done.
@@ -182,6 +206,7 @@ impl<'e> Draft<'e> {
     }
 
     fn undo_own(&mut self) {
+        self.model.kept = self.model.kept_before.clone();
         while let Some((key, undone)) = self.model.log.pop() {
             let Some(slot) = self.slots.get_mut(&key) else { continue };
             slot.outcome = undone;

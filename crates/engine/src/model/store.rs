@@ -1,15 +1,16 @@
-//! `PUT`, `GET` and `DELETE` of a model. Storing one with new relations first brings the data under
-//! it: writers of its containers wait, everything is checked, and only then is anything built.
+//! `PUT`, `GET` and `DELETE` of a model. Writers of its containers wait for the moment in which one
+//! takes the place of another; what its new rules keep of items that are there is built afterwards,
+//! beside them (`build`).
 
 use std::sync::Arc;
 
 use orrery_modeling::{Model, ModelError, Rules};
 use orrery_storage::key::RecordKind;
 use orrery_types::ids::Address;
-use orrery_types::{Error, Lsn, Result, Value};
+use orrery_types::{Error, Lsn, Result, Value, limits};
 
 use super::expression::Language;
-use super::{StoredModel, unbuilt};
+use super::{Stage, StoredModel};
 use crate::catalog::records::Record;
 use crate::items::Outcome;
 use crate::resource::{Preconditions, Resource, object, require_object};
@@ -17,7 +18,7 @@ use crate::stamp::Stamp;
 use crate::{Database, Engine};
 
 /// A database has one model; its record has this number and name.
-const NUMBER: u64 = 1;
+pub(crate) const NUMBER: u64 = 1;
 const NAME: &str = "model";
 /// What the server adds to the document, and takes off when it is sent back.
 const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_ts", "_state"];
@@ -31,11 +32,12 @@ impl StoredModel {
     ) -> std::result::Result<Self, ModelError> {
         let model = Model::parse(&document)?;
         let rules = Rules::compile(&model, database, &Language)?;
-        unbuilt::check(&model, &rules)?;
-        let identities: Vec<String> =
-            (0..model.relations.len()).map(|i| identity(&model, &document, i)).collect();
+        let relations = (0..model.relations.len()).map(|i| identity(&model, &document, i));
+        let buckets = (0..model.buckets.len()).map(|i| bucket_identity(&model, &document, i));
+        let identities: Vec<String> = relations.chain(buckets).collect();
         let numbers = vec![0; identities.len()];
-        Ok(Self { stamp, document, rules, numbers, identities })
+        let stages = vec![Stage::Building; identities.len()];
+        Ok(Self { stamp, document, rules, numbers, identities, stages })
     }
 
     pub(crate) fn from_record(database: &Database, record: &Record) -> Result<Self> {
@@ -51,46 +53,51 @@ impl StoredModel {
         if model.numbers.len() != model.identities.len() {
             return Err(corrupt("its rules have other numbers".into()));
         }
+        let stages = record.body.get("stages").as_array().unwrap_or_default();
+        let stage = |at: usize| match stages.get(at).and_then(Value::as_str) {
+            Some("building") => Stage::Building,
+            Some("verified") => Stage::Verified,
+            _ => Stage::Enforced,
+        };
+        model.stages = (0..model.numbers.len()).map(stage).collect();
         Ok(model)
     }
 
-    fn record(&self, version: Lsn) -> Record {
+    pub(crate) fn record(&self, version: Lsn) -> Record {
         let numbers = self.numbers.iter().map(|n| Value::from(i64::from(*n))).collect();
         let body = Value::object(object([
             ("document", self.document.clone()),
             ("numbers", Value::array(numbers)),
+            ("stages", Value::array(self.stages.iter().map(|s| s.name().into()).collect())),
         ]));
         Record { number: NUMBER, version, id: NAME.into(), stamp: self.stamp, body }
     }
 
-    pub(crate) fn to_resource(&self, database: &Database) -> Resource {
+    pub(crate) fn to_resource(&self, database: &Database, state: Value) -> Resource {
         let link = format!("{}_model/", database.self_link());
         let mut body = self.document.as_object().cloned().unwrap_or_default();
-        body.set("_state", self.state());
+        body.set("_state", state);
         Resource::new(database.rid(), self.stamp, &link, body)
     }
 
-    /// Each rule and how far it holds. What is stored is built before it is answered.
-    fn state(&self) -> Value {
-        let rule = |path: String| {
-            Value::object(object([("rule", path.into()), ("state", "enforced".into())]))
-        };
-        let types = self.rules.types.iter().map(|t| rule(format!("/types/{}", t.def.name)));
-        let relations = (0..self.rules.relations.len()).map(|i| rule(format!("/relations/{i}")));
-        let aggregates = (0..self.rules.aggregates.len()).map(|i| rule(format!("/aggregates/{i}")));
-        Value::array(types.chain(relations).chain(aggregates).collect())
+    /// The number of a bucketed array.
+    pub(crate) fn bucket_number(&self, index: usize) -> u32 {
+        let at = self.rules.relations.len() + index;
+        self.numbers.get(at).copied().unwrap_or_default()
     }
 
-    /// Takes over the numbers of relations that are the same as before; whether some are new.
+    /// Takes over the numbers of rules that are the same as before; whether some are new.
     fn keep_numbers(&mut self, old: Option<&StoredModel>) -> Vec<usize> {
         let mut fresh = Vec::new();
         for (index, identity) in self.identities.iter().enumerate() {
             let same = old.and_then(|old| {
                 let at = old.identities.iter().position(|other| other == identity)?;
-                old.numbers.get(at)
+                old.numbers.get(at).copied().zip(old.stages.get(at).copied())
             });
             match same {
-                Some(number) => self.numbers[index] = *number,
+                Some((number, stage)) => {
+                    (self.numbers[index], self.stages[index]) = (number, stage);
+                }
                 None => fresh.push(index),
             }
         }
@@ -101,10 +108,7 @@ impl StoredModel {
 /// A relation with its two types and the aggregates over it: what is built for it follows from these.
 fn identity(model: &Model, document: &Value, index: usize) -> String {
     let relation = &model.relations[index];
-    let item_type = |name: &str| {
-        let found = document.get("types").get(name);
-        format!("{}\n{}\n", found.get("container").to_json(), found.get("where").to_json())
-    };
+    let item_type = |name: &str| type_identity(document, name);
     let inverse = relation.inverse.as_ref().map(|inverse| &inverse.name);
     let aggregates = model.aggregates.iter().enumerate();
     let over = aggregates.filter(|(_, a)| a.on == relation.to && Some(&a.of) == inverse);
@@ -113,12 +117,38 @@ fn identity(model: &Model, document: &Value, index: usize) -> String {
     format!("{own}\n{}{}{}", item_type(&relation.from), item_type(&relation.to), over.join("\n"))
 }
 
+fn bucket_identity(model: &Model, document: &Value, index: usize) -> String {
+    let own = document.get("buckets").at(index).to_json();
+    format!("{own}\n{}", type_identity(document, &model.buckets[index].on))
+}
+
+fn type_identity(document: &Value, name: &str) -> String {
+    let found = document.get("types").get(name);
+    format!("{}\n{}\n", found.get("container").to_json(), found.get("where").to_json())
+}
+
 impl Engine {
     /// The model of a database.
     pub fn read_model(&self, database: &Address) -> Result<Resource> {
         let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
         let model = database.model.as_ref().ok_or(Error::NotFound)?;
-        Ok(model.to_resource(&database))
+        self.model_resource(&database, model)
+    }
+
+    fn model_resource(&self, database: &Database, model: &StoredModel) -> Result<Resource> {
+        Ok(model.to_resource(database, self.model_state(database, model)?))
+    }
+
+    /// Milliseconds since the oldest change that is still to be followed was made, over all models.
+    pub fn model_lag_ms(&self) -> Result<u64> {
+        let mut oldest = None;
+        for database in self.catalog.state().databases() {
+            let Some(model) = database.model.as_deref() else { continue };
+            let since =
+                self.lags(database, model)?.into_iter().filter_map(|lag| lag.since_us).min();
+            oldest = oldest.into_iter().chain(since).min();
+        }
+        Ok(oldest.map_or(0, |since_us| self.clock.now_us().saturating_sub(since_us) / 1000))
     }
 
     /// Stores the model of a database, in place of the one that is there.
@@ -133,6 +163,20 @@ impl Engine {
             document.remove(name);
         }
         let document = Value::object(document);
+        let (outcome, address) = self.replace_model(database, document, conditions)?;
+        // A little is built before it is answered; the background thread does the rest.
+        self.build_models(&|| false, Some(limits::MODEL_BUILD_ITEMS_INLINE))?;
+        let resource = self.read_model(&address)?;
+        Ok((outcome, resource))
+    }
+
+    /// Puts a model in place of the one that is there; its new rules are to be built.
+    fn replace_model(
+        &self,
+        database: &Address,
+        document: Value,
+        conditions: &Preconditions,
+    ) -> Result<(Outcome, Address)> {
         let mut change = self.catalog.change();
         let found = change.state.database(database).ok_or(Error::OwnerNotFound)?;
         let mut database = (**found).clone();
@@ -143,15 +187,12 @@ impl Engine {
         let fresh = model.keep_numbers(old.as_deref());
         self.give_numbers(&mut model, &fresh)?;
         let numbers = model.numbers.clone();
+        let given = numbers.iter().chain(old.iter().flat_map(|old| &old.numbers));
+        let newest = given.max().copied().unwrap_or_default();
         database.model = Some(Arc::new(model));
         // Nobody writes to the containers of the old or the new model while it takes over.
-        let _still = self.models.write();
-        let _passes = database.close_gates(old.as_deref());
-        if let Err(error) = self.build_model(&database, &fresh) {
-            let given: Vec<u32> = fresh.iter().map(|index| numbers[*index]).collect();
-            self.purge_references(&database, &|number| given.contains(&number))?;
-            return Err(error);
-        }
+        let still = self.models.write();
+        let passes = database.close_gates(old.as_deref());
         let parent = u64::from(database.number);
         let stored = database.model.as_ref().ok_or_else(|| Error::internal("it was just set"))?;
         let outcome = if old.is_some() {
@@ -162,11 +203,12 @@ impl Engine {
             change.insert(RecordKind::Model, parent, &stored.record(Lsn(0)))?;
             Outcome::Created
         };
-        let resource = stored.to_resource(&database);
         change.state.insert(database.clone());
         change.commit()?;
-        self.purge_references(&database, &|number| !numbers.contains(&number))?;
-        Ok((outcome, resource))
+        drop((passes, still));
+        // Numbers rise: those of a model that comes meanwhile are newer.
+        self.purge_kept(&database, &|number| number <= newest && !numbers.contains(&number))?;
+        Ok((outcome, Address::Rid(database.rid())))
     }
 
     /// Numbers that no rule had before, made durable at once: what a failed attempt leaves behind
@@ -190,11 +232,13 @@ impl Engine {
         let mut database = (**found).clone();
         let model = database.model.take().ok_or(Error::NotFound)?;
         conditions.check_write(Some(model.stamp))?;
-        let _still = self.models.write();
-        let _passes = database.close_gates(Some(&model));
+        let still = self.models.write();
+        let passes = database.close_gates(Some(&model));
         change.remove(RecordKind::Model, u64::from(database.number), NUMBER, NAME);
         change.state.insert(database.clone());
         change.commit()?;
-        self.purge_references(&database, &|_| true)
+        drop((passes, still));
+        let newest = model.numbers.iter().max().copied().unwrap_or_default();
+        self.purge_kept(&database, &|number| number <= newest)
     }
 }

@@ -96,6 +96,7 @@ impl<'e> Expanding<'e> {
                     let rule = &rules.relations[*at];
                     format!("{} to {}", rule.navigation, rule.def.to)
                 }
+                Way::Array(at) => format!("{} out of buckets", rules.buckets[*at].def.array),
                 Way::Inverse(at) => {
                     let rule = &rules.relations[*at];
                     let name = rule.def.inverse.as_ref().map_or("", |inverse| &*inverse.name);

@@ -183,7 +183,7 @@ impl<'e> Reader<'_, 'e> {
         }
         let target = |followed: Followed| match Way::of(followed.navigation.number) {
             Way::Target(relation) if followed.from_items => Some(relation),
-            Way::Target(_) | Way::Inverse(_) => None,
+            Way::Target(_) | Way::Inverse(_) | Way::Array(_) => None,
         };
         let relations: Vec<usize> = self.bound.relations().into_iter().filter_map(target).collect();
         Ok(Prefetching { inner: source, expansion, relations, items: size.items })

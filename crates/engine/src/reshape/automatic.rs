@@ -95,9 +95,9 @@ impl Engine {
             while !stop() {
                 match self.split_if_due(container, stop) {
                     Ok(true) => splits += 1,
-                    Ok(false) => break,
-                    // It was deleted, or somebody else has split it.
-                    Err(Error::NotFound | Error::OwnerNotFound | Error::PartitionGone) => break,
+                    // Or it was deleted, or somebody else has split it.
+                    Ok(false)
+                    | Err(Error::NotFound | Error::OwnerNotFound | Error::PartitionGone) => break,
                     Err(error) => {
                         failed = Some(error);
                         break;

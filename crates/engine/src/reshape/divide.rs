@@ -52,8 +52,8 @@ impl Divide {
     }
 
     fn index(&mut self, entry: &Copied, find_row: FindRow<'_>) -> Result<To> {
-        if let Some(reference) = key::parse_reference(&entry.key) {
-            return self.side_of_item(&reference.target).map(To::Child);
+        if let Some(target) = key::item_beside(&entry.key) {
+            return self.side_of_item(&target).map(To::Child);
         }
         if let Some(effective) = key::parse_unique(&entry.key) {
             return Ok(To::Child(self.side(&effective)));
@@ -98,6 +98,9 @@ impl Divide {
             }
             let effective = key::parse_effective(name).ok_or_else(|| corrupt("an erasure"))?;
             return Ok(To::Child(self.side(&effective)));
+        }
+        if let Some(item_key) = key::item_beside(&entry.key) {
+            return self.side_of_item(&item_key).map(To::Child);
         }
         if let Some(item_key) = key::parse_guard(&entry.key) {
             return self.side_of_item(item_key).map(To::Child);

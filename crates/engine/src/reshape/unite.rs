@@ -116,11 +116,15 @@ impl<'e> Unite<'e> {
             key::versions_horizon(),
             key::merged_at(),
         ];
-        if own.contains(&entry.key) {
+        let is_note = key::rule_of(&entry.key).is_some();
+        // How far a rule is built is found out anew.
+        if own.contains(&entry.key) || (is_note && key::item_beside(&entry.key).is_none()) {
             return Ok(());
         }
         if let Some(put) = self.numbers.learn(parent, &entry)? {
-            put.into_iter().for_each(|(key, number)| out.push(0, numbered(key, number)));
+            for (key, number) in put {
+                out.push(0, numbered(key, number));
+            }
             return Ok(());
         }
         out.push(0, entry);

@@ -4,10 +4,12 @@
 use bytes::Bytes;
 use orrery_script::{Answer, Outcome, PageRequest, ScriptHost};
 use orrery_types::ids::Address;
-use orrery_types::{Error, Result, Value};
+use orrery_types::{Result, Value};
 
 use crate::Engine;
 use crate::feed::PageSize;
+use crate::item_body::ItemBody;
+use crate::item_write::ItemWrite;
 use crate::items::{self, Written};
 use crate::query::QueryRequest;
 use crate::resource::Preconditions;
@@ -17,6 +19,17 @@ use crate::transaction::Transaction;
 pub(crate) struct TransactionHost<'h, 't> {
     pub(crate) engine: &'h Engine,
     pub(crate) transaction: &'h mut Transaction<'t>,
+}
+
+impl TransactionHost<'_, '_> {
+    /// The script runner has seen to it that the item is not too large.
+    fn checked(&self, item: Value) -> Result<ItemBody> {
+        ItemBody::check(self.transaction.container(), item)
+    }
+
+    fn write(&mut self, write: &ItemWrite) -> Result<Answer> {
+        Ok(wrote(&self.transaction.write(write)?))
+    }
 }
 
 fn if_match(etag: Option<&str>) -> Preconditions {
@@ -46,12 +59,14 @@ fn array<'t>(texts: impl Iterator<Item = &'t [u8]>, continuation: Option<String>
 }
 
 impl ScriptHost for TransactionHost<'_, '_> {
-    fn create(&mut self, text: &str) -> Result<Answer> {
-        Ok(wrote(&self.transaction.create(text.as_bytes())?))
+    fn create(&mut self, item: Value) -> Result<Answer> {
+        let body = self.checked(item)?;
+        self.write(&ItemWrite::Create(body))
     }
 
-    fn upsert(&mut self, text: &str, etag: Option<&str>) -> Result<Answer> {
-        Ok(wrote(&self.transaction.upsert(text.as_bytes(), &if_match(etag))?))
+    fn upsert(&mut self, item: Value, etag: Option<&str>) -> Result<Answer> {
+        let body = self.checked(item)?;
+        self.write(&ItemWrite::Upsert(body, if_match(etag)))
     }
 
     fn read(&mut self, item: &Address, if_none_match: Option<&str>) -> Result<Answer> {
@@ -63,8 +78,9 @@ impl ScriptHost for TransactionHost<'_, '_> {
         Ok(Answer { outcome, body: read.body.to_vec(), continuation: None })
     }
 
-    fn replace(&mut self, item: &Address, text: &str, etag: Option<&str>) -> Result<Answer> {
-        Ok(wrote(&self.transaction.replace(item, text.as_bytes(), &if_match(etag))?))
+    fn replace(&mut self, at: &Address, item: Value, etag: Option<&str>) -> Result<Answer> {
+        let body = self.checked(item)?;
+        self.write(&ItemWrite::Replace(at.clone(), body, if_match(etag)))
     }
 
     fn delete(&mut self, item: &Address, etag: Option<&str>) -> Result<Answer> {
@@ -77,10 +93,8 @@ impl ScriptHost for TransactionHost<'_, '_> {
         Ok(array(items.items.iter().map(Bytes::as_ref), items.continuation))
     }
 
-    fn query(&mut self, query: &str, page: &PageRequest) -> Result<Answer> {
-        let body = Value::parse(query.as_bytes())
-            .map_err(|e| Error::invalid(format!("The query is not valid JSON: {e}.")))?;
-        let request = QueryRequest::parse(&body)?;
+    fn query(&mut self, query: &Value, page: &PageRequest) -> Result<Answer> {
+        let request = QueryRequest::parse(query)?;
         let size = PageSize::from_header(Some(page.size))?;
         let rows = self.transaction.query(&request, size, page.continuation.as_deref())?;
         Ok(array(rows.rows.iter().map(String::as_bytes), rows.continuation))

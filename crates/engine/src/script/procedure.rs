@@ -36,10 +36,10 @@ impl Engine {
         let key = partition_key.ok_or_else(|| {
             Error::invalid("PartitionKey value must be supplied for this operation.")
         })?;
-        let arguments = arguments_text(arguments)?;
+        let arguments = arguments_array(arguments)?;
         let script = script_of(&record);
         let facts = self.facts_for(container, facts, &script);
-        let call = ProcedureCall { script, facts: &facts, arguments: arguments.as_bytes() };
+        let call = ProcedureCall { script, facts: &facts, arguments: &arguments };
         let deadline = self.scripts.deadline();
         let done = self.transact(container, key, &mut |transaction| {
             let mut host = TransactionHost { engine: self, transaction };
@@ -54,17 +54,17 @@ impl Engine {
     }
 }
 
-/// The arguments as the text of an array: nothing means none, and a single value is one argument.
-fn arguments_text(body: &[u8]) -> Result<String> {
+/// The arguments as an array: nothing means none, and a single value is one argument.
+fn arguments_array(body: &[u8]) -> Result<Value> {
     if body.iter().all(u8::is_ascii_whitespace) {
-        return Ok("[]".into());
+        return Ok(Value::array(vec![]));
     }
     let value = Value::parse(body).map_err(|e| {
         Error::invalid(format!("The arguments of a procedure must be a JSON array: {e}."))
     })?;
     Ok(match value {
-        Value::Null => "[]".into(),
-        Value::Array(_) => value.to_json(),
-        other => format!("[{}]", other.to_json()),
+        Value::Null => Value::array(vec![]),
+        Value::Array(_) => value,
+        other => Value::array(vec![other]),
     })
 }

@@ -1,8 +1,10 @@
 //! The engine as the server calls it, on every store.
 
 mod advice;
+mod aggregates;
 mod batch;
 mod batch_model;
+mod buckets;
 mod changes;
 mod charge;
 mod encryption_key;
@@ -16,6 +18,7 @@ mod law_queries;
 mod limits;
 mod load;
 mod model;
+mod model_doors;
 mod modelled;
 mod path_numbers;
 mod prefixes;

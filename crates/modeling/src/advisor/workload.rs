@@ -17,6 +17,8 @@ pub struct Workload {
     pub from_s: i64,
     pub to_s: i64,
     pub requests: u64,
+    /// What an index term adds to the charge of a write.
+    pub term_charge: f64,
     pub containers: Vec<ContainerWork>,
 }
 
@@ -92,8 +94,6 @@ const KEY_SHARE_MAX: f64 = 0.3;
 const KEY_BYTES_MAX: u64 = 10 << 30;
 /// M12: the share of the terms below one path.
 const TERMS_SHARE_MAX: f64 = 0.2;
-/// What a term costs beyond those that every write pays for.
-const TERM_CHARGE: f64 = 0.05;
 /// Less than this says nothing about a container.
 const CHARGE_MIN: f64 = 500.0;
 const WRITES_MIN: u64 = 100;
@@ -476,7 +476,7 @@ impl Look<'_> {
         for (path, terms) in &self.work.terms {
             let below = format!("{path}/");
             let is_queried = |q: &String| q.starts_with(&below) || *q == *path;
-            let charge = terms * TERM_CHARGE;
+            let charge = terms * self.workload.term_charge;
             if charge / each <= TERMS_SHARE_MAX || self.work.queried.iter().any(is_queried) {
                 continue;
             }

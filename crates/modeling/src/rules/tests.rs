@@ -42,6 +42,10 @@ impl Containers for Fakes {
         };
         Some(vec![PropertyPath::parse(path).expect(path)])
     }
+
+    fn has_unique_keys(&self, container: &str) -> bool {
+        container == "orders"
+    }
 }
 
 const TYPES: &str = r#"{
@@ -291,5 +295,17 @@ fn buckets_need_a_partition_that_they_share() {
     };
     check(&bucket("person"), "/buckets/0/on", "keyed on '/id'");
     check(&bucket("nobody"), "/buckets/0/on", "is unknown");
+    check(&bucket("order"), "/buckets/0/on", "has unique keys");
     assert!(compile(&bucket("post")).is_ok());
+    let with = |more: &str, inner: &str| {
+        format!(
+            r#"{{"version":1,"types":{TYPES},"buckets":[{{"on":"post","array":"/comments"{more},
+            "bucket":{{"link":"/postId"{inner}}}}}]}}"#
+        )
+    };
+    check(&with(r#","count":"/blogId""#, ""), "/buckets/0/count", "identifies an item");
+    check(&with(r#","count":"/comments/n""#, ""), "/buckets/0/count", "already kept");
+    check(&with("", r#","idFormat":"{id}""#), "/buckets/0/bucket/idFormat", "{id} and {seq} once");
+    let link = with("", "").replace("/postId", "/comments");
+    check(&link, "/buckets/0/bucket/link", "choose another path");
 }

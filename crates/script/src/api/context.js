@@ -1,117 +1,97 @@
 // Puts a call together: request, response, container and console, and the handles by which the
-// server drives the script. `facts` says what kind of call it is.
+// server drives the script. What few scripts ask for is made when they do.
 
-const QUOTA = ["MaxResourceQuota", "ResourceQuotaCurrentUsage", "CurrentResourceQuotaUsage"];
+// Queries in JavaScript, and what is only there to be refused.
+const SELDOM = [
+  "filter", "map", "pluck", "flatten", "unwind", "sortBy", "sortByDescending", "chain",
+  "createAttachment", "upsertAttachment", "readAttachment", "readAttachments", "queryAttachments",
+  "replaceAttachment", "deleteAttachment",
+];
 
-function makeRequest(facts) {
-  const request = new Message(facts.bodyBytesMax);
-  for (const [name, value] of Object.entries(facts.headers)) {
-    request.define(name, value, false);
-  }
-  request.define("Body", facts.requestBody, facts.kind === "before");
-  request.define("OperationType", facts.operationType, false);
-  return request;
+let seldom, alias, seenRequest, seenResponse;
+let isPending = false;
+
+function getRequest() {
+  seenRequest ??= facade(requestValues(), REQUEST_ACCESSORS);
+  return seenRequest;
 }
 
-function makeResponse(facts) {
-  if (facts.kind === "before") {
-    return undefined;
-  }
-  const response = new Message(facts.bodyBytesMax);
-  response.define("Body", facts.responseBody ?? "", true);
-  response.define("OperationType", facts.operationType, false);
-  response.define("MaxResourceQuota", facts.quotaMax, false);
-  response.define("ResourceQuotaCurrentUsage", facts.quotaUsed, false);
-  response.define("CurrentResourceQuotaUsage", facts.quotaUsed, false);
-  return response;
+function getResponse() {
+  seenResponse ??= facade(responseValues(), ACCESSORS.length);
+  return seenResponse;
 }
 
-function makeConsole(facts) {
-  let text = "";
-  const log = (...args) => {
-    if (!facts.isLogging) {
-      return;
-    }
-    const line = args.length > 1 ? format(String(args[0]), args.slice(1)) : String(args[0]);
-    if (text.length + line.length > facts.logBytesMax) {
-      refuse(
-        ErrorCodes.RequestEntityTooLarge,
-        `The log of a script holds ${facts.logBytesMax} characters; this line does not fit any more.`,
-      );
-    }
-    text += line;
-  };
-  globalThis.console = { log, info: log, warn: log, error: log, debug: log };
-  return () => text;
-}
+const context = {
+  getCollection: () => collection,
+  getRequest,
+  // A promise may swallow what is thrown here; the mark stays.
+  abort: (error) => {
+    failure ??= { error };
+    throw error;
+  },
+};
 
 // The end of a script that returned a promise is the promise's end.
-function watch(result, call) {
+function run(main, args) {
+  const result = main(...args);
   if (result instanceof Promise) {
-    call.isPending = true;
+    isPending = true;
     result.then(
       () => {
-        call.isPending = false;
+        isPending = false;
       },
       (error) => {
-        call.isPending = false;
-        call.failure ??= { error };
+        isPending = false;
+        failure ??= { error };
       },
     );
   }
 }
 
-function handles(call, queue, request, response, readLog) {
-  return {
-    run: (main, args) => watch(main(...args), call),
-    next: () => queue.next(),
-    succeed: (value, options) => queue.succeed(value, options),
-    fail: (number, message) => queue.fail(number, message),
-    failure: () => call.failure,
-    isPending: () => call.isPending,
-    describe,
-    log: readLog,
-    requestBody: () => (request.bodyWasSet ? textOf(request.get("Body")) : undefined),
-    responseBody: () => stringify(response.get("Body") ?? ""),
-    responseWasSet: () => response.bodyWasSet,
-  };
+function theSeldom() {
+  seldom ??= loadQueries()({
+    accepts, add, LIST, refuse, operationError, ErrorCodes, parse, stringify, checkOptions, pageSize,
+    textOrNone, collection, alias,
+    appendBody: facts.kind === "before"
+      ? undefined
+      : (text) => setValue(responseValues(), "Body", text, true),
+  });
+  return seldom;
 }
 
-function textOf(body) {
-  return typeof body === "string" ? body : stringify(body) ?? "";
-}
-
-export default function install(facts, timeIsShort) {
-  const queue = new OperationQueue(facts.operationsMax, timeIsShort);
-  const collection = makeCollection(facts.selfLink, facts.altLink, queue);
-  const request = makeRequest(facts);
-  const response = makeResponse(facts);
-  const readLog = makeConsole(facts);
-  const call = { isPending: false, failure: undefined };
-
-  const context = {
-    getCollection: () => collection,
-    getRequest: () => seenRequest,
-    // A promise may swallow what is thrown here; the mark stays.
-    abort: (error) => {
-      call.failure ??= { error };
-      throw error;
-    },
-  };
-  const seenRequest = facade(request, ["Body", "OperationType"]);
-  if (response !== undefined) {
-    const seenResponse = facade(response, ["Body", "OperationType", ...QUOTA]);
-    context.getResponse = () => seenResponse;
+export default function install(told, isShort, keepBody, lengthOf, queries) {
+  facts = told;
+  timeIsShort = isShort;
+  keep = keepBody;
+  textLength = lengthOf;
+  loadQueries = queries;
+  itemsBySelf = facts.selfLink + "docs/";
+  itemsByAlt = facts.altLink + "/docs/";
+  for (let i = 0; i < SELDOM.length; i += 1) {
+    const name = SELDOM[i];
+    collection[name] = (...args) => theSeldom()[name](...args);
+  }
+  const hasResponse = facts.kind !== "before";
+  if (hasResponse) {
+    context.getResponse = getResponse;
   }
   globalThis.getContext = () => context;
-
-  const queries = { collection, queue, response };
-  defineQueries(collection, undefined, queries);
-  collection.chain = () => chained([], queries);
-  queries.alias = Object.create(collection, {
-    request: { value: seenRequest, enumerable: true },
-    response: { value: context.getResponse?.(), enumerable: true },
+  globalThis.console = { log, info: log, warn: log, error: log, debug: log };
+  alias = Object.create(collection, {
+    request: { get: getRequest, enumerable: true },
+    response: { get: hasResponse ? getResponse : undefined, enumerable: true },
   });
-  globalThis.__ = queries.alias;
-  return handles(call, queue, request, response, readLog);
+  globalThis.__ = alias;
+  return {
+    run,
+    next,
+    succeed,
+    fail,
+    isPending: () => isPending,
+    describe,
+    log: () => logged,
+    // Nothing unless the script has set it.
+    requestBody: () => (request?.Body.wasSet ? [request.Body.value] : undefined),
+    responseBody: () => (response?.Body.wasSet ? [response.Body.value] : undefined),
+  };
 }

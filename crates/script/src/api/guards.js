@@ -1,9 +1,14 @@
 // The runtime asks for the time between the steps of a script, and within most of the language's
 // own functions, but not within these: on an array that is all holes, or on two long texts, one
 // call could take hours. What fits into a script's memory is far below the lengths refused here.
+// All of this runs before every call, so it is short rather than pretty: what is assigned to a
+// property that is there keeps being hidden from enumeration.
 
 const ELEMENTS_MAX = 2 ** 24;
 const COMPARISONS_MAX = 2 ** 30;
+
+// For the server's own short texts.
+const { includes } = String.prototype;
 
 // The length of what a function of arrays is called on. Only a plain property is sure to say the
 // same when it is asked again; arrays have no other.
@@ -21,15 +26,15 @@ function checkSearch(self, needle) {
 }
 
 function guard(prototype, names, check) {
-  for (const name of names) {
+  for (let i = 0; i < names.length; i += 1) {
+    const name = names[i];
     const original = prototype[name];
-    const guarded = {
+    prototype[name] = {
       [name](...args) {
         check(this, args[0]);
         return Reflect.apply(original, this, args);
       },
     }[name];
-    Object.defineProperty(prototype, name, { value: guarded, enumerable: false });
   }
 }
 
@@ -79,6 +84,6 @@ const replaced = {
     return appendFlat([], Array.prototype.map.call(this, transform, self), 1);
   },
 };
-for (const [name, value] of Object.entries(replaced)) {
-  Object.defineProperty(Array.prototype, name, { value, enumerable: false });
+for (const name in replaced) {
+  Array.prototype[name] = replaced[name];
 }

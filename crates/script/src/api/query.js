@@ -1,6 +1,9 @@
 // Queries written as JavaScript: `__.filter(…)`, and chains from `__.chain()` to `.value()`. Items
 // are read page by page and run through the steps; a page of results ends where it is full, and its
-// continuation names the page of items it stood in and how many of them were used up.
+// continuation names the page of items it stood in and how many of them were used up. A module of
+// its own, which is loaded when a script asks for it: `core` is what it needs of the rest.
+
+let core;
 
 const READ_ITEMS = 100;
 
@@ -42,7 +45,7 @@ const SHAPES = {
   pluck: (args) => {
     const name = args.shift();
     if (typeof name !== "string" || name === "") {
-      refuse(ErrorCodes.BadRequest, "The property name must be a string and cannot be empty.");
+      core.refuse(core.ErrorCodes.BadRequest, "The property name must be a string and cannot be empty.");
     }
     return { apply: STEPS.pluck(name) };
   },
@@ -53,7 +56,7 @@ const SHAPES = {
   unwind: (args) => {
     const inner = args.shift();
     if (typeof inner !== "function") {
-      refuse(ErrorCodes.BadRequest, "The first argument of unwind must be a function that selects an array.");
+      core.refuse(core.ErrorCodes.BadRequest, "The first argument of unwind must be a function that selects an array.");
     }
     const result = typeof args[0] === "function" ? args.shift() : undefined;
     return { apply: STEPS.unwind(inner, result) };
@@ -64,7 +67,7 @@ function functionShape(make) {
   return (args) => {
     const f = args.shift();
     if (typeof f !== "function") {
-      refuse(ErrorCodes.BadRequest, "The predicate or transform function must be given.");
+      core.refuse(core.ErrorCodes.BadRequest, "The predicate or transform function must be given.");
     }
     return make(f);
   };
@@ -77,31 +80,29 @@ function readPlace(continuation) {
     return { skip: 0 };
   }
   try {
-    const place = parse(continuation);
+    const place = core.parse(continuation);
     if (Number.isInteger(place.skip) && place.skip >= 0) {
       return { from: place.from, skip: place.skip };
     }
   } catch {
     // Said below.
   }
-  return refuse(ErrorCodes.BadRequest, "Invalid Continuation Token");
+  return core.refuse(core.ErrorCodes.BadRequest, "Invalid Continuation Token");
 }
 
 class QueryRun {
-  #queue;
   #steps;
   #done;
   #size;
   #place;
   #rows = [];
 
-  constructor(queue, steps, options, done) {
-    const { pageSize, continuation } = pageOptions(options);
-    this.#queue = queue;
+  constructor(steps, options, done) {
+    const size = core.pageSize(options);
     this.#steps = steps;
     this.#done = done;
-    this.#size = pageSize === -1 ? Infinity : pageSize;
-    this.#place = readPlace(continuation);
+    this.#size = size === -1 ? Infinity : size;
+    this.#place = readPlace(core.textOrNone(options?.continuation));
   }
 
   start() {
@@ -120,14 +121,18 @@ class QueryRun {
   }
 
   #read(from, onPage) {
-    const options = { pageSize: READ_ITEMS, continuation: from, enableScan: true };
-    return this.#queue.add(["list", "", "", options], (error, items, outcome) => {
+    if (!core.accepts()) {
+      return false;
+    }
+    const settle = (error, items, outcome) => {
       if (error !== undefined) {
         this.#done(error);
         return;
       }
       onPage(items, outcome);
-    });
+    };
+    core.add(core.LIST, undefined, false, undefined, undefined, READ_ITEMS, from, settle);
+    return true;
   }
 
   // Streams: item by item until the page is full, since one item may give several rows or none.
@@ -135,7 +140,7 @@ class QueryRun {
     return this.#read(from, (items, outcome) => {
       for (let used = skip; used < items.length; used += 1) {
         if (this.#rows.length >= this.#size) {
-          this.#finish(outcome, stringify({ from, skip: used }));
+          this.#finish(outcome, core.stringify({ from, skip: used }));
           return;
         }
         this.#keep(this.#apply([items[used]]));
@@ -143,7 +148,7 @@ class QueryRun {
       if (outcome.continuation === undefined) {
         this.#finish(outcome, undefined);
       } else if (this.#rows.length >= this.#size) {
-        this.#finish(outcome, stringify({ from: outcome.continuation, skip: 0 }));
+        this.#finish(outcome, core.stringify({ from: outcome.continuation, skip: 0 }));
       } else {
         this.#goOn(() => this.#readOn(outcome.continuation, 0));
       }
@@ -160,14 +165,14 @@ class QueryRun {
       const all = this.#apply(this.#rows);
       const end = this.#place.skip + this.#size;
       this.#rows = all.slice(this.#place.skip, end);
-      this.#finish(outcome, end < all.length ? stringify({ skip: end }) : undefined);
+      this.#finish(outcome, end < all.length ? core.stringify({ skip: end }) : undefined);
     });
   }
 
   // The query itself was accepted; when a later page is not, there is no answer to give.
   #goOn(read) {
     if (!read()) {
-      this.#done(operationError(ErrorCodes.Forbidden, "The query reads more items than there is time for."));
+      this.#done(core.operationError(core.ErrorCodes.Forbidden, "The query reads more items than there is time for."));
     }
   }
 
@@ -177,42 +182,71 @@ class QueryRun {
 }
 
 // Puts the query functions on an object; `steps` are those that came before in a chain.
-function defineQueries(target, steps, context) {
+function defineQueries(target, steps) {
   for (const [name, shape] of Object.entries(SHAPES)) {
     target[name] = (...args) => {
-      if (args[0] === undefined || args[0] === context.collection || args[0] === context.alias) {
+      if (args[0] === undefined || args[0] === core.collection || args[0] === core.alias) {
         args.shift();
       }
       const step = shape(args);
       if (steps === undefined) {
-        return runQuery([step], args, context);
+        return runQuery([step], args);
       }
       if (args.some((argument) => argument !== undefined)) {
-        refuse(ErrorCodes.BadRequest, "In a chain, options and callback can only be given to \"value\".");
+        core.refuse(
+          core.ErrorCodes.BadRequest,
+          "In a chain, options and callback can only be given to \"value\".",
+        );
       }
-      return chained([...steps, step], context);
+      return chained([...steps, step]);
     };
   }
 }
 
-function chained(steps, context) {
-  const link = { isAccepted: context.queue.accepts() };
-  defineQueries(link, steps, context);
-  link.value = (...args) => runQuery(steps, args, context);
+function chained(steps) {
+  const link = { isAccepted: core.accepts() };
+  defineQueries(link, steps);
+  link.value = (...args) => runQuery(steps, args);
   return link;
 }
 
 // Without a callback the rows are appended to the response's body as JSON text.
-function runQuery(steps, [options, callback], context) {
-  [options, callback] = optionsAndCallback(options, callback);
+function runQuery(steps, [options, callback]) {
+  if (callback === undefined && typeof options === "function") {
+    [options, callback] = [undefined, options];
+  }
+  core.checkOptions(options, callback);
   const done = callback ?? ((error, rows) => {
     if (error !== undefined) {
       throw error;
     }
-    if (context.response === undefined) {
-      refuse(ErrorCodes.BadRequest, "A query needs a callback where there is no response.");
+    if (core.appendBody === undefined) {
+      core.refuse(core.ErrorCodes.BadRequest, "A query needs a callback where there is no response.");
     }
-    context.response.append("Body", stringify(rows));
+    core.appendBody(core.stringify(rows));
   });
-  return { isAccepted: new QueryRun(context.queue, steps, options, done).start() };
+  return { isAccepted: new QueryRun(steps, options, done).start() };
+}
+
+const ATTACHMENT_OPERATIONS = [
+  "createAttachment",
+  "upsertAttachment",
+  "readAttachment",
+  "readAttachments",
+  "queryAttachments",
+  "replaceAttachment",
+  "deleteAttachment",
+];
+
+export default function queries(given) {
+  core = given;
+  const functions = { chain: () => chained([]) };
+  defineQueries(functions, undefined);
+  for (const name of ATTACHMENT_OPERATIONS) {
+    functions[name] = () => {
+      const why = `The function "${name}" is not available: there are no attachments.`;
+      core.refuse(core.ErrorCodes.BadRequest, why);
+    };
+  }
+  return functions;
 }

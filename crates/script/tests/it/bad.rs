@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use orrery_script::{Bounds, ProcedureCall, ScriptError, Scripts};
+use orrery_types::Value;
 
 use crate::host::{HURRIED_MS, Items, answer, facts, hurried, run_on, run_with, script, thrown};
 
@@ -86,7 +87,8 @@ fn operations_are_refused_when_the_time_runs_out() {
     let scripts =
         Scripts::new(Bounds { run_ms: 1000, operations: usize::MAX >> 12, ..Bounds::default() });
     let facts = facts();
-    let call = ProcedureCall { script: script(body), facts: &facts, arguments: b"[]" };
+    let call =
+        ProcedureCall { script: script(body), facts: &facts, arguments: &Value::array(vec![]) };
     let mut host = Items::with(&[r#"{"id":"a"}"#]);
     let result =
         scripts.run_procedure(&call, &mut host, scripts.deadline()).expect("it ends by itself");
@@ -193,7 +195,8 @@ fn a_script_can_spoil_only_itself() {
                  Promise.prototype.then = null; getContext = null; __ = null; String = null; Error = null }";
     let look = "function () { __.response.setBody([typeof secret, typeof getContext, JSON.stringify({})]) }";
     for body in [spoil, look, spoil, look] {
-        let call = ProcedureCall { script: script(body), facts: &facts, arguments: b"[]" };
+        let call =
+            ProcedureCall { script: script(body), facts: &facts, arguments: &Value::array(vec![]) };
         let result = scripts.run_procedure(&call, &mut Items::default(), scripts.deadline());
         if body == look {
             assert_eq!(result.expect("it runs").body, r#"["undefined","function","{}"]"#);
@@ -222,7 +225,7 @@ fn many_scripts_run_at_once() {
                 let facts = facts();
                 for n in 0..20 {
                     let body = format!("function () {{ __.createDocument(__.getSelfLink(), {{ id: '{i}-{n}' }}, (e, d) => __.response.setBody(d.id)) }}");
-                    let call = ProcedureCall { script: script(&body), facts: &facts, arguments: b"[]" };
+                    let call = ProcedureCall { script: script(&body), facts: &facts, arguments: &Value::array(vec![]) };
                     let result = scripts.run_procedure(&call, &mut Items::default(), scripts.deadline());
                     assert_eq!(result.expect("it runs").body, format!("\"{i}-{n}\""));
                 }

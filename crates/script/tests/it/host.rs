@@ -23,14 +23,14 @@ impl Items {
     pub(crate) fn with(items: &[&str]) -> Self {
         let mut host = Self::default();
         for text in items {
-            host.create(text).expect("a test's item");
+            let item = Value::parse(text.as_bytes()).expect("a test's item");
+            host.create(item).expect("a test's item");
         }
         host.asked.clear();
         host
     }
 
-    fn keep(&mut self, text: &str, outcome: Outcome) -> Result<Answer> {
-        let mut item = Value::parse(text.as_bytes()).map_err(|e| Error::invalid(e.to_string()))?;
+    fn keep(&mut self, mut item: Value, outcome: Outcome) -> Result<Answer> {
         let Some(id) = item.get("id").as_str().map(str::to_owned) else {
             return Err(Error::invalid("no id"));
         };
@@ -58,20 +58,18 @@ impl Items {
 }
 
 impl ScriptHost for Items {
-    fn create(&mut self, text: &str) -> Result<Answer> {
-        self.asked.push(format!("create {text}"));
-        let id = Value::parse(text.as_bytes())
-            .ok()
-            .and_then(|v| v.get("id").as_str().map(str::to_owned));
-        if id.is_some_and(|id| self.kept.contains_key(&id)) {
+    fn create(&mut self, item: Value) -> Result<Answer> {
+        self.asked.push(format!("create {}", item.to_json()));
+        let id = item.get("id").as_str();
+        if id.is_some_and(|id| self.kept.contains_key(id)) {
             return Err(Error::AlreadyExists);
         }
-        self.keep(text, Outcome::Created)
+        self.keep(item, Outcome::Created)
     }
 
-    fn upsert(&mut self, text: &str, if_match: Option<&str>) -> Result<Answer> {
-        self.asked.push(format!("upsert {text} {if_match:?}"));
-        self.keep(text, Outcome::Replaced)
+    fn upsert(&mut self, item: Value, if_match: Option<&str>) -> Result<Answer> {
+        self.asked.push(format!("upsert {} {if_match:?}", item.to_json()));
+        self.keep(item, Outcome::Replaced)
     }
 
     fn read(&mut self, item: &Address, if_none_match: Option<&str>) -> Result<Answer> {
@@ -82,10 +80,10 @@ impl ScriptHost for Items {
         Ok(Answer { outcome, body: found.to_json().into_bytes(), continuation: None })
     }
 
-    fn replace(&mut self, item: &Address, text: &str, if_match: Option<&str>) -> Result<Answer> {
-        self.asked.push(format!("replace {item:?} {text}"));
-        self.check(item, if_match)?;
-        self.keep(text, Outcome::Replaced)
+    fn replace(&mut self, at: &Address, item: Value, if_match: Option<&str>) -> Result<Answer> {
+        self.asked.push(format!("replace {at:?} {}", item.to_json()));
+        self.check(at, if_match)?;
+        self.keep(item, Outcome::Replaced)
     }
 
     fn delete(&mut self, item: &Address, if_match: Option<&str>) -> Result<Answer> {
@@ -110,8 +108,8 @@ impl ScriptHost for Items {
         Ok(Answer { outcome: Outcome::Read, body, continuation: last.filter(|_| more) })
     }
 
-    fn query(&mut self, query: &str, page: &PageRequest) -> Result<Answer> {
-        self.asked.push(format!("query {query}"));
+    fn query(&mut self, query: &Value, page: &PageRequest) -> Result<Answer> {
+        self.asked.push(format!("query {}", query.to_json()));
         self.list(page)
     }
 
@@ -166,8 +164,8 @@ pub(crate) fn run_with(
     arguments: &str,
 ) -> Result<ProcedureResult, ScriptError> {
     let facts = facts();
-    let call =
-        ProcedureCall { script: script(body), facts: &facts, arguments: arguments.as_bytes() };
+    let arguments = Value::parse(arguments.as_bytes()).expect("a test's arguments");
+    let call = ProcedureCall { script: script(body), facts: &facts, arguments: &arguments };
     scripts.run_procedure(&call, host, scripts.deadline())
 }
 

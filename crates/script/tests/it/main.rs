@@ -2,6 +2,7 @@
 
 mod api;
 mod bad;
+mod bodies;
 mod host;
 mod query;
 mod trigger;

@@ -39,6 +39,9 @@ fn values_cross_both_ways() {
         &[value(r#"{"price":2}"#), value("1.5")],
         &value("3"),
     );
+    check("() => [0, NaN, [2 ** 53]]", &[], &value("[0,null,[9007199254740992]]"));
+    check("() => NaN", &[], &f64::NAN.into());
+    check("() => 2 ** 60", &[], &(2_f64.powi(60)).into());
     check("s => s.match(/a+/)[0]", &[value(r#""baa""#)], &value(r#""aa""#));
 }
 

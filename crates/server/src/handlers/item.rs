@@ -183,8 +183,15 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         .header(headers::ITEM_COUNT, &count)
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
         .header_if(headers::SESSION_TOKEN, session.as_deref())
+        .header_if(headers::PARTITION_KEY_RANGE_ID, session.as_deref().and_then(range_of))
         .charge(call.read_charge(page.charge))
         .container(&container))
+}
+
+/// The range, or the first of those, that a session token is of. Clients that find no range in an
+/// answer which they know of read the list of ranges anew each time.
+pub(crate) fn range_of(session_token: &str) -> Option<&str> {
+    session_token.split_once(':').map(|(range, _)| range)
 }
 
 /// The part of the container that a feed or query names.

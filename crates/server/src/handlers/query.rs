@@ -8,7 +8,7 @@ use orrery_engine::query::{Paging, PlanPath, QueryPage, QueryRequest, Report};
 use orrery_types::{Error, Object, Result, Value};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::item::scope;
+use super::item::{range_of, scope};
 use crate::api::Call;
 use crate::headers::{self, IndexMetrics};
 use crate::link::ContainerAddress;
@@ -51,6 +51,7 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
     let mut reply = wire::texts_of(container.rid_text(), "Documents", &page.rows)
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
         .header_if(headers::SESSION_TOKEN, session)
+        .header_if(headers::PARTITION_KEY_RANGE_ID, session.and_then(range_of))
         .header(headers::REQUIRES_DISTRIBUTION, "False")
         .charge(call.read_charge(page.charge))
         .container(&container);

@@ -39,11 +39,6 @@ pub fn references_of(rule: u32) -> Bounds {
     Bounds::prefix(prefix)
 }
 
-/// All references.
-pub fn all_references() -> Bounds {
-    Bounds::prefix(vec![REFERENCE])
-}
-
 /// Takes the key of a reference apart; `None` if it is not one.
 pub fn parse_reference(key: &[u8]) -> Option<Reference<'_>> {
     let (rule, rest) = key.strip_prefix(&[REFERENCE])?.split_first_chunk::<4>()?;
@@ -73,7 +68,7 @@ mod tests {
         let key = reference(7, b"a\0b", b"source");
         let read = parse_reference(&key).expect("a reference");
         assert_eq!((read.rule, &*read.target, read.source), (7, &b"a\0b"[..], &b"source"[..]));
-        for bounds in [references_to(7, b"a\0b"), references_of(7), all_references()] {
+        for bounds in [references_to(7, b"a\0b"), references_of(7)] {
             assert!(bounds.from <= key && key < bounds.to);
         }
         assert_eq!(parse_guard(&guard(b"a")), Some(&b"a"[..]));

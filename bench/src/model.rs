@@ -1,0 +1,171 @@
+//! `model`: what a model costs. A create under a relation with one copy and one aggregate, beside a
+//! plain create of the same item; an append to a post with many comments, beside one with few; and a
+//! query that follows twenty references of an item, beside one for the item alone.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::client::Client;
+use crate::load::{self, CLIENT_NUMBERS, Until, Work};
+use crate::message::{HOLDINGS, Numbered, Signer};
+use crate::process::Process;
+use crate::sample::Series;
+use crate::{disk, machine};
+
+/// What to measure, and for how long.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The server's binary
+    #[arg(long)]
+    server: PathBuf,
+    /// The checkout, for the commit's name
+    #[arg(long, default_value = ".")]
+    root: PathBuf,
+    /// Folder for the data, on the disk to be measured [default: the system's for temporary files]
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// Rounds; the median counts
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Length of each measurement of creates in milliseconds
+    #[arg(long, default_value_t = 2000)]
+    ms: u64,
+    /// Appends to each post in a round
+    #[arg(long, default_value_t = 200)]
+    appends: u64,
+    /// Comments of the post that has many
+    #[arg(long, default_value_t = 100_000)]
+    comments: u64,
+}
+
+/// Clients that create; each has a customer of its own.
+const CLIENTS: u64 = 32;
+/// Comments of a post that has few.
+const FEW: u64 = 10;
+/// Comments that one request of the preparation appends.
+const PER_PATCH: u64 = 10;
+/// Who creates: the plain container first.
+const CREATORS: [(&str, &str); 3] = [
+    ("plain", "plain"),
+    ("counted", "one relation, a copy and COUNT"),
+    ("summed", "one relation, a copy and SUM"),
+];
+
+/// Measures and prints.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let folder = match &options.folder {
+        Some(folder) => tempfile::tempdir_in(folder)?,
+        None => tempfile::tempdir()?,
+    };
+    let time = Duration::from_millis(options.ms);
+    let (server, _) = Process::serve(&options.server, &folder.path().join("data"))?;
+    let signer = Signer::now();
+    fill(&server, &signer, options)?;
+    let orders = |container: &str| -> Arc<[Numbered]> {
+        (0..CLIENTS).map(|client| signer.order(container, client)).collect()
+    };
+    let creators = CREATORS.map(|(container, _)| orders(container));
+    let mut creates: Vec<Series> = CREATORS.iter().map(|_| Series::default()).collect();
+    let (mut few, mut many, mut syncs) = (Series::default(), Series::default(), Series::default());
+    let portfolios = [false, true].map(|with_prices| signer.portfolios(with_prices));
+    let portfolios = portfolios.map(|requests| Work::Reads(requests.into()));
+    let mut queries = [Series::default(), Series::default()];
+    for round in 0..options.rounds {
+        syncs.push(disk::run(folder.path(), time / 4)?);
+        let from = u64::try_from(round)? * CLIENTS * CLIENT_NUMBERS;
+        // Every other round goes backwards: nobody always comes first.
+        let mut order: Vec<usize> = (0..creators.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for at in order {
+            let work = Work::Numbered { requests: creators[at].clone(), from, status: 201 };
+            let before = server.processor()?;
+            let mut sample = load::run(server.address, CLIENTS, &work, Until::Elapsed(time))?;
+            sample.processor = Some(server.processor()?.saturating_sub(before));
+            creates[at].push(sample);
+        }
+        let posts = [(format!("few-{round}"), &mut few), ("many".to_owned(), &mut many)];
+        for (post, series) in posts {
+            let requests: Arc<[Numbered]> = [signer.append(&post)].into_iter().collect();
+            // Behind every number that the preparation took.
+            let from = options.comments + u64::try_from(round)? * options.appends;
+            let work = Work::Numbered { requests, from, status: 200 };
+            series.push(load::run(server.address, 1, &work, Until::Count(options.appends))?);
+        }
+        for (work, series) in portfolios.iter().zip(&mut queries) {
+            series.push(load::run(server.address, 1, work, Until::Elapsed(time / 4))?);
+        }
+    }
+    machine::describe(&options.root);
+    println!("- disk: {:.0} syncs/s by one writer", syncs.rate());
+    println!("- {} rounds of {} ms each; rates are medians", options.rounds, options.ms);
+    report_creates(&creates)?;
+    report_appends(options, &few, &many)?;
+    report_queries(&queries)
+}
+
+/// Makes containers, models, customers and posts.
+fn fill(server: &Process, signer: &Signer, options: &Options) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut client = Client::connect(server.address).await?;
+        for request in signer.model_setup(CLIENTS, options.rounds) {
+            client.expect(&request, 201).await?;
+        }
+        for round in 0..options.rounds {
+            let post = format!("few-{round}");
+            client.expect(&signer.append_many(&post, 0, FEW), 200).await?;
+        }
+        let mut first = 0;
+        while first < options.comments {
+            let count = PER_PATCH.min(options.comments - first);
+            client.expect(&signer.append_many("many", first, count), 200).await?;
+            first += count;
+        }
+        Ok(())
+    })
+}
+
+fn report_creates(creates: &[Series]) -> Result<()> {
+    println!();
+    println!(
+        "| creates by {CLIENTS} clients | /s | p50 µs | p99 µs | processor µs | times plain |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|");
+    for ((_, name), own) in CREATORS.iter().zip(creates) {
+        let (p50, p99) = (own.quantile_us(0.5)?, own.quantile_us(0.99)?);
+        let processor = own.processor_us().map_or(String::new(), |us| format!("{us:.0}"));
+        let times = creates[0].rate() / own.rate();
+        println!("| {name} | {:.0} | {p50:.0} | {p99:.0} | {processor} | {times:.2} |", own.rate());
+    }
+    Ok(())
+}
+
+fn report_queries(queries: &[Series; 2]) -> Result<()> {
+    println!();
+    println!("| queries by one client | /s | p50 µs | p99 µs | times the item alone |");
+    println!("|---|---:|---:|---:|---:|");
+    let names = ["an item alone".to_owned(), format!("an item with {HOLDINGS} targets")];
+    for (name, own) in names.iter().zip(queries) {
+        let (p50, p99) = (own.quantile_us(0.5)?, own.quantile_us(0.99)?);
+        let times = queries[0].rate() / own.rate();
+        println!("| {name} | {:.0} | {p50:.0} | {p99:.0} | {times:.2} |", own.rate());
+    }
+    Ok(())
+}
+
+fn report_appends(options: &Options, few: &Series, many: &Series) -> Result<()> {
+    println!();
+    println!("| appends to a post of | /s | p50 µs | p99 µs | times {FEW} |");
+    println!("|---:|---:|---:|---:|---:|");
+    for (comments, own) in [(FEW, few), (options.comments, many)] {
+        let (p50, p99) = (own.quantile_us(0.5)?, own.quantile_us(0.99)?);
+        let times = few.rate() / own.rate();
+        println!("| {comments} | {:.0} | {p50:.0} | {p99:.0} | {times:.2} |", own.rate());
+    }
+    Ok(())
+}

@@ -1,0 +1,318 @@
+//! The server is killed while 16 clients write under a model, over and over, and the model changes in
+//! between. Afterwards everything the model promises holds, computed anew: copies, counts, sums and
+//! extremes, inverses and buckets; nothing refers to what is not there; and each client's comments are
+//! those that it was told of. `ORRERY_MODEL_KILLS` sets how often, `ORRERY_SEED` repeats a run's
+//! choices.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use orrery_engine::Engine;
+use orrery_storage::{RocksOptions, RocksStore};
+use orrery_types::ids::Address;
+use orrery_types::{KeyComponent, PartitionKey, SystemClock, Value};
+
+use crate::client::{Answer, Client};
+use crate::process::Running;
+use crate::random::Random;
+
+const KILLS: usize = 6;
+const CLIENTS: usize = 16;
+const AUTHORS: usize = 6;
+const BOOKS: usize = 40;
+const CONTAINERS: [(&str, &str); 3] = [("authors", "/id"), ("books", "/id"), ("blog", "/blogId")];
+
+/// One client: what it does follows from its numbers, and what it knows of its own post.
+struct Writer {
+    number: usize,
+    random: Random,
+    count: usize,
+    /// Comments that were acknowledged, and one whose answer did not come.
+    comments: Vec<String>,
+    pending: Option<Edit>,
+}
+
+#[derive(Clone)]
+enum Edit {
+    Append(String),
+    Remove(String),
+}
+
+impl Edit {
+    fn apply(&self, comments: &mut Vec<String>) {
+        match self {
+            Self::Append(id) => comments.push(id.clone()),
+            Self::Remove(id) => comments.retain(|known| known != id),
+        }
+    }
+
+    fn operation(&self) -> String {
+        match self {
+            Self::Append(id) => {
+                format!(r#"{{"op":"add","path":"/comments/-","value":{{"id":"{id}","n":1}}}}"#)
+            }
+            Self::Remove(id) => format!(r#"{{"op":"remove","path":"/comments/{id}"}}"#),
+        }
+    }
+}
+
+impl Writer {
+    fn post(&self) -> String {
+        format!("p{}", self.number)
+    }
+
+    fn blog(&self) -> String {
+        format!("b{}", self.number % 3)
+    }
+
+    /// Writes until the server is gone.
+    fn run(&mut self, address: SocketAddr, key: &str, acknowledged: &Sender<()>) {
+        let Ok(mut client) = Client::open(address, key) else { return };
+        loop {
+            let done = match self.random.below(10) {
+                0..3 => self.comment(&mut client),
+                3 => self.author(&mut client),
+                4 => self.delete(&mut client, "authors", &format!("a{}", self.number % AUTHORS)),
+                5 => {
+                    let book = format!("k{}", self.random.below(BOOKS));
+                    self.delete(&mut client, "books", &book)
+                }
+                _ => self.book(&mut client),
+            };
+            if done.is_none() || acknowledged.send(()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn put(&self, client: &mut Client, container: &str, key: &str, body: &str) -> Option<u16> {
+        let key = format!(r#"["{key}"]"#);
+        let headers =
+            [("x-ms-documentdb-partitionkey", &*key), ("x-ms-documentdb-is-upsert", "true")];
+        let path = format!("/dbs/d/colls/{container}/docs");
+        self.answered(client.send("POST", &path, &headers, body))
+    }
+
+    /// The status; `None` if no answer came, or the server stops.
+    fn answered(&self, answer: std::io::Result<Answer>) -> Option<u16> {
+        let answer = answer.ok()?;
+        match answer.status {
+            503 => None,
+            200 | 201 | 204 | 400 | 404 | 409 | 449 => Some(answer.status),
+            _ => panic!("client {}: {answer:?}", self.number),
+        }
+    }
+
+    fn author(&mut self, client: &mut Client) -> Option<()> {
+        let (id, name) = (self.random.below(AUTHORS), self.random.below(5));
+        let id = format!("a{id}");
+        let body = format!(r#"{{"id":"{id}","name":"N{name}"}}"#);
+        self.put(client, "authors", &id, &body).map(drop)
+    }
+
+    fn book(&mut self, client: &mut Client) -> Option<()> {
+        let id = format!("k{}", self.random.below(BOOKS));
+        let authors: Vec<String> = (0..self.random.below(4))
+            .map(|_| format!(r#"{{"id":"a{}"}}"#, self.random.below(AUTHORS)))
+            .collect();
+        let amounts = ["1", "2.5", "0.1", "-7", "1e300", "null", r#""x""#];
+        let amount = amounts[self.random.below(amounts.len())];
+        let authors = authors.join(",");
+        let body = format!(r#"{{"id":"{id}","authors":[{authors}],"amount":{amount}}}"#);
+        self.put(client, "books", &id, &body).map(drop)
+    }
+
+    fn delete(&self, client: &mut Client, container: &str, id: &str) -> Option<()> {
+        let key = format!(r#"["{id}"]"#);
+        let path = format!("/dbs/d/colls/{container}/docs/{id}");
+        let headers = [("x-ms-documentdb-partitionkey", &*key)];
+        self.answered(client.send("DELETE", &path, &headers, "")).map(drop)
+    }
+
+    /// Adds a comment to its post, or removes one.
+    fn comment(&mut self, client: &mut Client) -> Option<()> {
+        self.count += 1;
+        let removes = !self.comments.is_empty() && self.random.one_in(4);
+        let edit = if removes {
+            Edit::Remove(self.comments[self.random.below(self.comments.len())].clone())
+        } else {
+            Edit::Append(format!("c{}", self.count))
+        };
+        self.pending = Some(edit.clone());
+        let key = format!(r#"["{}"]"#, self.blog());
+        let path = format!("/dbs/d/colls/blog/docs/{}", self.post());
+        let headers = [("x-ms-documentdb-partitionkey", &*key)];
+        let body = format!("[{}]", edit.operation());
+        let status = self.answered(client.send("PATCH", &path, &headers, body))?;
+        assert!(matches!(status, 200 | 449), "{status}");
+        if status == 200 {
+            edit.apply(&mut self.comments);
+        }
+        self.pending = None;
+        Some(())
+    }
+
+    /// Compares with what is there, and goes on from that.
+    fn settle(&mut self, engine: &Engine) {
+        let blog = engine.read_container(&name("d"), &name("blog")).unwrap();
+        let key = PartitionKey(vec![KeyComponent::String(self.blog().into())]);
+        let read = |id: &str| {
+            let item = engine.read_item(&blog, Some(&key), &name(id)).ok()?;
+            Some(Value::parse(&item.body).unwrap())
+        };
+        let id = |element: &Value| element.get("id").as_str().unwrap().to_owned();
+        let mut found = Vec::new();
+        for seq in 0..=self.count {
+            let bucket = read(&format!("{}~{seq:06}", self.post()));
+            let elements = bucket.as_ref().and_then(|b| b.get("comments").as_array());
+            found.extend(elements.unwrap_or_default().iter().map(id));
+        }
+        let mut maybe = self.comments.clone();
+        if let Some(edit) = self.pending.take() {
+            edit.apply(&mut maybe);
+        }
+        assert!(found == self.comments || found == maybe, "{found:?}, told {:?}", self.comments);
+        let post = read(&self.post()).expect("the post");
+        assert_eq!(post.get("commentCount").as_i64(), i64::try_from(found.len()).ok());
+        self.comments = found;
+    }
+}
+
+fn name(text: &str) -> Address {
+    Address::Name(text.into())
+}
+
+/// A model of random choices over the same containers.
+fn model(random: &mut Random) -> String {
+    let mut one = |choices: &[&str]| choices[random.below(choices.len())].to_owned();
+    let missing = one(&["reject", "allow"]);
+    let delete = one(&["pull", "restrict", "cascade", "keep"]);
+    let free = missing == "allow" && delete != "restrict";
+    let propagate = one(&[
+        r#","propagate":"sync","maxFanout":1000"#,
+        r#","propagate":"sync","maxFanout":3,"onOverflow":"async""#,
+        if free { r#","propagate":"async""# } else { "" },
+    ]);
+    let store = one(&["", r#","store":"/bookIds","maxItems":1000"#]);
+    let copies = one(&["", r#","copies":{"name":"t.name"}"#]);
+    let later = [
+        r#""propagate":"sync","maxFanout":1000"#,
+        r#""propagate":"sync","maxFanout":2,"onOverflow":"async""#,
+        r#""propagate":"async""#,
+    ];
+    let aggregates: Vec<String> =
+        ["COUNT(1)", "SUM(c.amount)", "AVG(c.amount)", "MIN(c.amount)", "MAX(c.amount)"]
+            .iter()
+            .enumerate()
+            .map(|(n, value)| {
+                let later = one(&later);
+                format!(
+                    r#"{{"on":"author","path":"/g{n}","of":"books","value":"{value}",{later}}}"#
+                )
+            })
+            .collect();
+    format!(
+        r#"{{"version":1,"types":{{"author":{{"container":"authors"}},"book":{{"container":"books"}},
+        "post":{{"container":"blog","where":"c.type = 'post'"}}}},
+        "relations":[{{"name":"author","from":"book","path":"/authors/*/id","to":"author",
+        "onMissing":"{missing}","onDelete":"{delete}"{propagate}{copies},
+        "inverse":{{"name":"books"{store}}}}}],
+        "aggregates":[{}],
+        "buckets":[{{"on":"post","array":"/comments","elementKey":"id",
+        "recent":{{"path":"/recent","keep":2}},"count":"/commentCount",
+        "bucket":{{"items":8,"link":"/postId"}}}}]}}"#,
+        aggregates.join(",")
+    )
+}
+
+fn start(folder: &Path) -> Running {
+    let data = folder.to_str().unwrap();
+    let listen = ["--listen", "127.0.0.1:0", "--no-tls", "--log", "error"];
+    Running::start(&[&["serve", "--data", data], &listen[..]].concat())
+}
+
+fn prepare(folder: &Path, writers: &[Writer], model: &str) {
+    let server = start(folder);
+    let mut client = Client::open(server.address(), &server.key()).unwrap();
+    client.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
+    for (id, key) in CONTAINERS {
+        let body = format!(
+            r#"{{"id":"{id}","partitionKey":{{"paths":["{key}"],"kind":"Hash","version":2}}}}"#
+        );
+        client.must("POST", "/dbs/d/colls", &[("x-ms-offer-throughput", "20000")], &body);
+    }
+    client.must("PUT", "/dbs/d/_model", &[], model);
+    for writer in writers {
+        let (post, blog) = (writer.post(), writer.blog());
+        let body = format!(r#"{{"id":"{post}","blogId":"{blog}","type":"post"}}"#);
+        assert!(writer.put(&mut client, "blog", &blog, &body).is_some());
+    }
+}
+
+/// Opens the folder that no server has open, lets everything follow that is to follow, and looks at
+/// every promise.
+fn check(folder: &Path, writers: &mut [Writer], round: usize) {
+    let store = RocksStore::open(&folder.join("store"), &RocksOptions::default()).unwrap();
+    let engine = Engine::open(Arc::new(store), Arc::new(SystemClock), 1).unwrap();
+    engine.run_tasks(&|| false).unwrap();
+    let drift = engine.verify_model(&name("d")).unwrap();
+    assert!(drift.is_empty(), "round {round}: {drift:#?}");
+    for (id, _) in CONTAINERS {
+        let container = engine.read_container(&name("d"), &name(id)).unwrap();
+        let faults = engine.verify(&container).unwrap();
+        assert!(faults.is_empty(), "round {round}: {faults:?}");
+    }
+    assert_eq!(engine.model_lag_ms(), Ok(0), "round {round}: something waits for ever");
+    for writer in writers {
+        writer.settle(&engine);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_model_holds_after_every_kill() {
+    let kills = std::env::var("ORRERY_MODEL_KILLS");
+    let kills = kills.map_or(KILLS, |text| text.parse().expect("ORRERY_MODEL_KILLS is a number"));
+    let mut random = Random::from_environment("model kill");
+    let folder = tempfile::tempdir().unwrap();
+    let mut writers: Vec<Writer> = (0..CLIENTS)
+        .map(|number| {
+            let random = Random::new(random.next());
+            Writer { number, random, count: 0, comments: vec![], pending: None }
+        })
+        .collect();
+    prepare(folder.path(), &writers, &model(&mut random));
+    let mut acknowledged = 0;
+    for round in 0..kills {
+        let server = start(folder.path());
+        let (address, key) = (server.address(), server.key());
+        let (sender, receiver) = channel();
+        let (after, changes) = (200 + random.below(400), random.one_in(2));
+        let next = model(&mut random);
+        acknowledged += std::thread::scope(|scope| {
+            for writer in &mut writers {
+                let (sender, key) = (sender.clone(), key.clone());
+                scope.spawn(move || writer.run(address, &key, &sender));
+            }
+            drop(sender);
+            let before = receiver.iter().take(after / 2).count();
+            if changes {
+                // Another model takes over among the writers, and is being built when the end comes.
+                let mut client = Client::open(address, &key).unwrap();
+                client.must("PUT", "/dbs/d/_model", &[], &next);
+            }
+            let counted = before + receiver.iter().take(after / 2).count();
+            assert_eq!(counted, after / 2 * 2, "the server ended by itself");
+            drop(server);
+            counted + receiver.iter().count()
+        });
+        check(folder.path(), &mut writers, round);
+    }
+    let comments: usize = writers.iter().map(|writer| writer.comments.len()).sum();
+    eprintln!(
+        "{kills} kills: {acknowledged} acknowledged writes by {CLIENTS} clients, drift 0, {comments} \
+         comments as they were told"
+    );
+}

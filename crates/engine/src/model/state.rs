@@ -1,0 +1,126 @@
+//! What a model says of itself: for each rule how far it holds, how far it is built, what breaks it,
+//! and what is still to follow by it.
+
+use orrery_modeling::RelationRule;
+use orrery_storage::{ReadAt, Scan, Space, key};
+use orrery_types::{Result, Value, limits};
+
+use super::{ModelScope, Stage, StoredModel};
+use crate::draft::{Draft, View};
+use crate::resource::object;
+use crate::storage_error::storage;
+use crate::{Database, Engine};
+
+impl Stage {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Building => "building",
+            Self::Verified => "verified",
+            Self::Enforced => "enforced",
+        }
+    }
+}
+
+/// Violations that are counted.
+const VIOLATIONS_MAX: usize = 1000;
+
+impl Engine {
+    /// Each rule of a model and how far it holds.
+    pub(crate) fn model_state(&self, database: &Database, model: &StoredModel) -> Result<Value> {
+        let (lags, now_us) = (self.lags(database, model)?, self.clock.now_us());
+        let rule =
+            |path: String, state: &str| object([("rule", path.into()), ("state", state.into())]);
+        let enforced = Stage::Enforced.name();
+        let types = model.rules.types.iter();
+        let mut all: Vec<Value> = types
+            .map(|t| Value::object(rule(format!("/types/{}", t.def.name), enforced)))
+            .collect();
+        let relations = model.rules.relations.len();
+        let stage = |index: usize| model.stages.get(index).map_or(enforced, |stage| stage.name());
+        for index in 0..relations {
+            let mut state = rule(format!("/relations/{index}"), stage(index));
+            self.add_progress(database, model, index, &mut state)?;
+            let lag = lags.get(index).copied().unwrap_or_default();
+            if let Some(since_us) = lag.since_us {
+                state.set("pending", count(lag.pending));
+                let lag_ms = now_us.saturating_sub(since_us) / 1000;
+                state.set("lagMs", Value::from(i64::try_from(lag_ms).unwrap_or(i64::MAX)));
+            }
+            all.push(Value::object(state));
+        }
+        for (index, aggregate) in model.rules.aggregates.iter().enumerate() {
+            let state = rule(format!("/aggregates/{index}"), stage(aggregate.relation));
+            all.push(Value::object(state));
+        }
+        for index in 0..model.rules.buckets.len() {
+            let mut state = rule(format!("/buckets/{index}"), stage(relations + index));
+            self.add_progress(database, model, relations + index, &mut state)?;
+            all.push(Value::object(state));
+        }
+        Ok(Value::array(all))
+    }
+
+    fn add_progress(
+        &self,
+        database: &Database,
+        model: &StoredModel,
+        index: usize,
+        state: &mut orrery_types::Object,
+    ) -> Result<()> {
+        if !model.is_building(index) {
+            return Ok(());
+        }
+        let scope = ModelScope { database, model };
+        state.set("progress", Value::from(self.build_progress(scope, index)?));
+        let (violations, samples) = self.violations(scope, index)?;
+        if violations > 0 {
+            state.set("violations", count(violations));
+            state.set("samples", Value::array(samples.into_iter().map(Value::from).collect()));
+        }
+        Ok(())
+    }
+
+    /// How many items break a rule that is being built, and what is wrong with some.
+    fn violations(&self, scope: ModelScope<'_>, index: usize) -> Result<(usize, Vec<String>)> {
+        let (mut found, mut samples) = (0, Vec::new());
+        let rule: Option<&RelationRule> = scope.model.rules.relations.get(index).map(|r| &**r);
+        let bounds = key::violations_of(scope.model.numbers[index]);
+        for container in scope.database.containers() {
+            for partition in &container.partitions {
+                let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest);
+                let scan = Scan {
+                    space: Space::Meta,
+                    from: &bounds.from,
+                    to: &bounds.to,
+                    reverse: false,
+                    max_rows: VIOLATIONS_MAX,
+                    max_bytes: usize::MAX,
+                    keys_only: true,
+                };
+                let notes = snapshot.map_err(storage)?.scan(&scan).map_err(storage)?;
+                found += notes.len();
+                for note in notes {
+                    if samples.len() >= limits::MODEL_HOLDERS_MAX {
+                        break;
+                    }
+                    let mut draft = Draft::new(self, container, partition, View::Now);
+                    draft.model.scope = Some(scope);
+                    let item = key::parse_violation(&note.key).unwrap_or_default();
+                    let Some(spot) = draft.spot_of_key(container, item)? else { continue };
+                    let complaints = match rule {
+                        Some(rule) => draft.complaints_of(index, rule, &spot)?,
+                        None => vec![],
+                    };
+                    samples.extend(complaints.into_iter().take(1).map(|complaint| {
+                        format!("item '{}' in '{}': {complaint}", spot.id(), container.id)
+                    }));
+                }
+            }
+        }
+        Ok((found, samples))
+    }
+}
+
+fn count(n: usize) -> Value {
+    Value::from(i64::try_from(n).unwrap_or(i64::MAX))
+}

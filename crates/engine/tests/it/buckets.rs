@@ -1,0 +1,401 @@
+//! Arrays that the model keeps in buckets: what a client does with standard requests, beside a plain
+//! list that the test keeps. After each case everything is computed anew and nothing may differ.
+
+use orrery_engine::expansion::Reach;
+use orrery_engine::feed::PageSize;
+use orrery_engine::items::Written;
+use orrery_engine::patch::Patch;
+use orrery_engine::query::{Paging, QueryRequest};
+use orrery_engine::resource::Preconditions;
+use orrery_engine::scope::ScopeRequest;
+use orrery_types::{Error, KeyComponent, PartitionKey, Result, Value};
+
+use crate::random::Random;
+use crate::world::{World, json, name};
+
+const BLOG: &str = r#"{"version":1,"types":{"post":{"container":"blog","where":"c.type = 'post'"}},
+  "buckets":[{"on":"post","array":"/comments","elementKey":"id",
+    "recent":{"path":"/recentComments","keep":3},"count":"/commentCount",
+    "bucket":{"items":10,"maxBytes":4096,"link":"/postId","idFormat":"{id}~c{seq:06}"}}]}"#;
+
+struct Blog(World);
+
+fn blog_key() -> PartitionKey {
+    PartitionKey(vec![KeyComponent::String("b".into())])
+}
+
+impl Blog {
+    fn new(mut world: World, ttl: &str) -> Self {
+        world.database();
+        let key = r#""partitionKey":{"paths":["/blogId"],"kind":"Hash"}"#;
+        world.create_container(&format!(r#"{{"id":"blog",{key}{ttl}}}"#), None);
+        let none = Preconditions::default();
+        world.engine().store_model(&name("d"), &json(BLOG), &none).expect("the model is taken");
+        Self(world)
+    }
+
+    fn put(&self, id: &str, more: &str) -> Result<Written> {
+        let item = format!(r#"{{"id":"{id}","blogId":"b","type":"post"{more}}}"#);
+        let blog = self.0.container("blog");
+        self.0.engine().upsert_item(&blog, None, item.as_bytes(), &Preconditions::default())
+    }
+
+    fn patch(&self, id: &str, operations: &str) -> Result<Written> {
+        let patch = Patch::parse(&json(&format!("[{operations}]")))?;
+        let (blog, none) = (self.0.container("blog"), Preconditions::default());
+        self.0.engine().patch_item(&blog, Some(&blog_key()), &name(id), &patch, &none)
+    }
+
+    fn append(&self, id: &str, comment: &str) -> Result<Written> {
+        let comment = format!(r#"{{"id":"{comment}","text":"{comment} says it"}}"#);
+        self.patch(id, &format!(r#"{{"op":"add","path":"/comments/-","value":{comment}}}"#))
+    }
+
+    fn get(&self, id: &str) -> Result<Value> {
+        let blog = self.0.container("blog");
+        let item = self.0.engine().read_item(&blog, Some(&blog_key()), &name(id))?;
+        Ok(Value::parse(&item.body).expect("JSON"))
+    }
+
+    fn delete(&self, id: &str) -> Result<Written> {
+        let (blog, none) = (self.0.container("blog"), Preconditions::default());
+        self.0.engine().delete_item(&blog, Some(&blog_key()), &name(id), &none)
+    }
+
+    /// The ids of all elements, bucket by bucket.
+    fn buckets(&self, id: &str, last: usize) -> Vec<Vec<String>> {
+        let bucket = |seq| self.get(&format!("{id}~c{seq:06}")).ok();
+        (0..last).filter_map(bucket).map(|bucket| ids(bucket.get("comments"))).collect()
+    }
+
+    #[track_caller]
+    fn check(&self) {
+        let drift = self.0.engine().verify_model(&name("d")).expect("it is verified");
+        assert!(drift.is_empty(), "{drift:#?}");
+        let faults = self.0.engine().verify(&self.0.container("blog")).expect("it is verified");
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+}
+
+fn ids(array: &Value) -> Vec<String> {
+    let id = |element: &Value| element.get("id").as_str().expect("an id").to_owned();
+    array.as_array().unwrap_or_default().iter().map(id).collect()
+}
+
+fn comments(ids: &[String]) -> String {
+    let all: Vec<String> = ids.iter().map(|id| format!(r#"{{"id":"{id}"}}"#)).collect();
+    format!(r#","comments":[{}]"#, all.join(","))
+}
+
+#[track_caller]
+fn refused(result: Result<Written>, says: &str) {
+    match result {
+        Err(Error::ModelViolated(text) | Error::Invalid(text)) => {
+            assert!(text.contains(says), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_patch_appends_to_the_last_bucket_and_the_post_stays_small() {
+    let blog = Blog::new(World::memory(), "");
+    blog.put("1", "").expect("a post");
+    let post = blog.get("1").expect("it");
+    assert_eq!(post.get("commentCount").to_json(), "0");
+    assert_eq!(post.get("recentComments").to_json(), "[]");
+    for n in 0..25 {
+        blog.append("1", &format!("c{n}")).expect("a comment");
+    }
+    let post = blog.get("1").expect("it");
+    assert_eq!(post.get("commentCount").to_json(), "25");
+    assert_eq!(ids(post.get("recentComments")), ["c22", "c23", "c24"]);
+    assert!(post.get("comments").is_undefined(), "they are in buckets");
+    let lengths: Vec<usize> = blog.buckets("1", 9).iter().map(Vec::len).collect();
+    assert_eq!(lengths, [10, 10, 5]);
+    let bucket = blog.get("1~c000001").expect("a bucket");
+    assert_eq!(bucket.get("postId").as_str(), Some("1"));
+    assert_eq!(bucket.get("blogId").as_str(), Some("b"));
+    refused(blog.append("1", "c3"), "already has an element with the key 'c3'");
+    refused(
+        blog.patch("1", r#"{"op":"add","path":"/comments/-","value":{"text":"no id"}}"#),
+        "elementKey",
+    );
+    blog.check();
+    // Several in one patch, beside an operation on the post itself.
+    let two = r#"{"op":"add","path":"/comments/-","value":{"id":"x"}},
+        {"op":"set","path":"/title","value":"t"},
+        {"op":"add","path":"/comments/-","value":{"id":"y"}}"#;
+    blog.patch("1", two).expect("all of it");
+    let post = blog.get("1").expect("it");
+    assert_eq!(ids(post.get("recentComments")), ["c24", "x", "y"]);
+    assert_eq!(post.get("title").as_str(), Some("t"));
+    blog.check();
+}
+
+#[test]
+fn a_large_element_starts_a_bucket() {
+    let blog = Blog::new(World::memory(), "");
+    blog.put("1", "").expect("a post");
+    for n in 0..4 {
+        let text = "x".repeat(1500);
+        let element = format!(r#"{{"id":"c{n}","text":"{text}"}}"#);
+        blog.patch("1", &format!(r#"{{"op":"add","path":"/comments/-","value":{element}}}"#))
+            .expect("a comment");
+    }
+    assert_eq!(blog.buckets("1", 9), [["c0", "c1"], ["c2", "c3"]]);
+    blog.check();
+}
+
+#[test]
+fn elements_are_edited_and_removed_by_their_key() {
+    let blog = Blog::new(World::memory(), "");
+    blog.put("1", "").expect("a post");
+    for n in 0..12 {
+        blog.append("1", &format!("c{n}")).expect("a comment");
+    }
+    blog.patch("1", r#"{"op":"set","path":"/comments/c3/text","value":"new"}"#).expect("an edit");
+    blog.patch("1", r#"{"op":"incr","path":"/comments/c11/likes","value":2}"#).expect("an edit");
+    let bucket = blog.get("1~c000000").expect("a bucket");
+    assert_eq!(bucket.get("comments").at(3).get("text").as_str(), Some("new"));
+    let post = blog.get("1").expect("it");
+    assert_eq!(post.get("recentComments").at(2).get("likes").to_json(), "2", "recent is a copy");
+    blog.patch("1", r#"{"op":"replace","path":"/comments/c0","value":{"id":"c0"}}"#).expect("it");
+    refused(
+        blog.patch("1", r#"{"op":"replace","path":"/comments/c0","value":{"id":"z"}}"#),
+        "The key 'c0'",
+    );
+    refused(blog.patch("1", r#"{"op":"remove","path":"/comments/nobody"}"#), "no element");
+    refused(
+        blog.patch("1", r#"{"op":"move","from":"/comments/c1","path":"/x"}"#),
+        "nothing can be moved",
+    );
+    blog.check();
+    for key in ["c10", "c11"] {
+        blog.patch("1", &format!(r#"{{"op":"remove","path":"/comments/{key}"}}"#)).expect("gone");
+    }
+    let post = blog.get("1").expect("it");
+    assert_eq!(ids(post.get("recentComments")), ["c7", "c8", "c9"], "older ones are recent again");
+    assert_eq!(post.get("commentCount").to_json(), "10");
+    assert_eq!(blog.get("1~c000001").map(drop), Err(Error::NotFound), "an empty bucket goes");
+    blog.append("1", "c11").expect("the key is free again");
+    blog.check();
+}
+
+#[test]
+fn a_full_replace_is_split_and_one_without_the_array_changes_nothing() {
+    let blog = Blog::new(World::memory(), "");
+    let all: Vec<String> = (0..23).map(|n| format!("c{n}")).collect();
+    let written = blog.put("1", &comments(&all)).expect("a post with comments");
+    assert!(Value::parse(&written.body).expect("JSON").get("comments").is_undefined());
+    assert_eq!(blog.buckets("1", 9).concat(), all);
+    blog.check();
+    let second = blog.get("1~c000001").expect("a bucket");
+    blog.put("1", r#","title":"t","commentCount":99"#).expect("a new title");
+    assert_eq!(blog.get("1").expect("it").get("commentCount").to_json(), "23");
+    // The buckets in front of the first difference are not touched.
+    let mut fewer = all[..15].to_vec();
+    fewer.push("new".into());
+    blog.put("1", &comments(&fewer)).expect("other comments");
+    assert_eq!(blog.buckets("1", 9).concat(), fewer);
+    assert_eq!(ids(blog.get("1").expect("it").get("recentComments")), ["c13", "c14", "new"]);
+    assert_ne!(blog.get("1~c000001").expect("it").get("_etag"), second.get("_etag"));
+    blog.check();
+    refused(blog.put("1", r#","comments":"none""#), "is no array");
+    blog.put("1", r#","comments":[]"#).expect("empty");
+    assert!(blog.buckets("1", 9).is_empty());
+    blog.check();
+}
+
+#[test]
+fn buckets_live_and_die_with_their_post() {
+    let blog = Blog::new(World::memory(), r#","defaultTtl":-1"#);
+    let all: Vec<String> = (0..23).map(|n| format!("c{n}")).collect();
+    blog.put("1", &comments(&all)).expect("a post");
+    refused(blog.delete("1~c000000"), "Patch '/comments/-' of the item '1'");
+    let own = r#"{"id":"x","blogId":"b","_bucket":{}}"#;
+    let (container, none) = (blog.0.container("blog"), Preconditions::default());
+    let own = blog.0.engine().upsert_item(&container, None, own.as_bytes(), &none);
+    refused(own, "_bucket");
+    let other = r#"{"id":"1","blogId":"b","type":"page"}"#;
+    let other = blog.0.engine().upsert_item(&container, None, other.as_bytes(), &none);
+    refused(other, "empty the array first");
+    // Under another id it takes them along.
+    let renamed = br#"{"id":"2","blogId":"b","type":"post"}"#;
+    let key = blog_key();
+    let done = blog.0.engine().replace_item(&container, Some(&key), &name("1"), renamed, &none);
+    done.expect("it is renamed");
+    assert!(blog.buckets("1", 9).is_empty());
+    assert_eq!(blog.buckets("2", 9).concat(), all);
+    blog.check();
+    blog.delete("2").expect("a post");
+    assert!(blog.buckets("2", 9).is_empty());
+    blog.check();
+    // Expiry is a delete, and a new post begins with nothing.
+    let mut blog = blog;
+    for ttl in [r#","ttl":10"#, r#","ttl":20"#] {
+        blog.put("3", &format!("{ttl}{}", comments(&all[..12]))).expect("a post");
+        blog.0.clock.advance_s(30);
+        blog.put("3", "").expect("another post");
+        assert_eq!(blog.get("3").expect("it").get("commentCount").to_json(), "0");
+        blog.check();
+    }
+    blog.put("4", &format!(r#","ttl":10{}"#, comments(&all))).expect("a post");
+    blog.0.clock.advance_s(30);
+    blog.0.run_tasks();
+    assert!(blog.buckets("4", 9).is_empty());
+    blog.check();
+}
+
+#[test]
+fn an_append_costs_the_same_however_many_there_are() {
+    let blog = Blog::new(World::memory(), "");
+    let charge = |count: usize, id: &str| {
+        let all: Vec<String> = (100_000..100_000 + count).map(|n| format!("c{n}")).collect();
+        blog.put(id, &comments(&all)).expect("a post");
+        let element = r#"{"id":"c999999"}"#;
+        let patch = format!(r#"{{"op":"add","path":"/comments/-","value":{element}}}"#);
+        blog.patch(id, &patch).expect("a comment").charge
+    };
+    assert!((charge(15, "1") - charge(4_005, "2")).abs() < 0.2);
+}
+
+#[test]
+fn arrays_that_are_there_go_into_buckets_when_the_model_says_so() {
+    let mut blog = Blog::new(World::memory(), "");
+    let none = Preconditions::default();
+    blog.0.engine().delete_model(&name("d"), &none).expect("no model");
+    let all: Vec<String> = (0..23).map(|n| format!("c{n}")).collect();
+    for id in ["1", "2"] {
+        blog.put(id, &comments(&all)).expect("a post");
+    }
+    blog.0.engine().store_model(&name("d"), &json(BLOG), &none).expect("the model is taken");
+    blog.0.run_tasks();
+    assert_eq!(blog.buckets("1", 9).concat(), all);
+    assert_eq!(blog.get("2").expect("it").get("commentCount").to_json(), "23");
+    blog.check();
+    // Without the model they are items like others; with it again they are buckets again.
+    blog.0.engine().delete_model(&name("d"), &none).expect("no model");
+    blog.delete("1~c000001").expect("an item");
+    blog.0.engine().store_model(&name("d"), &json(BLOG), &none).expect("the model is taken");
+    blog.0.run_tasks();
+    assert_eq!(blog.get("1").expect("it").get("commentCount").to_json(), "13");
+    blog.append("1", "more").expect("a comment");
+    blog.check();
+}
+
+#[test]
+fn queries_see_the_array_across_its_buckets() {
+    let blog = Blog::new(World::memory(), "");
+    let all: Vec<String> = (0..35).map(|n| format!("c{n}")).collect();
+    blog.put("1", &comments(&all)).expect("a post");
+    blog.put("2", "").expect("a post");
+    let query = |text: &str| -> Vec<String> {
+        let request = format!(r#"{{"query":{}}}"#, Value::from(text).to_json());
+        let request = QueryRequest::parse(&json(&request)).expect("a query");
+        let blog_container = blog.0.container("blog");
+        let scope = ScopeRequest { partition_key: Some(blog_key()), ..ScopeRequest::default() };
+        let scope = blog_container.scope(&scope).expect("a scope");
+        let (size, paging) = (PageSize { items: 1000 }, Paging::default());
+        let engine = blog.0.engine();
+        engine.query_items(&blog_container, &scope, &request, size, &paging).expect(text).rows
+    };
+    let page =
+        query("SELECT VALUE c.id FROM p JOIN c IN p.comments WHERE p.id = '1' OFFSET 8 LIMIT 4");
+    assert_eq!(page, ["\"c8\"", "\"c9\"", "\"c10\"", "\"c11\""]);
+    assert_eq!(
+        query("SELECT VALUE ARRAY_LENGTH(p.comments) FROM p WHERE p.type = 'post'"),
+        ["35", "0"]
+    );
+    assert_eq!(
+        query(
+            "SELECT VALUE p.id FROM p WHERE ARRAY_CONTAINS(p.comments, {id:'c30'}, true) AND p.type = 'post'"
+        ),
+        ["\"1\""]
+    );
+    let container = blog.0.container("blog");
+    let reach = Reach::default();
+    let engine = blog.0.engine();
+    let read =
+        engine.read_item_expanded(&container, Some(&blog_key()), &name("1"), "comments", reach);
+    let read = read.expect("it is expanded");
+    assert_eq!(ids(Value::parse(&read.body).expect("JSON").get("comments")), all);
+    // An expanded item that is saved back is the same item.
+    let none = Preconditions::default();
+    engine.upsert_item(&container, None, &read.body, &none).expect("it is saved back");
+    assert_eq!(blog.buckets("1", 9).concat(), all);
+    blog.check();
+}
+
+/// Random edits beside a plain list.
+fn run(world: World, seed: u64, steps: usize) {
+    let mut blog = Blog::new(world, "");
+    let mut random = Random::new(seed);
+    let mut list: Vec<String> = Vec::new();
+    blog.put("1", "").expect("a post");
+    for step in 0..steps {
+        let known = |random: &mut Random| list.get(random.below(list.len().max(1))).cloned();
+        match random.below(12) {
+            0 => {
+                list.truncate(random.below(40));
+                list.push(format!("s{step}"));
+                blog.put("1", &comments(&list)).expect("the post");
+            }
+            1 => drop(blog.put("1", &format!(r#","n":{step}"#)).expect("the post")),
+            2..5 => {
+                if let Some(key) = known(&mut random) {
+                    let path = format!(r#"{{"op":"remove","path":"/comments/{key}"}}"#);
+                    blog.patch("1", &path).expect("it is there");
+                    list.retain(|id| *id != key);
+                }
+            }
+            5 => {
+                if let Some(key) = known(&mut random) {
+                    let path = format!("/comments/{key}/n");
+                    blog.patch("1", &format!(r#"{{"op":"set","path":"{path}","value":{step}}}"#))
+                        .expect("it is there");
+                }
+            }
+            6 => {
+                // Several in one transaction, one of them refused.
+                let (container, key) = (blog.0.container("blog"), blog_key());
+                let none = Preconditions::default();
+                let patch = |id: &str| {
+                    let value = format!(r#"{{"id":"{id}"}}"#);
+                    let path = r#""op":"add","path":"/comments/-""#;
+                    Patch::parse(&json(&format!(r#"[{{{path},"value":{value}}}]"#)))
+                };
+                let (a, b) = (format!("a{step}"), format!("b{step}"));
+                let done = blog.0.engine().transact(&container, &key, &mut |transaction| {
+                    transaction.patch(&name("1"), &patch(&a)?, &none)?;
+                    assert!(transaction.patch(&name("1"), &patch(&a)?, &none).is_err());
+                    transaction.patch(&name("1"), &patch(&b)?, &none)
+                });
+                done.expect("it commits");
+                list.extend([a, b]);
+            }
+            _ => {
+                let id = format!("c{step}");
+                blog.append("1", &id).expect("a comment");
+                list.push(id);
+            }
+        }
+        let post = blog.get("1").expect("it");
+        assert_eq!(post.get("commentCount").as_i64(), i64::try_from(list.len()).ok());
+        let recent = &list[list.len().saturating_sub(3)..];
+        assert_eq!(ids(post.get("recentComments")), recent, "step {step}");
+        if step % 40 == 39 {
+            assert_eq!(blog.buckets("1", 200).concat(), list, "step {step}");
+            blog.check();
+            blog.0.reopen();
+        }
+    }
+}
+
+#[test]
+fn random_edits_leave_what_a_list_would_hold() {
+    for seed in 1..=3 {
+        run(World::memory(), seed, 240);
+    }
+    run(World::rocks(), 7, 80);
+}
