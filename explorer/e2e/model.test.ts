@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Client } from "../src/protocol/client";
 import type { JsonObject } from "../src/protocol/json";
 import { readModel, storeModel } from "../src/protocol/model";
+import { createItem, replaceItem } from "../src/protocol/resources";
 import { type Browser, ENDPOINT, connect, directClient, dropDatabase, editor, makeContainer, picture, pictureFailures, retype, startBrowser } from "./browser";
 
 const DATABASE = "explorer-model";
@@ -129,6 +130,24 @@ it("everything that the model promises is verified", async () => {
   await page.getByRole("button", { name: "Verify" }).click();
   await page.getByText("Everything that the model promises holds").waitFor();
   await picture(page, "model-verified");
+});
+
+it("a rule that data breaks says which items, and goes on when they are put right", async () => {
+  const { page } = browser;
+  const stray = ["dbs", DATABASE, "colls", "library"];
+  const made = await createItem(client, stray, { id: "x-stray", type: "note", bookId: "b-none" }, '["x-stray"]');
+  const model = (await readModel(client, DATABASE))!;
+  const types = { ...(model.types as JsonObject), note: { container: "library", where: "c.type = 'note'" } };
+  const relation = { name: "about", from: "note", path: "/bookId", to: "book", onMissing: "reject" };
+  await storeModel(client, DATABASE, { ...model, types, relations: [...(model.relations as JsonObject[]), relation] }, model);
+  await page.getByRole("button", { name: "Read model and advice again" }).click();
+  const rules = page.getByRole("complementary", { name: "Rules" });
+  await rules.getByText("1 item breaks it").click();
+  await rules.getByText("x-stray").waitFor();
+  await picture(page, "model-violation");
+  await replaceItem(client, stray, { id: "x-stray", partitionKey: '["x-stray"]' }, { ...made, bookId: "b1" }, String(made._etag));
+  await rules.getByText("1 item breaks it").waitFor({ state: "detached", timeout: 20_000 });
+  await expect.poll(() => rules.getByText("building").count(), { timeout: 20_000 }).toBe(0);
 });
 
 it("it is dark where one likes it dark, and fits a phone", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../src/protocol/json";
-import { type Finding, type Report, costOf, documentOf, modelFault } from "../src/protocol/model";
+import { type Finding, type Report, costOf, documentOf, isUnsettled, modelFault, statesOf } from "../src/protocol/model";
 import { Problem } from "../src/protocol/problem";
 import { readChange } from "../src/state/change-watch";
 import { Viewport } from "../src/state/viewport";
@@ -159,6 +159,18 @@ describe("the picture of a model", () => {
     viewport.reveal({ x: 0, y: 0, width: 100, height: 50 });
     expect(viewport.look.value.x).toBeGreaterThanOrEqual(0);
   });
+});
+
+it("a rule tells how far it is, what breaks it and what is to follow", () => {
+  const states = statesOf({ ...MODEL, _state: [
+    { rule: "/types/book", state: "enforced" },
+    { rule: "/relations/0", state: "building", progress: 40, violations: 2, samples: ["'b1' in 'library'"] },
+    { rule: "/relations/1", state: "enforced", pending: 3, lagMs: 1200 },
+  ] });
+  expect(states.map(isUnsettled)).toEqual([false, true, true]);
+  expect(states[1]).toMatchObject({ progress: 40, violations: 2, samples: ["'b1' in 'library'"], pending: 0 });
+  expect(states[2]).toMatchObject({ progress: null, pending: 3, lagMs: 1200 });
+  expect(statesOf(null)).toEqual([]);
 });
 
 it("a cost is in bytes and units, or in units alone", () => {

@@ -49,9 +49,19 @@ export interface Report {
   tooLittleData: string[];
 }
 
+/** A rule, and how far the data is under it. */
 export interface RuleState {
   rule: string;
+  /** `building`, `verified` or `enforced`. */
   state: string;
+  /** Percent, while it is building. */
+  progress: number | null;
+  /** Items that break it, and some of them. */
+  violations: number;
+  samples: string[];
+  /** Effects that follow later, and the age of the oldest. */
+  pending: number;
+  lagMs: number;
 }
 
 const modelPath = (database: string) => [...databasePath(database), "_model"];
@@ -96,10 +106,20 @@ export function documentOf(model: JsonObject): JsonObject {
   return own;
 }
 
-export function statesOf(model: JsonObject): RuleState[] {
-  const states = Array.isArray(model._state) ? model._state : [];
-  return states.filter(isObject).map(({ rule, state }) => ({ rule: String(rule), state: String(state) }));
+export function statesOf(model: JsonObject | null): RuleState[] {
+  return entries(model, "_state").map((rule) => ({
+    rule: String(rule.rule),
+    state: String(rule.state),
+    progress: rule.progress === undefined ? null : Number(rule.progress),
+    violations: Number(rule.violations ?? 0),
+    samples: Array.isArray(rule.samples) ? rule.samples.map(String) : [],
+    pending: Number(rule.pending ?? 0),
+    lagMs: Number(rule.lagMs ?? 0),
+  }));
 }
+
+/** Whether the server still works on a rule, so that its state will change by itself. */
+export const isUnsettled = ({ state, pending }: RuleState) => state !== "enforced" || pending > 0;
 
 /** The objects of a list in a model; whatever else stands there is passed over. */
 export function entries(model: JsonObject | null, list: string): JsonObject[] {

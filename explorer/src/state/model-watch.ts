@@ -2,7 +2,7 @@
 // the view opens and again after each change.
 import { signal } from "@preact/signals";
 import type { JsonObject } from "../protocol/json";
-import { type Report, readAdvice, readModel, storeModel, verifyModel } from "../protocol/model";
+import { type Report, isUnsettled, readAdvice, readModel, statesOf, storeModel, verifyModel } from "../protocol/model";
 import { describe } from "../protocol/problem";
 import { client } from "./account";
 
@@ -11,6 +11,9 @@ export type Verification =
   | { kind: "running"; seconds: number }
   | { kind: "done"; drift: string[]; seconds: number }
   | { kind: "failed"; message: string };
+
+/** How often the state of rules is asked for while the server works on them. */
+const PAUSE_MS = 1500;
 
 export class ModelWatch {
   /** As the server has it; null where the database has none. */
@@ -22,6 +25,8 @@ export class ModelWatch {
   readonly adviceError = signal<string | null>(null);
   readonly verification = signal<Verification>({ kind: "none" });
   private verifying: AbortController | null = null;
+  private next: ReturnType<typeof setTimeout> | undefined;
+  private isClosed = false;
 
   constructor(readonly database: string) {}
 
@@ -37,6 +42,7 @@ export class ModelWatch {
       this.error.value = describe(problem);
     }
     this.isModelRead.value = true;
+    this.followStates();
     return this.model.value;
   }
 
@@ -57,7 +63,22 @@ export class ModelWatch {
   async store(model: JsonObject, over: JsonObject | null): Promise<void> {
     this.model.value = await storeModel(client(), this.database, model, over);
     this.verification.value = { kind: "none" };
+    this.followStates();
     void this.loadAdvice();
+  }
+
+  /** Data is brought under a new rule beside the writers: the model is read again until that is done. */
+  private followStates(): void {
+    clearTimeout(this.next);
+    const isDone = this.error.value !== null || !statesOf(this.model.value).some(isUnsettled);
+    if (!isDone && !this.isClosed) this.next = setTimeout(() => void this.loadModel(), PAUSE_MS);
+  }
+
+  /** Nobody looks any more. */
+  close(): void {
+    this.isClosed = true;
+    clearTimeout(this.next);
+    this.stopVerifying();
   }
 
   async verify(): Promise<void> {

@@ -70,7 +70,7 @@ export function ApplyFinding({ finding, title, watch, onEditFirst }: Props) {
       {ready !== null && <p>{isSame ? "This is there already; nothing would change." : ready.about}</p>}
       {ready !== null && !isSame && <DiffView before={ready.before} after={ready.after} isShort />}
       {ready === null && error.value === null && <p class="muted">Reading what is there…</p>}
-      {change.kind === "model" && !isSame && <p class="muted fine">The server checks the data first. If an item breaks a rule, it says which, and nothing is changed.</p>}
+      {change.kind === "model" && !isSame && <p class="muted fine">What is there is brought under it beside those who write. Items that break a rule are listed with it and left as they are.</p>}
     </Dialog>
   );
 }

@@ -17,6 +17,7 @@ import { confirmGivingUp, confirmSmallDeletion, openDialog } from "./dialog";
 import { Icon } from "./icon";
 import { readItemText } from "./item-editor";
 import { notifyDone } from "./notice";
+import { RuleStates } from "./rule-states";
 
 const EMPTY = '{\n  "version": 1,\n  "types": {},\n  "relations": []\n}';
 const NO_FAULTS: readonly Fault[] = [];
@@ -138,20 +139,7 @@ export function ModelDocument({ watch, draft }: Props) {
         {error.value !== null && <p class="problem bar" role="alert">{error.value}</p>}
         <CodeEditor label="Model" language="json" text={text.value} faults={faults.value} onChange={edit} keys={{ "Mod-s": () => void save() }} isFilling />
       </section>
-      <Rules model={base.value} />
+      <RuleStates states={statesOf(watch.model.value)} />
     </>
-  );
-}
-
-function Rules({ model }: { model: JsonObject | null }) {
-  const states = model === null ? [] : statesOf(model);
-  return (
-    <aside class="findings rules" aria-label="Rules">
-      <header><h2>Rules</h2><span class="muted">{states.length}</span></header>
-      {states.length === 0 && <p class="empty">A model tells the server which references, copies and counts to keep true. Without one, items are what clients write.</p>}
-      {states.map(({ rule, state }) => (
-        <div key={rule} class="rule"><span class="mono">{rule}</span><span class={state === "enforced" ? "state good" : "state"}>{state}</span></div>
-      ))}
-    </aside>
   );
 }

@@ -5,6 +5,7 @@ import { entries, statesOf } from "../protocol/model";
 import { ModelWatch } from "../state/model-watch";
 import { diagramOf } from "../text/model-diagram";
 import { counted } from "../protocol/plan";
+import { BuildingBar } from "./rule-states";
 import { Findings } from "./findings";
 import { Icon } from "./icon";
 import { ModelDocument } from "./model-document";
@@ -22,7 +23,7 @@ export function ModelView({ database }: { database: string }) {
   const diagram = useComputed(() => diagramOf(watch.model.value, watch.report.value));
   useEffect(() => {
     void watch.load();
-    return () => watch.stopVerifying();
+    return () => watch.close();
   }, []);
 
   const model = watch.model.value;
@@ -49,7 +50,8 @@ export function ModelView({ database }: { database: string }) {
         <button type="button" class="quiet" aria-label="Read model and advice again" title="Read model and advice again" onClick={() => void watch.load()}><Icon name="refresh" /></button>
       </div>
       {watch.error.value !== null && <p class="problem bar" role="alert">{watch.error.value}</p>}
-      <VerificationBar watch={watch} rules={model === null ? 0 : statesOf(model).length} />
+      <VerificationBar watch={watch} rules={statesOf(model).length} />
+      <BuildingBar states={statesOf(model)} />
       <div class="model-split" hidden={face.value !== "picture"}>
         <ModelPicture diagram={diagram.value} selected={selected} isEmpty={watch.isModelRead.value && watch.report.value !== null} />
         <Findings watch={watch} selected={selected} names={diagram.value.names} onEditFirst={editFirst} />
