@@ -86,7 +86,7 @@ it("a finding is seen with its evidence, and applied after its change was shown"
   await picture(page, "model-apply");
   expect(await readModel(client, DATABASE)).toBeNull();
   await dialog.getByRole("button", { name: "Apply" }).click();
-  await page.getByText("Applied. The model is in force.").waitFor();
+  await page.getByText("Applied to the model.").waitFor();
   expect(await relations()).toMatchObject([{ from: "book", path: "/authorId", to: "author" }]);
   await weak.waitFor({ state: "detached" });
   expect(await page.locator(".model-arrow .model-line:not(.inferred)").count()).toBe(1);
@@ -144,6 +144,7 @@ it("a rule that data breaks says which items, and goes on when they are put righ
   const rules = page.getByRole("complementary", { name: "Rules" });
   await rules.getByText("1 item breaks it").click();
   await rules.getByText("x-stray").waitFor();
+  expect(await page.getByText("Everything that the model promises holds").count()).toBe(0);
   await picture(page, "model-violation");
   await replaceItem(client, stray, { id: "x-stray", partitionKey: '["x-stray"]' }, { ...made, bookId: "b1" }, String(made._etag));
   await rules.getByText("1 item breaks it").waitFor({ state: "detached", timeout: 20_000 });

@@ -36,7 +36,11 @@ export class ModelWatch {
 
   async loadModel(): Promise<JsonObject | null> {
     try {
-      this.model.value = await readModel(client(), this.database);
+      const found = await readModel(client(), this.database);
+      // What was verified is another version's.
+      const isOther = found?._etag !== this.model.value?._etag;
+      if (isOther && this.verification.value.kind === "done") this.verification.value = { kind: "none" };
+      this.model.value = found;
       this.error.value = null;
     } catch (problem) {
       this.error.value = describe(problem);

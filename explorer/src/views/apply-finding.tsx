@@ -86,7 +86,7 @@ async function prepareModel(watch: ModelWatch, finding: Finding): Promise<Prepar
     after: prettyJson(after),
     write: async () => {
       await watch.store(after, current);
-      notifyDone("Applied. The model is in force.");
+      notifyDone("Applied to the model.");
     },
   };
 }
