@@ -72,7 +72,7 @@ it("its settings are changed: time to live, indexing policy, throughput", async 
   await page.getByRole("button", { name: "Save settings" }).click();
   await page.getByText("Saved the settings.").waitFor();
   await page.getByRole("button", { name: "Manual" }).locator("visible=true").click();
-  await page.locator("input.short:visible").fill("700");
+  await page.getByRole("spinbutton", { name: "RU/s" }).locator("visible=true").fill("700");
   await page.getByRole("button", { name: "Save throughput" }).click();
   await page.getByText("Saved the throughput.").waitFor();
   await picture(page, "container-settings");

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Client } from "../src/protocol/client";
-import { create } from "../src/protocol/resources";
+import { create, createItem, deleteItem, replaceItem } from "../src/protocol/resources";
 import { type Browser, ENDPOINT, connect, directClient, dropDatabase, makeContainer, picture, pictureFailures, startBrowser } from "./browser";
 
 const DATABASE = "explorer-live";
@@ -93,6 +93,30 @@ it("changes appear as they are written", async () => {
   await picture(page, "changes-dark");
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText("Paused").waitFor();
+});
+
+it("all versions and deletes are followed where the container keeps them", async () => {
+  const { page } = browser;
+  const visible = (name: string) => page.getByRole("button", { name }).locator("visible=true");
+  expect(await page.getByRole("switch").count()).toBe(0);
+  await page.getByRole("treeitem", { name: "Settings" }).first().click();
+  await page.getByLabel("Keep all versions and deletes").fill("60");
+  await page.getByRole("button", { name: "Save settings" }).click();
+  await page.getByText("Saved the settings.").waitFor();
+  await page.goto(`${ENDPOINT}_explorer/#/feed/${DATABASE}/events`);
+  await page.getByRole("switch", { name: "All versions and deletes" }).check();
+  expect(await visible("From the beginning").isDisabled()).toBe(true);
+  await visible("Watch from now").click();
+  await page.getByText("Waiting for the next change.").waitFor();
+  const events = ["dbs", DATABASE, "colls", "events"];
+  const made = await createItem(client, events, { id: "brief", kind: "b", n: 1 }, '["b"]');
+  await replaceItem(client, events, { id: "brief", partitionKey: '["b"]' }, { ...made, n: 2 }, String(made._etag));
+  await deleteItem(client, events, { id: "brief", partitionKey: '["b"]' });
+  const log = page.getByRole("log").locator("visible=true");
+  await log.getByText("delete", { exact: true }).waitFor();
+  expect(await log.locator(".operation").allInnerTexts()).toEqual(["delete", "replace", "create"]);
+  expect(await log.locator(".feed-row.delete").innerText()).toContain('"n":2');
+  await picture(page, "changes-all-versions-dark");
 });
 
 it("nothing was asked of any other host, and the security policy had nothing to refuse", () => {

@@ -127,6 +127,7 @@ it("the plan of a query is drawn", async () => {
   await plan.getByText("Filter").waitFor();
   expect(await plan.locator(".plan-node.index").count()).toBeGreaterThan(0);
   expect(await plan.getByText("item loaded").count()).toBe(1);
+  expect(await plan.locator(".plan-count").first().textContent()).toMatch(/^[\d,]+ rows?/);
   await picture(page, "query-plan");
   await face("Statistics");
   await page.getByText("Where the time went").waitFor();

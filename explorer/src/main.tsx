@@ -4,6 +4,7 @@ import "./style/base.css";
 import "./style/shell.css";
 import "./style/data.css";
 import "./style/plot.css";
+import "./style/model.css";
 import { resume } from "./state/account";
 import { applyTheme } from "./state/preferences";
 import { App } from "./views/app";

@@ -82,6 +82,12 @@ describe("a plan", () => {
     expect(parent.x).toBe((left!.x + right!.x) / 2);
     expect(parent.y).toBeLessThan(left!.y);
     expect(left!.lines.every((line) => line.length <= 34)).toBe(true);
+    const count = (kind: string) => nodes.find(({ node }) => node.kind === kind)!.count;
+    expect([count("Top"), count("Filter"), count("Intersect")]).toEqual([
+      { text: "10 rows", isOff: false }, { text: "40 rows of 50 expected", isOff: false }, null,
+    ]);
+    expect(edges.map(({ rows, isExpected }) => [rows, isExpected])).toContainEqual([40, false]);
+    expect(edges.map(({ rows, isExpected }) => [rows, isExpected])).toContainEqual([60, true]);
   });
 });
 

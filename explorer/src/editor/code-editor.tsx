@@ -37,8 +37,9 @@ interface Props {
   isFilling?: boolean;
 }
 
-function languageExtension(language: Language): Extension {
-  if (language === "json") return [json(), linter(jsonFaults)];
+function languageExtension(language: Language, faults: () => readonly Fault[]): Extension {
+  // The checker's outcome replaces what is marked, so it must know what others have found.
+  if (language === "json") return [json(), linter((view) => [...jsonFaults(view), ...diagnostics(view, faults())])];
   return language === "javascript" ? javascript() : language;
 }
 
@@ -49,6 +50,15 @@ function jsonFaults(view: EditorView): Diagnostic[] {
   if (fault === null) return [];
   const from = Math.min(fault.at, text.length - 1);
   return [{ from, to: from + 1, severity: "error", message: fault.message }];
+}
+
+/** A fault at the end of the text has no width; the last character is marked so that it is seen. */
+function diagnostics(view: EditorView, faults: readonly Fault[]): Diagnostic[] {
+  const length = view.state.doc.length;
+  return faults.map(({ from, to, message }): Diagnostic => {
+    const end = Math.min(to, length);
+    return { from: Math.max(0, Math.min(from, from >= end ? end - 1 : length)), to: end, severity: "error", message };
+  });
 }
 
 const BASICS: Extension = [
@@ -83,7 +93,7 @@ export function CodeEditor(props: Props) {
         extensions: [
           Prec.highest(keymap.of(own)),
           BASICS,
-          languageExtension(language),
+          languageExtension(language, () => latest.current.faults ?? []),
           readOnly.current.of(EditorState.readOnly.of(isReadOnly)),
           EditorView.contentAttributes.of({ "aria-label": label }),
           placeholder ? placeholderText(placeholder) : [],
@@ -115,13 +125,9 @@ export function CodeEditor(props: Props) {
   useEffect(() => {
     const editor = view.current!;
     if (props.faults === undefined) return;
-    const length = editor.state.doc.length;
-    const diagnostics = props.faults.map(({ from, to, message }): Diagnostic => {
-      // A fault at the end of the text has no width; mark the last character so that it is seen.
-      const end = Math.min(to, length);
-      return { from: Math.max(0, Math.min(from, from >= end ? end - 1 : length)), to: end, severity: "error", message };
-    });
-    editor.dispatch(setDiagnostics(editor.state, diagnostics));
+    const found = diagnostics(editor, props.faults);
+    const effects = found[0] ? EditorView.scrollIntoView(found[0].from, { y: "nearest", yMargin: 40 }) : [];
+    editor.dispatch(setDiagnostics(editor.state, found), { effects });
   }, [props.faults]);
 
   return <div ref={host} class={props.isFilling ? "code-editor filling" : "code-editor"} data-label={props.label} />;

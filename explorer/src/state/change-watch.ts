@@ -1,15 +1,23 @@
 // Follows the change feed of a container: asks for what came after the last answer, again and again,
-// and keeps the newest changes. Latest versions only: a delete leaves no trace in it.
+// and keeps the newest changes. There are two kinds of feed: the latest version of each item, in which
+// a delete leaves no trace, and all versions with deletes, where the container keeps them.
 import { signal } from "@preact/signals";
 import { type Json, type JsonObject, isObject, parseJson } from "../protocol/json";
 import { describe } from "../protocol/problem";
 import { containerPath } from "../protocol/resources";
 import { client } from "./account";
 
+export type Operation = "create" | "replace" | "delete";
+
 export interface Change {
   number: number;
   at: Date;
+  /** Of a delete, the item as it was. */
   item: JsonObject;
+  /** Known in the feed of all versions only. */
+  operation: Operation | null;
+  /** Whether a delete came of the item's time being over. */
+  isExpired: boolean;
 }
 
 const CHANGES_KEPT = 500;
@@ -18,6 +26,9 @@ const PAGE = 100;
 const PAUSE_MS = 1000;
 
 export type Start = "now" | "beginning";
+export type FeedMode = "latest" | "all";
+
+const FEEDS: Record<FeedMode, string> = { latest: "Incremental Feed", all: "Full-Fidelity Feed" };
 
 export class ChangeWatch {
   readonly changes = signal<readonly Change[]>([]);
@@ -25,6 +36,7 @@ export class ChangeWatch {
   readonly error = signal<string | null>(null);
   /** Changes seen since the start, kept or not. */
   readonly count = signal(0);
+  readonly mode = signal<FeedMode>("latest");
   private etag: string | null = null;
   private run = 0;
 
@@ -35,6 +47,16 @@ export class ChangeWatch {
     this.changes.value = [];
     this.count.value = 0;
     this.resume();
+  }
+
+  /** A position of one feed means nothing in the other: watching starts anew, from now. */
+  setMode(mode: FeedMode): void {
+    if (mode === this.mode.value) return;
+    const wasLive = this.isLive.value;
+    this.stop();
+    this.mode.value = mode;
+    this.etag = "*";
+    if (wasLive) this.resume();
   }
 
   resume(): void {
@@ -63,7 +85,7 @@ export class ChangeWatch {
 
   /** One request; whether it brought anything. */
   private async step(run: number): Promise<boolean> {
-    const headers: Record<string, string> = { "a-im": "Incremental Feed", "x-ms-max-item-count": String(PAGE) };
+    const headers: Record<string, string> = { "a-im": FEEDS[this.mode.value], "x-ms-max-item-count": String(PAGE) };
     if (this.etag !== null) headers["if-none-match"] = this.etag;
     const segments = [...containerPath(this.database, this.container), "docs"];
     const answer = await client().send({ method: "GET", segments, headers });
@@ -75,8 +97,18 @@ export class ChangeWatch {
   }
 
   private take(rows: Json | undefined): void {
-    const items = Array.isArray(rows) ? rows.filter(isObject) : [];
-    const fresh = items.map((item): Change => ({ number: ++this.count.value, at: new Date(), item })).reverse();
+    const entries = Array.isArray(rows) ? rows.filter(isObject) : [];
+    const fresh = entries.map((entry): Change => ({ number: ++this.count.value, at: new Date(), ...readChange(entry, this.mode.value) })).reverse();
     this.changes.value = [...fresh, ...this.changes.value].slice(0, CHANGES_KEPT);
   }
+}
+
+/** An entry of a feed: an item itself, or an item with what happened to it. */
+export function readChange(entry: JsonObject, mode: FeedMode): Pick<Change, "item" | "operation" | "isExpired"> {
+  if (mode === "latest") return { item: entry, operation: null, isExpired: false };
+  const metadata = isObject(entry.metadata) ? entry.metadata : {};
+  const operation = String(metadata.operationType ?? "").toLowerCase() as Operation;
+  const image = operation === "delete" ? entry.previous : entry.current;
+  const item = isObject(image) && Object.keys(image).length > 0 ? image : { id: metadata.id ?? "" };
+  return { item, operation, isExpired: metadata.timeToLiveExpired === true };
 }

@@ -4,8 +4,7 @@ import { computed, effect, signal } from "@preact/signals";
 import type { ScriptKind } from "../protocol/resources";
 
 export type Route =
-  | { kind: "database"; database: string }
-  | { kind: "users"; database: string }
+  | { kind: "database" | "users" | "model"; database: string }
   | { kind: "items" | "query" | "feed" | "settings"; database: string; container: string }
   | { kind: "script"; database: string; container: string; scripts: ScriptKind; script: string }
   | { kind: "metrics" };
@@ -25,7 +24,7 @@ export const NEW_SCRIPT = "";
 export function addressOf(route: Route): string {
   const parts: string[] =
     route.kind === "metrics" ? ["metrics"]
-    : route.kind === "database" || route.kind === "users" ? [route.kind, route.database]
+    : !("container" in route) ? [route.kind, route.database]
     : route.kind === "script" ? ["script", route.database, route.container, route.scripts, route.script]
     : [route.kind, route.database, route.container];
   return `#/${parts.map(encodeURIComponent).join("/")}`;
@@ -42,7 +41,7 @@ export function routeOf(address: string): Route | null {
   const [kind, database, container, scripts, script] = parts;
   if (kind === "metrics") return { kind };
   if (!database) return null;
-  if (kind === "database" || kind === "users") return { kind, database };
+  if (kind === "database" || kind === "users" || kind === "model") return { kind, database };
   if (!container) return null;
   if (kind === "items" || kind === "query" || kind === "feed" || kind === "settings") return { kind, database, container };
   if (kind === "script" && (scripts === "sprocs" || scripts === "triggers" || scripts === "udfs")) {

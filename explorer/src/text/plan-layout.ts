@@ -9,13 +9,23 @@ export interface PlacedNode {
   width: number;
   height: number;
   lines: string[];
+  /** How many rows it gave, where the server says so. */
+  count: RowCount | null;
   facts: string[];
+}
+
+export interface RowCount {
+  text: string;
+  /** Whether what was expected was wrong by far: there the plan may be the wrong one. */
+  isOff: boolean;
 }
 
 export interface PlacedEdge {
   from: { x: number; y: number };
   to: { x: number; y: number };
   rows: number | null;
+  /** Whether that is what was expected and not what came. */
+  isExpected: boolean;
 }
 
 export interface PlacedPlan {
@@ -38,8 +48,10 @@ export function placePlan(root: PlanNode): PlacedPlan {
   const edges: PlacedEdge[] = [];
   const place = (node: PlanNode, left: number, top: number): { placed: PlacedNode; right: number } => {
     const lines = wrap(node.detail);
+    const count = countOf(node);
     const facts = factsOf(node);
-    const height = 34 + (lines.length + facts.length) * LINE_HEIGHT + (facts.length > 0 ? 8 : 0);
+    const told = facts.length + (count === null ? 0 : 1);
+    const height = 34 + (lines.length + told) * LINE_HEIGHT + (told > 0 ? 8 : 0);
     const inputs: PlacedNode[] = [];
     let right = left;
     for (const input of node.inputs) {
@@ -49,13 +61,14 @@ export function placePlan(root: PlanNode): PlacedPlan {
     }
     right = Math.max(right - (node.inputs.length > 0 ? GAP_X : 0), left + WIDTH);
     const middle = inputs.length > 0 ? (inputs[0]!.x + inputs.at(-1)!.x) / 2 : left;
-    const placed = { node, x: middle, y: top, width: WIDTH, height, lines, facts };
+    const placed = { node, x: middle, y: top, width: WIDTH, height, lines, count, facts };
     nodes.push(placed);
     for (const input of inputs) {
       edges.push({
         from: { x: input.x + WIDTH / 2, y: input.y },
         to: { x: placed.x + WIDTH / 2, y: top + height },
-        rows: rowsOf(input.node),
+        rows: given(input.node) ?? input.node.estimatedRows,
+        isExpected: given(input.node) === null,
       });
     }
     return { placed, right };
@@ -69,14 +82,25 @@ export function placePlan(root: PlanNode): PlacedPlan {
   };
 }
 
-/** What flowed, where the server says so, else what was expected. */
-function rowsOf(node: PlanNode): number | null {
-  return node.actual.find(({ name }) => /rows/i.test(name))?.count ?? node.estimatedRows;
+/** Rows that a step gave. */
+function given(node: PlanNode): number | null {
+  return node.actual.find(({ name }) => name === "rows")?.count ?? null;
+}
+
+const OFF_FACTOR = 10;
+
+function countOf(node: PlanNode): RowCount | null {
+  const rows = given(node);
+  if (rows === null) return null;
+  const expected = node.estimatedRows;
+  const ratio = expected === null ? 1 : (rows + 1) / (expected + 1);
+  const text = expected === null || expected === rows ? counted(rows, "rows") : `${counted(rows, "rows")} of ${expected.toLocaleString("en")} expected`;
+  return { text, isOff: ratio >= OFF_FACTOR || ratio <= 1 / OFF_FACTOR };
 }
 
 function factsOf(node: PlanNode): string[] {
-  const facts = node.actual.map(({ name, count }) => counted(count, spelled(name)));
-  if (node.estimatedRows !== null) facts.push(counted(node.estimatedRows, "rows expected"));
+  const facts = node.actual.filter(({ name }) => name !== "rows").map(({ name, count }) => counted(count, spelled(name)));
+  if (node.estimatedRows !== null && given(node) === null) facts.push(counted(node.estimatedRows, "rows expected"));
   return facts;
 }
 

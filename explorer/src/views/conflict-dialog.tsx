@@ -1,10 +1,11 @@
-// Somebody else saved the item first: what differs, and who shall win.
+// Somebody else saved it first: what differs, and who shall win.
 import { useSignal } from "@preact/signals";
 import { describe } from "../protocol/problem";
-import { diffLines } from "../text/diff";
 import { closeDialog, Dialog } from "./dialog";
+import { DiffView } from "./diff-view";
 
 interface Props {
+  /** An item by its id, or the model. */
   id: string;
   mine: string;
   theirs: string;
@@ -12,8 +13,6 @@ interface Props {
   onEditOn: () => void;
   onOverwrite: () => Promise<void>;
 }
-
-const SIGNS = { same: " ", removed: "−", added: "+" } as const;
 
 export function ConflictDialog({ id, mine, theirs, onTakeTheirs, onEditOn, onOverwrite }: Props) {
   const error = useSignal<string | null>(null);
@@ -36,15 +35,11 @@ export function ConflictDialog({ id, mine, theirs, onTakeTheirs, onEditOn, onOve
   return (
     <Dialog title={`${id} was changed meanwhile`} isWide footer={footer}>
       <p>
-        Another client has saved this item since you opened it. <span class="removed">−</span> is what is stored now,
+        Another client has saved it since you opened it. <span class="removed">−</span> is what is stored now,
         {" "}<span class="added">+</span> is yours.
       </p>
       {error.value !== null && <p class="problem" role="alert">{error.value}</p>}
-      <pre class="diff" aria-label="Difference" tabIndex={0}>
-        {diffLines(theirs, mine).map(({ kind, text }, index) => (
-          <div key={index} class={kind}><span class="sign">{SIGNS[kind]}</span>{text}</div>
-        ))}
-      </pre>
+      <DiffView before={theirs} after={mine} />
     </Dialog>
   );
 }

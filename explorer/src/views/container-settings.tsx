@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { CodeEditor } from "../editor/code-editor";
-import { type JsonObject, parseJson, prettyJson } from "../protocol/json";
+import { type JsonObject, isObject, parseJson, prettyJson } from "../protocol/json";
 import { describe } from "../protocol/problem";
 import {
   type Container, type Throughput, containerPath, listAll, offerThroughput, readOffer, replace, setThroughput,
@@ -33,6 +33,8 @@ export function ContainerSettings({ database, container: name }: Props) {
   const ttl = useSignal<Ttl>(null);
   const indexing = useSignal("");
   const computed = useSignal("");
+  /** Minutes for which the change feed keeps every version; 0 for none. */
+  const kept = useSignal(0);
 
   const load = async () => {
     try {
@@ -44,6 +46,7 @@ export function ContainerSettings({ database, container: name }: Props) {
       ttl.value = typeof container.defaultTtl === "number" ? container.defaultTtl : null;
       indexing.value = prettyJson(container.indexingPolicy);
       computed.value = prettyJson(container.computedProperties ?? []);
+      kept.value = isObject(container.changeFeedPolicy) ? Number(container.changeFeedPolicy.retentionDuration ?? 0) : 0;
       error.value = null;
     } catch (problem) {
       error.value = describe(problem);
@@ -55,9 +58,10 @@ export function ContainerSettings({ database, container: name }: Props) {
     error.value = null;
     try {
       const { container } = facts.value!;
-      const { defaultTtl: _, computedProperties: __, ...kept } = container as JsonObject;
-      const body: JsonObject = { ...kept, indexingPolicy: parseJson(indexing.value) };
+      const { defaultTtl: _, computedProperties: __, changeFeedPolicy: ___, ...rest } = container as JsonObject;
+      const body: JsonObject = { ...rest, indexingPolicy: parseJson(indexing.value) };
       if (ttl.value !== null) body.defaultTtl = ttl.value;
+      if (kept.value > 0) body.changeFeedPolicy = { retentionDuration: kept.value };
       const properties = parseJson(computed.value);
       if (Array.isArray(properties) && properties.length > 0) body.computedProperties = properties;
       await replace<Container>(client(), path, body, container._etag);
@@ -85,6 +89,10 @@ export function ContainerSettings({ database, container: name }: Props) {
       <section class="card">
         <h2>Container</h2>
         <TtlField value={ttl} />
+        <label class="field">
+          <span class="label">Keep all versions and deletes for the change feed, minutes (0: none)</span>
+          <input class="short" type="number" min="0" step="1" value={kept.value} onInput={(event) => (kept.value = event.currentTarget.valueAsNumber || 0)} />
+        </label>
         <div class="field">
           <span class="label">Indexing policy</span>
           <CodeEditor label="Indexing policy" language="json" text={indexing.value} onChange={(text) => (indexing.value = text)} />

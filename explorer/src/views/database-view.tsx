@@ -33,6 +33,11 @@ export function DatabaseView({ database: name }: { database: string }) {
         </table>
         <button type="button" onClick={() => openDialog(<NewContainer database={name} />)}><Icon name="plus" />New container</button>
       </section>
+      <section class="card">
+        <h2>Model</h2>
+        <p class="muted">Types and relations as a picture, what the server keeps true, and what it advises.</p>
+        <button type="button" onClick={() => open({ kind: "model", database: name })}><Icon name="model" />Open the model</button>
+      </section>
       <ThroughputCard self={database._self} none="Each container has its own." />
       <section class="card">
         <h2>Delete</h2>

@@ -15,13 +15,13 @@ export function PlanPicture({ plan }: { plan: PlanNode }) {
   );
 }
 
-function Edge({ edge: { from, to, rows } }: { edge: PlacedEdge }) {
+function Edge({ edge: { from, to, rows, isExpected } }: { edge: PlacedEdge }) {
   const middle = (from.y + to.y) / 2;
   const thickness = 1.2 + Math.min(6, Math.log10(1 + (rows ?? 0)));
   return (
     <g>
       <path class="plan-edge" stroke-width={thickness} d={`M${from.x} ${from.y}C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.y}`} />
-      {rows !== null && <text class="plan-rows" x={from.x + 8} y={from.y - 7}>{shortNumber(rows)}</text>}
+      {rows !== null && <text class="plan-rows" x={from.x + 8} y={from.y - 7}>{isExpected && "≈ "}{shortNumber(rows)}</text>}
     </g>
   );
 }
@@ -30,15 +30,17 @@ function Edge({ edge: { from, to, rows } }: { edge: PlacedEdge }) {
 const READS_ALL = /^(ContainerScan|PartitionScan|RowScan)$/;
 const READS_INDEX = /^(Index|Composite|PointRead|Intersect|Union)/;
 
-function Box({ placed: { node, x, y, width, height, lines, facts } }: { placed: PlacedNode }) {
+function Box({ placed: { node, x, y, width, height, lines, count, facts } }: { placed: PlacedNode }) {
   const kind = READS_ALL.test(node.kind) ? "scan" : READS_INDEX.test(node.kind) ? "index" : "step";
   const detailTop = y + 38;
-  const factsTop = detailTop + lines.length * 16 + 6;
+  const countTop = detailTop + lines.length * 16 + 6;
+  const factsTop = count === null ? countTop : countTop + 16;
   return (
     <g class={`plan-node ${kind}`}>
       <rect x={x} y={y} width={width} height={height} rx={6} />
       <text class="plan-kind" x={x + 12} y={y + 20}>{node.kind}</text>
       {lines.map((line, index) => <text key={line + index} class="plan-detail" x={x + 12} y={detailTop + index * 16}>{line}</text>)}
+      {count !== null && <text class={count.isOff ? "plan-count off" : "plan-count"} x={x + 12} y={countTop}>{count.text}</text>}
       {facts.map((fact, index) => <text key={fact} class="plan-fact" x={x + 12} y={factsTop + index * 16}>{fact}</text>)}
     </g>
   );

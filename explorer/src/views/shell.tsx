@@ -14,6 +14,7 @@ import { Icon, type IconName } from "./icon";
 import { ItemsView } from "./items-view";
 import { Mark } from "./mark";
 import { MetricsView } from "./metrics-view";
+import { ModelView } from "./model-view";
 import { NewDatabase } from "./new-database";
 import { QueryView } from "./query-view";
 import { ScriptView } from "./script-view";
@@ -96,7 +97,7 @@ function Sidebar() {
 
 const ICONS: Record<Route["kind"], IconName> = {
   database: "database", users: "users", items: "items", query: "query", feed: "feed", settings: "settings",
-  script: "script", metrics: "metrics",
+  script: "script", metrics: "metrics", model: "model",
 };
 
 function titleOf(route: Route): string {
@@ -104,6 +105,7 @@ function titleOf(route: Route): string {
     case "metrics": return "Metrics";
     case "database": return route.database;
     case "users": return `${route.database} users`;
+    case "model": return `${route.database} model`;
     case "script": return route.script || "New script";
     case "items": return route.container;
     case "query": return `${route.container} query`;
@@ -157,6 +159,7 @@ function View({ route }: { route: Route }) {
     case "metrics": return <MetricsView />;
     case "database": return <DatabaseView database={route.database} />;
     case "users": return <UsersView database={route.database} />;
+    case "model": return <ModelView database={route.database} />;
     case "items": return <ItemsView {...route} />;
     case "query": return <QueryView {...route} />;
     case "feed": return <FeedView {...route} />;

@@ -67,9 +67,10 @@ function databaseRows(database: string): Row[] {
   };
   if (!row.isOpen) return [row];
   const inside = children(catalog.containers(database).value, key, 2, "No containers yet", ({ id }) => containerRows(database, id));
+  const model: Row = { key: `${key}/model`, level: 2, label: "Model", icon: "model", route: { kind: "model", database } };
   const users: Row = { key: `${key}/users`, level: 2, label: "Users", icon: "users", route: { kind: "users", database } };
   const settings: Row = { key: `${key}/settings`, level: 2, label: "Settings", icon: "settings", route: { kind: "database", database } };
-  return [row, ...inside, users, settings];
+  return [row, ...inside, model, users, settings];
 }
 
 function containerRows(database: string, container: string): Row[] {
