@@ -147,7 +147,7 @@ fn export(file: &Path, items: u64) -> Result<u64> {
                 r#"{{"productId":"product-{product:07}","quantity":{quantity},"cents":{cents}}}"#
             )
         };
-        let lines: Vec<String> = (0..1 + n % 4).map(line).collect();
+        let lines: Vec<String> = (0..=(n % 4)).map(line).collect();
         writeln!(
             out,
             r#"{{"id":"order-{n:08}","type":"order","customerId":"customer-{:07}","placed":"2025-{:02}-{:02}T10:{:02}:00Z","status":"{}","total":{},"lines":[{}]}}"#,

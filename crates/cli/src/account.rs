@@ -49,7 +49,7 @@ fn signed(path: &str) -> (String, String) {
     let is_feed = segments.len() % 2 == 1;
     let kind = segments.len().checked_sub(if is_feed { 1 } else { 2 });
     let kind = kind.and_then(|at| segments.get(at)).copied().unwrap_or_default();
-    let link = match &segments[..] {
+    let link = match segments {
         // Offers are signed by their rid alone.
         ["offers", rid] => rid.to_lowercase(),
         feed if is_feed => feed[..feed.len() - 1].join("/"),

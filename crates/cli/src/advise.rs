@@ -32,12 +32,11 @@ pub(crate) struct AdviseArguments {
 }
 
 pub(crate) fn run(arguments: &AdviseArguments) -> Result<()> {
-    let report = match &arguments.database {
-        Some(database) => ask(&arguments.server, database)?,
-        None => {
-            let model = arguments.model.as_deref().map(read_model).transpose()?;
-            look_at(&arguments.items)?.finish(model.as_ref()).to_value()
-        }
+    let report = if let Some(database) = &arguments.database {
+        ask(&arguments.server, database)?
+    } else {
+        let model = arguments.model.as_deref().map(read_model).transpose()?;
+        look_at(&arguments.items)?.finish(model.as_ref()).to_value()
     };
     let text = if arguments.json { report.to_json() + "\n" } else { describe(&report) };
     std::io::stdout().write_all(text.as_bytes()).context("the report was not read")

@@ -42,7 +42,7 @@ impl<W: Write> ArchiveWriter<W> {
             .append_data(&mut header, name, (&mut content).take(size))
             .with_context(|| format!("cannot add {name} to the archive"))?;
         anyhow::ensure!(content.count == size, "{name} is shorter than it should be");
-        self.sums += &format!("{}  {name}\n", content.hex());
+        self.sums.extend([content.hex().as_str(), "  ", name, "\n"]);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ pub(crate) fn read(
         std::io::copy(&mut content, &mut std::io::sink()).map_err(|e| damaged(e.to_string()))?;
         contents.files += 1;
         contents.bytes += content.count;
-        found += &format!("{}  {name}\n", content.hex());
+        found.extend([content.hex().as_str(), "  ", &name, "\n"]);
     }
     // The last bytes are the checksum of the compressed whole.
     std::io::copy(&mut archive.into_inner(), &mut std::io::sink())
@@ -121,9 +121,15 @@ struct Summing<R> {
     count: u64,
 }
 
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.concat()
+}
+
 impl<R> Summing<R> {
     fn hex(&self) -> String {
-        self.sum.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.sum.clone().finalize())
     }
 }
 

@@ -64,7 +64,9 @@ pub(crate) fn run(command: &KeysCommand) -> Result<()> {
         Value::object(object).to_json() + "\n"
     } else {
         let mut table = Table::new(["key", "in base64"]);
-        keys.iter().for_each(|(key, text)| table.row([name(key), text.clone()]));
+        for (key, text) in &keys {
+            table.row([name(key), text.clone()]);
+        }
         table.to_text(usize::MAX)
     };
     std::io::stdout().write_all(text.as_bytes()).context("the output was not read")

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use base64::Engine as _;
@@ -18,6 +18,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use orrery_server::headers;
 use orrery_server::keys::WELL_KNOWN_KEY;
+use orrery_types::{Clock as _, SystemClock};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::Sha256;
 use tokio::net::TcpStream;
@@ -136,7 +137,7 @@ impl Remote {
 
     /// Sends one request and reads its answer, whatever the status.
     pub(crate) fn request(&mut self, ask: &Ask<'_>) -> Result<Answer> {
-        let date = httpdate::fmt_http_date(SystemTime::now());
+        let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(SystemClock.now_s()));
         let authorization = self.signature(ask, &date)?;
         let mut request = Request::builder()
             .method(ask.method)

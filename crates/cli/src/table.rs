@@ -156,7 +156,7 @@ pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -174,7 +174,7 @@ pub(crate) fn size(bytes: u64) -> String {
         amount /= 1024.0;
         unit += 1;
     }
-    let digits = if unit == 0 || amount >= 100.0 { 0 } else { 1 };
+    let digits = usize::from(!(unit == 0 || amount >= 100.0));
     format!("{amount:.digits$} {}", UNITS[unit])
 }
 

@@ -185,9 +185,9 @@ mod tests {
         assert!((charge - expected).abs() < 1e-9, "{charge}, not {expected}");
     }
 
-    fn image(kilobytes: usize, terms: usize) -> Option<Image> {
+    fn image(kilobytes: usize, terms: usize) -> Image {
         let terms = TermCount { paths: terms, composites: 0 };
-        Some(Image { bytes: kilobytes * KB + SYSTEM_BYTES, terms })
+        Image { bytes: kilobytes * KB + SYSTEM_BYTES, terms }
     }
 
     #[test]
@@ -205,11 +205,11 @@ mod tests {
     #[test]
     fn a_write_costs_by_its_size_and_the_terms_that_change_as_published() {
         let of = |removed, added, patched| write(&Write { removed, added, patched });
-        check(of(None, image(1, 10), 0), 6.95);
-        check(of(image(1, 10), None, 0), 6.95);
-        check(of(image(1, 2), image(1, 2), 0), 10.7);
-        check(of(image(1, 2), image(1, 2), 2), 11.5);
-        check(of(None, image(16, 0), 0), 9.52);
+        check(of(None, Some(image(1, 10)), 0), 6.95);
+        check(of(Some(image(1, 10)), None, 0), 6.95);
+        check(of(Some(image(1, 2)), Some(image(1, 2)), 0), 10.7);
+        check(of(Some(image(1, 2)), Some(image(1, 2)), 2), 11.5);
+        check(of(None, Some(image(16, 0)), 0), 9.52);
     }
 
     #[test]

@@ -284,10 +284,9 @@ impl Engine {
         }
         let unconfined = !scope.confined && container.partitions.len() > 1;
         let merged = request.query.shape().needs_merge();
-        // A query goes on as it began.
+        // A query that began when there was one partition goes on as it began.
         let begins = paging.continuation.is_none();
-        // One partition or many: the client learns the ranges, and is ready for a split.
-        if !scope.confined && merged && paging.merges && begins && bound.reads_items() {
+        if unconfined && merged && paging.merges && begins && bound.reads_items() {
             return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
         }
         let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));

@@ -261,7 +261,7 @@ impl<'e> Transaction<'e> {
                 last = key;
             }
         }
-        let charge = charge::feed(items.iter().map(|text| text.len()));
+        let charge = charge::feed(items.iter().map(bytes::Bytes::len));
         self.charge += charge;
         let continuation = more.then(|| continuation::encode(&owner, &last));
         let session_token = self.container().token(self.draft.partition.id, self.lsn);

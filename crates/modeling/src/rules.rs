@@ -102,8 +102,7 @@ impl AggregateRule {
     pub fn held(&self) -> Held {
         match self.def.kind {
             AggregateKind::Count if !self.may_follow() => Held::InItem,
-            AggregateKind::Count => Held::Tally,
-            AggregateKind::Sum | AggregateKind::Avg => Held::Tally,
+            AggregateKind::Count | AggregateKind::Sum | AggregateKind::Avg => Held::Tally,
             AggregateKind::Min | AggregateKind::Max => Held::Values,
         }
     }

@@ -108,7 +108,9 @@ impl Backups {
         let is_idle =
             |backup: &mut Backup| now_s.saturating_sub(backup.used_s) > limits::BACKUP_IDLE_S_MAX;
         let idle: Vec<Backup> = self.lock().extract_if(.., is_idle).collect();
-        idle.iter().for_each(|backup| self.remove(backup));
+        for backup in &idle {
+            self.remove(backup);
+        }
     }
 
     fn remove(&self, backup: &Backup) {

@@ -202,7 +202,7 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
         ("POST", Target::Split(at)) => range::split(call, at),
         ("POST", Target::Merge(at)) => range::merge(call, at),
         (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
-        ("GET", Target::Statistics) => statistics::read(call),
+        ("GET", Target::Statistics) => Ok(statistics::read(call)),
         ("POST", Target::Backups) => backup::begin(call),
         ("DELETE", Target::Backup(id)) => backup::end(call, id),
         ("GET", Target::BackupFile(id, file)) => backup::read(call, id, *file),

@@ -72,6 +72,9 @@ impl Row {
     }
 }
 
+/// What some threads have counted.
+type Table = Mutex<HashMap<Key, Row>>;
+
 /// The bounds of the classes of latency grow by an eighth of a power of two, up to a minute and more.
 const STEPS: u32 = 8;
 const CLASSES: usize = 26 * STEPS as usize;
@@ -124,7 +127,7 @@ fn bound_of(class: usize) -> u64 {
 /// All counts of the process.
 #[derive(Debug)]
 pub struct Statistics {
-    tables: Option<Box<[Mutex<HashMap<Key, Row>>]>>,
+    tables: Option<Box<[Table]>>,
 }
 
 impl Statistics {

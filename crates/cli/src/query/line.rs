@@ -56,7 +56,7 @@ impl LineReader {
         self.draw(prompt, &edit)?;
         loop {
             let key = self.term.read_key_raw().context("the terminal cannot be read")?;
-            match edit.press(key, &self.history, proposals) {
+            match edit.press(&key, &self.history, proposals) {
                 Pressed::Drawn => {}
                 Pressed::Choices(choices) => {
                     self.term.write_line("")?;
@@ -126,8 +126,8 @@ impl Edit {
         self.chars.iter().collect()
     }
 
-    fn press(&mut self, key: Key, history: &[String], proposals: &dyn Proposals) -> Pressed {
-        match key {
+    fn press(&mut self, key: &Key, history: &[String], proposals: &dyn Proposals) -> Pressed {
+        match *key {
             Key::Enter => return Pressed::Done(Line::Text(self.text())),
             Key::CtrlC | Key::Char('\u{3}') => return Pressed::Done(Line::Interrupted),
             Key::Char('\u{4}') if self.chars.is_empty() => return Pressed::Done(Line::End),
@@ -233,7 +233,7 @@ mod tests {
 
     fn typed(edit: &mut Edit, keys: impl IntoIterator<Item = Key>, history: &[String]) -> Pressed {
         keys.into_iter()
-            .map(|key| edit.press(key, history, &Names))
+            .map(|key| edit.press(&key, history, &Names))
             .last()
             .unwrap_or(Pressed::Drawn)
     }

@@ -1,6 +1,7 @@
 //! What the server says about a query it refuses, with the place marked in the text.
 
 use orrery_types::Value;
+use std::fmt::Write as _;
 
 use crate::account;
 use crate::exit::{Exit, Failure};
@@ -49,10 +50,11 @@ fn marked(query: &str, mistakes: &[Mistake]) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        text += &format!("{} ({})", mistake.message.trim_end(), mistake.code);
+        let _ = write!(text, "{} ({})", mistake.message.trim_end(), mistake.code);
         if let Some((line, from, count)) = mistake.place.and_then(|place| spot(query, place)) {
             let shown: String = line.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
-            text += &format!("\n  {shown}\n  {}{}", " ".repeat(from), "^".repeat(count));
+            let (indent, mark) = (" ".repeat(from), "^".repeat(count));
+            let _ = write!(text, "\n  {shown}\n  {indent}{mark}");
         }
     }
     text

@@ -148,7 +148,7 @@ fn answer(
         page.rows.truncate(room);
         totals.rows += page.rows.len();
         if first.is_empty() {
-            first = page.rows.clone();
+            first.clone_from(&page.rows);
         }
         output.rows(page.rows)?;
         if totals.rows >= limit {

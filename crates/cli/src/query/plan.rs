@@ -2,6 +2,7 @@
 //! the query together.
 
 use orrery_types::Value;
+use std::fmt::Write as _;
 
 use crate::table::{self, Table};
 
@@ -46,8 +47,8 @@ impl Plans {
         for (tree, pages) in &self.trees {
             if self.trees.len() > 1 {
                 let plural = if *pages == 1 { "" } else { "s" };
-                text +=
-                    &format!("{}{pages} page{plural}:\n", if text.is_empty() { "" } else { "\n" });
+                let gap = if text.is_empty() { "" } else { "\n" };
+                let _ = writeln!(text, "{gap}{pages} page{plural}:");
             }
             let mut table = Table::new(["plan"].into_iter().chain(COLUMNS.map(|(_, head)| head)));
             tree.rows("", "", &mut table);

@@ -3,6 +3,7 @@
 
 mod sample;
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -166,7 +167,7 @@ fn to_text(lines: &[Line], max: usize, columns: usize) -> String {
     }
     text += &shown.to_text(columns);
     if let Some(more) = lines.len().checked_sub(max).filter(|more| *more > 0) {
-        text += &format!("… and {more} more\n");
+        let _ = writeln!(text, "… and {more} more");
     }
     text
 }

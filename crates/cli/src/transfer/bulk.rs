@@ -35,7 +35,7 @@ pub(crate) struct Bulk {
 
 impl Bulk {
     /// Makes as many connections as there shall be lanes.
-    pub(crate) fn open(server: &RemoteArguments, container: String, lanes: usize) -> Result<Self> {
+    pub(crate) fn open(server: &RemoteArguments, container: &str, lanes: usize) -> Result<Self> {
         let connections = (0..lanes.max(1)).map(|_| server.connect().map(Mutex::new));
         let path = format!("{container}/docs");
         Ok(Self { path, connections: connections.collect::<Result<_>>()? })

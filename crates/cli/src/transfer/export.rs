@@ -316,7 +316,9 @@ impl Export {
 fn own(item: &Value, with_system: bool) -> Value {
     let mut item = item.clone();
     if !with_system && let Some(object) = item.as_object_mut() {
-        SYSTEM.iter().for_each(|name| drop(object.remove(name)));
+        for name in SYSTEM {
+            object.remove(name);
+        }
     }
     item
 }

@@ -113,21 +113,18 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<()> {
 fn from_file(arguments: &ImportArguments, path: &Path) -> Result<Tally> {
     let place = &arguments.container;
     let definition = arguments.create.as_deref().map(|paths| definition(&place.container, paths));
-    let (target, whereto): (Box<dyn Target>, String) = match &arguments.data {
-        Some(folder) => {
-            let target = Offline::open(folder, place, definition.as_ref())?;
-            (Box::new(target), folder.display().to_string())
-        }
-        None => {
-            let mut remote = arguments.remote.connect()?;
-            prepare(&mut remote, place, definition.as_ref())?;
-            let model = format!("/dbs/{}/_model", place.database);
-            let modelled = account::send(&mut remote, "GET", &model, &[], b"")?.status == 200;
-            // Items of a model may refer to earlier ones, so all of them go one way.
-            let lanes = if modelled { 1 } else { arguments.connections };
-            let target = Bulk::open(&arguments.remote, place.path(), lanes)?;
-            (Box::new(target), arguments.remote.endpoint.clone())
-        }
+    let (target, whereto): (Box<dyn Target>, String) = if let Some(folder) = &arguments.data {
+        let target = Offline::open(folder, place, definition.as_ref())?;
+        (Box::new(target), folder.display().to_string())
+    } else {
+        let mut remote = arguments.remote.connect()?;
+        prepare(&mut remote, place, definition.as_ref())?;
+        let model = format!("/dbs/{}/_model", place.database);
+        let modelled = account::send(&mut remote, "GET", &model, &[], b"")?.status == 200;
+        // Items of a model may refer to earlier ones, so all of them go one way.
+        let lanes = if modelled { 1 } else { arguments.connections };
+        let target = Bulk::open(&arguments.remote, &place.path(), lanes)?;
+        (Box::new(target), arguments.remote.endpoint.clone())
     };
     let source = Source::open(path, arguments)?;
     let note = Note::new(&["import", &source.name, &whereto, &place.path()]);

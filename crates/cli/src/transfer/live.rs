@@ -75,7 +75,7 @@ pub(super) fn run(
     let mut source = Feed { remote: from.connect()?, path: there.path() };
     let definition = source.definition(&place.container)?;
     prepare(&mut server.connect()?, place, Some(&definition))?;
-    let target = Bulk::open(server, place.path(), connections)?;
+    let target = Bulk::open(server, &place.path(), connections)?;
     let note = Note::new(&["live", &from.endpoint, &there.path(), &server.endpoint, &place.path()]);
     let mut positions = Positions::read(&note);
     let total = source.count()?;
@@ -109,7 +109,9 @@ fn copy(target: &Bulk, changes: Vec<Value>, progress: &Progress, tally: &mut Tal
     let mut lanes: Vec<Vec<Item>> = vec![Vec::new(); target.lanes()];
     for (line, mut value) in (1_u64..).zip(changes) {
         if let Some(object) = value.as_object_mut() {
-            ADDED.iter().for_each(|name| drop(object.remove(name)));
+            for name in ADDED {
+                object.remove(name);
+            }
         }
         lanes[lane(&value, target.lanes())].push(Item { line, value });
     }

@@ -203,9 +203,8 @@ impl Scan {
         match byte {
             b'"' => self.quoted = true,
             b'{' | b'[' => self.depth += 1,
-            b']' if self.depth == 0 => return true,
+            b']' | b',' if self.depth == 0 => return true,
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
-            b',' if self.depth == 0 => return true,
             _ => {}
         }
         false
@@ -233,12 +232,11 @@ impl Text {
     }
 
     fn finish(mut self) -> Result<Vec<u8>, String> {
-        match self.fault {
-            Some(fault) => Err(fault),
-            None => {
-                self.bytes.truncate(self.bytes.trim_ascii_end().len());
-                Ok(self.bytes)
-            }
+        if let Some(fault) = self.fault {
+            Err(fault)
+        } else {
+            self.bytes.truncate(self.bytes.trim_ascii_end().len());
+            Ok(self.bytes)
         }
     }
 }

@@ -29,7 +29,7 @@ impl Note {
     pub(crate) fn new(parts: &[&str]) -> Self {
         let name = parts.join("\n");
         let digest = Sha256::digest(name.as_bytes());
-        let file: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let file = crate::archive::hex(&digest[..8]);
         let path = state_folder().map(|folder| folder.join("transfers").join(file + ".json"));
         Self { path, name }
     }

@@ -72,7 +72,7 @@ impl Tally {
         let more =
             [(self.replaced, "replaced"), (self.kept, "already there"), (self.bad, "not taken")];
         for (number, what) in more.into_iter().filter(|(number, _)| *number > 0) {
-            text += &format!(", {} {what}", count(number));
+            text.extend([", ", &count(number), " ", what]);
         }
         text
     }

@@ -120,21 +120,21 @@ fn want(named: &Named, names: &Names<'_>, container: usize, depth: usize) -> Res
 
 impl Expansion<'_> {
     /// Items with what is wanted put into them, where the names hang.
-    pub(crate) fn expand(&self, wants: &Wants, items: Vec<Value>) -> Result<Vec<Value>> {
+    pub(crate) fn expand(&self, wants: &Wants, items: &[Value]) -> Result<Vec<Value>> {
         self.expand_all(&wants.0, items)
     }
 
-    fn expand_all(&self, wants: &[Want], items: Vec<Value>) -> Result<Vec<Value>> {
+    fn expand_all(&self, wants: &[Want], items: &[Value]) -> Result<Vec<Value>> {
         let target = |way: &Way| match way {
             Way::Target(relation) => Some(*relation),
             Way::Inverse(_) | Way::Array(_) => None,
         };
         let ahead: Vec<usize> = wants.iter().flat_map(|w| &w.ways).filter_map(target).collect();
         self.prefetch(&ahead, &mut items.iter())?;
-        items.into_iter().map(|item| self.expand_one(wants, item)).collect()
+        items.iter().map(|item| self.expand_one(wants, item)).collect()
     }
 
-    fn expand_one(&self, wants: &[Want], item: Value) -> Result<Value> {
+    fn expand_one(&self, wants: &[Want], item: &Value) -> Result<Value> {
         let rules = &self.names.scope.model.rules;
         let mut expanded = item.clone();
         for want in wants {
@@ -143,12 +143,12 @@ impl Expansion<'_> {
                     Way::Target(at) => {
                         let rule = &rules.relations[*at];
                         let from = &rules.types[rule.from];
-                        if !from.matches(&from.def.container, &item) {
+                        if !from.matches(&from.def.container, item) {
                             continue;
                         }
                         let holders = ModelPath::of(rule.holder().to_vec());
-                        for (place, holder) in holders.collect(&item) {
-                            let found = self.shaped(want, self.targets(*at, &item, holder)?)?;
+                        for (place, holder) in holders.collect(item) {
+                            let found = self.shaped(want, self.targets(*at, item, holder)?)?;
                             let value = if rule.leads_to_many() {
                                 Value::array(found)
                             } else {
@@ -160,8 +160,8 @@ impl Expansion<'_> {
                     Way::Array(at) => {
                         let rule = &rules.buckets[*at];
                         let on = &rules.types[rule.on];
-                        if on.matches(&on.def.container, &item) {
-                            let found = self.elements(*at, &item)?;
+                        if on.matches(&on.def.container, item) {
+                            let found = self.elements(*at, item)?;
                             let found = found.as_array().unwrap_or_default().to_vec();
                             let found = Value::array(self.shaped(want, found)?);
                             rule.def.array.set(&mut expanded, &[], found);
@@ -171,12 +171,11 @@ impl Expansion<'_> {
                         let rule = &rules.relations[*at];
                         let to = &rules.types[rule.to];
                         let inverse = rule.def.inverse.as_ref();
-                        let Some(inverse) =
-                            inverse.filter(|_| to.matches(&to.def.container, &item))
+                        let Some(inverse) = inverse.filter(|_| to.matches(&to.def.container, item))
                         else {
                             continue;
                         };
-                        let found = self.shaped(want, self.sources(*at, &item)?)?;
+                        let found = self.shaped(want, self.sources(*at, item)?)?;
                         if let Some(object) = expanded.as_object_mut() {
                             object.set(&inverse.name, Value::array(found));
                         }
@@ -190,7 +189,7 @@ impl Expansion<'_> {
     /// What a relation led to, expanded further and cut to the properties that are wanted.
     fn shaped(&self, want: &Want, found: Vec<Value>) -> Result<Vec<Value>> {
         let found =
-            if want.nested.is_empty() { found } else { self.expand_all(&want.nested, found)? };
+            if want.nested.is_empty() { found } else { self.expand_all(&want.nested, &found)? };
         if want.fields.is_empty() {
             return Ok(found);
         }

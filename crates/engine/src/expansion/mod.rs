@@ -68,13 +68,16 @@ struct Loaded {
     used: bool,
 }
 
+/// Keys of items, shared by those who look at them.
+type KeyList = Rc<Vec<Vec<u8>>>;
+
 /// Follows relations for one page.
 pub(crate) struct Expansion<'e> {
     pub(crate) names: &'e Names<'e>,
     /// By the number of the container; those that the page can reach.
     pools: Vec<Option<Shards<'e>>>,
     loaded: RefCell<HashMap<(usize, Vec<u8>), Loaded>>,
-    lists: RefCell<HashMap<(usize, Vec<u8>), Rc<Vec<Vec<u8>>>>>,
+    lists: RefCell<HashMap<(usize, Vec<u8>), KeyList>>,
     /// Elements of bucketed arrays.
     arrays: RefCell<HashMap<(usize, Vec<u8>), Value>>,
     used: Cell<usize>,
@@ -296,10 +299,10 @@ impl<'e> Expansion<'e> {
     }
 
     /// Loads what relations lead to from items whose turn is about to come.
-    pub(crate) fn prefetch<'v>(
+    pub(crate) fn prefetch(
         &self,
         relations: &[usize],
-        items: &mut dyn Iterator<Item = &'v Value>,
+        items: &mut dyn Iterator<Item = &Value>,
     ) -> Result<()> {
         let items: Vec<&Value> = items.collect();
         let rules = &self.names.scope.model.rules;

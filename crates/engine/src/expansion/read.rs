@@ -5,7 +5,7 @@ use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
 use super::{Expansion, Names, Reach, Wants, Way};
 use crate::charge;
-use crate::items::{ItemRead, key_missing};
+use crate::items::ItemRead;
 use crate::model::ModelScope;
 use crate::scope::ScopeRequest;
 use crate::{Container, Engine};
@@ -58,7 +58,8 @@ impl Engine {
                 // It changed in between: what was opened is of another moment.
                 continue;
             };
-            let expanded = expansion.expand(&wants, vec![found])?.pop().ok_or_else(key_missing)?;
+            let expanded = expansion.expand(&wants, &[found])?.pop();
+            let expanded = expanded.ok_or_else(|| Error::internal("one item was expanded"))?;
             let (loaded, bytes, _) = expansion.taken();
             let own = charge::read(read.body.len());
             let targets = charge::expanded(loaded, bytes);

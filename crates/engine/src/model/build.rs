@@ -76,12 +76,11 @@ impl<'e> Site<'e> {
 
     /// The passes that the rule needs.
     fn steps(&self) -> Result<[Step<'e>; 2]> {
-        let types = match self.relation() {
-            Some(rule) => [rule.to, rule.from],
-            None => {
-                let at = self.index - self.scope.model.rules.relations.len();
-                [self.scope.model.rules.buckets[at].on; 2]
-            }
+        let types = if let Some(rule) = self.relation() {
+            [rule.to, rule.from]
+        } else {
+            let at = self.index - self.scope.model.rules.relations.len();
+            [self.scope.model.rules.buckets[at].on; 2]
         };
         let [first, second] = types.map(|of| self.scope.container_of(of));
         Ok([Step { number: 0, container: first? }, Step { number: 1, container: second? }])

@@ -407,13 +407,12 @@ impl<'e> Wave<'_, 'e> {
         sources.retain(|source| !source.is(spot));
         for source in sources {
             let Some(value) = self.draft.value_at(&source)? else { continue };
-            match self.draft.without_target(rule, &value, spot)? {
-                Some(kept) => self.put(index, rule, &source, value, kept)?,
-                None => {
-                    self.count(index, rule, &source)?;
-                    self.draft.delete_derived(&source)?;
-                    self.queue.push_back(Event::new(source, Some(value), None));
-                }
+            if let Some(kept) = self.draft.without_target(rule, &value, spot)? {
+                self.put(index, rule, &source, value, kept)?;
+            } else {
+                self.count(index, rule, &source)?;
+                self.draft.delete_derived(&source)?;
+                self.queue.push_back(Event::new(source, Some(value), None));
             }
         }
         Ok(())

@@ -220,9 +220,7 @@ impl Engine {
             // The rule is gone.
             None => None,
             Some(index) => match what {
-                Due::Aggregates => {
-                    self.aggregates_follow(place, &mut draft, index, target, note)?
-                }
+                Due::Aggregates => aggregates_follow(place, &mut draft, index, target, note)?,
                 Due::Sources => {
                     let (followed, next) = self.sources_follow(place, index, target, note, size)?;
                     draft = followed;
@@ -255,37 +253,6 @@ impl Engine {
         draft.model.scope = Some(place.scope);
         draft.model.relaxed = true;
         draft
-    }
-
-    /// Brings the aggregates of a target over one relation to what is true.
-    fn aggregates_follow<'e>(
-        &'e self,
-        place: &Place<'e>,
-        draft: &mut Draft<'e>,
-        index: usize,
-        target: &[u8],
-        note: DueNote,
-    ) -> Result<Option<DueNote>> {
-        let (scope, mut more) = (place.scope, false);
-        let spot = draft.spot_anyway(place, target)?;
-        let rules = &scope.model.rules;
-        let rule = &rules.relations[index];
-        let over = || rules.aggregates.iter().filter(|a| a.relation == index);
-        for aggregate in over().filter(|a| a.may_follow()) {
-            more |= draft.fold_deltas(scope, aggregate, &spot, DELTAS_PER_COMMIT)?;
-        }
-        if let Some(value) = draft.target_at(rule, &spot)? {
-            let mut kept = value.clone();
-            for aggregate in over().filter(|a| a.may_follow()) {
-                let truth = draft.aggregate_beside(scope, aggregate, &spot)?;
-                aggregate.def.path.set(&mut kept, &[], truth);
-            }
-            if kept != value {
-                draft.put_derived(&spot, kept.clone())?;
-                draft.follow(vec![Event::new(spot, Some(value), Some(kept))])?;
-            }
-        }
-        Ok(more.then_some(note))
     }
 
     /// Lets the next sources follow their target. Where a rule forbids it, each is tried by itself,
@@ -322,7 +289,7 @@ impl Engine {
                 }
                 let stuck = note.stuck + 1;
                 tracing::warn!(source = %last.escape_ascii(), "an item cannot follow its target yet");
-                Ok((self.relaxed(place), Some(DueNote { last, stuck, ..note })))
+                Ok((self.relaxed(place), Some(DueNote { stuck, last, ..note })))
             }
             Err(error) => Err(error),
         }
@@ -408,3 +375,33 @@ const COMMITS_PER_TURN: usize = 20;
 const LOSSES_TOGETHER: usize = 3;
 /// Changes that one commit adds to a tally.
 const DELTAS_PER_COMMIT: usize = 1000;
+
+/// Brings the aggregates of a target over one relation to what is true.
+fn aggregates_follow<'e>(
+    place: &Place<'e>,
+    draft: &mut Draft<'e>,
+    index: usize,
+    target: &[u8],
+    note: DueNote,
+) -> Result<Option<DueNote>> {
+    let (scope, mut more) = (place.scope, false);
+    let spot = draft.spot_anyway(place, target)?;
+    let rules = &scope.model.rules;
+    let rule = &rules.relations[index];
+    let over = || rules.aggregates.iter().filter(|a| a.relation == index);
+    for aggregate in over().filter(|a| a.may_follow()) {
+        more |= draft.fold_deltas(scope, aggregate, &spot, DELTAS_PER_COMMIT)?;
+    }
+    if let Some(value) = draft.target_at(rule, &spot)? {
+        let mut kept = value.clone();
+        for aggregate in over().filter(|a| a.may_follow()) {
+            let truth = draft.aggregate_beside(scope, aggregate, &spot)?;
+            aggregate.def.path.set(&mut kept, &[], truth);
+        }
+        if kept != value {
+            draft.put_derived(&spot, kept.clone())?;
+            draft.follow(vec![Event::new(spot, Some(value), Some(kept))])?;
+        }
+    }
+    Ok(more.then_some(note))
+}

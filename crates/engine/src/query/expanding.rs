@@ -62,7 +62,7 @@ impl<'e> Expanding<'e> {
     pub(super) fn rows(&self, expansion: &Expansion<'_>, rows: Vec<Row>) -> Result<Vec<Row>> {
         let Some(wants) = &self.wants else { return Ok(rows) };
         let items: Vec<Value> = rows.into_iter().map(Row::into_value).collect();
-        Ok(expansion.expand(wants, items)?.into_iter().map(Row::Value).collect())
+        Ok(expansion.expand(wants, &items)?.into_iter().map(Row::Value).collect())
     }
 
     /// Adds what was loaded to what the page took.

@@ -108,12 +108,11 @@ mod tests {
         assert_eq!(bucket.wait_ms(NOW, Priority::High), None);
         let (mut now_ns, mut spent) = (NOW, 0.0);
         while now_ns < NOW + 10 * SECOND_NS {
-            match bucket.wait_ms(now_ns, Priority::Low) {
-                Some(wait_ms) => now_ns += wait_ms * MS,
-                None => {
-                    bucket.spend(now_ns, 2.0, 400.0);
-                    spent += 2.0;
-                }
+            if let Some(wait_ms) = bucket.wait_ms(now_ns, Priority::Low) {
+                now_ns += wait_ms * MS;
+            } else {
+                bucket.spend(now_ns, 2.0, 400.0);
+                spent += 2.0;
             }
         }
         assert!((3900.0..=4100.0).contains(&spent), "{spent}");

@@ -126,12 +126,11 @@ impl Throttle {
     fn governor_of(&self, store: &dyn Store, container: &Container) -> Result<Option<Shared>> {
         let (database, number) = (container.database, container.number);
         let own = self.governor(store, (database, Some(number)), container.rid())?;
-        let found = match own {
-            Some(governor) => Some(Shared { governor, is_shared: false }),
-            None => {
-                let shared = self.governor(store, (database, None), container.database_rid())?;
-                shared.map(|governor| Shared { governor, is_shared: true })
-            }
+        let found = if let Some(governor) = own {
+            Some(Shared { governor, is_shared: false })
+        } else {
+            let shared = self.governor(store, (database, None), container.database_rid())?;
+            shared.map(|governor| Shared { governor, is_shared: true })
         };
         Ok(found.filter(|f| f.governor.terms().enforced.unwrap_or(self.everywhere)))
     }

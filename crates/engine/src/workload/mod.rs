@@ -21,6 +21,8 @@ use top::Top;
 
 /// One request in so many is looked at.
 const SAMPLED: u64 = 16;
+/// And stands for so many.
+const SCALE: f64 = 16.0;
 
 /// Notes on requests.
 #[derive(Debug)]
@@ -281,8 +283,7 @@ impl Seen {
     }
 
     fn work(&self, name: Box<str>) -> ContainerWork {
-        #[expect(clippy::cast_precision_loss, reason = "16")]
-        let scale = SAMPLED as f64;
+        let scale = SCALE;
         let mut texts: Vec<QueryWork> = self.texts.values().cloned().collect();
         texts.sort_by(|a, b| b.charge.total_cmp(&a.charge).then_with(|| a.text.cmp(&b.text)));
         for query in &mut texts {

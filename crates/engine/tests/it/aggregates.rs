@@ -75,7 +75,9 @@ fn expected(orders: &Orders, customer: &str) -> [String; 5] {
     let values: Vec<Value> = own.map(|(_, text)| amount(text)).collect();
     let tally = |kind: AggregateKind| {
         let mut tally = Tally::default();
-        values.iter().for_each(|value| tally.merge(&Tally::of(kind, value)));
+        for value in &values {
+            tally.merge(&Tally::of(kind, value));
+        }
         tally.value(kind).to_json()
     };
     let known: Vec<&Value> = values.iter().filter(|v| !v.is_undefined()).collect();

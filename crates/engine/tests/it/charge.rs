@@ -30,8 +30,9 @@ fn key() -> PartitionKey {
 
 /// An item of so many bytes with as many properties of its own as there are numbers.
 fn item(id: &str, bytes: usize, numbers: &[i64]) -> String {
-    let own: String =
+    let own: Vec<String> =
         numbers.iter().enumerate().map(|(at, n)| format!(r#","n{at}":{n}"#)).collect();
+    let own = own.concat();
     let start = format!(r#"{{"id":"{id}","p":"p"{own},"x":""#);
     let fill = bytes.saturating_sub(start.len() + 2);
     format!("{start}{}\"}}", "x".repeat(fill))

@@ -150,7 +150,9 @@ fn settled(value: &Value) -> Value {
             let mut sorted = Object::new();
             let mut entries: Vec<_> = object.iter().collect();
             entries.sort_by_key(|(name, _)| (*name).clone());
-            entries.into_iter().for_each(|(name, value)| sorted.set(name, settled(value)));
+            for (name, value) in entries {
+                sorted.set(name, settled(value));
+            }
             Value::object(sorted)
         }
         other => other.clone(),

@@ -269,7 +269,7 @@ impl Look<'_> {
             if times < TIMES_MIN
                 || !few
                 || times < writes.saturating_mul(READS_PER_WRITE)
-                || fields.iter().all(|field| copied(&field))
+                || fields.iter().all(copied)
             {
                 continue;
             }

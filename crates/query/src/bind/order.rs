@@ -34,7 +34,7 @@ impl<'a> Binder<'a> {
             let (path, computed) = self.order_path(&key.expr)?;
             paths.push(OrderKey { path, direction, computed });
             let node = self.expr(&key.expr)?;
-            self.refuse_relation(&node)?;
+            super::relation::refuse_relation(&node)?;
             bound.push((node, direction));
         }
         self.check_support(&paths)?;

@@ -140,13 +140,13 @@ impl Binder<'_> {
         }
         self.standings.insert(slot, at);
     }
+}
 
-    /// An order by what a relation leads to would have to load everything first.
-    pub(super) fn refuse_relation(&self, node: &Node) -> Result<(), QueryError> {
-        let Some(path) = node.relation() else { return Ok(()) };
-        Err(QueryError::runtime(format!(
-            "ORDER BY over the relation '{path}' is not supported: declare a copy of the property in \
-             the model (\"copies\") and order by the copy."
-        )))
-    }
+/// An order by what a relation leads to would have to load everything first.
+pub(super) fn refuse_relation(node: &Node) -> Result<(), QueryError> {
+    let Some(path) = node.relation() else { return Ok(()) };
+    Err(QueryError::runtime(format!(
+        "ORDER BY over the relation '{path}' is not supported: declare a copy of the property in \
+         the model (\"copies\") and order by the copy."
+    )))
 }

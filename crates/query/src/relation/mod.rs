@@ -187,7 +187,9 @@ impl Node {
             Self::In { needle, list, .. } => {
                 needle.for_each_node(f);
                 if let List::Nodes(nodes) = list {
-                    nodes.iter().for_each(|node| node.for_each_node(f));
+                    for node in nodes {
+                        node.for_each_node(f);
+                    }
                 }
             }
             Self::Object(list) => list.iter().for_each(|(_, node)| node.for_each_node(f)),

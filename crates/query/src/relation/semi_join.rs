@@ -87,7 +87,9 @@ fn find<'n>(node: &'n Node, found: &mut Option<&'n Follow>) {
             parts.iter().for_each(|n| find(n, found));
         }
         Node::And(list) | Node::Or(list) | Node::Call(_, list) | Node::Array(list) => {
-            list.iter().for_each(|n| find(n, found));
+            for n in list {
+                find(n, found);
+            }
         }
         Node::In { needle, .. } => find(needle, found),
         _ => {}

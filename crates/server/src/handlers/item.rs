@@ -97,14 +97,12 @@ pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result
     let places = call.engine().erase_partition_key(&container, &key)?;
     let charge = charge::catalog_read();
     let reply = Reply::empty(StatusCode::OK).charge(charge).container(&container);
-    Ok(match places[..] {
-        [place] => reply.place(&container, place),
-        _ => {
-            let tokens = places.iter().map(|place| container.token(place.partition, place.lsn));
-            let tokens: Vec<String> = tokens.collect();
-            reply.header(headers::SESSION_TOKEN, &tokens.join(","))
-        }
-    })
+    if let [place] = places[..] {
+        return Ok(reply.place(&container, place));
+    }
+    let tokens = places.iter().map(|place| container.token(place.partition, place.lsn));
+    let tokens: Vec<String> = tokens.collect();
+    Ok(reply.header(headers::SESSION_TOKEN, &tokens.join(",")))
 }
 
 pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
