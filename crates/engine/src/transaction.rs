@@ -7,7 +7,7 @@
 //! reads a range, by a query or a feed, closes the gate of its logical partition first and is
 //! alone until it ends.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use orrery_storage::{Commit, ReadAt, StorageError};
@@ -20,6 +20,7 @@ use crate::draft::{Draft, View};
 use crate::feed::{ItemPage, PageSize};
 use crate::gate::{Gate, Pass, Passage};
 use crate::item_body::{ItemBody, item_rid};
+use crate::item_index::Numbers;
 use crate::item_write::ItemWrite;
 use crate::items::{ItemRead, Located, Place, Written, complete_key};
 use crate::model::ModelScope;
@@ -83,8 +84,11 @@ impl Engine {
         let mut alone = false;
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
             let passage = if alone { Passage::Alone } else { passage(attempt) };
-            let database = OnceCell::new();
+            let (database, carried) = (OnceCell::new(), RefCell::default());
             let mut transaction = Transaction::begin(self, container, partition, &key, passage)?;
+            if attempt == 0 {
+                transaction.draft.numbers = Numbers::Carried(&carried);
+            }
             let turn = self.model_turn(attempt);
             // Behind the gate: a model takes over while it is closed.
             let database = database.get_or_init(|| self.database_of(container));
@@ -318,7 +322,10 @@ impl<'e> Transaction<'e> {
             return Ok(Some(Place { partition, lsn: self.lsn, item_lsn: self.lsn }));
         }
         let (engine, container) = (self.draft.engine, self.draft.container);
-        let (parts, _) = self.draft.parts()?;
+        let (mut parts, _) = self.draft.parts()?;
+        if let (Numbers::Carried(carried), Some(part)) = (self.draft.numbers, parts.first_mut()) {
+            carried.borrow().write(part);
+        }
         match engine.commit_all(Commit { parts }) {
             Ok(committed) => {
                 engine.follow_definition(container);

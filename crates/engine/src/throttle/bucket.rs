@@ -3,6 +3,9 @@
 //!
 //! Time is the currency: a bucket keeps the moment at which it would be full again. It holds one
 //! second's worth, so it is empty when that moment is a second away.
+//!
+//! Those who have to wait are told different moments, one request's worth apart: told the same one
+//! they would all come back together, and most of them for nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,6 +28,10 @@ pub enum Priority {
 #[derive(Debug, Default)]
 pub(super) struct Bucket {
     full_at_ns: AtomicU64,
+    /// The moment that nobody was told to come back at yet.
+    turn_ns: AtomicU64,
+    /// What a request takes of late.
+    cost_ns: AtomicU64,
 }
 
 impl Bucket {
@@ -36,8 +43,19 @@ impl Bucket {
         };
         let full_at_ns = self.full_at_ns.load(Ordering::Relaxed);
         let wait_ns = full_at_ns.checked_sub(now_ns + usable_ns)?;
+        let turn_ns = self.take_turn(now_ns + wait_ns, now_ns);
         // One more than whole milliseconds: at the very moment it is still empty.
-        Some(wait_ns / 1_000_000 + 1)
+        Some((turn_ns - now_ns) / 1_000_000 + 1)
+    }
+
+    /// The first moment from this one on that nobody else was told.
+    fn take_turn(&self, from_ns: u64, now_ns: u64) -> u64 {
+        let cost_ns = self.cost_ns.load(Ordering::Relaxed);
+        let last_ns = now_ns + limits::THROUGHPUT_DEBT_S_MAX * SECOND_NS;
+        let own = |turn_ns: u64| turn_ns.max(from_ns).min(last_ns.max(from_ns));
+        let next = |turn_ns: u64| Some(own(turn_ns) + cost_ns);
+        let taken = self.turn_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        own(taken.unwrap_or_default())
     }
 
     /// Takes what a request cost, at a rate of request units a second.
@@ -50,6 +68,8 @@ impl Bucket {
             reason = "what is out of range saturates, and the debt is bounded"
         )]
         let cost_ns = cost_ns.max(0.0) as u64;
+        let usual_ns = self.cost_ns.load(Ordering::Relaxed);
+        self.cost_ns.store(usual_ns - usual_ns / 4 + cost_ns / 4, Ordering::Relaxed);
         let debt_max = now_ns + (limits::THROUGHPUT_DEBT_S_MAX + 1) * SECOND_NS;
         let _ = self.full_at_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
             // What others owe is theirs: a late clock does not forgive it.
@@ -66,6 +86,20 @@ mod tests {
     const NOW: u64 = 1_700_000_000 * SECOND_NS;
 
     #[test]
+    fn those_who_wait_come_back_one_after_the_other() {
+        let bucket = Bucket::default();
+        for _ in 0..100 {
+            bucket.spend(NOW, 10.0, 400.0);
+        }
+        let waits: Vec<u64> = (0..40).filter_map(|_| bucket.wait_ms(NOW, Priority::High)).collect();
+        assert_eq!(waits.len(), 40);
+        assert!(waits.is_sorted_by(|a, b| a < b), "{waits:?}");
+        // Forty requests of 25 ms each.
+        assert!((900..=1100).contains(&(waits[39] - waits[0])), "{waits:?}");
+        assert!((0..1000).all(|_| bucket.wait_ms(NOW, Priority::High) <= Some(10_001)));
+    }
+
+    #[test]
     fn a_second_is_spent_and_comes_back_evenly() {
         let bucket = Bucket::default();
         for _ in 0..40 {
@@ -77,7 +111,8 @@ mod tests {
         bucket.spend(NOW + MS, 10.0, 400.0);
         // Ten units are 25 ms, of which one has passed.
         assert_eq!(bucket.wait_ms(NOW + MS, Priority::High), Some(25));
-        assert_eq!(bucket.wait_ms(NOW + 25 * MS, Priority::High), Some(1));
+        // The turn of this moment is the other's.
+        assert!(bucket.wait_ms(NOW + 25 * MS, Priority::High) > Some(1));
         assert_eq!(bucket.wait_ms(NOW + 26 * MS, Priority::High), None);
     }
 

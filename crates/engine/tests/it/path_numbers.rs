@@ -4,6 +4,7 @@
 use std::thread;
 
 use orrery_engine::resource::Preconditions;
+use orrery_types::PartitionKey;
 
 use crate::world::World;
 
@@ -49,4 +50,20 @@ fn writers_who_bring_paths_at_the_same_time_all_get_through() {
     });
     let faults = world.engine().verify(&world.container("c")).expect("a verification");
     assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn a_transaction_with_new_paths_is_one_commit() {
+    for world in [world(World::memory()), world(World::rocks())] {
+        let first = upsert(&world, r#"{"id":"1","p":"k"}"#);
+        let key = PartitionKey::parse_header(r#"["k"]"#).expect("a key");
+        let done = world.engine().transact(&world.container("c"), &key, &mut |transaction| {
+            transaction.create(br#"{"id":"2","p":"k","new":{"er":[1]}}"#)?;
+            transaction.create(br#"{"id":"3","p":"k","new":{"est":2},"er":1}"#)
+        });
+        assert_eq!(done.expect("a commit").place.lsn.0, first + 1);
+        assert_eq!(upsert(&world, r#"{"id":"4","p":"k","er":1,"new":{"est":2}}"#), first + 2);
+        let faults = world.engine().verify(&world.container("c")).expect("a verification");
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
 }
