@@ -26,6 +26,7 @@ pub enum Priority {
 }
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "units belong to names")]
 pub(super) struct Bucket {
     full_at_ns: AtomicU64,
     /// The moment that nobody was told to come back at yet.
