@@ -12,13 +12,13 @@ FROM node:22-bookworm-slim AS node
 FROM rust:1-bookworm AS build
 # Node.js, for the web page; Debian's own is too old for it.
 COPY --from=node /usr/local /usr/local
-ENV ORRERY_CACHE=/cache
+ENV ORRERY_CACHE=/cache npm_config_cache=/npm
 WORKDIR /src
 COPY . .
 # What is compiled or downloaded stays in the builder's cache: RocksDB is compiled once.
 RUN --mount=type=cache,target=/cache \
     --mount=type=cache,target=/usr/local/cargo/registry \
-    --mount=type=cache,target=/root/.npm \
+    --mount=type=cache,target=/npm \
     scripts/setup.sh run \
  && cargo xtask package all --out /out \
  && mkdir /image && tar --extract --gzip --file /out/*.tar.gz --directory /image --strip-components 1
