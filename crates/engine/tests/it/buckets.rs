@@ -399,3 +399,38 @@ fn random_edits_leave_what_a_list_would_hold() {
     }
     run(World::rocks(), 7, 80);
 }
+
+#[test]
+fn what_is_kept_beside_an_item_moves_with_it() {
+    for world in [World::memory(), World::rocks()] {
+        let blog = Blog::new(world, "");
+        let elsewhere = |n: usize| {
+            let item =
+                format!(r#"{{"id":"p","blogId":"b{n}","type":"post","comments":[{{"id":"c"}}]}}"#);
+            let (container, none) = (blog.0.container("blog"), Preconditions::default());
+            blog.0.engine().upsert_item(&container, None, item.as_bytes(), &none).expect("a post");
+        };
+        (0..40).for_each(elsewhere);
+        blog.put("p", "").expect("a post");
+        let append = |range: std::ops::Range<usize>| {
+            for n in range {
+                blog.append("p", &format!("c{n}")).expect("an append");
+            }
+        };
+        append(0..25);
+        let engine = blog.0.engine();
+        for _ in 0..3 {
+            engine.split_partition(&name("d"), &name("blog"), None, None).expect("a split");
+        }
+        append(25..45);
+        blog.check();
+        for _ in 0..3 {
+            engine.merge_partitions(&name("d"), &name("blog"), None).expect("a merge");
+        }
+        append(45..52);
+        blog.check();
+        let all: Vec<String> = (0..52).map(|n| format!("c{n}")).collect();
+        assert_eq!(blog.buckets("p", 10).concat(), all);
+        assert_eq!(blog.get("p").expect("a post").get("commentCount").to_json(), "52");
+    }
+}
