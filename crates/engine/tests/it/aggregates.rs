@@ -156,6 +156,13 @@ fn run(mut world: World, seed: u64, steps: usize) {
         if step % 25 == 24 {
             settle(&mut world, &orders);
         }
+        // A partition with one customer cannot be split, and the last one not be merged.
+        let (database, customers) = (name("d"), name("customers"));
+        match step % 100 {
+            29 => drop(world.engine().split_partition(&database, &customers, None, None)),
+            79 => drop(world.engine().merge_partitions(&database, &customers, None)),
+            _ => {}
+        }
         // Ends with things that wait, too.
         if step % 60 == 59 {
             world.reopen();
