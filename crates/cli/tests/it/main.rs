@@ -16,6 +16,8 @@ mod layout;
 mod local;
 mod model_kill;
 mod model_remote;
+#[cfg(target_os = "linux")]
+mod procedure_kill;
 mod process;
 mod query;
 mod random;
