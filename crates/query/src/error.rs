@@ -51,6 +51,13 @@ impl QueryError {
         Self::Compile(Box::new([Diagnostic { location, code, message: message.into() }]))
     }
 
+    /// ORDER BY RANK by something else than a score.
+    pub(crate) fn not_a_score(text: &str, span: Span) -> Self {
+        let message = "The ORDER BY RANK clause must be followed by a VectorDistance and/or a \
+                       FullTextScore function call.";
+        Self::at(text, span, "SC2221", message)
+    }
+
     /// An error without code and place.
     pub(crate) fn runtime(message: impl Into<Box<str>>) -> Self {
         Self::Runtime(message.into())

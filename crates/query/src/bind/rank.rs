@@ -39,9 +39,7 @@ impl<'a> Binder<'a> {
     }
 
     fn not_a_score(&self, expr: &Expr) -> QueryError {
-        let message = "The ORDER BY RANK clause must be followed by a VectorDistance and/or a \
-                       FullTextScore function call.";
-        self.error(expr.span, "SC2221", message)
+        QueryError::not_a_score(self.text, expr.span)
     }
 
     fn fusion(&mut self, score: &Expr, arguments: &'a [Expr]) -> Result<Order, QueryError> {

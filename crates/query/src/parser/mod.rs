@@ -262,6 +262,7 @@ mod tests {
     #[test]
     fn syntax_errors_name_the_token_and_its_place() {
         check_error("SELECT * FORM c", "SC1001", "near 'FORM'");
+        check_error("SELECT * FROM c ORDER BY RANK c.a - c.b", "SC2221", "FullTextScore");
         check_error("SELECT c.a, FROM c", "SC1001", "near 'FROM'");
         check_error("SELECT TOP -1 * FROM c", "SC1001", "near '-'");
         check_error("SELECT VALUE 'abc", "SC1001", "near ''abc'");

@@ -207,9 +207,9 @@ impl Parser<'_> {
     }
 
     fn rank_scores(&mut self) -> Result<OrderBy, QueryError> {
-        let mut scores = vec![self.expr()?];
+        let mut scores = vec![self.score()?];
         while self.accept(TokenKind::Comma) {
-            scores.push(self.expr()?);
+            scores.push(self.score()?);
         }
         if self.is_word("ASC") || self.is_word("DESC") {
             return Err(QueryError::runtime(
@@ -217,6 +217,16 @@ impl Parser<'_> {
             ));
         }
         Ok(OrderBy::Rank(scores))
+    }
+
+    /// A call, whatever it calls: an operator's text would need parentheses, and would then read as
+    /// a call of RANK.
+    fn score(&mut self) -> Result<Expr, QueryError> {
+        let score = self.expr()?;
+        match *score.kind {
+            ExprKind::Call(..) => Ok(score),
+            _ => Err(QueryError::not_a_score(self.text, score.span)),
+        }
     }
 
     fn sort_key(&mut self) -> Result<SortKey, QueryError> {
