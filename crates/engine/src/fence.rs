@@ -56,11 +56,11 @@ impl Engine {
         work: &dyn Fn(&Container) -> Result<T>,
     ) -> Result<T> {
         let mut result = work(container);
+        if !matches!(result, Err(Error::PartitionGone)) {
+            return result;
+        }
         let mut tried = container.shards();
         for _ in 0..RENEWALS_MAX {
-            if !matches!(result, Err(Error::PartitionGone)) {
-                break;
-            }
             let Some(now) = self.renewed(container)? else { break };
             // What is gone was never in the layout: the client asked for it.
             if now.shards() == tried {
@@ -68,6 +68,9 @@ impl Engine {
             }
             tried = now.shards();
             result = work(&now);
+            if !matches!(result, Err(Error::PartitionGone)) {
+                break;
+            }
         }
         result
     }

@@ -65,7 +65,14 @@ impl Engine {
 impl Container {
     /// The token for what one partition shows at an LSN.
     pub fn token(&self, partition: u32, lsn: Lsn) -> String {
-        format!("{partition}:{}#{}", self.number, lsn.0)
+        let mut token = String::with_capacity(24);
+        let mut digits = itoa::Buffer::new();
+        token.push_str(digits.format(partition));
+        token.push(':');
+        token.push_str(digits.format(self.number));
+        token.push('#');
+        token.push_str(digits.format(lsn.0));
+        token
     }
 }
 

@@ -24,7 +24,7 @@ use crate::handlers::item::{self, Wanted};
 use crate::headers::{self, RequestHeaders};
 use crate::link::{ContainerAddress, ResourceLink};
 use crate::reply::Reply;
-use crate::service::{OperationName, Request, Response, Service};
+use crate::service::{Answer, Request, Response, Service};
 use crate::statistics::{Seen, Statistics};
 
 /// Everything a handler may use beside its request. Shared by all requests.
@@ -111,7 +111,7 @@ pub(crate) struct Call {
 
 impl Call {
     fn read(shared: Arc<Shared>, request: Request) -> Result<Self> {
-        let link = ResourceLink::parse(&request.path_and_query)?;
+        let link = ResourceLink::parse(request.path_and_query.as_str())?;
         let principal =
             shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
         let headers = RequestHeaders::parse(&request.headers)?;
@@ -175,13 +175,12 @@ impl Call {
     }
 
     /// Pays for the request, now that it is known what it cost.
-    fn paid(&self, response: Response) -> Response {
+    fn pay(&self, response: &Response, charge: f64) {
         if let Some(pass) = self.pass.get() {
             let range = response.headers().get(headers::PARTITION_KEY_RANGE_ID);
             let range = range.and_then(|value| value.to_str().ok()?.parse().ok());
-            self.engine().spend(pass, charge_of(&response), range);
+            self.engine().spend(pass, charge, range);
         }
-        response
     }
 
     /// What a read costs at the level of the request.
@@ -216,26 +215,28 @@ impl Call {
             .map_err(|e| Error::invalid(format!("The request body is not valid JSON: {e}.")))
     }
 
-    fn answer(&self) -> Response {
+    fn answer(&self) -> Charged {
         self.response(dispatch::dispatch(self))
     }
 
     /// The answer to a query that takes next to nothing.
-    fn answer_if_cheap(&self) -> Option<Response> {
+    fn answer_if_cheap(&self) -> Option<Charged> {
         let answered = dispatch::if_cheap(self).transpose();
         answered.map(|result| self.response(result))
     }
 
-    fn response(&self, result: Result<Reply>) -> Response {
-        self.paid(match result {
+    fn response(&self, result: Result<Reply>) -> Charged {
+        let (response, charge) = match result {
             Ok(reply) => reply.into_response(),
             Err(error) => self.failure(&error),
-        })
+        };
+        self.pay(&response, charge);
+        (response, charge)
     }
 
     /// Writes an item without a thread that waits for the disk; `None` if somebody else is in the
     /// way, so that it needs one after all. Nothing was written then.
-    async fn commit(&self) -> Option<Response> {
+    async fn commit(&self) -> Option<Charged> {
         match self.try_commit().await {
             Ok(None) => None,
             Ok(Some(reply)) => Some(self.response(Ok(reply))),
@@ -259,37 +260,36 @@ impl Call {
     }
 
     /// Clients learn how far a container is from failures too.
-    fn failure(&self, error: &Error) -> Response {
-        let mut response =
-            error::response(error, self.request.activity_id, &self.request.path_and_query);
+    fn failure(&self, error: &Error) -> Charged {
+        let uri = self.request.path_and_query.as_str();
+        let mut response = error::response(error, self.request.activity_id, uri);
+        let mut charge = 0.0;
         if let Some(container) = self.container.get()
             && let Ok(token) = self.engine().session_token(container)
         {
             let is_throttled = response.status() == StatusCode::TOO_MANY_REQUESTS;
-            let marks = Reply::empty(response.status())
+            charge = if is_throttled { 0.0 } else { charge::REFUSED };
+            let (marks, _) = Reply::empty(response.status())
                 .container(container)
-                .charge(if is_throttled { 0.0 } else { charge::REFUSED })
+                .charge(charge)
                 .header(headers::SESSION_TOKEN, &token)
                 .into_response();
             for (name, value) in marks.headers() {
                 response.headers_mut().insert(name, value.clone());
             }
         }
-        response
+        (response, charge)
     }
 }
+
+/// An answer, and what it cost in request units.
+type Charged = (Response, f64);
 
 /// What is left of a request when it is answered.
 #[derive(Default)]
 struct Marks {
     container: Option<Arc<Container>>,
     shape: Option<Arc<str>>,
-}
-
-/// What an answer says it cost, in request units.
-fn charge_of(response: &Response) -> f64 {
-    let header = response.headers().get(headers::REQUEST_CHARGE);
-    header.and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(0.0)
 }
 
 /// A body as text: text is passed on as it is, for whoever reads it to judge.
@@ -308,15 +308,17 @@ pub(crate) fn json_text(body: &Bytes) -> Result<Bytes> {
 }
 
 impl Service for Api {
-    async fn call(&self, request: Request) -> Response {
+    async fn call(&self, request: Request) -> Answer {
         let began = Instant::now();
         let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
-        let failure = |error: &Error| error::response(error, activity_id, &uri);
+        let failure = |error: &Error| error::response(error, activity_id, uri.as_str());
         let call = match Call::read(self.shared.clone(), request) {
             Ok(call) => call,
-            Err(error) => return failure(&error),
+            Err(error) => {
+                return Answer { response: failure(&error), operation: "other", charge: 0.0 };
+            }
         };
-        let name = OperationName(dispatch::name(&call.link.target));
+        let name = dispatch::name(&call.link.target);
         let is_head = call.request.method == Method::HEAD;
         let operation = dispatch::operation(&call);
         let in_place = match dispatch::work(&call) {
@@ -325,13 +327,14 @@ impl Service for Api {
             Work::IfCheap => call.answer_if_cheap(),
             Work::Blocking => None,
         };
-        let (mut response, marks) = match in_place {
-            Some(response) => (response, call.marks()),
+        let ((mut response, charge), marks) = match in_place {
+            Some(charged) => (charged, call.marks()),
             // The count of blocking threads is the bound on operations at once; more wait.
             None => tokio::task::spawn_blocking(move || (call.answer(), call.marks()))
                 .await
                 .unwrap_or_else(|_| {
-                    (failure(&Error::internal("an operation panicked")), Marks::default())
+                    let panicked = Error::internal("an operation panicked");
+                    ((failure(&panicked), 0.0), Marks::default())
                 }),
         };
         if self.shared.statistics.is_on() {
@@ -340,15 +343,14 @@ impl Service for Api {
                 operation,
                 shape: marks.shape.as_ref(),
                 status: response.status(),
-                charge: charge_of(&response),
+                charge,
                 took: began.elapsed(),
             });
         }
         if is_head {
             *response.body_mut() = http_body_util::Full::default();
         }
-        response.extensions_mut().insert(name);
-        response
+        Answer { response, operation: name, charge }
     }
 }
 

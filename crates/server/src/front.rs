@@ -15,6 +15,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use hyper::body::Incoming;
 use orrery_types::Error;
@@ -24,8 +25,9 @@ use uuid::Uuid;
 
 use crate::body::{Bodies, Expectation};
 use crate::cors::CorsPolicy;
+use crate::header_texts::{self, HeaderTexts};
 use crate::listener::{Limits, ListenerConfig};
-use crate::service::{OperationName, Request, Response, Scheme, Service};
+use crate::service::{Answer, Request, Response, Scheme, Service};
 use crate::side::{self, SideRoute};
 use crate::telemetry::{self, Metrics};
 use crate::{error, explorer, headers};
@@ -84,45 +86,47 @@ impl<S: Service> Front<S> {
         let origin = request.headers().get(http::header::ORIGIN).cloned();
         let method = request.method().clone();
         let span = telemetry::request_span(activity_id, &method);
-        let mut response = self
-            .route(request, Context { activity_id, scheme, peer, authority: authority.clone() })
-            .instrument(span.clone())
-            .await;
-        let operation = response.extensions().get().copied().unwrap_or(OperationName("other"));
-        self.config.cors.mark(origin.as_ref(), authority.as_deref(), response.headers_mut());
+        let context = Context { activity_id, scheme, peer, authority: authority.clone() };
+        let mut answer = self.route(request, context).instrument(span.clone()).await;
+        let headers = answer.response.headers_mut();
+        if origin.is_some() {
+            let authority = authority.as_ref().and_then(|authority| authority.to_str().ok());
+            self.config.cors.mark(origin.as_ref(), authority, headers);
+        }
         let took = began.elapsed();
-        finish(response.headers_mut(), activity_id, took);
-        telemetry::request_ended(&span, activity_id, operation.0, &response, took);
-        response
+        finish(headers, activity_id, took);
+        telemetry::request_ended(&span, activity_id, &answer, took);
+        answer.response
     }
 
-    async fn route(&self, request: http::Request<Incoming>, context: Context) -> Response {
+    async fn route(&self, request: http::Request<Incoming>, context: Context) -> Answer {
+        let own = |response| Answer { response, operation: "other", charge: 0.0 };
         if let Some(route) = SideRoute::of(request.method(), request.uri().path()) {
-            let mut response = self.side(route, &request, context.activity_id);
-            response.extensions_mut().insert(OperationName(route.name()));
-            return response;
+            let response = self.side(route, &request, context.activity_id);
+            return Answer { operation: route.name(), ..own(response) };
         }
         if request.method() == Method::OPTIONS {
             let mut response = side::text(StatusCode::OK, "");
             CorsPolicy::preflight(request.headers(), response.headers_mut());
-            return response;
+            return own(response);
         }
-        let uri: Arc<str> = request.uri().path_and_query().map_or("/", |path| path.as_str()).into();
-        if let Some(problem) = head_problem(&request, &uri, self.limits()) {
+        let uri = request.uri().path_and_query().cloned();
+        let uri = uri.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        if let Some(problem) = head_problem(&request, uri.as_str(), self.limits()) {
             let refusal = error::head_too_large(&problem, context.activity_id);
-            return closing(request.version(), refusal);
+            return own(closing(request.version(), refusal));
         }
-        let fail = |error: &Error| error::response(error, context.activity_id, &uri);
+        let fail = |error: &Error| error::response(error, context.activity_id, uri.as_str());
         let Some(service) = self.service.get() else {
-            return fail(&Error::Unavailable("The server is starting. Try again soon.".into()));
+            let starting = "The server is starting. Try again soon.";
+            return own(fail(&Error::Unavailable(starting.into())));
         };
         let (mut parts, body) = request.into_parts();
         // A service need not know that HTTP/2 moved this one.
         if parts.version >= Version::HTTP_2
             && let Some(authority) = &context.authority
-            && let Ok(host) = HeaderValue::try_from(&**authority)
         {
-            parts.headers.entry(http::header::HOST).or_insert(host);
+            parts.headers.entry(http::header::HOST).or_insert_with(|| authority.clone());
         }
         let expectation = match parts.headers.get(http::header::EXPECT) {
             Some(_) => Expectation::Continue,
@@ -131,7 +135,7 @@ impl<S: Service> Front<S> {
         let read = self.bodies.read(body, expectation, self.limits()).await;
         let (body, _held) = match read {
             Ok(read) => read,
-            Err(error) => return closing(parts.version, fail(&error)),
+            Err(error) => return own(closing(parts.version, fail(&error))),
         };
         let call = service.call(Request {
             activity_id: context.activity_id,
@@ -144,7 +148,7 @@ impl<S: Service> Front<S> {
             peer: context.peer,
         });
         let answer = caught(call).await;
-        answer.unwrap_or_else(|| fail(&Error::internal("the service panicked")))
+        answer.unwrap_or_else(|| own(fail(&Error::internal("the service panicked"))))
     }
 
     fn side(
@@ -181,33 +185,46 @@ struct Context {
     activity_id: Uuid,
     scheme: Scheme,
     peer: SocketAddr,
-    authority: Option<Arc<str>>,
+    authority: Option<HeaderValue>,
 }
 
 fn activity_id(headers: &HeaderMap) -> Uuid {
     headers
-        .get(headers::ACTIVITY_ID)
+        .get(const { HeaderName::from_static(headers::ACTIVITY_ID) })
         .and_then(|value| Uuid::try_parse_ascii(value.as_bytes()).ok())
         .unwrap_or_else(new_activity_id)
 }
 
-/// A random id that no other request has. It is a name, not a secret, so it is made of a counter
-/// and random keys that each thread asks the system for once.
+/// A random id that no other request has. It is a name, not a secret, so it is made of two counters
+/// that begin where the system's random numbers say, once for each thread, and are mixed.
 fn new_activity_id() -> Uuid {
     thread_local! {
-        static IDS: (RandomState, Cell<u64>) = (RandomState::new(), Cell::new(0));
+        static COUNTS: Cell<[u64; 2]> = {
+            let random = RandomState::new();
+            Cell::new([random.hash_one(0), random.hash_one(1)])
+        };
     }
-    IDS.with(|(keys, count)| {
-        count.set(count.get().wrapping_add(1));
-        let [high, low] = [0_u8, 1].map(|half| u128::from(keys.hash_one((half, count.get()))));
+    COUNTS.with(|counts| {
+        let next = counts.get().map(|count| count.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        counts.set(next);
+        let [high, low] = next.map(|count| u128::from(mixed(count)));
         uuid::Builder::from_random_bytes((high << 64 | low).to_be_bytes()).into_uuid()
     })
 }
 
+/// The finalizer of SplitMix64: neighbours become strangers, and no two numbers the same.
+fn mixed(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
 /// Where the client thinks it is: HTTP/2 says so in the URI, HTTP/1 in `Host`.
-fn authority(request: &http::Request<Incoming>) -> Option<Arc<str>> {
-    let host = || request.headers().get(http::header::HOST)?.to_str().ok();
-    request.uri().authority().map(http::uri::Authority::as_str).or_else(host).map(Arc::from)
+fn authority(request: &http::Request<Incoming>) -> Option<HeaderValue> {
+    match request.uri().authority() {
+        Some(authority) => HeaderValue::try_from(authority.as_str()).ok(),
+        None => request.headers().get(http::header::HOST).cloned(),
+    }
 }
 
 fn head_problem(request: &http::Request<Incoming>, uri: &str, limits: &Limits) -> Option<String> {
@@ -236,7 +253,7 @@ fn closing(version: Version, mut response: Response) -> Response {
 }
 
 /// Runs a call to its end; a panic inside is none of the connection's business.
-async fn caught(call: impl Future<Output = Response>) -> Option<Response> {
+async fn caught(call: impl Future<Output = Answer>) -> Option<Answer> {
     let mut call = pin!(call);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))) {
         Ok(polled) => polled.map(Some),
@@ -261,12 +278,23 @@ pub(crate) static USUAL_HEADERS: LazyLock<[(HeaderName, HeaderValue); 8]> = Lazy
 });
 
 fn finish(headers: &mut HeaderMap, activity_id: Uuid, took: Duration) {
-    let text = |text: &str| HeaderValue::try_from(text).expect("numbers and ids are ASCII");
-    let mut buffer = Uuid::encode_buffer();
-    let id = text(activity_id.hyphenated().encode_lower(&mut buffer));
+    let mut texts = HeaderTexts::<2>::with_capacity(64);
+    texts.add(|out| {
+        let mut buffer = Uuid::encode_buffer();
+        out.extend_from_slice(activity_id.hyphenated().encode_lower(&mut buffer).as_bytes());
+    });
+    texts.add(|out| {
+        let us = took.as_micros();
+        header_texts::write_number(out, u64::try_from(us / 1000).unwrap_or(u64::MAX));
+        // The last three of four digits, zeros and all.
+        let from = out.len();
+        header_texts::write_number(out, u64::try_from(us % 1000).unwrap_or(0) + 1000);
+        if let Some(first) = out.get_mut(from) {
+            *first = b'.';
+        }
+    });
+    let [id, ms] = texts.into_values();
     headers.insert(const { HeaderName::from_static(headers::ACTIVITY_ID) }, id);
-    let us = took.as_micros();
-    let ms = text(&format!("{}.{:03}", us / 1000, us % 1000));
     headers.insert(const { HeaderName::from_static(headers::REQUEST_DURATION_MS) }, ms);
     // An item's answer was made with them.
     if headers.contains_key(const { HeaderName::from_static(headers::GATEWAY_VERSION) }) {

@@ -18,6 +18,7 @@ pub mod error;
 mod explorer;
 mod front;
 mod handlers;
+mod header_texts;
 pub mod headers;
 pub mod hybrid_row;
 pub mod keys;
@@ -34,4 +35,4 @@ pub mod token;
 mod wire;
 
 pub use listener::{Drained, Limits, ListenerConfig, Server};
-pub use service::{OperationName, Request, Response, Scheme, Service};
+pub use service::{Answer, Request, Response, Scheme, Service};

@@ -105,9 +105,13 @@ impl ResourceLink {
         }
         let mut split = [""; SEGMENTS_MAX];
         let mut count = 0;
-        for segment in raw.split('/') {
-            *split.get_mut(count).ok_or(Error::NotFound)? = segment;
+        let mut from = 0;
+        // By bytes: on pieces this short a search would take longer to set up than to do.
+        let ends = raw.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(at, _)| at);
+        for end in ends.chain([raw.len()]) {
+            *split.get_mut(count).ok_or(Error::NotFound)? = &raw[from..end];
             count += 1;
+            from = end + 1;
         }
         let plain = &split[..count];
         if plain.iter().any(|segment| segment.is_empty()) {
@@ -178,7 +182,8 @@ fn signed(segments: &[&str], by_rid: bool) -> (String, String) {
         Some(rid) if by_rid => rid.to_lowercase(),
         _ => path.join("/"),
     };
-    (kind.to_lowercase(), link)
+    // Every word for a type that a path can have is in lower case.
+    (kind.to_owned(), link)
 }
 
 fn target(segments: &[&str], by_rid: bool) -> Option<Target> {

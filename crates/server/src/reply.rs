@@ -1,7 +1,6 @@
 //! The answer a handler gives: a status, a body, and headers by their typed setters.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use orrery_engine::{Container, Resource};
 use orrery_types::Etag;
 
 use crate::front::USUAL_HEADERS;
+use crate::header_texts::{HeaderTexts, write_number};
 use crate::headers;
 use crate::service::Response;
 
@@ -24,12 +24,15 @@ pub(crate) struct Reply {
     status: StatusCode,
     body: Bytes,
     headers: HeaderMap,
+    /// What it cost, in request units.
+    charge: f64,
 }
 
 impl Reply {
     /// An answer without body.
     pub(crate) fn empty(status: StatusCode) -> Self {
-        Self { status, body: Bytes::new(), headers: HeaderMap::with_capacity(HEADERS_USUAL) }
+        let headers = HeaderMap::with_capacity(HEADERS_USUAL);
+        Self { status, body: Bytes::new(), headers, charge: 0.0 }
     }
 
     /// An answer with a JSON body.
@@ -86,8 +89,12 @@ impl Reply {
         etag.with_text(|text| self.header(headers::ETAG, text))
     }
 
-    pub(crate) fn charge(self, charge: f64) -> Self {
-        self.header(headers::REQUEST_CHARGE, &charge_text(charge))
+    pub(crate) fn charge(mut self, charge: f64) -> Self {
+        self.charge = charge;
+        let mut text = HeaderTexts::<1>::with_capacity(8);
+        text.add(|out| write_charge(out, charge));
+        let [text] = text.into_values();
+        self.value(HeaderName::from_static(headers::REQUEST_CHARGE), text)
     }
 
     /// Who owns the resources of this answer: by rid and by names.
@@ -101,85 +108,103 @@ impl Reply {
         self.owner(container.rid_text(), container.alt_link())
     }
 
-    /// An item that was read or written.
+    /// An item.
     pub(crate) fn item(
         status: StatusCode,
         body: Bytes,
         etag: Etag,
         charge: f64,
-        (container, place): (&Container, Place),
+        at: At<'_>,
     ) -> Self {
-        let own = [
-            HeaderValue::from_static("application/json"),
-            etag.with_text(header_text),
-            header_text(&charge_text(charge)),
-            header_text(container.rid_text()),
-            header_text(&wire_text(container.alt_link())),
-        ];
-        Self { status, body, headers: ITEM_TEMPLATE.filled(own, place_values(container, place)) }
+        let headers = ITEM_TEMPLATE.filled(item_values(etag, charge, at, [].into_iter()));
+        Self { status, body, headers, charge }
+    }
+
+    /// An item that was read, and where: a URL in pieces.
+    pub(crate) fn located_item<'l>(
+        body: Bytes,
+        etag: Etag,
+        charge: f64,
+        at: At<'_>,
+        location: impl Iterator<Item = &'l [u8]>,
+    ) -> Self {
+        let headers = LOCATED_ITEM_TEMPLATE.filled(item_values(etag, charge, at, location));
+        Self { status: StatusCode::OK, body, headers, charge }
     }
 
     /// Where in its container an operation happened, and the session token for it.
     pub(crate) fn place(mut self, container: &Container, place: Place) -> Self {
-        for (name, value) in PLACE_HEADERS.into_iter().zip(place_values(container, place)) {
-            self.headers.insert(HeaderName::from_static(name), value);
+        let mut texts = HeaderTexts::<PLACE_TEXTS>::with_capacity(64);
+        add_place(&mut texts, container, place);
+        let values = texts.into_values();
+        for (name, text) in PLACE_HEADERS {
+            self.headers.insert(HeaderName::from_static(name), values[text].clone());
         }
         self
     }
 
-    pub(crate) fn into_response(self) -> Response {
+    /// The answer, and what it cost.
+    pub(crate) fn into_response(self) -> (Response, f64) {
         let mut response = Response::new(Full::new(self.body));
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
-        response
+        (response, self.charge)
     }
 }
 
+/// An item's container, and where in it the item is.
+pub(crate) type At<'c> = (&'c Container, Place);
+
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
-fn header_text(text: &str) -> HeaderValue {
-    HeaderValue::try_from(text).unwrap_or(EMPTY)
+/// The headers that say where an operation happened, and which text of the place each takes.
+const PLACE_HEADERS: [(&str, usize); 11] = [
+    (headers::PARTITION_KEY_RANGE_ID, 0),
+    (headers::INTERNAL_PARTITION_ID, 0),
+    (headers::PHYSICAL_PARTITION_ID, 0),
+    (headers::SESSION_TOKEN, 1),
+    (headers::LSN, 2),
+    (headers::LOCAL_LSN, 2),
+    (headers::QUORUM_ACKED_LSN, 2),
+    (headers::QUORUM_ACKED_LOCAL_LSN, 2),
+    (headers::GLOBAL_COMMITTED_LSN, 2),
+    (headers::ITEM_LSN, 3),
+    (headers::ITEM_LOCAL_LSN, 3),
+];
+const PLACE_TEXTS: usize = 4;
+
+fn add_place<const N: usize>(texts: &mut HeaderTexts<N>, container: &Container, place: Place) {
+    texts.add_number(place.partition.into());
+    texts.add_text(&container.token(place.partition, place.lsn));
+    texts.add_number(place.lsn.0);
+    texts.add_number(place.item_lsn.0);
 }
 
-/// The headers of an item's answer that [`Reply::item`] fills itself, in its order.
-const ITEM_HEADERS: [&str; 5] = [
-    "content-type",
-    headers::ETAG,
-    headers::REQUEST_CHARGE,
-    headers::CONTENT_PATH,
-    headers::ALT_CONTENT_PATH,
+/// What an item's answer has beside its place, and which text each takes: those come after the
+/// place's.
+const ITEM_HEADERS: [(&str, usize); 5] = [
+    (headers::ETAG, PLACE_TEXTS),
+    (headers::REQUEST_CHARGE, PLACE_TEXTS + 1),
+    (headers::CONTENT_PATH, PLACE_TEXTS + 2),
+    (headers::ALT_CONTENT_PATH, PLACE_TEXTS + 3),
+    (headers::CONTENT_LOCATION, PLACE_TEXTS + 4),
 ];
-/// Those that say where an operation happened.
-const PLACE_HEADERS: [&str; 11] = [
-    headers::PARTITION_KEY_RANGE_ID,
-    headers::INTERNAL_PARTITION_ID,
-    headers::PHYSICAL_PARTITION_ID,
-    headers::SESSION_TOKEN,
-    headers::LSN,
-    headers::LOCAL_LSN,
-    headers::QUORUM_ACKED_LSN,
-    headers::QUORUM_ACKED_LOCAL_LSN,
-    headers::GLOBAL_COMMITTED_LSN,
-    headers::ITEM_LSN,
-    headers::ITEM_LOCAL_LSN,
-];
+const ITEM_TEXTS: usize = PLACE_TEXTS + ITEM_HEADERS.len();
 
-fn place_values(container: &Container, place: Place) -> [HeaderValue; PLACE_HEADERS.len()] {
-    let id = HeaderValue::from(place.partition);
-    let (lsn, item_lsn) = (HeaderValue::from(place.lsn.0), HeaderValue::from(place.item_lsn.0));
-    [
-        id.clone(),
-        id.clone(),
-        id,
-        header_text(&container.token(place.partition, place.lsn)),
-        lsn.clone(),
-        lsn.clone(),
-        lsn.clone(),
-        lsn.clone(),
-        lsn,
-        item_lsn.clone(),
-        item_lsn,
-    ]
+fn item_values<'l>(
+    etag: Etag,
+    charge: f64,
+    (container, place): At<'_>,
+    location: impl Iterator<Item = &'l [u8]>,
+) -> [HeaderValue; ITEM_TEXTS] {
+    let mut texts = HeaderTexts::<ITEM_TEXTS>::with_capacity(256);
+    add_place(&mut texts, container, place);
+    etag.with_text(|text| texts.add_text(text));
+    texts.add(|out| write_charge(out, charge));
+    texts.add_text(container.rid_text());
+    texts.add_text(&wire_text(container.alt_link()));
+    texts.add(|out| location.for_each(|piece| out.extend_from_slice(piece)));
+    texts.into_values()
 }
 
 /// A map of headers to be copied and filled. Copying one is far cheaper than making it, name by
@@ -190,34 +215,36 @@ struct Template {
     takes: Vec<Option<usize>>,
 }
 
-static ITEM_TEMPLATE: LazyLock<Template> = LazyLock::new(|| {
-    let mut map = HeaderMap::with_capacity(HEADERS_USUAL);
-    let filled: Vec<&str> = ITEM_HEADERS.into_iter().chain(PLACE_HEADERS).collect();
-    for name in &filled {
-        map.insert(HeaderName::from_static(name), EMPTY);
-    }
-    for (name, value) in &*USUAL_HEADERS {
-        map.entry(name).or_insert_with(|| value.clone());
-    }
-    let takes = map.keys().map(|key| filled.iter().position(|name| key == name)).collect();
-    Template { headers: map, takes }
-});
+static LOCATED_ITEM_TEMPLATE: LazyLock<Template> = LazyLock::new(|| Template::new(&ITEM_HEADERS));
+static ITEM_TEMPLATE: LazyLock<Template> =
+    LazyLock::new(|| Template::new(&ITEM_HEADERS[..ITEM_HEADERS.len() - 1]));
 
 impl Template {
-    fn filled(
-        &self,
-        mut item: [HeaderValue; ITEM_HEADERS.len()],
-        mut place: [HeaderValue; PLACE_HEADERS.len()],
-    ) -> HeaderMap {
+    fn new(own: &[(&'static str, usize)]) -> Self {
+        let mut headers = HeaderMap::with_capacity(HEADERS_USUAL);
+        let filled: Vec<(&str, usize)> = PLACE_HEADERS.iter().chain(own).copied().collect();
+        for (name, _) in &filled {
+            headers.insert(HeaderName::from_static(name), EMPTY);
+        }
+        let json = HeaderValue::from_static("application/json");
+        headers.insert(http::header::CONTENT_TYPE, json);
+        // The front sets these on every answer; a copy has no room to grow without being moved.
+        for name in [headers::ACTIVITY_ID, headers::REQUEST_DURATION_MS] {
+            headers.insert(HeaderName::from_static(name), EMPTY);
+        }
+        for (name, value) in &*USUAL_HEADERS {
+            headers.entry(name).or_insert_with(|| value.clone());
+        }
+        let text = |key: &HeaderName| filled.iter().find(|(name, _)| key == name);
+        let takes = headers.keys().map(|key| text(key).map(|(_, text)| *text)).collect();
+        Self { headers, takes }
+    }
+
+    fn filled(&self, values: [HeaderValue; ITEM_TEXTS]) -> HeaderMap {
         let mut headers = self.headers.clone();
         for (header, taken) in headers.values_mut().zip(&self.takes) {
-            let Some(at) = *taken else { continue };
-            let value = match at.checked_sub(ITEM_HEADERS.len()) {
-                Some(at) => place.get_mut(at),
-                None => item.get_mut(at),
-            };
-            if let Some(value) = value {
-                std::mem::swap(header, value);
+            if let Some(value) = taken.and_then(|at| values.get(at)) {
+                header.clone_from(value);
             }
         }
         headers
@@ -225,20 +252,27 @@ impl Template {
 }
 
 /// A charge has two decimals at most.
-fn charge_text(charge: f64) -> String {
+fn write_charge(out: &mut Vec<u8>, charge: f64) {
     #[expect(clippy::cast_possible_truncation, reason = "out of range, the other branch is taken")]
     let hundredths = (charge * 100.0).round() as i64;
-    let mut text = String::with_capacity(16);
     #[expect(clippy::cast_precision_loss, reason = "that is what is tested")]
     let exact = (hundredths as f64 / 100.0 - charge).abs() < f64::EPSILON * charge.abs().max(1.0);
-    let written = match (hundredths / 100, hundredths % 100) {
-        _ if !exact || hundredths < 0 => write!(text, "{charge}"),
-        (whole, 0) => write!(text, "{whole}"),
-        (whole, part) if part % 10 == 0 => write!(text, "{whole}.{}", part / 10),
-        (whole, part) => write!(text, "{whole}.{part:02}"),
+    let Some(hundredths) = u64::try_from(hundredths).ok().filter(|_| exact) else {
+        out.extend_from_slice(charge.to_string().as_bytes());
+        return;
     };
-    written.expect("a string takes any text");
-    text
+    write_number(out, hundredths / 100);
+    match hundredths % 100 {
+        0 => {}
+        part if part % 10 == 0 => {
+            out.push(b'.');
+            write_number(out, part / 10);
+        }
+        part => {
+            out.extend_from_slice(if part < 10 { b".0" } else { b"." });
+            write_number(out, part);
+        }
+    }
 }
 
 /// Names may hold anything; headers hold ASCII. Clients compare the decoded text.
@@ -254,6 +288,12 @@ fn wire_text(names: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
+    fn charge_text(charge: f64) -> String {
+        let mut out = Vec::new();
+        write_charge(&mut out, charge);
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
     fn charges_are_written_as_numbers_are() {
         for charge in [0.0, 1.0, 1.08, 2.5, 10.29, 5.3, 1234.56, 1e300, -1.5] {
@@ -265,15 +305,17 @@ mod tests {
 
     #[test]
     fn a_filled_template_has_every_value_under_its_name() {
-        let item = std::array::from_fn(HeaderValue::from);
-        let place = std::array::from_fn(|at| HeaderValue::from(at + ITEM_HEADERS.len()));
-        let headers = ITEM_TEMPLATE.filled(item, place);
-        for (at, name) in ITEM_HEADERS.into_iter().chain(PLACE_HEADERS).enumerate() {
-            assert_eq!(headers.get(name), Some(&HeaderValue::from(at)), "{name}");
+        let values: [HeaderValue; ITEM_TEXTS] = std::array::from_fn(HeaderValue::from);
+        let headers = LOCATED_ITEM_TEMPLATE.filled(values.clone());
+        for (name, text) in PLACE_HEADERS.into_iter().chain(ITEM_HEADERS) {
+            assert_eq!(headers.get(name), Some(&HeaderValue::from(text)), "{name}");
         }
         for (name, value) in &*USUAL_HEADERS {
-            let own = ITEM_HEADERS.contains(&name.as_str());
+            let own = ITEM_HEADERS.iter().any(|(own, _)| name == own);
             assert!(own || headers.get(name) == Some(value), "{name}");
         }
+        let plain = ITEM_TEMPLATE.filled(values);
+        assert_eq!(plain.get(headers::CONTENT_LOCATION), None);
+        assert_eq!(plain.len() + 1, headers.len());
     }
 }

@@ -3,10 +3,10 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::Full;
 use uuid::Uuid;
 
@@ -36,9 +36,9 @@ pub struct Request {
     /// The method.
     pub method: Method,
     /// Path and query as sent, percent-encoding and all.
-    pub path_and_query: Arc<str>,
+    pub path_and_query: PathAndQuery,
     /// The name and port the client used: `Host`, or `:authority` under HTTP/2.
-    pub authority: Option<Arc<str>>,
+    pub authority: Option<HeaderValue>,
     /// All headers as sent.
     pub headers: HeaderMap,
     /// The body.
@@ -52,12 +52,26 @@ pub struct Request {
 /// A whole response. The front adds the headers that every response has.
 pub type Response = http::Response<Full<Bytes>>;
 
-/// What a service did, for spans and metrics. It goes into the response's extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OperationName(pub &'static str);
+impl Request {
+    /// The name and port the client used, if they are text.
+    pub fn host(&self) -> Option<&str> {
+        self.authority.as_ref()?.to_str().ok()
+    }
+}
+
+/// A response, and what spans and metrics say of it.
+#[derive(Debug)]
+pub struct Answer {
+    /// The response itself.
+    pub response: Response,
+    /// What the service did.
+    pub operation: &'static str,
+    /// What it cost, in request units.
+    pub charge: f64,
+}
 
 /// Answers requests. A panic inside becomes a 500, so an implementation need not catch any.
 pub trait Service: Send + Sync + 'static {
     /// Answers one request; errors are answers too.
-    fn call(&self, request: Request) -> impl Future<Output = Response> + Send;
+    fn call(&self, request: Request) -> impl Future<Output = Answer> + Send;
 }

@@ -14,8 +14,7 @@ use tracing::Span;
 use tracing_subscriber::EnvFilter;
 use uuid::Uuid;
 
-use crate::headers;
-use crate::service::Response;
+use crate::service::Answer;
 use crate::side::SideRoute;
 
 /// How log lines look.
@@ -132,15 +131,10 @@ pub(crate) fn request_span(activity_id: Uuid, method: &Method) -> Span {
 }
 
 /// Counts a request and logs it: every one at debug, faults of ours as warnings.
-pub(crate) fn request_ended(
-    span: &Span,
-    activity_id: Uuid,
-    operation: &'static str,
-    response: &Response,
-    took: Duration,
-) {
-    let status = response.status();
-    count(operation, status, charge(response), took);
+pub(crate) fn request_ended(span: &Span, activity_id: Uuid, answer: &Answer, took: Duration) {
+    let Answer { response, operation, charge } = answer;
+    let (operation, status) = (*operation, response.status());
+    count(operation, status, *charge, took);
     let _in_span = span.enter();
     let (status_code, ms) = (status.as_u16(), took.as_secs_f64() * 1000.0);
     // Whoever waits for a start asks again and again, and is told that it is not done yet.
@@ -152,12 +146,6 @@ pub(crate) fn request_ended(
     } else {
         tracing::debug!(operation, status = status_code, ms, "answered");
     }
-}
-
-/// What an answer says it cost, in request units.
-fn charge(response: &Response) -> f64 {
-    let header = response.headers().get(headers::REQUEST_CHARGE);
-    header.and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(0.0)
 }
 
 /// Where the requests of one operation and status are counted.

@@ -44,19 +44,25 @@ impl fmt::Display for Etag {
     }
 }
 
+fn hex_digits(number: u64) -> [u8; 16] {
+    let mut digits = [0; 16];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(number.to_be_bytes()) {
+        pair.copy_from_slice(&[byte >> 4, byte & 0xf].map(|digit| HEX_DIGITS[usize::from(digit)]));
+    }
+    digits
+}
+
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 impl Etag {
     /// The etag as text, quotes and all, without a formatter: every answer about an item has one.
     pub fn with_text<T>(self, take: impl FnOnce(&str) -> T) -> T {
         let mut text = *b"\"00000000-0000-0000-0000-000000000000\"";
-        let digits = u128::from(self.node) << 64 | u128::from(self.stamp);
-        // The groups of 4, 4 and 12 digits at the end hold the stamp, the first eight the node.
-        let places = (1..9).chain(20..24).chain(25..37);
-        for (nth, at) in places.enumerate() {
-            let digit = (digits >> (4 * (23 - nth))) & 0xf;
-            if let (Some(place), Ok(digit)) = (text.get_mut(at), usize::try_from(digit)) {
-                *place = b"0123456789abcdef"[digit];
-            }
-        }
+        // The first eight digits hold the node, the last groups of 4 and 12 the stamp.
+        let stamp = hex_digits(self.stamp);
+        text[1..9].copy_from_slice(&hex_digits(self.node.into())[8..]);
+        text[20..24].copy_from_slice(&stamp[..4]);
+        text[25..37].copy_from_slice(&stamp[4..]);
         take(std::str::from_utf8(&text).expect("hex digits are ASCII"))
     }
 

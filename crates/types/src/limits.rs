@@ -329,6 +329,8 @@ pub const WORKLOAD_KEYS_MAX: usize = 64;
 /// Answers that are watched for reads that follow, values of each, bytes of one of its rows, and chains
 /// that are remembered. Ours.
 pub const WORKLOAD_WATCHED_MAX: usize = 32;
+/// Answers of one second that are watched: more would tell no more, and each costs the reads after it.
+pub const WORKLOAD_WATCHED_PER_S_MAX: usize = 32;
 /// See [`WORKLOAD_WATCHED_MAX`].
 pub const WORKLOAD_VALUES_MAX: usize = 500;
 /// See [`WORKLOAD_WATCHED_MAX`].

@@ -102,6 +102,9 @@ impl KeyComponent {
 impl PartitionKey {
     /// Reads the header form: a JSON array, with `{}` standing for an absent value.
     pub fn parse_header(text: &str) -> Result<Self, PartitionKeyError> {
+        if let Some(value) = plain_string(text) {
+            return Ok(Self(vec![KeyComponent::String(value.into())]));
+        }
         let malformed = || PartitionKeyError(text.into());
         let value = Value::parse(text.as_bytes()).map_err(|_| malformed())?;
         let elements = value.as_array().ok_or_else(malformed)?;
@@ -144,6 +147,13 @@ impl PartitionKey {
         };
         self.0.iter().map(size).sum()
     }
+}
+
+/// The text of `["text"]` with nothing in it that JSON would spell otherwise: what most headers hold.
+fn plain_string(header: &str) -> Option<&str> {
+    let text = header.strip_prefix("[\"")?.strip_suffix("\"]")?;
+    let plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    text.bytes().all(plain).then_some(text)
 }
 
 impl PartitionKeyDef {

@@ -20,6 +20,8 @@ const WATCHED_READS: usize = 48;
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     watched: VecDeque<Watch>,
+    /// How many were begun in which second.
+    begun: (u64, usize),
     found: BTreeMap<(u32, String, u32), Chain>,
 }
 
@@ -51,6 +53,13 @@ impl Chains {
         now_s: u64,
         rows: impl Iterator<Item = &'r [u8]>,
     ) {
+        if self.begun.0 != now_s {
+            self.begun = (now_s, 0);
+        }
+        if self.begun.1 >= limits::WORKLOAD_WATCHED_PER_S_MAX {
+            return;
+        }
+        self.begun.1 += 1;
         let mut watch = Watch {
             container,
             since_s: now_s,

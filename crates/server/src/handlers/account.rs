@@ -43,7 +43,7 @@ fn endpoint(call: &Call) -> Result<String> {
     if let Some(endpoint) = &call.shared.endpoint {
         return Ok(endpoint.clone());
     }
-    let authority = call.request.authority.as_deref().filter(|a| !a.is_empty());
+    let authority = call.request.host().filter(|a| !a.is_empty());
     let authority = authority
         .ok_or_else(|| Error::invalid("The request names no host: send the header Host."))?;
     Ok(format!("{}://{authority}/", call.request.scheme.as_str()))

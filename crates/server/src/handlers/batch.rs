@@ -35,7 +35,7 @@ pub(crate) fn run(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     };
     for answer in &answers.answers {
         if let Answer::Failed(failure) = answer {
-            error::log(failure, call.request.activity_id, &call.request.path_and_query);
+            error::log(failure, call.request.activity_id, call.request.path_and_query.as_str());
         }
     }
     Ok(reply(&container, form, &answers))

@@ -18,6 +18,7 @@ use crate::api::Call;
 use crate::headers::{self, ReadKeyType};
 use crate::link::{ContainerAddress, Target};
 use crate::reply::Reply;
+use crate::service::Request;
 use crate::wire;
 
 pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
@@ -38,15 +39,16 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
             .container(&container)
             .place(&container, item.place));
     }
-    let reply = Reply::item(StatusCode::OK, item.body, item.stamp.etag, charge, at);
-    Ok(reply.header_if(headers::CONTENT_LOCATION, location(call).as_deref()))
-}
-
-/// Where the request was answered: clients of several regions tell these apart by it.
-fn location(call: &Call) -> Option<String> {
-    let request = &call.request;
-    let scheme = request.scheme.as_str();
-    Some(format!("{scheme}://{}{}", request.authority.as_ref()?, request.path_and_query))
+    // Where the request was answered: clients of several regions tell these apart by it.
+    let Request { scheme, authority, path_and_query, .. } = &call.request;
+    let etag = item.stamp.etag;
+    let Some(host) = authority else {
+        return Ok(Reply::item(StatusCode::OK, item.body, etag, charge, at));
+    };
+    let location = [scheme.as_str(), "://"].map(str::as_bytes);
+    let location =
+        location.into_iter().chain([host.as_bytes(), path_and_query.as_str().as_bytes()]);
+    Ok(Reply::located_item(item.body, etag, charge, at, location))
 }
 
 /// What a request wants done to an item.

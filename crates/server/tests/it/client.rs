@@ -8,7 +8,7 @@ use http_body_util::Full;
 use orrery_server::cors::CorsPolicy;
 use orrery_server::telemetry::Metrics;
 use orrery_server::tls::{Tls, TlsSource};
-use orrery_server::{Limits, ListenerConfig, OperationName, Request, Response, Server, Service};
+use orrery_server::{Answer, Limits, ListenerConfig, Request, Response, Server, Service};
 use orrery_types::SystemClock;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -44,8 +44,8 @@ impl OpenGate {
 }
 
 impl Service for Echo {
-    async fn call(&self, request: Request) -> Response {
-        match &*request.path_and_query {
+    async fn call(&self, request: Request) -> Answer {
+        match request.path_and_query.as_str() {
             "/panic" => panic!("asked to"),
             "/wait" => {
                 self.waiting.notify_one();
@@ -58,12 +58,11 @@ impl Service for Echo {
             request.scheme.as_str(),
             request.method,
             request.path_and_query,
-            request.authority.as_deref().unwrap_or("-"),
+            request.host().unwrap_or("-"),
             request.body.len()
         );
-        let mut response = Response::new(Full::new(text.into()));
-        response.extensions_mut().insert(OperationName("echo"));
-        response
+        let response = Response::new(Full::new(text.into()));
+        Answer { response, operation: "echo", charge: 0.0 }
     }
 }
 
