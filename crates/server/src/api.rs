@@ -258,7 +258,8 @@ impl Call {
         Ok(written.map(|written| item::wrote(self, &container, written)))
     }
 
-    /// Clients learn how far a container is from failures too.
+    /// Clients learn how far a container is from failures too; but a query that they are to merge has
+    /// reached no partition, and the service says nothing of one then.
     fn failure(&self, error: &Error) -> Response {
         let mut response =
             error::response(error, self.request.activity_id, &self.request.path_and_query);
@@ -266,10 +267,12 @@ impl Call {
             && let Ok(token) = self.engine().session_token(container)
         {
             let is_throttled = response.status() == StatusCode::TOO_MANY_REQUESTS;
+            let session = Some(&*token).filter(|_| !matches!(error, Error::CrossPartition(_)));
             let marks = Reply::empty(response.status())
                 .container(container)
                 .charge(if is_throttled { 0.0 } else { charge::REFUSED })
-                .header(headers::SESSION_TOKEN, &token)
+                .header_if(headers::SESSION_TOKEN, session)
+                .header_if(headers::PARTITION_KEY_RANGE_ID, session.and_then(item::range_of))
                 .into_response();
             for (name, value) in marks.headers() {
                 response.headers_mut().insert(name, value.clone());
