@@ -13,6 +13,7 @@ mod expansion;
 mod expansion_law;
 mod golden_plans;
 mod hostile_queries;
+mod interposed;
 mod law;
 mod law_queries;
 mod limits;
