@@ -27,6 +27,7 @@ mod random;
 mod reindex;
 mod reopen;
 mod reshape;
+mod reshape_beside;
 mod reshape_interrupted;
 mod reshape_load;
 mod script;
