@@ -103,10 +103,9 @@ impl At {
         let space = ORDER.iter().position(|space| *space == entry.space);
         match (space, parent).cmp(&(Some(self.space), self.parent)) {
             Ordering::Less => Lies::Copied,
-            Ordering::Greater => Lies::Ahead,
             Ordering::Equal if entry.key <= self.copied => Lies::Copied,
             Ordering::Equal if entry.key <= self.read => Lies::InTheRun,
-            Ordering::Equal => Lies::Ahead,
+            Ordering::Equal | Ordering::Greater => Lies::Ahead,
         }
     }
 }
