@@ -282,18 +282,20 @@ impl Engine {
         if !scope.confined && !single && !paging.crosses && bound.reads_items() {
             return Err(crossing_refused());
         }
-        let unconfined = !scope.confined && container.partitions.len() > 1;
+        let crosses = !scope.confined && !single;
         let merged = request.query.shape().needs_merge();
-        // A query that began when there was one partition goes on as it began.
+        // Also where there is one partition: so does the original, and a client that is told so today
+        // has nothing new to learn when there are two. What was answered whole goes on as it began.
         let begins = paging.continuation.is_none();
-        if unconfined && merged && paging.merges && begins && bound.reads_items() {
+        if crosses && merged && paging.merges && begins && bound.reads_items() {
             return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
         }
         let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
         let scope = narrowed.as_ref().unwrap_or(scope);
         let owner = owner(container, scope);
         let state = paging.continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
-        let (leg, state) = Leg::parse(container, scope, state, unconfined && !single && !merged)?;
+        let in_legs = crosses && !merged && container.partitions.len() > 1;
+        let (leg, state) = Leg::parse(container, scope, state, in_legs)?;
         let resume = state.map(|text| Resume::parse(&text, &bound)).transpose();
         let resume = resume.map_err(query_error)?;
         let part = leg.as_ref().map_or(scope, |leg| &leg.scope);

@@ -259,7 +259,8 @@ impl Call {
         Ok(written.map(|written| item::wrote(self, &container, written)))
     }
 
-    /// Clients learn how far a container is from failures too.
+    /// Clients learn how far a container is from failures too; but a query that they are to merge has
+    /// reached no partition, and the service says nothing of one then.
     fn failure(&self, error: &Error) -> Charged {
         let uri = self.request.path_and_query.as_str();
         let mut response = error::response(error, self.request.activity_id, uri);
@@ -269,10 +270,12 @@ impl Call {
         {
             let is_throttled = response.status() == StatusCode::TOO_MANY_REQUESTS;
             charge = if is_throttled { 0.0 } else { charge::REFUSED };
+            let session = Some(&*token).filter(|_| !matches!(error, Error::CrossPartition(_)));
             let (marks, _) = Reply::empty(response.status())
                 .container(container)
                 .charge(charge)
-                .header(headers::SESSION_TOKEN, &token)
+                .header_if(headers::SESSION_TOKEN, session)
+                .header_if(headers::PARTITION_KEY_RANGE_ID, session.and_then(item::range_of))
                 .into_response();
             for (name, value) in marks.headers() {
                 response.headers_mut().insert(name, value.clone());

@@ -14,8 +14,8 @@ use orrery_types::{Epoch, Lsn, ShardId};
 use crate::journal::{Copied, Journal};
 use crate::memory::{MemoryImage, MemoryStore};
 use crate::{
-    Commit, Committed, CopyLog, Put, ReadAt, ShardStats, Snapshot, Space, StorageError, Store,
-    Value,
+    Commit, Committed, CopyLog, CopyRun, Put, ReadAt, ShardStats, Snapshot, Space, StorageError,
+    Store, Value,
 };
 
 /// How often what goes wrong: once in so many calls; zero is never.
@@ -224,6 +224,15 @@ impl<S: Store> Store for FaultStore<S> {
     ) -> Result<(), StorageError> {
         self.before_write()?;
         self.inner.copy_into(shard, entries, log)
+    }
+
+    fn copy_run(
+        &self,
+        shard: ShardId,
+        space: Space,
+    ) -> Result<Box<dyn CopyRun + '_>, StorageError> {
+        self.before_write()?;
+        self.inner.copy_run(shard, space)
     }
 
     fn settle_copies(&self) -> Result<(), StorageError> {

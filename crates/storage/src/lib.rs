@@ -5,6 +5,7 @@
 //! reference engine, `rocks` the one on disk, and `fault` goes around either in tests.
 
 mod chunks;
+pub mod copy_run;
 pub mod encode;
 pub mod fault;
 pub mod journal;
@@ -17,6 +18,7 @@ pub mod store;
 pub mod term;
 pub mod version;
 
+pub use copy_run::{CopyRun, GatheredRun};
 pub use fault::FaultStore;
 pub use journal::{Copied, Journal};
 pub use memory::MemoryStore;

@@ -15,8 +15,8 @@ use crate::journal::{Copied, Journal};
 use crate::progress::Progress;
 use crate::store::SHARD_RESERVED;
 use crate::{
-    Check, Commit, Committed, CopyLog, Entry, Expect, KeyCursor, Part, Put, ReadAt, Scan,
-    ShardStats, Snapshot, Space, StorageError, Store, Value, key, rocks,
+    Check, Commit, Committed, CopyLog, CopyRun, Entry, Expect, GatheredRun, KeyCursor, Part, Put,
+    ReadAt, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value, key, rocks,
 };
 
 type Map = Chunks<Stored>;
@@ -377,6 +377,15 @@ impl Store for MemoryStore {
             }
         }
         Ok(())
+    }
+
+    fn copy_run(
+        &self,
+        shard: ShardId,
+        space: Space,
+    ) -> Result<Box<dyn CopyRun + '_>, StorageError> {
+        self.copy_into(shard, &[], CopyLog::None)?;
+        Ok(Box::new(GatheredRun::new(self, shard, space)))
     }
 
     fn settle_copies(&self) -> Result<(), StorageError> {

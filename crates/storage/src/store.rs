@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use orrery_types::{Epoch, Lsn, ShardId, limits};
 
+use crate::copy_run::CopyRun;
 use crate::journal::{Copied, Journal};
 use crate::key;
 
@@ -357,7 +358,13 @@ pub trait Store: Send + Sync {
         log: CopyLog,
     ) -> Result<(), StorageError>;
 
-    /// Makes everything durable that was copied without the log.
+    /// Begins a run of sorted entries of one space into a shard that has had no commit;
+    /// [`StorageError::Conflict`] if it has had one. Between the first and the last key of the run the
+    /// shard has nothing, and gets nothing before the run is finished.
+    fn copy_run(&self, shard: ShardId, space: Space)
+    -> Result<Box<dyn CopyRun + '_>, StorageError>;
+
+    /// Makes everything durable that was copied without the log, also by runs.
     fn settle_copies(&self) -> Result<(), StorageError>;
 
     /// Raises a shard's LSN, so that its commits go on counting from there; durable when it

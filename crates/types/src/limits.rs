@@ -121,6 +121,8 @@ pub const RESHAPE_JOURNAL_BYTES_MAX: usize = 512 * 1024 * 1024;
 pub const RESHAPE_PIECE_ENTRIES: usize = 8192;
 /// See [`RESHAPE_PIECE_ENTRIES`].
 pub const RESHAPE_PIECE_BYTES: usize = 1024 * 1024;
+/// Bytes that are gathered into files of the new partitions before they take them. Ours.
+pub const RESHAPE_RUN_BYTES: usize = 128 * 1024 * 1024;
 /// Bytes that a copy may be behind when writers are made to wait for the rest of it. Ours.
 pub const RESHAPE_REST_BYTES: usize = 256 * 1024;
 /// How often a copy tries to come so near to its writers before they are made to wait all the same.

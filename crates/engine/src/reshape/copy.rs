@@ -1,13 +1,22 @@
 //! Copying shards while they are written to. Pieces come from snapshots of different moments; what
 //! is written after a piece was read is in the journal and follows. The last thing that happened to a
 //! key is always copied last, so in the end the copy is what the parent is.
+//!
+//! ```text
+//! keys of a space:   copied │ in the run │ ahead
+//! a change of one:   copied │ waits      │ comes with its piece
+//! ```
+//!
+//! Where entries come to a child in their order, pieces are gathered in *runs*, which the store takes
+//! as whole files; a run must be in the child before a later change of its keys is.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
 use orrery_storage::journal::Overflown;
 use orrery_storage::key::{self, Bounds, Row};
-use orrery_storage::{Copied, CopyLog, Journal, ReadAt, Scan, Snapshot, Space, Store};
+use orrery_storage::{Copied, CopyLog, CopyRun, Journal, ReadAt, Scan, Snapshot, Space, Store};
 use orrery_types::{Clock, Error, Lsn, Result, limits};
 
 use crate::partition::PhysicalPartition;
@@ -18,6 +27,9 @@ pub(super) type FindRow<'f> = &'f dyn Fn(Row) -> Result<Option<Vec<u8>>>;
 
 /// Brings entries of parents to children, changed where they have to be.
 pub(super) trait Carrier {
+    /// Whether the entries of a space come to each child in the order of their keys.
+    const KEEPS_ORDER: bool;
+
     /// Takes an entry of the `parent`-th parent.
     fn carry(
         &mut self,
@@ -67,6 +79,37 @@ impl Outbox {
 /// Numbers of paths come first, then items with their rows, then what leads to rows.
 const ORDER: [Space; 5] = [Space::Meta, Space::Items, Space::Ttl, Space::Index, Space::Feed];
 
+/// How far a copy has come.
+struct At {
+    /// The place of the space in [`ORDER`].
+    space: usize,
+    parent: usize,
+    /// Keys up to here are in the children.
+    copied: Vec<u8>,
+    /// Keys up to here are in the children or in the run.
+    read: Vec<u8>,
+}
+
+/// Where a key lies, seen from where the copy is.
+#[derive(PartialEq, Eq)]
+enum Lies {
+    Copied,
+    InTheRun,
+    Ahead,
+}
+
+impl At {
+    fn sees(&self, parent: usize, entry: &Copied) -> Lies {
+        let space = ORDER.iter().position(|space| *space == entry.space);
+        match (space, parent).cmp(&(Some(self.space), self.parent)) {
+            Ordering::Less => Lies::Copied,
+            Ordering::Equal if entry.key <= self.copied => Lies::Copied,
+            Ordering::Equal if entry.key <= self.read => Lies::InTheRun,
+            Ordering::Equal | Ordering::Greater => Lies::Ahead,
+        }
+    }
+}
+
 /// A copy on its way.
 pub(super) struct Copy<'e, C> {
     store: &'e dyn Store,
@@ -76,6 +119,12 @@ pub(super) struct Copy<'e, C> {
     carrier: C,
     outbox: Outbox,
     log: CopyLog,
+    at: At,
+    /// A run into each child that has got anything of it, and the bytes in all of them.
+    runs: Vec<Option<Box<dyn CopyRun + 'e>>>,
+    runs_bytes: usize,
+    /// Changes of keys in the run, in their order.
+    waiting: Vec<(usize, Copied)>,
 }
 
 impl<'e, C: Carrier> Copy<'e, C> {
@@ -92,19 +141,31 @@ impl<'e, C: Carrier> Copy<'e, C> {
             Ok((parent, journal.map_err(storage)?))
         };
         let parents = parents.iter().map(journal).collect::<Result<_>>()?;
-        let outbox = Outbox::new(children.len());
-        Ok(Self { store, clock, parents, children, carrier, outbox, log: CopyLog::None })
+        Ok(Self {
+            store,
+            clock,
+            parents,
+            children,
+            carrier,
+            outbox: Outbox::new(children.len()),
+            log: CopyLog::None,
+            at: At { space: 0, parent: 0, copied: Vec::new(), read: Vec::new() },
+            runs: children.iter().map(|_| None).collect(),
+            runs_bytes: 0,
+            waiting: Vec::new(),
+        })
     }
 
     /// Copies everything, at a pace that leaves half of the time to others.
     pub(super) fn all(&mut self, stop: &dyn Fn() -> bool) -> Result<()> {
-        for space in ORDER {
+        for (place, space) in ORDER.into_iter().enumerate() {
             for parent in 0..self.parents.len() {
-                let mut bounds = Bounds { from: Vec::new(), to: key::END.to_vec() };
+                self.at = At { space: place, parent, copied: Vec::new(), read: Vec::new() };
                 loop {
                     let began_us = self.clock.now_us();
-                    let Some(last) = self.piece(parent, space, &bounds)? else { break };
-                    bounds = bounds.after(&last);
+                    if !self.piece(parent, space)? {
+                        break;
+                    }
                     // The numbers of paths are copied together.
                     if space != Space::Meta {
                         self.catch_up()?;
@@ -115,17 +176,21 @@ impl<'e, C: Carrier> Copy<'e, C> {
                     let took_us = self.clock.now_us().saturating_sub(began_us);
                     std::thread::sleep(Duration::from_micros(took_us));
                 }
+                self.finish_runs()?;
             }
         }
+        self.at = At { space: ORDER.len(), parent: 0, copied: Vec::new(), read: Vec::new() };
         self.store.settle_copies().map_err(storage)?;
         self.log = CopyLog::Written;
         Ok(())
     }
 
-    /// Copies what comes next of a space; returns its last key, or `None` at the end.
-    fn piece(&mut self, parent: usize, space: Space, bounds: &Bounds) -> Result<Option<Vec<u8>>> {
-        let Some((partition, _)) = self.parents.get(parent) else { return Ok(None) };
+    /// Copies what comes next of a space; whether there was anything.
+    fn piece(&mut self, parent: usize, space: Space) -> Result<bool> {
+        let Some((partition, _)) = self.parents.get(parent) else { return Ok(false) };
         let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let all = Bounds { from: Vec::new(), to: key::END.to_vec() };
+        let bounds = if self.at.read.is_empty() { all } else { all.after(&self.at.read) };
         let scan = Scan {
             space,
             from: &bounds.from,
@@ -136,7 +201,7 @@ impl<'e, C: Carrier> Copy<'e, C> {
             keys_only: false,
         };
         let entries = snapshot.scan(&scan).map_err(storage)?;
-        let last = entries.last().map(|entry| entry.key.clone());
+        let Some(last) = entries.last().map(|entry| entry.key.clone()) else { return Ok(false) };
         let find_row = |row: Row| {
             let found = snapshot.get(Space::Items, &key::row(row)).map_err(storage)?;
             Ok(found.map(|value| value.bytes))
@@ -146,29 +211,37 @@ impl<'e, C: Carrier> Copy<'e, C> {
             self.carrier.carry(parent, entry, &find_row, &mut self.outbox)?;
         }
         drop(snapshot);
-        self.write()?;
-        Ok(last)
+        self.at.read = last;
+        if C::KEEPS_ORDER && space != Space::Meta {
+            self.write_to_runs(space)?;
+            if self.runs_bytes >= limits::RESHAPE_RUN_BYTES {
+                self.finish_runs()?;
+            }
+        } else {
+            self.write()?;
+            self.at.copied.clone_from(&self.at.read);
+        }
+        Ok(true)
     }
 
     /// Copies what the journals have; returns how many bytes that was.
     pub(super) fn catch_up(&mut self) -> Result<usize> {
         let mut bytes = 0;
         for parent in 0..self.parents.len() {
-            let (partition, journal) = &self.parents[parent];
+            let (_, journal) = &self.parents[parent];
             let mut changes = journal.take().map_err(|Overflown| overflown())?;
             let place = |space| ORDER.iter().position(|s| *s == space);
             changes.sort_by_key(|change| place(change.space));
             let names = changes.partition_point(|change| change.space == Space::Meta);
             let rest = changes.split_off(names);
-            let (store, shard) = (self.store, partition.shard);
-            let find_row = |row: Row| {
-                let (_, found) = store.get(shard, Space::Items, &key::row(row)).map_err(storage)?;
-                Ok(found.map(|value| value.bytes))
-            };
             for (settles, changes) in [(true, changes), (false, rest)] {
                 for entry in changes {
                     bytes += entry.size_bytes();
-                    self.carrier.carry(parent, entry, &find_row, &mut self.outbox)?;
+                    match self.at.sees(parent, &entry) {
+                        Lies::Copied => self.carry_change(parent, entry)?,
+                        Lies::InTheRun => self.waiting.push((parent, entry)),
+                        Lies::Ahead => {}
+                    }
                 }
                 if settles {
                     self.carrier.settle(&mut self.outbox)?;
@@ -177,6 +250,15 @@ impl<'e, C: Carrier> Copy<'e, C> {
         }
         self.write()?;
         Ok(bytes)
+    }
+
+    fn carry_change(&mut self, parent: usize, entry: Copied) -> Result<()> {
+        let (store, shard) = (self.store, self.parents[parent].0.shard);
+        let find_row = |row: Row| {
+            let (_, found) = store.get(shard, Space::Items, &key::row(row)).map_err(storage)?;
+            Ok(found.map(|value| value.bytes))
+        };
+        self.carrier.carry(parent, entry, &find_row, &mut self.outbox)
     }
 
     /// Follows the writers until little is left to copy, or until it has tried long enough: then
@@ -213,6 +295,37 @@ impl<'e, C: Carrier> Copy<'e, C> {
         }
         self.outbox.bytes = 0;
         Ok(())
+    }
+
+    /// Adds the entries on their way to the runs of a space.
+    fn write_to_runs(&mut self, space: Space) -> Result<()> {
+        let (store, children) = (self.store, self.children);
+        let batches = self.outbox.batches.iter_mut();
+        for ((child, run), batch) in children.iter().zip(&mut self.runs).zip(batches) {
+            for Copied { key, value, .. } in batch.drain(..) {
+                let value = value.ok_or_else(|| Error::internal("a copied entry has no value"))?;
+                let run = match run {
+                    Some(run) => run,
+                    None => run.insert(store.copy_run(child.shard, space).map_err(storage)?),
+                };
+                run.add(&key, &value).map_err(storage)?;
+            }
+        }
+        self.runs_bytes += std::mem::take(&mut self.outbox.bytes);
+        Ok(())
+    }
+
+    /// Brings the runs into the children, and then the changes that waited for them.
+    fn finish_runs(&mut self) -> Result<()> {
+        for run in self.runs.iter_mut().filter_map(Option::take) {
+            run.finish().map_err(storage)?;
+        }
+        self.runs_bytes = 0;
+        self.at.copied.clone_from(&self.at.read);
+        for (parent, entry) in std::mem::take(&mut self.waiting) {
+            self.carry_change(parent, entry)?;
+        }
+        self.write()
     }
 }
 

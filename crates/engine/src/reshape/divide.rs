@@ -110,6 +110,8 @@ impl Divide {
 }
 
 impl Carrier for Divide {
+    const KEEPS_ORDER: bool = true;
+
     fn carry(
         &mut self,
         _: usize,

@@ -98,23 +98,32 @@ impl Engine {
     ) -> Result<Reshaped> {
         let _turn = self.reshapes.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let container = self.catalog.container(database, container)?;
+        self.unless_deleted(&container, self.split(&container, cut, stop))
+    }
+
+    fn split(
+        &self,
+        container: &Container,
+        cut: &Cut<'_>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Reshaped> {
         let parent = match cut.id {
             Some(id) => container.partition_by_id(id)?,
-            None => self.largest_partition(&container)?,
+            None => self.largest_partition(container)?,
         };
         let at = match cut.at {
             Some(at) => check_boundary(parent, at)?.clone(),
-            None => self.boundary(&container, parent)?,
+            None => self.boundary(container, parent)?,
         };
         let ranges = [
             KeyRange { min: parent.range.min.clone(), max: at.clone() },
             KeyRange { min: at, max: parent.range.max.clone() },
         ];
         let parents = vec![parent.clone()];
-        let children = self.new_partitions(&container, &parents, &ranges)?;
+        let children = self.new_partitions(container, &parents, &ranges)?;
         let carrier = Divide::new(&children);
         let reshape = Reshape { parents, children, announced_ms: cut.announced_ms };
-        self.reshape(&container, &reshape, carrier, stop)
+        self.reshape(container, &reshape, carrier, stop)
     }
 
     /// Merges two neighbouring partitions: the named ones, or those with the least data.
@@ -137,18 +146,36 @@ impl Engine {
     ) -> Result<Reshaped> {
         let _turn = self.reshapes.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let container = self.catalog.container(database, container)?;
+        self.unless_deleted(&container, self.merge(&container, ids, stop))
+    }
+
+    fn merge(
+        &self,
+        container: &Container,
+        ids: Option<(&str, &str)>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Reshaped> {
         let (first, second) = match ids {
             Some((a, b)) => {
                 neighbours(container.partition_by_id(a)?, container.partition_by_id(b)?)?
             }
-            None => self.smallest_neighbours(&container)?,
+            None => self.smallest_neighbours(container)?,
         };
         let range = KeyRange { min: first.range.min.clone(), max: second.range.max.clone() };
         let parents = vec![first.clone(), second.clone()];
-        let children = self.new_partitions(&container, &parents, &[range])?;
+        let children = self.new_partitions(container, &parents, &[range])?;
         let carrier = Unite::begin(&*self.store, first, second)?;
         let reshape = Reshape { parents, children, announced_ms: 0 };
-        self.reshape(&container, &reshape, carrier, stop)
+        self.reshape(container, &reshape, carrier, stop)
+    }
+
+    /// Whatever failed while a container was deleted, that is what happened.
+    fn unless_deleted(&self, container: &Container, outcome: Result<Reshaped>) -> Result<Reshaped> {
+        outcome.or_else(|error| {
+            let owner = Address::Rid(container.database_rid());
+            self.catalog.container(&owner, &Address::Rid(container.rid()))?;
+            Err(error)
+        })
     }
 
     /// Partitions with numbers and shards that none ever had.

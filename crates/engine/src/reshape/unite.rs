@@ -133,6 +133,9 @@ impl<'e> Unite<'e> {
 }
 
 impl Carrier for Unite<'_> {
+    /// Paths are numbered anew, and two feeds become one.
+    const KEEPS_ORDER: bool = false;
+
     fn carry(
         &mut self,
         parent: usize,

@@ -123,19 +123,19 @@ pub(crate) fn items(world: &World, scope: &ScopeRequest, between: impl Fn()) -> 
     }
 }
 
-/// The rows of a query in pages.
+/// The rows of a query in pages, for a client that merges partitions itself where it has to.
 fn rows(world: &World, text: &str, between: impl Fn()) -> Vec<String> {
+    rows_for(true, world, text, between)
+}
+
+fn rows_for(merges: bool, world: &World, text: &str, between: impl Fn()) -> Vec<String> {
     let request = QueryRequest::parse(&json(&format!(r#"{{"query":"{text}"}}"#))).expect("a query");
     let (mut found, mut token): (Vec<String>, Option<String>) = (vec![], None);
     loop {
         let container = world.container("c");
         let scope = container.scope(&ScopeRequest::default()).expect("a scope");
-        let paging = Paging {
-            continuation: token.as_deref(),
-            crosses: true,
-            merges: true,
-            ..Paging::default()
-        };
+        let paging =
+            Paging { continuation: token.as_deref(), crosses: true, merges, ..Paging::default() };
         let size = PageSize { items: 7 };
         let page = world.engine().query_items(&container, &scope, &request, size, &paging);
         let page = page.expect("a page");
@@ -236,15 +236,49 @@ fn an_ordered_query_that_has_begun_goes_on() {
     let ordered = "SELECT VALUE c.id FROM c ORDER BY c.n ASC, c.s DESC";
     for world in [World::memory(), World::rocks()] {
         let world = filled(world, None);
-        let before = rows(&world, ordered, || {});
-        assert_eq!(rows(&world, ordered, || Change::Split.apply(&world)), before);
+        let whole = |between: &dyn Fn()| rows_for(false, &world, ordered, between);
+        let before = whole(&|| {});
+        assert_eq!(whole(&|| Change::Split.apply(&world)), before);
+    }
+}
+
+/// As the original has it, whose SDKs test it with containers of one range.
+#[test]
+fn a_client_that_merges_is_told_to_however_many_ranges_there_are() {
+    let world = filled(World::memory(), None);
+    let ask = |text: &str, partition_key: Option<PartitionKey>| {
         let container = world.container("c");
-        let scope = container.scope(&ScopeRequest::default()).expect("a scope");
-        let request = QueryRequest::parse(&json(&format!(r#"{{"query":"{ordered}"}}"#)));
+        let scope = ScopeRequest { partition_key, ..ScopeRequest::default() };
+        let scope = container.scope(&scope).expect("a scope");
+        let request = QueryRequest::parse(&json(&format!(r#"{{"query":"{text}"}}"#)));
         let paging = Paging { crosses: true, merges: true, ..Paging::default() };
-        let (request, size) = (request.expect("a query"), PageSize { items: 7 });
-        let begun = world.engine().query_items(&container, &scope, &request, size, &paging);
-        assert!(matches!(begun, Err(Error::CrossPartition(_))), "a new one is told to merge");
+        let (request, size) = (request.expect("a query"), PageSize { items: 1000 });
+        let page = world.engine().query_items(&container, &scope, &request, size, &paging);
+        page.map(|page| page.rows.len())
+    };
+    let key_has = rows(&world, "SELECT VALUE c.id FROM c WHERE c.p = 3", || {}).len();
+    for ranges in [1, 2] {
+        assert_eq!(world.container("c").partitions.len(), ranges);
+        for text in [
+            "SELECT VALUE c.id FROM c ORDER BY c.n",
+            "SELECT VALUE c.id FROM c WHERE c.p IN (1, 2) ORDER BY c.n",
+            "SELECT VALUE COUNT(1) FROM c",
+            "SELECT TOP 1 * FROM c",
+            "SELECT DISTINCT VALUE c.n FROM c",
+        ] {
+            let answer = ask(text, None);
+            assert!(
+                matches!(answer, Err(Error::CrossPartition(_))),
+                "{ranges}: {text}: {answer:?}"
+            );
+        }
+        let ordered = "SELECT VALUE c.id FROM c WHERE c.p = 3 ORDER BY c.n";
+        assert_eq!(ask(ordered, None), Ok(key_has), "its filter names one key");
+        assert_eq!(ask("SELECT VALUE c.id FROM c ORDER BY c.n", Some(key(3))), Ok(key_has));
+        assert_eq!(ask("SELECT VALUE c.id FROM c", None).map(|rows| rows > 0), Ok(true));
+        if ranges == 1 {
+            split(&world, None);
+        }
     }
 }
 

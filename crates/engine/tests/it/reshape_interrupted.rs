@@ -1,7 +1,6 @@
 //! A process that ends in the middle of a split or a merge, after every single step of it: what opens
 //! afterwards has the old layout or the new one, and all of the data.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,107 +8,24 @@ use orrery_engine::Engine;
 use orrery_engine::feed::PageSize;
 use orrery_engine::resource::Preconditions;
 use orrery_engine::scope::ScopeRequest;
-use orrery_storage::{
-    Commit, Committed, Copied, CopyLog, Journal, MemoryStore, Put, ReadAt, ShardStats, Snapshot,
-    Space, StorageError, Store, Value,
-};
-use orrery_types::{Epoch, Lsn, ManualClock, Result, ShardId};
+use orrery_storage::{MemoryStore, StorageError, Store};
+use orrery_types::{ManualClock, Result};
 
+use crate::interposed::{Hook, Interposed, Step};
 use crate::world::{START_S, json, manual, name};
 
 /// A store that takes so many writes and then none: as if the process had ended.
-struct Ending {
-    inner: Arc<MemoryStore>,
-    left: AtomicUsize,
-}
-
-impl Ending {
-    fn write(&self) -> std::result::Result<(), StorageError> {
-        let left = |left: usize| left.checked_sub(1);
-        match self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(StorageError::ReadOnly("the process has ended".into())),
+fn ending(inner: &Arc<MemoryStore>, left: &Arc<AtomicUsize>) -> Arc<dyn Store> {
+    let left = left.clone();
+    let hook: Hook = Box::new(move |step| {
+        if step == Step::Settle {
+            return Ok(());
         }
-    }
-}
-
-type Stored<T> = std::result::Result<T, StorageError>;
-
-impl Store for Ending {
-    fn snapshot(&self, shard: ShardId, at: ReadAt) -> Stored<Box<dyn Snapshot + '_>> {
-        self.inner.snapshot(shard, at)
-    }
-
-    fn snapshots(&self, shards: &[ShardId]) -> Stored<Vec<Box<dyn Snapshot + '_>>> {
-        self.inner.snapshots(shards)
-    }
-
-    fn get(&self, shard: ShardId, space: Space, key: &[u8]) -> Stored<(Lsn, Option<Value>)> {
-        self.inner.get(shard, space, key)
-    }
-
-    fn commit(&self, commit: Commit) -> Stored<Committed> {
-        self.write()?;
-        self.inner.commit(commit)
-    }
-
-    fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Stored<Lsn> {
-        self.inner.watch(shard, after, timeout_ms)
-    }
-
-    fn create_shard(&self, shard: ShardId, epoch: Epoch) -> Stored<()> {
-        self.write()?;
-        self.inner.create_shard(shard, epoch)
-    }
-
-    fn fence_shard(&self, shard: ShardId, epoch: Epoch) -> Stored<()> {
-        self.write()?;
-        self.inner.fence_shard(shard, epoch)
-    }
-
-    fn drop_shard(&self, shard: ShardId) -> Stored<()> {
-        self.write()?;
-        self.inner.drop_shard(shard)
-    }
-
-    fn shards(&self) -> Stored<Vec<(ShardId, Epoch)>> {
-        self.inner.shards()
-    }
-
-    fn bulk_load(&self, shard: ShardId, entries: &mut dyn Iterator<Item = Put>) -> Stored<Lsn> {
-        self.write()?;
-        self.inner.bulk_load(shard, entries)
-    }
-
-    fn journal(&self, shard: ShardId, bytes_max: usize) -> Stored<Arc<Journal>> {
-        self.inner.journal(shard, bytes_max)
-    }
-
-    fn copy_into(&self, shard: ShardId, entries: &[Copied], log: CopyLog) -> Stored<()> {
-        self.write()?;
-        self.inner.copy_into(shard, entries, log)
-    }
-
-    fn settle_copies(&self) -> Stored<()> {
-        self.inner.settle_copies()
-    }
-
-    fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Stored<()> {
-        self.write()?;
-        self.inner.advance_shard(shard, lsn)
-    }
-
-    fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Stored<()> {
-        self.inner.freeze_shard(shard, frozen)
-    }
-
-    fn stats(&self, shard: ShardId) -> Stored<ShardStats> {
-        self.inner.stats(shard)
-    }
-
-    fn checkpoint(&self, into: &Path) -> Stored<()> {
-        self.inner.checkpoint(into)
-    }
+        let taken = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        let ended = |_| StorageError::ReadOnly("the process has ended".into());
+        taken.map(drop).map_err(ended)
+    });
+    Arc::new(Interposed { inner: inner.clone(), hook })
 }
 
 fn open(store: Arc<dyn Store>) -> Engine {
@@ -146,12 +62,10 @@ fn interrupt(throughput: i64, change: impl Fn(&Engine) -> Result<()>) -> usize {
     let image = store.image();
     for steps in 0.. {
         store.restore(&image);
-        let left = |steps| Arc::new(Ending { inner: store.clone(), left: AtomicUsize::new(steps) });
-        let engine = open(left(usize::MAX));
-        drop(engine);
-        let ending = left(usize::MAX);
-        let engine = open(ending.clone());
-        ending.left.store(steps, Ordering::SeqCst);
+        let left = Arc::new(AtomicUsize::new(usize::MAX));
+        drop(open(ending(&store, &left)));
+        let engine = open(ending(&store, &left));
+        left.store(steps, Ordering::SeqCst);
         let changed = change(&engine);
         drop(engine);
         // What is frozen or in a journal is so in one process only.

@@ -1,9 +1,10 @@
 //! Splits and merges under load: eight writers, four readers of the change feed and two clients that
-//! query, while the layout changes all the time. Nothing is lost, doubled or out of order, and the
-//! feed, replayed, is the container byte for byte. `ORRERY_RESHAPES` sets how often the layout changes,
+//! query, while the layout changes all the time. Nothing is lost, doubled or out of order: a feed of all
+//! versions has every single write once, each logical partition's in the order of LSNs; a query has
+//! every item that stays once; and the feed, replayed, is the container byte for byte. `ORRERY_RESHAPES` sets how often the layout changes,
 //! `ORRERY_SEED` repeats the choices.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use orrery_engine::Engine;
@@ -20,6 +21,8 @@ use crate::world::{World, json, name};
 const WRITERS: usize = 8;
 const KEYS: usize = 40;
 const IDS_PER_WRITER: usize = 50;
+/// Of those, these are there before the first query and are never deleted.
+const STAYING_PER_WRITER: usize = 10;
 const RESHAPES: usize = 8;
 const PARTITIONS_MAX: usize = 5;
 const DEFINITION: &str = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},
@@ -44,6 +47,8 @@ struct Load<'w> {
     /// Nobody writes any more.
     quiet: AtomicBool,
     acknowledged: AtomicUsize,
+    /// Queries that were read to their end.
+    queries: AtomicUsize,
 }
 
 /// An item's last text, by its id; ids are of one writer each.
@@ -60,6 +65,7 @@ fn run(mut world: World, test: &str) {
         done: AtomicBool::new(false),
         quiet: AtomicBool::new(false),
         acknowledged: AtomicUsize::new(0),
+        queries: AtomicUsize::new(0),
     };
     // Who reads all versions begins before anything is written.
     let readers = [
@@ -69,21 +75,25 @@ fn run(mut world: World, test: &str) {
         (Mode::AllVersions, Split::Whole),
     ];
     let readers = readers.map(|(mode, split)| Reader::new(load, mode, split));
-    let seeds: Vec<u64> = (0..WRITERS).map(|_| random.next()).collect();
+    let first: Vec<Items> = (0..WRITERS).map(|writer| load.begin(writer)).collect();
+    let seeds = first.into_iter().map(|items| (items, random.next())).collect::<Vec<_>>();
     let (written, feeds) = std::thread::scope(|scope| {
         let writers: Vec<_> = seeds
             .into_iter()
             .enumerate()
-            .map(|(number, seed)| scope.spawn(move || load.write(number, Random::new(seed))))
+            .map(|(number, (items, seed))| {
+                scope.spawn(move || load.write(number, items, Random::new(seed)))
+            })
             .collect();
         let readers: Vec<_> =
             readers.into_iter().map(|reader| scope.spawn(move || reader.follow(load))).collect();
         let queries = [
-            "SELECT VALUE c.id FROM c WHERE c.n >= 0",
-            "SELECT VALUE c.id FROM c WHERE c.writer = 3",
+            // By a value that no write changes: along an index, what moves may come twice.
+            ("SELECT VALUE c.id FROM c WHERE c.writer >= 0", 0..WRITERS),
+            ("SELECT VALUE c.id FROM c WHERE c.writer = 3", 3..4),
         ];
-        for query in queries {
-            scope.spawn(move || load.query(query));
+        for (query, writers) in queries {
+            scope.spawn(move || load.query(query, writers));
         }
         for _ in 0..reshapes {
             load.reshape(&mut random);
@@ -94,24 +104,30 @@ fn run(mut world: World, test: &str) {
             written.extend(writer.join().expect("a writer"));
         }
         load.quiet.store(true, Ordering::SeqCst);
-        let feeds: Vec<(Mode, Items)> =
+        let feeds: Vec<Reader> =
             readers.into_iter().map(|reader| reader.join().expect("a reader")).collect();
         (written, feeds)
     });
     let stored = stored(world.engine());
     assert_eq!(stored.len(), written.len());
     assert!(stored == written, "what is stored is what was acknowledged");
-    for (mode, mut feed) in feeds {
-        if mode != Mode::AllVersions {
+    let acknowledged = load.acknowledged.load(Ordering::SeqCst);
+    for mut reader in feeds {
+        if reader.mode == Mode::AllVersions {
+            assert_eq!(reader.changes, acknowledged, "every write is in the feed once");
+        } else {
             // It does not tell of deletes.
-            feed.retain(|id, _| written.contains_key(id));
+            reader.items.retain(|id, _| written.contains_key(id));
         }
-        assert!(feed == written, "a replayed feed is the container");
+        assert!(reader.items == written, "a replayed feed is the container");
     }
     let container = world.container("c");
     assert_eq!(world.engine().verify(&container), Ok(vec![]));
-    let acknowledged = load.acknowledged.load(Ordering::SeqCst);
-    eprintln!("{acknowledged} writes while the layout changed {reshapes} times");
+    let queries = load.queries.load(Ordering::SeqCst);
+    assert!(queries > 0, "somebody has queried");
+    eprintln!(
+        "{acknowledged} writes and {queries} queries while the layout changed {reshapes} times"
+    );
     world.reopen();
     assert!(self::stored(world.engine()) == written, "after a restart");
 }
@@ -164,48 +180,62 @@ impl Load<'_> {
         }
     }
 
-    /// Writes and deletes items of its own until the layout changes no more.
-    fn write(&self, writer: usize, mut random: Random) -> Items {
+    /// Writes the items that stay.
+    fn begin(&self, writer: usize) -> Items {
         let mut items = Items::new();
-        let none = Preconditions::default();
-        let mut n = 0;
-        while !self.is_done() {
-            let container = self.container();
-            let number = random.below(IDS_PER_WRITER);
-            let (id, p) = (format!("{writer}-{number}"), number % KEYS);
-            let key = PartitionKey::parse_header(&format!("[{p}]")).expect("a key");
-            if items.contains_key(&id) && random.one_in(5) {
-                let deleted = self.engine.delete_item(&container, Some(&key), &name(&id), &none);
-                deleted.expect("it is there");
-                items.remove(&id);
-            } else {
-                n += 1;
-                let extra = format!(r#""f{}":[{n},"x"]"#, n % 20);
-                let text = format!(
-                    r#"{{"id":"{id}","p":{p},"u":"{id}","n":{n},"writer":{writer},{extra}}}"#
-                );
-                let written = self.engine.upsert_item(&container, None, text.as_bytes(), &none);
-                let written = written.expect("an upsert");
-                items.insert(id.clone(), String::from_utf8_lossy(&written.body).into_owned());
-                // A session that has just written reads what it wrote.
-                let place = written.place;
-                let token = container.token(place.partition, place.lsn);
-                let container = self.container();
-                self.engine.check_session(&container, &token).expect("its own session");
-                let read = self.engine.read_item(&container, Some(&key), &name(&id));
-                assert_eq!(read.expect("its own write").body, written.body);
-            }
-            self.acknowledged.fetch_add(1, Ordering::SeqCst);
+        for number in 0..STAYING_PER_WRITER {
+            self.upsert(&mut items, writer, number, 0);
         }
         items
     }
 
-    /// Queries in pages, over and over: no id comes twice.
-    fn query(&self, text: &str) {
+    /// Writes and deletes items of its own until the layout changes no more.
+    fn write(&self, writer: usize, mut items: Items, mut random: Random) -> Items {
+        let none = Preconditions::default();
+        let mut n = 0;
+        while !self.is_done() {
+            let number = random.below(IDS_PER_WRITER);
+            let id = id(writer, number);
+            let stays = number < STAYING_PER_WRITER;
+            if !stays && items.contains_key(&id) && random.one_in(5) {
+                let (container, key) = (self.container(), key(number));
+                let deleted = self.engine.delete_item(&container, Some(&key), &name(&id), &none);
+                deleted.expect("it is there");
+                items.remove(&id);
+                self.acknowledged.fetch_add(1, Ordering::SeqCst);
+            } else {
+                n += 1;
+                self.upsert(&mut items, writer, number, n);
+            }
+        }
+        items
+    }
+
+    fn upsert(&self, items: &mut Items, writer: usize, number: usize, n: usize) {
+        let (container, id, p) = (self.container(), id(writer, number), number % KEYS);
+        let extra = format!(r#""f{}":[{n},"x"]"#, n % 20);
+        let text =
+            format!(r#"{{"id":"{id}","p":{p},"u":"{id}","n":{n},"writer":{writer},{extra}}}"#);
+        let none = Preconditions::default();
+        let written = self.engine.upsert_item(&container, None, text.as_bytes(), &none);
+        let written = written.expect("an upsert");
+        items.insert(id.clone(), String::from_utf8_lossy(&written.body).into_owned());
+        // A session that has just written reads what it wrote.
+        let place = written.place;
+        let token = container.token(place.partition, place.lsn);
+        let container = self.container();
+        self.engine.check_session(&container, &token).expect("its own session");
+        let read = self.engine.read_item(&container, Some(&key(number)), &name(&id));
+        assert_eq!(read.expect("its own write").body, written.body);
+        self.acknowledged.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Queries in pages, over and over: every item that stays comes once.
+    fn query(&self, text: &str, writers: std::ops::Range<usize>) {
         let request = QueryRequest::parse(&json(&format!(r#"{{"query":"{text}"}}"#)));
         let request = request.expect("a query");
         while !self.is_done() {
-            let (mut seen, mut token) = (BTreeSet::new(), None::<String>);
+            let (mut seen, mut token) = (BTreeMap::<String, usize>::new(), None::<String>);
             loop {
                 let container = self.container();
                 let scope = container.scope(&ScopeRequest::default()).expect("a scope");
@@ -219,16 +249,30 @@ impl Load<'_> {
                 let page = self.engine.query_items(&container, &scope, &request, size, &paging);
                 let page = page.expect("a page");
                 for row in page.rows {
-                    seen.insert(row);
+                    *seen.entry(row).or_default() += 1;
                 }
                 token = page.continuation;
                 if token.is_none() {
                     break;
                 }
             }
-            assert!(seen.len() <= WRITERS * IDS_PER_WRITER);
+            for (writer, number) in
+                writers.clone().flat_map(|w| (0..STAYING_PER_WRITER).map(move |n| (w, n)))
+            {
+                let row = format!("\"{}\"", id(writer, number));
+                assert_eq!(seen.get(&row), Some(&1), "{row} in {text}");
+            }
+            self.queries.fetch_add(1, Ordering::SeqCst);
         }
     }
+}
+
+fn id(writer: usize, number: usize) -> String {
+    format!("{writer}-{number}")
+}
+
+fn key(number: usize) -> PartitionKey {
+    PartitionKey::parse_header(&format!("[{}]", number % KEYS)).expect("a key")
 }
 
 /// How a reader divides its work.
@@ -245,15 +289,25 @@ struct Reader {
     /// Parts of the keys, each with its position.
     parts: Vec<(KeyRange, Option<String>)>,
     items: Items,
-    /// The last write that was seen of each id, and its etag.
+    /// The last write that was seen of each id.
     seen: BTreeMap<String, i64>,
+    /// The last LSN that was seen of each logical partition.
+    lsns: BTreeMap<i64, i64>,
+    changes: usize,
 }
 
 impl Reader {
     fn new(load: &Load<'_>, mode: Mode, split: Split) -> Self {
         let whole = KeyRange { min: EffectiveKey::min(), max: EffectiveKey::max() };
-        let mut reader =
-            Self { mode, split, parts: vec![], items: Items::new(), seen: BTreeMap::new() };
+        let mut reader = Self {
+            mode,
+            split,
+            parts: vec![],
+            items: Items::new(),
+            seen: BTreeMap::new(),
+            lsns: BTreeMap::new(),
+            changes: 0,
+        };
         let start = (mode == Mode::AllVersions).then(|| "*".to_owned());
         reader.parts.push((whole, start));
         if mode == Mode::AllVersions {
@@ -263,11 +317,11 @@ impl Reader {
     }
 
     /// Reads until nothing is left after the writers have ended.
-    fn follow(mut self, load: &Load<'_>) -> (Mode, Items) {
+    fn follow(mut self, load: &Load<'_>) -> Self {
         loop {
             let quiet = load.quiet.load(Ordering::SeqCst);
             if !self.round(load) && quiet {
-                return (self.mode, self.items);
+                return self;
             }
         }
     }
@@ -332,6 +386,8 @@ impl Reader {
     /// Replays a change.
     fn take(&mut self, change: &[u8]) {
         let value = Value::parse(change).expect("JSON");
+        self.changes += 1;
+        self.check_order(&value);
         if self.mode != Mode::AllVersions {
             let text = std::str::from_utf8(change).expect("UTF-8");
             let (item, _) = text.rsplit_once(",\"_lsn\":").expect("an LSN at the end");
@@ -352,6 +408,22 @@ impl Reader {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Changes of a logical partition come in the order in which they were committed.
+    fn check_order(&mut self, change: &Value) {
+        let (item, lsn) = match self.mode {
+            Mode::AllVersions => {
+                let metadata = change.get("metadata");
+                let deleted = metadata.get("operationType").as_str() == Some("delete");
+                let item = change.get(if deleted { "previous" } else { "current" });
+                (item, metadata.get("lsn"))
+            }
+            Mode::Latest(_) => (change, change.get("_lsn")),
+        };
+        let (p, lsn) = (item.get("p").as_i64().expect("a key"), lsn.as_i64().expect("an LSN"));
+        let before = self.lsns.insert(p, lsn);
+        assert!(before.is_none_or(|before| before < lsn), "{p}: {lsn} comes after {before:?}");
     }
 
     fn put(&mut self, text: &str) {

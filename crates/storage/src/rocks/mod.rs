@@ -13,6 +13,7 @@
 //! - `committer`  the thread that empties the queue
 //! - `draft`      checks and writes of one group of commits
 //! - `snapshot`   reads
+//! - `run`        sorted entries as table files
 //! - `reclaim`    the space of dropped shards
 //! - `export`     a folder written from another engine
 
@@ -25,6 +26,7 @@ mod memory;
 mod options;
 mod queue;
 mod reclaim;
+mod run;
 mod snapshot;
 
 use std::collections::HashMap;
@@ -44,12 +46,13 @@ use crate::journal::{Copied, Journal};
 use crate::progress::Progress;
 use crate::store::{OnCommitted, SHARD_RESERVED};
 use crate::{
-    Commit, Committed, CopyLog, Put, ReadAt, ShardStats, Snapshot, Space, StorageError, Store,
-    Value, key,
+    Commit, Committed, CopyLog, CopyRun, Put, ReadAt, ShardStats, Snapshot, Space, StorageError,
+    Store, Value, key,
 };
 use layout::Header;
 use queue::{Answer, Queue, Work};
 use reclaim::Reclaimer;
+use run::{RocksRun, Runs};
 use snapshot::RocksSnapshot;
 
 const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
@@ -72,6 +75,7 @@ struct Core {
     folder: PathBuf,
     shards: RwLock<HashMap<ShardId, Arc<Progress>>>,
     queue: Queue,
+    runs: Runs,
     /// Why writes are refused, once they are.
     failed: OnceLock<Box<str>>,
 }
@@ -86,6 +90,7 @@ impl RocksStore {
     /// Opens the store in a folder, or makes one there.
     pub fn open(path: &Path, options: &RocksOptions) -> Result<Self, OpenError> {
         let folder::Opened { db, lock, headers } = folder::open(path, options)?;
+        let runs = Runs::new(path, options).map_err(|e| OpenError::Io(e.to_string().into()))?;
         let shards = headers
             .into_iter()
             .map(|(shard, header)| (shard, Arc::new(Progress::new(header.epoch, header.lsn))));
@@ -94,6 +99,7 @@ impl RocksStore {
             folder: path.to_owned(),
             shards: RwLock::new(shards.collect()),
             queue: Queue::default(),
+            runs,
             failed: OnceLock::new(),
         });
         let shared = core.clone();
@@ -349,6 +355,18 @@ impl Store for RocksStore {
         self.core
             .copy(shard, entries, log)
             .map_err(|error| StorageError::Unknown(error.to_string().into()))
+    }
+
+    fn copy_run(
+        &self,
+        shard: ShardId,
+        space: Space,
+    ) -> Result<Box<dyn CopyRun + '_>, StorageError> {
+        self.core.refuse_if_failed()?;
+        if self.core.progress(shard)?.lsn() != Lsn(0) {
+            return Err(StorageError::Conflict { part: 0, check: 0 });
+        }
+        Ok(Box::new(RocksRun::new(&self.core, shard, space)))
     }
 
     fn settle_copies(&self) -> Result<(), StorageError> {

@@ -74,6 +74,11 @@ impl RocksOptions {
         Space::ALL.into_iter().map(family).chain([default]).collect()
     }
 
+    /// How a table file of a space is written apart from the database.
+    pub(super) fn table(&self, space: Space) -> Options {
+        self.family(space, &Cache::new_lru_cache(0))
+    }
+
     fn family(&self, space: Space, cache: &Cache) -> Options {
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(cache);

@@ -95,3 +95,68 @@ fn a_copy_that_took_over_is_on_disk() {
     next.puts.push(put(Space::Items, "c", "3"));
     assert_eq!(commit(&reopened, next), Ok(Lsn(8)), "nothing is frozen after opening");
 }
+
+#[test]
+fn a_run_comes_whole_and_what_is_copied_later_is_newer() {
+    on_every_store(|store| {
+        store.create_shard(COPY, EPOCH).expect("a shard");
+        for space in [Space::Items, Space::Index, Space::Feed, Space::Ttl] {
+            let version = |n| if space.is_versioned() { n } else { 0 };
+            for half in ["a", "b"] {
+                let mut run = store.copy_run(COPY, space).expect("a run");
+                for n in 0..1000_u64 {
+                    let stored = value(version(n + 1), &format!("{half} {n}"));
+                    run.add(format!("{half}{n:04}").as_bytes(), &stored).expect("an entry");
+                }
+                run.finish().expect("the end of the run");
+                let later = [
+                    Copied { space, key: format!("{half}0003").into(), value: None },
+                    Copied {
+                        space,
+                        key: format!("{half}0004").into(),
+                        value: Some(value(version(5000), "later")),
+                    },
+                ];
+                store.copy_into(COPY, &later, CopyLog::None).expect("a copy");
+            }
+            let snapshot = store.snapshot(COPY, ReadAt::Latest).expect("a snapshot");
+            let entries = all(&*snapshot, space);
+            assert_eq!(entries.len(), 2 * 999, "{space:?}");
+            let found = |key: &str| snapshot.get(space, key.as_bytes()).expect("a read");
+            assert_eq!(found("a0002"), Some(value(version(3), "a 2")));
+            assert_eq!(found("a0003"), None);
+            assert_eq!(found("b0004"), Some(value(version(5000), "later")));
+        }
+        store.settle_copies().expect("a sync");
+        store.advance_shard(COPY, Lsn(6000)).expect("it goes forward");
+        assert_eq!(store.copy_run(COPY, Space::Items).err(), Some(CONFLICT));
+        store.drop_shard(COPY).expect("a drop");
+        store.create_shard(COPY, EPOCH).expect("a shard");
+        assert_eq!(keys(&*latest(store, COPY), Space::Items), [""; 0]);
+    });
+}
+
+#[test]
+fn a_run_that_is_given_up_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path());
+    store.create_shard(COPY, EPOCH).expect("a shard");
+    let runs = || std::fs::read_dir(folder.path().join("runs")).expect("a folder").count();
+    let mut run = store.copy_run(COPY, Space::Items).expect("a run");
+    run.add(b"a", &value(1, "1")).expect("an entry");
+    assert_eq!(runs(), 1);
+    drop(run);
+    let empty = store.copy_run(COPY, Space::Items).expect("a run");
+    empty.finish().expect("nothing is the end of nothing");
+    let mut run = store.copy_run(COPY, Space::Items).expect("a run");
+    run.add(b"b", &value(2, "2")).expect("an entry");
+    run.finish().expect("the end of the run");
+    assert_eq!(runs(), 0);
+    assert_eq!(keys(&*latest(&store, COPY), Space::Items), ["b"]);
+    drop(store);
+    // As a process that was killed leaves it.
+    std::fs::write(folder.path().join("runs/7.sst"), b"half of a file").expect("a file");
+    let store = open(folder.path());
+    assert!(!folder.path().join("runs").exists());
+    assert_eq!(keys(&*latest(&store, COPY), Space::Items), ["b"]);
+}
