@@ -98,6 +98,7 @@ impl<'e> Expansion<'e> {
         names: &'e Names<'e>,
         ways: &[Way],
     ) -> Result<(Shards<'e>, Self)> {
+        names.must_be_built(engine, ways)?;
         let everything = container.scope(&ScopeRequest::default())?;
         let mut parts: Vec<(&'e Container, &Scope)> = vec![(container, scope)];
         let mut ends: Vec<usize> = ways.iter().map(|way| names.end(*way)).collect();
