@@ -3,6 +3,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
@@ -131,18 +132,44 @@ fn apply(file: &Path, on: &OnServer) -> Result<String> {
     Ok(format!("The model of '{}' is {done}: {rules} rules.\n", on.database))
 }
 
+/// Time between two looks at how far a verification is.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 fn verify(on: &OnServer) -> Result<String> {
-    let headers = [(orrery_server::headers::MODEL_VERIFY, "true")];
-    let answer = on.ask(&mut on.server.connect()?, "GET", &headers, b"")?.success()?;
-    let report = Value::parse(&answer.body).context("the server's answer is not JSON")?;
+    let mut remote = on.server.connect()?;
+    let mut ask = |what: &str| -> Result<Value> {
+        let headers = [(orrery_server::headers::MODEL_VERIFY, what)];
+        let answer = on.ask(&mut remote, "GET", &headers, b"")?.success()?;
+        Value::parse(&answer.body).context("the server's answer is not JSON")
+    };
+    let (mut report, mut shown) = (ask("start")?, None);
+    while report.get("state").as_str() == Some("running") {
+        let percent = report.get("progress").as_i64();
+        if percent != shown {
+            eprintln!("{} % verified", percent.unwrap_or_default());
+            shown = percent;
+        }
+        std::thread::sleep(LOOK_EVERY);
+        report = ask("state")?;
+    }
     let Some(drift) = report.get("drift").as_array() else {
         bail!("the server's answer lists no drift; is it of this version?");
     };
+    let count = |name: &str| report.get(name).as_i64().unwrap_or_default();
+    let later = match count("pending") {
+        0 => String::new(),
+        pending => format!(" {pending} are to follow later, and have not followed yet."),
+    };
+    let items = count("items");
     if drift.is_empty() {
-        return Ok(format!("Everything that the model of '{}' promises holds.\n", on.database));
+        return Ok(format!(
+            "Everything that the model of '{}' promises holds: {items} items.{later}\n",
+            on.database
+        ));
     }
     let lines: Vec<&str> = drift.iter().filter_map(Value::as_str).collect();
-    bail!("{} promises do not hold:\n{}", drift.len(), lines.join("\n"))
+    let all = count("driftCount");
+    bail!("{all} promises do not hold, of {items} items.{later}\n{}", lines.join("\n"))
 }
 
 fn diagram(arguments: &DiagramArguments) -> Result<String> {

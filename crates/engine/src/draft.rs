@@ -15,7 +15,7 @@ use crate::item_body::ItemBody;
 use crate::item_index::{Indexer, Numbers};
 use crate::item_write::{Decision, ItemWrite};
 use crate::items::{Located, Outcome, Place, Written, place_of};
-use crate::model::{Event, ModelDraft};
+use crate::model::{Event, ModelDraft, Moment};
 use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
 use crate::storage_error::storage;
@@ -26,8 +26,10 @@ use crate::{Container, Engine};
 pub(crate) enum View<'e> {
     /// The store as it is at each read.
     Now,
-    /// One moment of it.
+    /// One moment of its physical partition.
     Snapshot(Box<dyn Snapshot + 'e>),
+    /// One moment of all that its model reaches.
+    Moment(&'e Moment<'e>),
 }
 
 /// What the owner of a draft has to say about a change before it is added.
@@ -99,11 +101,10 @@ impl<'e> Draft<'e> {
             return Ok(());
         }
         let stored = match &self.view {
-            View::Now => {
-                let found = self.engine.store.get(self.partition.shard, Space::Items, &at.key);
-                found.map_err(storage)?.1
-            }
             View::Snapshot(snapshot) => snapshot.get(Space::Items, &at.key).map_err(storage)?,
+            View::Now | View::Moment(_) => {
+                self.stored(self.partition.shard, Space::Items, &at.key)?
+            }
         };
         let before = stored.map(Before::read).transpose()?;
         let slot = Slot { at: at.clone(), before, outcome: Becomes::Unchanged };

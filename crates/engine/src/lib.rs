@@ -83,6 +83,8 @@ pub struct Engine {
     pub(crate) layout: reshape::LayoutPolicy,
     /// Whose turn it is with what models make of writes.
     pub(crate) models: model::Turns,
+    /// What models promise, looked at in the background.
+    pub(crate) verifications: model::Verifications,
     /// Who has used up their throughput.
     pub(crate) throttle: Throttle,
     /// What was seen of requests, for the advisor.
@@ -98,6 +100,7 @@ impl Engine {
         let tasks = Tasks::default();
         let scripts = Scripts::new(Bounds::default());
         let models = model::Turns::default();
+        let verifications = model::Verifications::default();
         let reshapes = reshape::Reshapes::default();
         let layout = reshape::LayoutPolicy::default();
         let throttle = Throttle::open(&*store)?;
@@ -112,6 +115,7 @@ impl Engine {
             reshapes,
             layout,
             models,
+            verifications,
             throttle,
             workload,
         };

@@ -131,6 +131,16 @@ pub struct Paging<'t> {
     pub reach: Reach,
 }
 
+/// What a transaction reads is checked by its commit, and that ends at its logical partition.
+fn out_of_transaction(path: &str) -> Error {
+    Error::invalid(format!(
+        "The query of a script names '{path}', a relation or bucketed array of the model. A script \
+         reads the items of its logical partition alone: read what it needs before, and hand it over \
+         as an argument, or declare a copy; the elements of a bucketed array stand in its buckets, \
+         which the script can query."
+    ))
+}
+
 /// The scope of a query whose filter names one partition key, if it is not that key's already.
 fn narrowed(container: &Container, scope: &Scope, keys: &[PartitionKey]) -> Option<Scope> {
     let [key] = keys else { return None };
@@ -394,7 +404,13 @@ impl Engine {
         token: Option<&str>,
     ) -> Result<QueryPage> {
         let udfs = UdfCalls::new(self, container);
-        let bound = bind(container, request, &udfs, None)?;
+        let database = self.database_of(container);
+        let model = ModelScope::of(database.as_deref(), container);
+        let names = model.map(|model| Names::new(model, container));
+        let bound = bind(container, request, &udfs, names.as_ref())?;
+        if let Some(followed) = bound.relations().first() {
+            return Err(out_of_transaction(&followed.navigation.path));
+        }
         let run = Run::over_keys(resume(&bound, owner, token)?);
         let context = EvalContext { udfs: Some(&udfs), ..self.context() };
         let page = execute(&bound, source, &run, size.limits(), &context);

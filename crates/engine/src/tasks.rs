@@ -174,6 +174,7 @@ impl Drop for Background {
         self.stop.1.notify_all();
         self.engine.reshapes.watch.stop();
         self.engine.models.wake();
+        self.engine.verifications.stop();
         for thread in self.threads.drain(..) {
             // A panic in there was reported where it happened.
             drop(thread.join());

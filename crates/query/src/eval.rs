@@ -173,6 +173,11 @@ impl<'a> Evaluator<'a> {
             Node::Constant(value) => value.clone(),
             Node::Path(slot, steps) => follow(&env[*slot], steps).clone(),
             Node::Step(of, step) => {
+                if let Step::Index(at) = step
+                    && let Some(element) = self.element_of_parts(of, *at, env)?
+                {
+                    return Ok(element);
+                }
                 follow(&self.eval(of, env)?, std::slice::from_ref(step)).clone()
             }
             Node::Unary(op, operand) => unary(*op, &self.eval(operand, env)?),
@@ -328,6 +333,9 @@ impl<'a> Evaluator<'a> {
         arguments: &[Node],
         env: &mut Env,
     ) -> Result<Value, QueryError> {
+        if let Some(value) = self.call_on_parts(function, arguments, env)? {
+            return Ok(value);
+        }
         let values = self.list(arguments, env)?;
         if function.undefined == UndefinedRule::Propagates && values.iter().any(Value::is_undefined)
         {

@@ -8,7 +8,9 @@ mod request;
 use http::HeaderValue;
 
 pub use orrery_engine::throttle::Priority;
-pub use request::{FeedMode, IndexMetrics, IndexingDirective, ReadKeyType, RequestHeaders};
+pub use request::{
+    FeedMode, IndexMetrics, IndexingDirective, ModelVerify, ReadKeyType, RequestHeaders,
+};
 
 /// How the protocol's own headers begin.
 pub(crate) const PREFIX: &str = "x-ms-";

@@ -291,6 +291,8 @@ pub const MODEL_EXPAND_DEPTH_MAX: usize = 3;
 pub const MODEL_EXPAND_ITEMS_MAX: usize = 1000;
 /// Bytes of such items. Ours; the same holds.
 pub const MODEL_EXPAND_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Buckets of one array that a query goes through. Ours; 400.
+pub const MODEL_BUCKETS_MAX: usize = 100_000;
 /// References that a filter on a relation is followed by; beyond, the items are looked at. Ours.
 pub const MODEL_SEMI_JOIN_MAX: usize = 20_000;
 /// Characters of the header that names what to expand. Ours; 400.

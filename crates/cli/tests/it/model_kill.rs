@@ -1,8 +1,9 @@
 //! The server is killed while 16 clients write under a model, over and over, and the model changes in
-//! between. Afterwards everything the model promises holds, computed anew: copies, counts, sums and
-//! extremes, inverses and buckets; nothing refers to what is not there; and each client's comments are
-//! those that it was told of. `ORRERY_MODEL_KILLS` sets how often, `ORRERY_SEED` repeats a run's
-//! choices.
+//! between. Clients write single items, patches and transactional batches. Afterwards everything the
+//! model promises holds, computed anew: copies, counts, sums and extremes, inverses and buckets;
+//! nothing refers to what is not there; and each client's comments are those that it was told of.
+//! Names and counts are computed a second time here, from the items alone. `ORRERY_MODEL_KILLS` sets
+//! how often, `ORRERY_SEED` repeats a run's choices.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,6 +11,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use orrery_engine::Engine;
+use orrery_engine::feed::PageSize;
+use orrery_engine::scope::ScopeRequest;
 use orrery_storage::{RocksOptions, RocksStore};
 use orrery_types::ids::Address;
 use orrery_types::{KeyComponent, PartitionKey, SystemClock, Value};
@@ -29,9 +32,9 @@ struct Writer {
     number: usize,
     random: Random,
     count: usize,
-    /// Comments that were acknowledged, and one whose answer did not come.
+    /// Comments that were acknowledged, and edits of one request whose answer did not come.
     comments: Vec<String>,
-    pending: Option<Edit>,
+    pending: Vec<Edit>,
 }
 
 #[derive(Clone)]
@@ -79,6 +82,7 @@ impl Writer {
                     let book = format!("k{}", self.random.below(BOOKS));
                     self.delete(&mut client, "books", &book)
                 }
+                6 => self.patch_book(&mut client),
                 _ => self.book(&mut client),
             };
             if done.is_none() || acknowledged.send(()).is_err() {
@@ -120,8 +124,26 @@ impl Writer {
         let amounts = ["1", "2.5", "0.1", "-7", "1e300", "null", r#""x""#];
         let amount = amounts[self.random.below(amounts.len())];
         let authors = authors.join(",");
-        let body = format!(r#"{{"id":"{id}","authors":[{authors}],"amount":{amount}}}"#);
+        let editor = match self.random.below(3) {
+            0 => String::new(),
+            _ => format!(r#","editor":"a{}""#, self.random.below(AUTHORS)),
+        };
+        let body = format!(r#"{{"id":"{id}","authors":[{authors}],"amount":{amount}{editor}}}"#);
         self.put(client, "books", &id, &body).map(drop)
+    }
+
+    /// Changes a part of a book: another author, another editor, another amount.
+    fn patch_book(&mut self, client: &mut Client) -> Option<()> {
+        let id = format!("k{}", self.random.below(BOOKS));
+        let author = self.random.below(AUTHORS);
+        let operation = match self.random.below(3) {
+            0 => format!(r#"{{"op":"add","path":"/authors/-","value":{{"id":"a{author}"}}}}"#),
+            1 => format!(r#"{{"op":"set","path":"/editor","value":"a{author}"}}"#),
+            _ => format!(r#"{{"op":"set","path":"/amount","value":{author}}}"#),
+        };
+        let (key, path) = (format!(r#"["{id}"]"#), format!("/dbs/d/colls/books/docs/{id}"));
+        let headers = [("x-ms-documentdb-partitionkey", &*key)];
+        self.answered(client.send("PATCH", &path, &headers, format!("[{operation}]"))).map(drop)
     }
 
     fn delete(&self, client: &mut Client, container: &str, id: &str) -> Option<()> {
@@ -131,26 +153,42 @@ impl Writer {
         self.answered(client.send("DELETE", &path, &headers, "")).map(drop)
     }
 
-    /// Adds a comment to its post, or removes one.
+    /// Adds comments to its post, or removes one: one by a patch, several by a batch.
     fn comment(&mut self, client: &mut Client) -> Option<()> {
-        self.count += 1;
         let removes = !self.comments.is_empty() && self.random.one_in(4);
-        let edit = if removes {
-            Edit::Remove(self.comments[self.random.below(self.comments.len())].clone())
+        let edits = if removes {
+            vec![Edit::Remove(self.comments[self.random.below(self.comments.len())].clone())]
         } else {
-            Edit::Append(format!("c{}", self.count))
+            let first = self.count + 1;
+            self.count += if self.random.one_in(4) { 1 + self.random.below(12) } else { 1 };
+            (first..=self.count).map(|n| Edit::Append(format!("c{n}"))).collect()
         };
-        self.pending = Some(edit.clone());
+        self.pending.clone_from(&edits);
         let key = format!(r#"["{}"]"#, self.blog());
-        let path = format!("/dbs/d/colls/blog/docs/{}", self.post());
         let headers = [("x-ms-documentdb-partitionkey", &*key)];
-        let body = format!("[{}]", edit.operation());
-        let status = self.answered(client.send("PATCH", &path, &headers, body))?;
+        let is_batch =
+            [("x-ms-cosmos-is-batch-request", "True"), ("x-ms-cosmos-batch-atomic", "True")];
+        let sent = if let [edit] = &edits[..] {
+            let path = format!("/dbs/d/colls/blog/docs/{}", self.post());
+            client.send("PATCH", &path, &headers, format!("[{}]", edit.operation()))
+        } else {
+            let patch = |edit: &Edit| {
+                format!(
+                    r#"{{"operationType":"Patch","id":"{}","resourceBody":{{"operations":[{}]}}}}"#,
+                    self.post(),
+                    edit.operation()
+                )
+            };
+            let body = edits.iter().map(patch).collect::<Vec<_>>().join(",");
+            let headers = [&headers[..], &is_batch].concat();
+            client.send("POST", "/dbs/d/colls/blog/docs", &headers, format!("[{body}]"))
+        };
+        let status = self.answered(sent)?;
         assert!(matches!(status, 200 | 449), "{status}");
         if status == 200 {
-            edit.apply(&mut self.comments);
+            edits.iter().for_each(|edit| edit.apply(&mut self.comments));
         }
-        self.pending = None;
+        self.pending.clear();
         Some(())
     }
 
@@ -170,9 +208,7 @@ impl Writer {
             found.extend(elements.unwrap_or_default().iter().map(id));
         }
         let mut maybe = self.comments.clone();
-        if let Some(edit) = self.pending.take() {
-            edit.apply(&mut maybe);
-        }
+        self.pending.drain(..).for_each(|edit| edit.apply(&mut maybe));
         assert!(found == self.comments || found == maybe, "{found:?}, told {:?}", self.comments);
         let post = read(&self.post()).expect("the post");
         assert_eq!(post.get("commentCount").as_i64(), i64::try_from(found.len()).ok());
@@ -189,7 +225,8 @@ fn model(random: &mut Random) -> String {
     let mut one = |choices: &[&str]| choices[random.below(choices.len())].to_owned();
     let missing = one(&["reject", "allow"]);
     let delete = one(&["pull", "restrict", "cascade", "keep"]);
-    let free = missing == "allow" && delete != "restrict";
+    let edited = one(&["unset", "restrict", "cascade", "keep"]);
+    let free = missing == "allow" && delete != "restrict" && edited != "restrict";
     let propagate = one(&[
         r#","propagate":"sync","maxFanout":1000"#,
         r#","propagate":"sync","maxFanout":3,"onOverflow":"async""#,
@@ -218,7 +255,9 @@ fn model(random: &mut Random) -> String {
         "post":{{"container":"blog","where":"c.type = 'post'"}}}},
         "relations":[{{"name":"author","from":"book","path":"/authors/*/id","to":"author",
         "onMissing":"{missing}","onDelete":"{delete}"{propagate}{copies},
-        "inverse":{{"name":"books"{store}}}}}],
+        "inverse":{{"name":"books"{store}}}}},
+        {{"name":"editing","from":"book","path":"/editor","to":"author","onMissing":"{missing}",
+        "onDelete":"{edited}"{propagate},"inverse":{{"name":"edited"}}}}],
         "aggregates":[{}],
         "buckets":[{{"on":"post","array":"/comments","elementKey":"id",
         "recent":{{"path":"/recent","keep":2}},"count":"/commentCount",
@@ -253,7 +292,7 @@ fn prepare(folder: &Path, writers: &[Writer], model: &str) {
 
 /// Opens the folder that no server has open, lets everything follow that is to follow, and looks at
 /// every promise.
-fn check(folder: &Path, writers: &mut [Writer], round: usize) {
+fn check(folder: &Path, writers: &mut [Writer], round: usize) -> [usize; 2] {
     let store = RocksStore::open(&folder.join("store"), &RocksOptions::default()).unwrap();
     let engine = Engine::open(Arc::new(store), Arc::new(SystemClock), 1).unwrap();
     engine.run_tasks(&|| false).unwrap();
@@ -268,6 +307,75 @@ fn check(folder: &Path, writers: &mut [Writer], round: usize) {
     for writer in writers {
         writer.settle(&engine);
     }
+    check_library(&engine, round)
+}
+
+/// All items of a container; they fit into a page.
+fn items(engine: &Engine, container: &str) -> Vec<Value> {
+    let container = engine.read_container(&name("d"), &name(container)).unwrap();
+    let whole = container.scope(&ScopeRequest::default()).unwrap();
+    let page = engine.read_items(&container, &whole, PageSize { items: 1000 }, None).unwrap();
+    assert_eq!(page.continuation, None);
+    page.items.iter().map(|text| Value::parse(text).unwrap()).collect()
+}
+
+/// What the model promises of books and authors, from the items alone; how many references had to lead
+/// somewhere, and how many counts were compared.
+fn check_library(engine: &Engine, round: usize) -> [usize; 2] {
+    let mut looked_at = [0, 0];
+    let model = engine.read_model(&name("d")).unwrap().body;
+    let (authors, books) = (items(engine, "authors"), items(engine, "books"));
+    let author = |id: &Value| authors.iter().find(|author| author.get("id") == id);
+    let at = |list: &str, n: usize| model.get(list).as_array().unwrap()[n].clone();
+    let is_enforced = |relation: usize| {
+        let rule = Value::from(format!("/relations/{relation}"));
+        let states = model.get("_state").as_array().unwrap();
+        states.iter().any(|s| *s.get("rule") == rule && s.get("state").as_str() == Some("enforced"))
+    };
+    let of = |book: &Value, relation: usize| -> Vec<Value> {
+        let all = book.get("authors").as_array().unwrap_or_default();
+        let mut ids: Vec<Value> = match relation {
+            0 => all.iter().map(|author| author.get("id").clone()).collect(),
+            _ => vec![book.get("editor").clone()],
+        };
+        ids.retain(|id| !id.is_undefined());
+        ids.sort();
+        ids.dedup();
+        ids
+    };
+    for relation in 0..2 {
+        let rule = at("relations", relation);
+        let is = |name: &str, value: &str| rule.get(name).as_str() == Some(value);
+        if is("onMissing", "reject") && !is("onDelete", "keep") && is_enforced(relation) {
+            for (book, id) in
+                books.iter().flat_map(|b| of(b, relation).into_iter().map(move |id| (b, id)))
+            {
+                looked_at[0] += 1;
+                assert!(author(&id).is_some(), "round {round}: {id:?} is not there: {book:?}");
+            }
+        }
+    }
+    if !is_enforced(0) {
+        return looked_at;
+    }
+    looked_at[1] = authors.len();
+    for author in &authors {
+        let id = author.get("id");
+        let count = books.iter().filter(|book| of(book, 0).contains(id)).count();
+        let count = Value::from(i64::try_from(count).unwrap());
+        assert_eq!(*author.get("g0"), count, "round {round}: {author:?}");
+    }
+    if at("relations", 0).get("copies").is_undefined() {
+        return looked_at;
+    }
+    for reference in
+        books.iter().flat_map(|book| book.get("authors").as_array().unwrap_or_default())
+    {
+        if let Some(author) = author(reference.get("id")) {
+            assert_eq!(reference.get("name"), author.get("name"), "round {round}: {reference:?}");
+        }
+    }
+    looked_at
 }
 
 #[cfg(unix)]
@@ -280,11 +388,11 @@ fn a_model_holds_after_every_kill() {
     let mut writers: Vec<Writer> = (0..CLIENTS)
         .map(|number| {
             let random = Random::new(random.next());
-            Writer { number, random, count: 0, comments: vec![], pending: None }
+            Writer { number, random, count: 0, comments: vec![], pending: vec![] }
         })
         .collect();
     prepare(folder.path(), &writers, &model(&mut random));
-    let mut acknowledged = 0;
+    let (mut acknowledged, mut references, mut counts) = (0, 0, 0);
     for round in 0..kills {
         let server = start(folder.path());
         let (address, key) = (server.address(), server.key());
@@ -308,11 +416,13 @@ fn a_model_holds_after_every_kill() {
             drop(server);
             counted + receiver.iter().count()
         });
-        check(folder.path(), &mut writers, round);
+        let [in_round, counted] = check(folder.path(), &mut writers, round);
+        (references, counts) = (references + in_round, counts + counted);
     }
     let comments: usize = writers.iter().map(|writer| writer.comments.len()).sum();
     eprintln!(
-        "{kills} kills: {acknowledged} acknowledged writes by {CLIENTS} clients, drift 0, {comments} \
-         comments as they were told"
+        "{kills} kills: {acknowledged} acknowledged writes by {CLIENTS} clients, drift 0, {references} \
+         references under reject lead somewhere, {counts} counts are exact, {comments} comments are \
+         as they were told"
     );
 }

@@ -56,7 +56,17 @@ fn a_model_is_applied_shown_verified_and_followed() {
     let (ok, text, _) = on(&["model", "show"], &http);
     assert!(ok && text.contains(r#""copies":{"name":"t.name"}"#), "{text}");
     let (ok, text, error) = on(&["model", "verify"], &http);
-    assert!(ok && text.contains("promises holds"), "{text}{error}");
+    assert!(ok && text.contains("promises holds: 2 items."), "{text}{error}");
+    let mut verify =
+        |how: &str| client.must("GET", "/dbs/d/_model", &[("x-model-verify", how)], "");
+    let mut answer = verify("start");
+    while answer.body.contains("running") {
+        assert!(answer.status == 202 && answer.body.contains(r#""progress":"#), "{answer:?}");
+        answer = verify("state");
+    }
+    let done = r#"{"drift":[],"driftCount":0,"pending":0,"items":2,"state":"done"}"#;
+    assert_eq!((answer.status, &*answer.body), (200, done));
+    assert_eq!(verify("true").body, done.replace(r#","state":"done""#, ""));
     std::fs::write(path("bad.json"), r#"{"containers":{}}"#).unwrap();
     let (ok, _, error) = on(&["model", "apply", &path("bad.json")], &http);
     assert!(!ok && error.contains("no part of the model"), "{error}");

@@ -20,6 +20,8 @@ use orrery_query::{ItemSource, Place, RelationHost, SourceItem};
 use orrery_storage::{Scan, Space, key};
 use orrery_types::{Error, Result, Value, limits};
 
+use arrays::Directory;
+
 use crate::access::{Shards, Taken};
 use crate::items::place_of;
 use crate::model::ModelScope;
@@ -78,8 +80,9 @@ pub(crate) struct Expansion<'e> {
     pools: Vec<Option<Shards<'e>>>,
     loaded: RefCell<HashMap<(usize, Vec<u8>), Loaded>>,
     lists: RefCell<HashMap<(usize, Vec<u8>), KeyList>>,
-    /// Elements of bucketed arrays.
-    arrays: RefCell<HashMap<(usize, Vec<u8>), Value>>,
+    /// The buckets of bucketed arrays, and the elements of those that were loaded.
+    directories: RefCell<HashMap<(usize, Vec<u8>), Rc<Directory>>>,
+    buckets: RefCell<HashMap<Vec<u8>, Value>>,
     used: Cell<usize>,
     used_bytes: Cell<usize>,
     /// Used before the item at hand.
@@ -95,6 +98,7 @@ impl<'e> Expansion<'e> {
         names: &'e Names<'e>,
         ways: &[Way],
     ) -> Result<(Shards<'e>, Self)> {
+        names.must_be_built(engine, ways)?;
         let everything = container.scope(&ScopeRequest::default())?;
         let mut parts: Vec<(&'e Container, &Scope)> = vec![(container, scope)];
         let mut ends: Vec<usize> = ways.iter().map(|way| names.end(*way)).collect();
@@ -122,8 +126,19 @@ impl<'e> Expansion<'e> {
             pools[end] = Some(shards);
         }
         let (used, used_bytes, used_before) = Default::default();
-        let (loaded, lists, arrays) = Default::default();
-        Ok((source, Self { names, pools, loaded, lists, arrays, used, used_bytes, used_before }))
+        let (loaded, lists, directories, buckets) = Default::default();
+        let expansion = Self {
+            names,
+            pools,
+            loaded,
+            lists,
+            directories,
+            buckets,
+            used,
+            used_bytes,
+            used_before,
+        };
+        Ok((source, expansion))
     }
 
     /// Items that were loaded, and their bytes.
@@ -355,6 +370,24 @@ impl RelationHost for Expansion<'_> {
                 }
                 self.elements(at, item)
             }
+        }
+    }
+
+    fn parts(&self, number: usize, item: &Value, _: &Value) -> Result<Option<Vec<u64>>> {
+        match Way::of(number) {
+            Way::Target(_) | Way::Inverse(_) => Ok(None),
+            Way::Array(at) => {
+                let rules = &self.names.scope.model.rules;
+                let on = &rules.types[rules.buckets[at].on];
+                if on.matches(&on.def.container, item) { self.lengths(at, item) } else { Ok(None) }
+            }
+        }
+    }
+
+    fn part(&self, number: usize, item: &Value, _: &Value, part: usize) -> Result<Vec<Value>> {
+        match Way::of(number) {
+            Way::Target(_) | Way::Inverse(_) => Ok(vec![]),
+            Way::Array(at) => self.bucket(at, item, part),
         }
     }
 }

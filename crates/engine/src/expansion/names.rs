@@ -5,8 +5,10 @@ use std::sync::Arc;
 use orrery_modeling::{Expression, RelationRule, Step};
 use orrery_query::{HolderStep, Navigation, Relations};
 
-use crate::Container;
+use orrery_types::Result;
+
 use crate::model::ModelScope;
+use crate::{Container, Engine};
 
 /// Which way a name leads. As a number, for queries: three times that of the rule, plus one for an
 /// inverse and two for an array.
@@ -76,6 +78,26 @@ impl<'e> Names<'e> {
             Way::Inverse(at) => self.container_of_type(rules.relations[at].from),
             Way::Array(at) => self.container_of_type(rules.buckets[at].on),
         }
+    }
+
+    /// Refuses ways whose items may not all be found yet. References to targets stand in the items.
+    pub(super) fn must_be_built(&self, engine: &Engine, ways: &[Way]) -> Result<()> {
+        let rules = &self.scope.model.rules;
+        for way in ways {
+            match way {
+                Way::Target(_) => {}
+                Way::Inverse(at) => {
+                    let inverse = rules.relations[*at].def.inverse.as_ref();
+                    let name = inverse.map_or("", |inverse| &*inverse.name);
+                    engine.must_be_built(self.scope, *at, name)?;
+                }
+                Way::Array(at) => {
+                    let name = rules.buckets[*at].def.array.last_name().unwrap_or_default();
+                    engine.must_be_built(self.scope, rules.relations.len() + at, name)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The ways that have a name in a container, wherever in the item it hangs.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use orrery_modeling::{AggregateKind, AggregateRule, Held, Tally};
 use orrery_storage::key::{AggregateId, Bounds, Due};
-use orrery_storage::{Check, Expect, Part, Put, ReadAt, Scan, Space, key};
+use orrery_storage::{Check, Expect, Part, Put, Scan, Space, key};
 use orrery_types::{Error, Etag, Lsn, Result, Value, limits};
 
 use super::propagation::DueNote;
@@ -19,7 +19,6 @@ use super::spot::Spot;
 use super::{ModelScope, StoredModel};
 use crate::change::Before;
 use crate::draft::Draft;
-use crate::storage_error::storage;
 
 /// What a draft changes in its physical partition beside its items.
 #[derive(Clone, Default)]
@@ -317,8 +316,7 @@ impl<'e> Draft<'e> {
         let key = key::tally(scope.model.aggregate_id(aggregate), &target.at.key);
         let draft = self.beside(target.container, target.at.partition);
         if !draft.model.kept.tallies.contains_key(&key) {
-            let found = draft.engine.store.get(target.at.partition.shard, Space::Meta, &key);
-            let found = found.map_err(storage)?.1;
+            let found = draft.stored(target.at.partition.shard, Space::Meta, &key)?;
             let version = found.as_ref().map(|value| value.version);
             let stored = found.map(|value| tally_of(&value.bytes)).transpose()?.unwrap_or_default();
             let tally = DraftTally { version, now: stored.clone(), stored };
@@ -359,8 +357,7 @@ impl<'e> Draft<'e> {
             for key in keys {
                 let place = key::parse_item(&key).ok_or_else(|| corrupt("a reference"))?;
                 let shard = sources.partition_of(&place.effective)?.shard;
-                let found = self.engine.store.get(shard, Space::Items, &key).map_err(storage)?.1;
-                let Some(found) = found else { continue };
+                let Some(found) = self.stored(shard, Space::Items, &key)? else { continue };
                 let value = aggregate.argument.value(Before::read(found)?.value()?);
                 tally.merge(&Tally::of(kind, &value));
                 spoilt |= spoils(&value);
@@ -380,7 +377,6 @@ impl<'e> Draft<'e> {
         target: &Spot<'e>,
         bounds: Bounds,
     ) -> Result<(Vec<Vec<u8>>, Bounds)> {
-        let snapshot = self.engine.store.snapshot(target.at.partition.shard, ReadAt::Latest);
         let scan = Scan {
             space: Space::Index,
             from: &bounds.from,
@@ -390,7 +386,7 @@ impl<'e> Draft<'e> {
             max_bytes: usize::MAX,
             keys_only: true,
         };
-        let entries = snapshot.map_err(storage)?.scan(&scan).map_err(storage)?;
+        let entries = self.scanned(target.at.partition.shard, &scan)?;
         let source = |key: &[u8]| key::parse_reference(key).map(|found| found.source.to_vec());
         let keys = entries.iter().filter_map(|entry| source(&entry.key)).collect();
         let rest = match entries.last() {

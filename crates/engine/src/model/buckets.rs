@@ -117,9 +117,8 @@ impl<'e> Draft<'e> {
                 }
             }
             path.set(value, &[], Value::Undefined);
-            for (_, edit) in edits.iter().filter(|(of, _)| *of == at) {
-                shelf.edit(value, edit)?;
-            }
+            let edits = edits.iter().filter(|(of, _)| *of == at).map(|(_, edit)| edit);
+            shelf.edit_all(value, edits)?;
             shelf.show(before, value)?;
         }
         Ok(())
@@ -370,6 +369,9 @@ impl<'s, 'e> Shelf<'s, 'e> {
 
     /// Appends elements.
     fn extend(&mut self, item: &Value, elements: Vec<Value>) -> Result<()> {
+        if elements.is_empty() {
+            return Ok(());
+        }
         let (mut seq, mut open, mut bytes) = match self.last()? {
             Some((seq, count)) if (count as usize) < self.rule.def.items => {
                 let (open, bytes) = self.load(seq)?;
@@ -465,6 +467,24 @@ impl<'s, 'e> Shelf<'s, 'e> {
     fn clear(&mut self) -> Result<()> {
         let buckets = self.directory()?;
         self.drop_buckets(&buckets)
+    }
+
+    /// Does edits in their order. Appends that follow one another write their bucket once.
+    fn edit_all<'a>(
+        &mut self,
+        item: &Value,
+        edits: impl Iterator<Item = &'a ArrayEdit>,
+    ) -> Result<()> {
+        let mut appended = Vec::new();
+        for edit in edits {
+            if let ArrayEdit::Append(element) = edit {
+                appended.push(element.clone());
+            } else {
+                self.extend(item, std::mem::take(&mut appended))?;
+                self.edit(item, edit)?;
+            }
+        }
+        self.extend(item, appended)
     }
 
     fn edit(&mut self, item: &Value, edit: &ArrayEdit) -> Result<()> {

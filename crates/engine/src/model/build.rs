@@ -37,6 +37,10 @@ const LOSSES_TOGETHER: usize = 2;
 /// Items of one turn of the background thread at a rule.
 const ITEMS_PER_TURN: usize = 2000;
 
+/// Of an item that breaks a rule: whether what follows from it is written down nevertheless.
+const TAKEN_IN: &[u8] = &[];
+const LEFT_OUT: &[u8] = &[1];
+
 /// How far a pass over a shard is.
 #[derive(Clone, Debug, Default)]
 struct Built {
@@ -249,22 +253,22 @@ impl Engine {
             draft.begin_change();
             match draft.bring_under(site, step.number, &spot) {
                 Ok(false) => {}
-                Ok(true) => broken.push(spot),
+                Ok(true) => broken.push((spot, TAKEN_IN)),
                 // It cannot be brought under the rule as it is.
                 Err(
                     Error::ModelViolated(_) | Error::StillReferenced(_) | Error::TooLarge { .. },
                 ) => {
                     draft.undo_change();
-                    broken.push(spot);
+                    broken.push((spot, LEFT_OUT));
                 }
                 Err(error) => return Err(error),
             }
         }
         let mut parts = draft.parts()?.0;
         let part = part_of(&mut parts, partition);
-        for spot in broken {
+        for (spot, how) in broken {
             let key = key::violation(site.number, &spot.at.key);
-            part.puts.push(Put { space: Space::Meta, key, value: vec![] });
+            part.puts.push(Put { space: Space::Meta, key, value: how.to_vec() });
         }
         Ok(parts)
     }
@@ -318,14 +322,14 @@ impl Engine {
                 let bounds = key::violations_of(site.number);
                 let notes = self.notes(partition, &bounds)?;
                 for note in notes {
-                    none &= self.recheck(site, &step, partition, &note)?;
+                    none &= self.recheck(site, &step, partition, &note.key)?;
                 }
             }
         }
         Ok(none)
     }
 
-    fn notes(&self, partition: &PhysicalPartition, bounds: &Bounds) -> Result<Vec<Vec<u8>>> {
+    fn notes(&self, partition: &PhysicalPartition, bounds: &Bounds) -> Result<Vec<Entry>> {
         let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let scan = Scan {
             space: Space::Meta,
@@ -334,10 +338,9 @@ impl Engine {
             reverse: false,
             max_rows: limits::PAGE_ITEMS_MAX,
             max_bytes: usize::MAX,
-            keys_only: true,
+            keys_only: false,
         };
-        let entries = snapshot.scan(&scan).map_err(storage)?;
-        Ok(entries.into_iter().map(|entry| entry.key).collect())
+        snapshot.scan(&scan).map_err(storage)
     }
 
     /// Whether an item that broke a rule does so no longer.
@@ -373,6 +376,39 @@ impl Engine {
             Err(StorageError::Conflict { .. }) => Ok(false),
             Err(error) => Err(storage(error)),
         }
+    }
+
+    /// Refuses to follow a rule of which something is not written down yet, by the name that leads
+    /// there. Items that break the rule do not count, as long as their references are known.
+    pub(crate) fn must_be_built(
+        &self,
+        scope: ModelScope<'_>,
+        index: usize,
+        name: &str,
+    ) -> Result<()> {
+        if !scope.model.is_building(index) {
+            return Ok(());
+        }
+        let site = Site { scope, index, number: scope.model.numbers[index] };
+        let mut complete = true;
+        for step in site.steps()? {
+            for partition in &step.container.partitions {
+                complete &= self.built(site, &step, partition)?.done;
+                let bounds = key::violations_of(site.number);
+                let notes = self.notes(partition, &bounds)?;
+                complete &= notes.iter().all(|note| note.value.bytes == TAKEN_IN);
+            }
+        }
+        if complete {
+            return Ok(());
+        }
+        let progress = self.build_progress(scope, index)?;
+        Err(Error::invalid(format!(
+            "'{name}' cannot be followed yet: its rule was stored lately, and the items that were \
+             there before are still being brought under it ({progress} % are). `_state` of the model \
+             shows when that is done, and which items are in its way. Until then query the items \
+             themselves."
+        )))
     }
 
     /// How many percent of the items that a rule is about are under it.

@@ -14,7 +14,6 @@ use orrery_types::{Error, Result, Value, limits};
 use super::aggregates::Change;
 use super::spot::Spot;
 use crate::draft::Draft;
-use crate::storage_error::storage;
 
 /// A change of one item.
 pub(crate) struct Event<'e> {
@@ -181,8 +180,8 @@ impl<'e> Draft<'e> {
         let draft = self.beside(spot.container, spot.at.partition);
         let key = key::guard(&spot.at.key);
         if !draft.model.guards.contains_key(&key) {
-            let found = draft.engine.store.get(spot.at.partition.shard, Space::Meta, &key);
-            let version = found.map_err(storage)?.1.map(|value| value.version);
+            let found = draft.stored(spot.at.partition.shard, Space::Meta, &key)?;
+            let version = found.map(|value| value.version);
             draft.model.guards.insert(key, version);
         }
         Ok(())

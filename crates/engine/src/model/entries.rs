@@ -3,12 +3,11 @@
 //! checks something that does: the item that they belong to, or its guard.
 
 use orrery_storage::key::Bounds;
-use orrery_storage::{ReadAt, Scan, Space};
+use orrery_storage::{Scan, Space};
 use orrery_types::{Result, limits};
 
 use super::spot::Spot;
 use crate::draft::Draft;
-use crate::storage_error::storage;
 
 /// A key and its value.
 pub(crate) type Pair = (Vec<u8>, Vec<u8>);
@@ -29,8 +28,8 @@ impl<'e> Draft<'e> {
         if let Some(own) = draft.model.kept.entries.get(key) {
             return Ok(own.clone());
         }
-        let found = draft.engine.store.get(draft.partition.shard, Space::Index, key);
-        Ok(found.map_err(storage)?.1.map(|value| value.bytes))
+        let found = draft.stored(draft.partition.shard, Space::Index, key)?;
+        Ok(found.map(|value| value.bytes))
     }
 
     /// The first or the last entry of a range.
@@ -87,7 +86,6 @@ impl<'e> Draft<'e> {
     }
 
     fn stored_entries(&self, bounds: &Bounds, reverse: bool, max_rows: usize) -> Result<Vec<Pair>> {
-        let snapshot = self.engine.store.snapshot(self.partition.shard, ReadAt::Latest);
         let scan = Scan {
             space: Space::Index,
             from: &bounds.from,
@@ -97,7 +95,7 @@ impl<'e> Draft<'e> {
             max_bytes: usize::MAX,
             keys_only: false,
         };
-        let entries = snapshot.map_err(storage)?.scan(&scan).map_err(storage)?;
+        let entries = self.scanned(self.partition.shard, &scan)?;
         Ok(entries.into_iter().map(|entry| (entry.key, entry.value.bytes)).collect())
     }
 }

@@ -16,11 +16,13 @@ mod entries;
 mod expiry;
 mod expression;
 mod govern;
+mod moment;
 mod propagation;
 mod references;
 mod spot;
 mod state;
 mod store;
+mod verification;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -41,6 +43,10 @@ use crate::{Container, Database, Engine};
 use aggregates::Kept;
 pub(crate) use buckets::Edits;
 pub(crate) use effects::Event;
+pub(crate) use moment::Moment;
+pub use verification::Verification;
+pub(crate) use verification::Verifications;
+pub use verify::{Progress, Verified};
 
 /// The model of a database at one moment.
 #[derive(Clone, Debug)]

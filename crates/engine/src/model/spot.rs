@@ -9,12 +9,11 @@ use orrery_types::{Error, Result, Value};
 
 use super::{ModelScope, StoredModel};
 use crate::change::{Becomes, Before, Current, Slot};
-use crate::draft::{Draft, View};
+use crate::draft::Draft;
 use crate::item_body::ItemBody;
 use crate::item_index::Numbers;
 use crate::items::{Located, place_of};
 use crate::partition::PhysicalPartition;
-use crate::storage_error::storage;
 use crate::{Container, Database};
 
 /// An item's place in the database, whether it is there or not.
@@ -87,7 +86,7 @@ impl<'e> Draft<'e> {
             return self;
         }
         let at = self.model.others.iter().position(is).unwrap_or_else(|| {
-            let mut other = Draft::new(self.engine, container, partition, View::Now);
+            let mut other = Draft::new(self.engine, container, partition, self.view_beside());
             if let Numbers::Known = self.numbers {
                 other.numbers = Numbers::Known;
             }
@@ -124,8 +123,8 @@ impl<'e> Draft<'e> {
         if let Some(slot) = draft.slots.get(item_key) {
             return Ok(Some(Spot { container, at: slot.at.clone() }));
         }
-        let found = draft.engine.store.get(partition.shard, Space::Items, item_key);
-        let Some(stored) = found.map_err(storage)?.1 else { return Ok(None) };
+        let stored = draft.stored(partition.shard, Space::Items, item_key)?;
+        let Some(stored) = stored else { return Ok(None) };
         let before = Before::read(stored)?;
         let partition_key = container.definition.partition_key.extract(before.value()?);
         let at = Located { partition, partition_key, key: item_key.to_vec() };

@@ -1,19 +1,20 @@
 //! Whether everything that the model promises holds: copies, inverses and aggregates are computed
 //! anew from the items and compared, and what is kept beside items is looked for where it must stand,
-//! and nowhere else.
+//! and nowhere else. All of it is of one moment, so writers may go on.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use orrery_modeling::{Held, Marker, OnDelete, OnMissing, Tally};
-use orrery_storage::key::Bounds;
-use orrery_storage::{Entry, ReadAt, Scan, Space, key};
+use orrery_storage::key::{Bounds, Due};
+use orrery_storage::{Entry, Scan, Space, key};
 use orrery_types::ids::Address;
 use orrery_types::{Error, Result, Value, limits};
 
-use super::ModelScope;
 use super::aggregates::tally_of;
 use super::govern::plain;
 use super::spot::Spot;
+use super::{ModelScope, Moment};
 use crate::change::Before;
 use crate::draft::{Draft, View};
 use crate::items::{Located, place_of};
@@ -24,24 +25,107 @@ use crate::{Container, Engine};
 /// A key with its shard.
 type Place = (u32, Vec<u8>);
 
+/// Sentences that a verification keeps; the others are counted.
+const DRIFT_KEPT_MAX: usize = 1000;
+/// How often it begins anew because partitions were split or merged.
+const ATTEMPTS: usize = 5;
+
+/// What a verification has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// What is not as the model promises, a sentence each; the first thousand.
+    pub drift: Vec<String>,
+    /// How many there are in all.
+    pub drift_count: usize,
+    /// Items that are to follow later, and have not followed yet.
+    pub pending: usize,
+    /// Items that were looked at.
+    pub items: u64,
+}
+
+/// How far a verification is, for those who watch it and who may end it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    done: AtomicU64,
+    all: AtomicU64,
+    cancelled: AtomicBool,
+}
+
+impl Progress {
+    /// In percent.
+    pub fn percent(&self) -> u64 {
+        let all = self.all.load(Ordering::Relaxed).max(1);
+        (self.done.load(Ordering::Relaxed).saturating_mul(100) / all).min(99)
+    }
+
+    /// Ends the verification soon.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    fn pass(&self, entries: usize) -> Result<()> {
+        self.done.fetch_add(entries as u64, Ordering::Relaxed);
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(Error::Unavailable("The verification was ended: the server stops.".into()));
+        }
+        Ok(())
+    }
+}
+
 /// What should be stored, and what is not as it should be.
 struct Audit<'e> {
     engine: &'e Engine,
     scope: ModelScope<'e>,
-    drift: Vec<String>,
+    moment: &'e Moment<'e>,
+    progress: &'e Progress,
+    found: Verified,
     entries: BTreeMap<Place, Vec<u8>>,
     tallies: BTreeMap<Place, Tally>,
 }
 
 impl Engine {
-    /// Everything that is not as the model promises, a sentence each; nothing, if all is well. It is
-    /// meant for a database that nobody writes to, and takes time in proportion to the data.
+    /// Everything that is not as the model promises, a sentence each; nothing, if all is well.
     pub fn verify_model(&self, database: &Address) -> Result<Vec<String>> {
-        let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
+        Ok(self.verify_model_watched(database, &Progress::default())?.drift)
+    }
+
+    /// The same, watched. It reads one moment of the database, so it stands in nobody's way, and it
+    /// takes time in proportion to the data.
+    pub fn verify_model_watched(
+        &self,
+        database: &Address,
+        progress: &Progress,
+    ) -> Result<Verified> {
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            match self.verify_moment(database, progress) {
+                Err(Error::PartitionGone) if attempts.next().is_some() => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn verify_moment(&self, database: &Address, progress: &Progress) -> Result<Verified> {
+        let (database, moment) = {
+            // No other model takes over between the two.
+            let _still = self.models.read();
+            let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
+            let moment = Moment::open(self, &database)?;
+            (database, moment)
+        };
         let model = database.model.as_deref().ok_or(Error::NotFound)?;
         let scope = ModelScope { database: &database, model };
-        let (drift, entries, tallies) = (vec![], BTreeMap::new(), BTreeMap::new());
-        let mut audit = Audit { engine: self, scope, drift, entries, tallies };
+        let mut audit = Audit {
+            engine: self,
+            scope,
+            moment: &moment,
+            progress,
+            found: Verified::default(),
+            entries: BTreeMap::new(),
+            tallies: BTreeMap::new(),
+        };
+        progress.done.store(0, Ordering::Relaxed);
+        progress.all.store(audit.estimate()?, Ordering::Relaxed);
         for container in database.containers().filter(|c| model.rules.concerns(&c.id)) {
             audit.items(container)?;
         }
@@ -53,6 +137,26 @@ impl Engine {
 }
 
 impl<'e> Audit<'e> {
+    /// About how many entries there are to look at.
+    fn estimate(&self) -> Result<u64> {
+        let mut all = 0;
+        for container in self.scope.database.containers() {
+            for partition in &container.partitions {
+                let snapshot = self.moment.shard(partition.shard)?;
+                let mut ranges =
+                    vec![(Space::Index, key::model_entries()), (Space::Meta, key::all_tallies())];
+                if self.scope.model.rules.concerns(&container.id) {
+                    ranges.push((Space::Items, key::items_in(&partition.range)));
+                }
+                for (space, bounds) in ranges {
+                    let found = snapshot.estimate(space, &bounds.from, &bounds.to);
+                    all += found.map_err(storage)?;
+                }
+            }
+        }
+        Ok(all)
+    }
+
     fn items(&mut self, container: &'e Container) -> Result<()> {
         for partition in &container.partitions {
             let bounds = key::items_in(&partition.range);
@@ -71,7 +175,9 @@ impl<'e> Audit<'e> {
     ) -> Result<()> {
         let before = Before::read(entry.value.clone())?;
         let value = before.value()?.clone();
-        let mut draft = Draft::new(self.engine, container, partition, View::Now);
+        let view = View::Moment(self.moment);
+        let mut draft = Draft::new(self.engine, container, partition, view);
+        self.found.items += 1;
         draft.model.scope = Some(self.scope);
         let partition_key = container.definition.partition_key.extract(&value);
         let at = Located { partition, partition_key, key: entry.key.clone() };
@@ -79,8 +185,10 @@ impl<'e> Audit<'e> {
         // What is hidden is not brought up to date any more, and counts until it is removed.
         if !draft.is_hidden(&entry.key, &before) {
             let truth = draft.kept_anew(&spot, &value)?;
-            if truth != value {
-                self.drift.push(format!(
+            if truth != value && self.is_to_follow(&draft, &spot, &value)? {
+                self.found.pending += 1;
+            } else if truth != value {
+                self.drift(format!(
                     "'{}' in '{}' is {} and should be {}",
                     spot.id(),
                     container.id,
@@ -93,6 +201,28 @@ impl<'e> Audit<'e> {
             self.bucket(&mut draft, &spot, &value, &marker)?;
         }
         self.expect(&mut draft, &spot, &value)
+    }
+
+    /// Whether something is noted that is to follow at this place.
+    fn is_due(&self, index: usize, what: Due, target: &Spot<'e>) -> Result<bool> {
+        let key = key::due(self.scope.model.numbers[index], what, &target.at.key);
+        let snapshot = self.moment.shard(target.at.partition.shard)?;
+        Ok(snapshot.get(Space::Meta, &key).map_err(storage)?.is_some())
+    }
+
+    /// Whether an item that is not what it should be is to follow another later.
+    fn is_to_follow(&self, draft: &Draft<'e>, spot: &Spot<'e>, value: &Value) -> Result<bool> {
+        for (index, rule) in self.scope.model.rules.relations.iter().enumerate() {
+            if self.is_due(index, Due::Aggregates, spot)? {
+                return Ok(true);
+            }
+            for target in draft.target_spots(self.scope, rule, spot.container, Some(value))? {
+                if self.is_due(index, Due::Sources, &target)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// A bucket has a parent, and the parent knows of it.
@@ -113,7 +243,7 @@ impl<'e> Audit<'e> {
         let at = place_of(spot.container, key, &marker.of)?;
         draft.load(&at)?;
         if draft.past_image(&at.key)?.is_none() {
-            self.drift.push(format!("the bucket '{}' belongs to no item", spot.id()));
+            self.drift(format!("the bucket '{}' belongs to no item", spot.id()));
         }
         Ok(())
     }
@@ -167,8 +297,13 @@ impl<'e> Audit<'e> {
         }
         let beside = draft.beside(target.container, target.at.partition);
         beside.load(&target.at)?;
-        if beside.past_image(&target.at.key)?.is_none() {
-            self.drift.push(format!(
+        if beside.past_image(&target.at.key)?.is_some() {
+            return Ok(());
+        }
+        if self.is_due(index, Due::Sources, target)? {
+            self.found.pending += 1;
+        } else {
+            self.drift(format!(
                 "'{}' in '{}' refers to '{}' by '{}', which is not there",
                 spot.id(),
                 spot.container.id,
@@ -226,8 +361,7 @@ impl<'e> Audit<'e> {
         mut bounds: Bounds,
         check: impl Fn(&mut Self, &Entry) -> Result<()>,
     ) -> Result<()> {
-        let engine = self.engine;
-        let snapshot = engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let snapshot = self.moment.shard(partition.shard)?;
         loop {
             let scan = Scan {
                 space,
@@ -244,14 +378,22 @@ impl<'e> Audit<'e> {
             for entry in &entries {
                 check(self, entry)?;
             }
+            self.progress.pass(entries.len())?;
         }
     }
 
     fn say(&mut self, shard: u32, key: &[u8], what: &str) {
-        self.drift.push(format!("shard {shard}: {} {what}", key.escape_ascii()));
+        self.drift(format!("shard {shard}: {} {what}", key.escape_ascii()));
     }
 
-    fn finish(mut self) -> Vec<String> {
+    fn drift(&mut self, what: String) {
+        self.found.drift_count += 1;
+        if self.found.drift.len() < DRIFT_KEPT_MAX {
+            self.found.drift.push(what);
+        }
+    }
+
+    fn finish(mut self) -> Verified {
         for ((shard, key), _) in std::mem::take(&mut self.entries) {
             self.say(shard, &key, "is missing");
         }
@@ -260,6 +402,6 @@ impl<'e> Audit<'e> {
                 self.say(shard, &key, "is missing");
             }
         }
-        self.drift
+        self.found
     }
 }

@@ -5,7 +5,7 @@ use orrery_engine::expansion::Reach;
 use orrery_engine::feed::PageSize;
 use orrery_engine::items::Written;
 use orrery_engine::patch::Patch;
-use orrery_engine::query::{Paging, QueryRequest};
+use orrery_engine::query::{Paging, QueryPage, QueryRequest};
 use orrery_engine::resource::Preconditions;
 use orrery_engine::scope::ScopeRequest;
 use orrery_types::{Error, KeyComponent, PartitionKey, Result, Value};
@@ -66,6 +66,17 @@ impl Blog {
     fn buckets(&self, id: &str, last: usize) -> Vec<Vec<String>> {
         let bucket = |seq| self.get(&format!("{id}~c{seq:06}")).ok();
         (0..last).filter_map(bucket).map(|bucket| ids(bucket.get("comments"))).collect()
+    }
+
+    fn query(&self, text: &str, rows: usize, continuation: Option<&str>) -> QueryPage {
+        let request = format!(r#"{{"query":{}}}"#, Value::from(text).to_json());
+        let request = QueryRequest::parse(&json(&request)).expect("a query");
+        let blog = self.0.container("blog");
+        let scope = ScopeRequest { partition_key: Some(blog_key()), ..ScopeRequest::default() };
+        let scope = blog.scope(&scope).expect("a scope");
+        let paging = Paging { continuation, ..Paging::default() };
+        let size = PageSize { items: rows };
+        self.0.engine().query_items(&blog, &scope, &request, size, &paging).expect(text)
     }
 
     #[track_caller]
@@ -290,16 +301,7 @@ fn queries_see_the_array_across_its_buckets() {
     let all: Vec<String> = (0..35).map(|n| format!("c{n}")).collect();
     blog.put("1", &comments(&all)).expect("a post");
     blog.put("2", "").expect("a post");
-    let query = |text: &str| -> Vec<String> {
-        let request = format!(r#"{{"query":{}}}"#, Value::from(text).to_json());
-        let request = QueryRequest::parse(&json(&request)).expect("a query");
-        let blog_container = blog.0.container("blog");
-        let scope = ScopeRequest { partition_key: Some(blog_key()), ..ScopeRequest::default() };
-        let scope = blog_container.scope(&scope).expect("a scope");
-        let (size, paging) = (PageSize { items: 1000 }, Paging::default());
-        let engine = blog.0.engine();
-        engine.query_items(&blog_container, &scope, &request, size, &paging).expect(text).rows
-    };
+    let query = |text: &str| blog.query(text, 1000, None).rows;
     let page =
         query("SELECT VALUE c.id FROM p JOIN c IN p.comments WHERE p.id = '1' OFFSET 8 LIMIT 4");
     assert_eq!(page, ["\"c8\"", "\"c9\"", "\"c10\"", "\"c11\""]);
@@ -325,6 +327,52 @@ fn queries_see_the_array_across_its_buckets() {
     engine.upsert_item(&container, None, &read.body, &none).expect("it is saved back");
     assert_eq!(blog.buckets("1", 9).concat(), all);
     blog.check();
+}
+
+#[test]
+fn a_page_out_of_an_array_loads_the_buckets_that_it_shows() {
+    let blog = Blog::new(World::memory(), "");
+    let all: Vec<String> = (0..1000).map(|n| format!("c{n}")).collect();
+    blog.put("1", &comments(&all)).expect("a post");
+    // The post, and so many of its hundred buckets.
+    let check = |text: &str, buckets: u64, expected: &[&str]| {
+        let page = blog.query(text, 1000, None);
+        assert_eq!(page.rows, expected, "{text}");
+        assert_eq!(page.report.items, 1 + buckets, "{text}");
+    };
+    let join = "SELECT VALUE c FROM p JOIN c IN p.comments WHERE p.id = '1'";
+    check(&format!("{join} OFFSET 0 LIMIT 1"), 1, &[r#"{"id":"c0"}"#]);
+    check(&format!("{join} OFFSET 509 LIMIT 2"), 2, &[r#"{"id":"c509"}"#, r#"{"id":"c510"}"#]);
+    check(&format!("{join} OFFSET 999 LIMIT 10"), 1, &[r#"{"id":"c999"}"#]);
+    check(&format!("{join} OFFSET 1000 LIMIT 10"), 0, &[]);
+    let one = |expression: &str| format!("SELECT VALUE {expression} FROM p WHERE p.id = '1'");
+    check(&one("ARRAY_LENGTH(p.comments)"), 0, &["1000"]);
+    check(&one("p.comments[517].id"), 1, &["\"c517\""]);
+    check(&one("IS_DEFINED(p.comments[1000])"), 0, &["false"]);
+    let slice = [r#"[{"id":"c518"},{"id":"c519"},{"id":"c520"}]"#];
+    check(&one("ARRAY_SLICE(p.comments, 518, 3)"), 2, &slice);
+    check(&one("ARRAY_SLICE(p.comments, -1)"), 1, &[r#"[{"id":"c999"}]"#]);
+    check(&one("ARRAY_SLICE(p.comments, 2000)"), 0, &["[]"]);
+    check(&one("ARRAY_LENGTH(p.nothing)"), 0, &[]);
+    check(
+        &one("COUNT(1) FROM p JOIN c IN p.comments").replace(" FROM p WHERE", " WHERE"),
+        100,
+        &["1000"],
+    );
+
+    // Page by page: each goes on behind the last one.
+    let (mut rows, mut token, mut read) = (Vec::new(), None, 0);
+    loop {
+        let page = blog.query(join, 100, token.as_deref());
+        (rows, read) = ([rows, page.rows].concat(), read + page.report.items);
+        token = page.continuation;
+        if token.is_none() {
+            break;
+        }
+    }
+    assert_eq!(rows.len(), 1000);
+    assert_eq!(rows[512], r#"{"id":"c512"}"#);
+    assert!(read <= 10 * 12, "{read} items for ten pages of ten buckets");
 }
 
 /// Random edits beside a plain list.

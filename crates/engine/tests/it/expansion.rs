@@ -430,3 +430,51 @@ fn a_token_for_one_resource_leads_no_further() {
     assert!(denied(read("library", within, Reach::Nothing)));
     assert_eq!(read("library", "SELECT VALUE b.name FROM b", Reach::Nothing), Ok(()));
 }
+
+#[test]
+fn an_inverse_is_refused_until_all_references_are_written_down() {
+    let mut shelf = Shelf::new(World::memory());
+    let none = Preconditions::default();
+    shelf.0.engine().delete_model(&name("d"), &none).expect("a database without a model");
+    shelf.put("library", r#"{"id":"mspress","type":"publisher"}"#);
+    // More than is brought under a model before it is answered.
+    for n in 0..2100 {
+        shelf.put("library", &format!(r#"{{"id":"b{n}","type":"book","pub-id":"mspress"}}"#));
+    }
+    shelf.0.engine().store_model(&name("d"), &json(MODEL), &none).expect("it is being built");
+    let books = |shelf: &Shelf| {
+        let text = "SELECT VALUE ARRAY_LENGTH(p.books) FROM p WHERE p.id = 'mspress'";
+        shelf.page("library", text, 10, &Paging::default()).map(|page| page.rows)
+    };
+    let refused = books(&shelf).expect_err("not all of them are known");
+    let says = refused.to_string();
+    assert!(says.contains("'books' cannot be followed yet") && says.contains("% are"), "{says}");
+    // A reference itself leads on from the first moment, and so does a filter on it.
+    let text = "SELECT VALUE COUNT(1) FROM b WHERE b.publisher.id = 'mspress'";
+    let counted = shelf.page("library", text, 10, &Paging::default());
+    assert_eq!(counted.expect(text).rows, ["2100"]);
+    shelf.0.run_tasks();
+    for n in 900..2100 {
+        let (library, id) = (shelf.0.container("library"), format!("b{n}"));
+        let key = PartitionKey(vec![KeyComponent::String(id.as_str().into())]);
+        shelf.0.engine().delete_item(&library, Some(&key), &name(&id), &none).expect("a book");
+    }
+    assert_eq!(books(&shelf), Ok(vec!["900".to_owned()]));
+}
+
+#[test]
+fn a_script_follows_no_relation() {
+    let shelf = Shelf::filled();
+    let library = shelf.0.container("library");
+    let key = PartitionKey(vec![KeyComponent::String("b1".into())]);
+    let ask = |text: &str| {
+        let request = QueryRequest::parse(&json(&format!(r#"{{"query":"{text}"}}"#)))?;
+        let transacted = shelf.0.engine().transact(&library, &key, &mut |transaction| {
+            transaction.query(&request, PageSize { items: 10 }, None).map(|page| page.rows)
+        });
+        transacted.map(|done| done.value)
+    };
+    let refused = ask("SELECT VALUE b.publisher.name FROM b").expect_err("it leads elsewhere");
+    assert!(refused.to_string().contains("'/publisher'"), "{refused}");
+    assert_eq!(ask("SELECT VALUE b.name FROM b"), Ok(vec!["\"One\"".to_owned()]));
+}

@@ -21,6 +21,8 @@ mod load;
 mod model;
 mod model_doors;
 mod modelled;
+mod modelled_layouts;
+mod modelled_together;
 mod path_numbers;
 mod prefixes;
 mod random;

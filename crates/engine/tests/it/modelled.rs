@@ -1,7 +1,6 @@
 //! What a model promises, on the engine: checks, references, what is kept in the same commit, and that
 //! a failure leaves nothing behind. After each case everything is computed anew and nothing may differ.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! `modelled_together` has many writers at once, `modelled_layouts` splits and merges.
 
 use orrery_engine::items::{Outcome, Written};
 use orrery_engine::patch::Patch;
@@ -11,7 +10,7 @@ use orrery_types::{Error, KeyComponent, PartitionKey, Result, Value};
 use crate::random::Random;
 use crate::world::{World, json, name};
 
-const LIBRARY: &str = r#"{"version":1,"types":{
+pub(crate) const LIBRARY: &str = r#"{"version":1,"types":{
     "publisher":{"container":"library","where":"c.type = 'publisher'"},
     "author":{"container":"library","where":"c.type = 'author'"},
     "book":{"container":"library","where":"c.type = 'book'"},
@@ -27,10 +26,10 @@ const LIBRARY: &str = r#"{"version":1,"types":{
   "aggregates":[
     {"on":"author","path":"/countOfBooks","of":"written","value":"COUNT(1)","propagate":"sync"}]}"#;
 
-struct Case(World);
+pub(crate) struct Case(pub(crate) World);
 
 impl Case {
-    fn new(world: World) -> Self {
+    pub(crate) fn new(world: World) -> Self {
         let mut world = world;
         world.database();
         for id in ["library", "people", "stocks", "other"] {
@@ -42,40 +41,40 @@ impl Case {
         Self(world)
     }
 
-    fn with_model(text: &str) -> Self {
+    pub(crate) fn with_model(text: &str) -> Self {
         let case = Self::new(World::memory());
         case.store(text).expect("the model is taken");
         case
     }
 
-    fn store(&self, text: &str) -> Result<Outcome> {
+    pub(crate) fn store(&self, text: &str) -> Result<Outcome> {
         let none = Preconditions::default();
         self.0.engine().store_model(&name("d"), &json(text), &none).map(|(outcome, _)| outcome)
     }
 
-    fn put(&self, container: &str, item: &str) -> Result<Written> {
+    pub(crate) fn put(&self, container: &str, item: &str) -> Result<Written> {
         let container = self.0.container(container);
         self.0.engine().upsert_item(&container, None, item.as_bytes(), &Preconditions::default())
     }
 
-    fn delete(&self, container: &str, id: &str) -> Result<Written> {
+    pub(crate) fn delete(&self, container: &str, id: &str) -> Result<Written> {
         let container = self.0.container(container);
         let (key, none) = (key(id), Preconditions::default());
         self.0.engine().delete_item(&container, Some(&key), &name(id), &none)
     }
 
-    fn get(&self, container: &str, id: &str) -> Result<Value> {
+    pub(crate) fn get(&self, container: &str, id: &str) -> Result<Value> {
         let container = self.0.container(container);
         let item = self.0.engine().read_item(&container, Some(&key(id)), &name(id))?;
         Ok(Value::parse(&item.body).expect("JSON"))
     }
 
-    fn at(&self, container: &str, id: &str, property: &str) -> String {
+    pub(crate) fn at(&self, container: &str, id: &str, property: &str) -> String {
         self.get(container, id).expect(id).get(property).to_json()
     }
 
     #[track_caller]
-    fn check(&self) {
+    pub(crate) fn check(&self) {
         let drift = self.0.engine().verify_model(&name("d")).expect("it is verified");
         assert!(drift.is_empty(), "{drift:#?}");
         for id in ["library", "people", "stocks"] {
@@ -84,12 +83,12 @@ impl Case {
         }
     }
 
-    fn author(&self, id: &str) {
+    pub(crate) fn author(&self, id: &str) {
         let item = format!(r#"{{"id":"{id}","type":"author","firstName":"F{id}","lastName":"L"}}"#);
         self.put("library", &item).expect("an author");
     }
 
-    fn book(&self, id: &str, authors: &[&str]) -> Result<Written> {
+    pub(crate) fn book(&self, id: &str, authors: &[&str]) -> Result<Written> {
         let authors: Vec<String> = authors.iter().map(|a| format!(r#"{{"id":"{a}"}}"#)).collect();
         let authors = authors.join(",");
         self.put("library", &format!(r#"{{"id":"{id}","type":"book","authors":[{authors}]}}"#))
@@ -495,72 +494,6 @@ fn data_that_is_there_comes_under_a_new_model_and_what_breaks_it_is_listed() {
     );
 }
 
-/// Random writes among which a model is built, a few items at a time.
-fn build_beside_writers(world: World, text: &str, seed: u64) {
-    let mut case = Case::new(world);
-    let mut random = Random::new(seed);
-    let write = |case: &Case, random: &mut Random| {
-        let author = format!("a{}", random.below(50));
-        // Refusals are as good as successes here: only what is stored counts.
-        let _ = match random.below(6) {
-            0 => case.put(
-                "library",
-                &format!(
-                    r#"{{"id":"{author}","type":"author","firstName":"F{}","countOfBooks":77}}"#,
-                    random.below(9)
-                ),
-            ),
-            1 => case.delete("library", &author),
-            2 => case.delete("library", &format!("b{}", random.below(2500))),
-            _ => {
-                let other = format!("a{}", random.below(50));
-                case.book(&format!("b{}", random.below(2500)), &[&author, &other])
-            }
-        };
-    };
-    for n in 0..2500 {
-        case.book(&format!("b{n}"), &[&format!("a{}", n % 50)]).expect("there is no model yet");
-    }
-    for n in 0..50 {
-        case.author(&format!("a{n}"));
-    }
-    // More than is built before the answer.
-    case.store(text).expect("it is being built");
-    for _ in 0..150 {
-        write(&case, &mut random);
-    }
-    case.0.reopen();
-    std::thread::scope(|threads| {
-        let case = &case;
-        for writer in 0..3 {
-            threads.spawn(move || {
-                let mut random = Random::new(seed * 10 + writer);
-                for _ in 0..100 {
-                    write(case, &mut random);
-                }
-            });
-        }
-        threads.spawn(move || case.0.engine().run_tasks(&|| false).expect("it is built"));
-    });
-    case.0.run_tasks();
-    let state = case.0.engine().read_model(&name("d")).expect("a model").body;
-    let state = state.get("_state").to_json();
-    assert!(!state.contains("building") && !state.contains("verified"), "{state}");
-    case.check();
-}
-
-#[test]
-fn a_model_is_built_beside_writers_and_counts_everything_once() {
-    let text = LIBRARY
-        .replace("\"maxItems\":30", "\"maxItems\":10000")
-        .replace("\"maxFanout\":20", "\"maxFanout\":1000")
-        .replace("\"onMissing\":\"reject\",\n     \"onDelete\":\"pull\"", "\"onDelete\":\"pull\"");
-    let text = text.replacen(r#""to":"author","onMissing":"reject""#, r#""to":"author""#, 1);
-    build_beside_writers(World::memory(), &text, 1);
-    let later = text.replace(r#""value":"COUNT(1)","propagate":"sync""#, r#""value":"COUNT(1)""#);
-    build_beside_writers(World::memory(), &later, 2);
-}
-
 #[test]
 fn a_partition_key_is_deleted_with_all_that_follows_or_not_at_all() {
     let mut case = Case::with_model(LIBRARY);
@@ -619,115 +552,6 @@ fn expiry_is_a_delete_and_restrict_postpones_it() {
 }
 
 #[test]
-fn a_reference_and_the_end_of_its_target_never_both_happen() {
-    let case = Case::with_model(LIBRARY);
-    for round in 0..40 {
-        let stock = format!("s{round}");
-        case.put("stocks", &format!(r#"{{"id":"{stock}"}}"#)).expect("a stock");
-        let (held, gone) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        std::thread::scope(|threads| {
-            for n in 0..3 {
-                let (case, stock, held) = (&case, &stock, &held);
-                threads.spawn(move || {
-                    let item =
-                        format!(r#"{{"id":"p{round}-{n}","holdings":[{{"stockId":"{stock}"}}]}}"#);
-                    held.fetch_add(
-                        usize::from(case.put("people", &item).is_ok()),
-                        Ordering::SeqCst,
-                    );
-                });
-            }
-            threads.spawn(|| {
-                gone.fetch_add(
-                    usize::from(case.delete("stocks", &stock).is_ok()),
-                    Ordering::SeqCst,
-                );
-            });
-        });
-        let (held, gone) = (held.into_inner(), gone.into_inner());
-        assert!(held == 0 || gone == 0, "{held} hold what is gone");
-        assert!(held == 3 || gone == 1, "one of them won");
-    }
-    case.check();
-}
-
-#[test]
-fn counts_are_right_after_many_writers_at_once() {
-    let case = Case::with_model(&LIBRARY.replace("\"maxItems\":30", "\"maxItems\":1000"));
-    case.author("a1");
-    case.author("a2");
-    std::thread::scope(|threads| {
-        for writer in 0..4 {
-            let case = &case;
-            threads.spawn(move || {
-                for n in 0..12 {
-                    let id = format!("b{writer}-{n}");
-                    case.book(&id, if n % 2 == 0 { &["a1", "a2"] } else { &["a1"] })
-                        .expect("a book");
-                    if n % 3 == 0 {
-                        case.delete("library", &id).expect("a book");
-                    }
-                }
-            });
-        }
-    });
-    assert_eq!(case.at("library", "a1", "countOfBooks"), "32");
-    case.check();
-}
-
-#[test]
-fn a_model_takes_over_among_writers_and_nothing_slips_through() {
-    let case = Case::new(World::memory());
-    let text = LIBRARY.replace("\"maxItems\":30", "\"maxItems\":1000");
-    let other = text.replace("' ', t.lastName", "'-', t.lastName");
-    let none = Preconditions::default();
-    case.store(&text).expect("a model");
-    let stop = AtomicUsize::new(0);
-    std::thread::scope(|threads| {
-        for writer in 0..3 {
-            let (case, stop) = (&case, &stop);
-            threads.spawn(move || {
-                let mut random = Random::new(writer);
-                while stop.load(Ordering::SeqCst) == 0 {
-                    let author = format!("a{}", random.below(4));
-                    // Refusals are as good as successes here: only what is stored counts.
-                    let _ = match random.below(4) {
-                        0 => case.put(
-                            "library",
-                            &format!(
-                                r#"{{"id":"{author}","type":"author","firstName":"F{}"}}"#,
-                                random.below(9)
-                            ),
-                        ),
-                        1 => case.delete("library", &format!("b{}", random.below(9))),
-                        _ => case.book(&format!("b{}", random.below(9)), &[&author]),
-                    };
-                }
-            });
-        }
-        for round in 0..12 {
-            let stored = match round % 3 {
-                0 => case.store(&other).map(drop),
-                1 => case.0.engine().delete_model(&name("d"), &none),
-                // Without a model books may refer to nobody; then it is refused.
-                _ => match case.store(&text) {
-                    Err(Error::ModelViolated(_)) => {
-                        for n in 0..4 {
-                            case.author(&format!("a{n}"));
-                        }
-                        case.store(&text).map(drop)
-                    }
-                    other => other.map(drop),
-                },
-            };
-            assert_eq!(stored, Ok(()), "round {round}");
-        }
-        stop.store(1, Ordering::SeqCst);
-    });
-    case.check();
-}
-
-#[test]
 fn random_writes_on_a_failing_disk_leave_nothing_half_done() {
     for seed in 1..=6 {
         let mut case = Case::new(World::faulty(seed));
@@ -761,36 +585,4 @@ fn random_writes_on_a_failing_disk_leave_nothing_half_done() {
         let drift = case.0.insist(|e| e.verify_model(&name("d")));
         assert!(drift.is_empty(), "seed {seed}: {drift:#?}");
     }
-}
-
-#[test]
-fn references_and_what_is_kept_go_on_in_other_layouts() {
-    let case = Case::with_model(LIBRARY);
-    for author in 0..6 {
-        case.author(&format!("a{author}"));
-    }
-    let books = |from: usize, to: usize| {
-        for book in from..to {
-            let (one, two) = (format!("a{}", book % 6), format!("a{}", (book + 1) % 6));
-            case.book(&format!("b{book}"), &[&one, &two]).expect("a book");
-        }
-    };
-    books(0, 10);
-    let engine = case.0.engine();
-    let largest = || engine.split_partition(&name("d"), &name("library"), None, None);
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(|| books(10, 30));
-        for _ in 0..3 {
-            largest().expect("a split");
-        }
-        for _ in 0..4 {
-            engine.merge_partitions(&name("d"), &name("library"), None).expect("a merge");
-        }
-        writer.join().expect("a writer");
-    });
-    case.check();
-    assert_eq!(case.at("library", "a0", "countOfBooks"), "10");
-    case.delete("library", "a0").expect("it is pulled out of its books");
-    case.check();
-    assert!(!case.get("library", "b0").expect("a book").to_json().contains("a0"));
 }

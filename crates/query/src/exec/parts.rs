@@ -11,6 +11,7 @@ use crate::bound::{BoundSelect, Node, Order, Projection, Slot};
 use crate::error::QueryError;
 use crate::eval::{Env, Evaluator};
 use crate::relation::Follow;
+use crate::relation::parts::Parts;
 
 /// Rows of the item at hand that need not be looked at.
 #[derive(Debug, Default)]
@@ -75,10 +76,7 @@ pub(super) fn each(
     env: &mut Env,
     f: Callback<'_>,
 ) -> Result<Option<Flow>, QueryError> {
-    let Some(host) = evaluator.relations() else { return Ok(None) };
-    let number = follow.navigation.number;
-    let (item, holder) = (evaluator.eval(&follow.item, env)?, evaluator.eval(&follow.holder, env)?);
-    let Some(lengths) = host.parts(number, &item, &holder)? else { return Ok(None) };
+    let Some(parts) = Parts::of(evaluator, follow, env)? else { return Ok(None) };
     let slot = select.sources[bound].slot;
     if evaluator.skips.left(slot) > 0
         && let Some(filter) = &select.filter
@@ -86,17 +84,17 @@ pub(super) fn each(
     {
         return Ok(Some(ControlFlow::Continue(())));
     }
-    for (at, length) in lengths.into_iter().enumerate() {
+    for (at, length) in parts.lengths.iter().enumerate() {
         evaluator.work(1)?;
-        let skip = evaluator.skips.left(slot).min(length);
+        let skip = evaluator.skips.left(slot).min(*length);
         if skip > 0 {
             evaluator.skips.pass(skip);
         }
-        if skip == length {
+        if skip == *length {
             continue;
         }
-        let elements = host.part(number, &item, &holder, at)?;
-        for element in elements.into_iter().skip(usize::try_from(skip).unwrap_or(usize::MAX)) {
+        for element in parts.load(at)?.into_iter().skip(usize::try_from(skip).unwrap_or(usize::MAX))
+        {
             evaluator.work(1)?;
             env[slot] = element;
             let flow = each_from(evaluator, select, bound + 1, env, f)?;

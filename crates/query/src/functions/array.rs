@@ -1,6 +1,7 @@
 //! Functions on arrays and on arrays as sets. Elements are compared by deep equality.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use orrery_types::{Number, Value};
 
@@ -99,15 +100,19 @@ fn contains_each(arguments: &[Value], any: bool) -> Option<Value> {
 
 fn slice(arguments: &[Value], _: &Host) -> Option<Value> {
     let elements = array(arguments, 0)?;
-    let count = i64::try_from(elements.len()).ok()?;
+    let range = slice_range(i64::try_from(elements.len()).ok()?, arguments)?;
+    let range = usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?;
+    Some(Value::array(elements[range].to_vec()))
+}
+
+/// Which of so many elements `ARRAY_SLICE` takes, by its second and third argument.
+pub(crate) fn slice_range(count: i64, arguments: &[Value]) -> Option<Range<i64>> {
     let start = match integer(arguments, 1)? {
         start if start < 0 => start.saturating_add(count).max(0),
         start => start.min(count),
     };
     let taken = if arguments.len() > 2 { integer(arguments, 2)?.max(0) } else { count };
-    let end = start.saturating_add(taken).min(count);
-    let range = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
-    Some(Value::array(elements[range].to_vec()))
+    Some(start..start.saturating_add(taken).min(count))
 }
 
 fn choose(arguments: &[Value], _: &Host) -> Option<Value> {

@@ -7,7 +7,7 @@
 //! telling its host, only where a limit of ours keeps it from the right answer.
 
 pub(crate) mod aggregate;
-mod array;
+pub(crate) mod array;
 mod date_time;
 pub(crate) mod full_text;
 pub(crate) mod like;

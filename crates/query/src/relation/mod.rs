@@ -3,8 +3,10 @@
 //! binder knows where in which item a value stands and asks [`Relations`] whether a name leads on
 //! from there; the evaluator asks the [`RelationHost`] for what it leads to.
 //!
-//! `semi_join` finds the parts of a filter that only look at what a relation leads to.
+//! `semi_join` finds the parts of a filter that only look at what a relation leads to; `parts` looks
+//! into lists that need not be loaded whole.
 
+pub(crate) mod parts;
 mod semi_join;
 
 use std::sync::Arc;

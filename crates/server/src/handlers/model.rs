@@ -3,15 +3,23 @@
 use http::StatusCode;
 use orrery_engine::charge;
 use orrery_engine::items::Outcome;
+use orrery_engine::model::{Progress, Verification, Verified};
 use orrery_types::ids::Address;
 use orrery_types::{Object, Result, Value};
 
 use crate::api::Call;
+use crate::headers::ModelVerify;
 use crate::reply::Reply;
 
 pub(crate) fn read(call: &Call, db: &Address) -> Result<Reply> {
-    if call.headers.model_verify {
-        return verify(call, db);
+    match call.headers.model_verify {
+        ModelVerify::No => {}
+        ModelVerify::Wait => {
+            let found = call.engine().verify_model_watched(db, &Progress::default())?;
+            return Ok(answered(StatusCode::OK, findings(&found)));
+        }
+        ModelVerify::Start => return verification(&call.shared.engine.start_verification(db)?),
+        ModelVerify::State => return verification(&call.engine().verification(db)?),
     }
     let model = call.engine().read_model(db)?;
     if call.conditions().unmodified(model.stamp) {
@@ -26,14 +34,39 @@ pub(crate) fn advise(call: &Call, db: &Address) -> Result<Reply> {
     Ok(Reply::json(StatusCode::OK, report.to_json()).charge(charge::catalog_read()))
 }
 
+/// How far a verification is, or what it has found.
+fn verification(state: &Verification) -> Result<Reply> {
+    let state = match state {
+        Verification::Running(percent) => {
+            let mut body = Object::new();
+            body.set("state", "running".into());
+            body.set("progress", count(*percent));
+            return Ok(answered(StatusCode::ACCEPTED, body));
+        }
+        Verification::Ended(result) => result.clone()?,
+    };
+    let mut body = findings(&state);
+    body.set("state", "done".into());
+    Ok(answered(StatusCode::OK, body))
+}
+
 /// Everything that is not as the model promises.
-fn verify(call: &Call, db: &Address) -> Result<Reply> {
-    let drift = call.engine().verify_model(db)?;
-    let list = drift.iter().map(|text| Value::from(text.as_str())).collect();
+fn findings(found: &Verified) -> Object {
+    let list = found.drift.iter().map(|text| Value::from(text.as_str())).collect();
     let mut body = Object::new();
     body.set("drift", Value::array(list));
-    let text = Value::object(body).to_json();
-    Ok(Reply::json(StatusCode::OK, text).charge(charge::catalog_read()))
+    body.set("driftCount", count(found.drift_count as u64));
+    body.set("pending", count(found.pending as u64));
+    body.set("items", count(found.items));
+    body
+}
+
+fn count(n: u64) -> Value {
+    Value::from(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+fn answered(status: StatusCode, body: Object) -> Reply {
+    Reply::json(status, Value::object(body).to_json()).charge(charge::catalog_read())
 }
 
 pub(crate) fn store(call: &Call, db: &Address) -> Result<Reply> {

@@ -107,9 +107,36 @@ pub struct RequestHeaders {
     pub explain: bool,
     /// Relations to put into whole items.
     pub model_expand: Option<String>,
-    /// Whether a read of the model is to verify what it promises.
-    pub model_verify: bool,
+    /// What a read of the model is to do about what it promises.
+    pub model_verify: ModelVerify,
     pub content_type: Option<String>,
+}
+
+/// What to do about what a model promises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ModelVerify {
+    /// Nothing.
+    #[default]
+    No,
+    /// Verify it and answer with what was found.
+    Wait,
+    /// Begin to verify it.
+    Start,
+    /// Tell how far that is, or what it has found.
+    State,
+}
+
+impl ModelVerify {
+    fn read(name: &str, value: &HeaderValue) -> Result<Self> {
+        let shown = text(name, value)?;
+        match () {
+            () if shown.eq_ignore_ascii_case("start") => Ok(Self::Start),
+            () if shown.eq_ignore_ascii_case("state") => Ok(Self::State),
+            () if shown.eq_ignore_ascii_case("true") => Ok(Self::Wait),
+            () if shown.is_empty() || shown.eq_ignore_ascii_case("false") => Ok(Self::No),
+            () => Err(wrong(name, shown, "true, false, start or state")),
+        }
+    }
 }
 
 impl RequestHeaders {
@@ -227,7 +254,7 @@ impl RequestHeaders {
             POPULATE_QUERY_ADVICE => self.populate_query_advice = flag(name, value)?,
             CORRELATED_ACTIVITY_ID => self.correlated_activity_id = some_text(name, value)?,
             EXPLAIN => self.explain = flag(name, value)?,
-            MODEL_VERIFY => self.model_verify = flag(name, value)?,
+            MODEL_VERIFY => self.model_verify = ModelVerify::read(name, value)?,
             MODEL_EXPAND => self.model_expand = some_text(name, value)?,
             _ => {}
         }
