@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { buckets, percentile, readMetrics } from "../src/protocol/prometheus";
 import { momentOf } from "../src/state/metrics-watch";
-import { linesOf } from "../src/views/metrics-view";
+import { linesOf, titled } from "../src/views/metrics-view";
 
 const TEXT = `# HELP orrery_requests_total Requests answered
 # TYPE orrery_requests_total counter
@@ -49,5 +49,12 @@ describe("metrics", () => {
     const before = { at: 0, families: readMetrics(TEXT) };
     const now = { at: 1000, families: readMetrics('orrery_requests_total{operation="item",status="201"} 1\n') };
     expect(momentOf(before, now).operations).toEqual({ item: 0 });
+  });
+});
+
+describe("a gauge", () => {
+  it("is named as people write it", () => {
+    expect(titled("orrery_model_lag_seconds")).toEqual({ title: "Model lag", unit: "seconds" });
+    expect(titled("orrery_connections")).toEqual({ title: "Connections", unit: "" });
   });
 });

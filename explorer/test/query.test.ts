@@ -3,14 +3,42 @@ import { describe, expect, it } from "vitest";
 import compat from "../../COMPAT.md?raw";
 import { FUNCTIONS } from "../src/editor/functions";
 import { complete } from "../src/editor/query-language";
-import { type PlanNode, counted, readPlan, spelled } from "../src/protocol/plan";
+import { type PlanNode, addPlans, counted, readPlan, spelled } from "../src/protocol/plan";
 import { readQueryMetrics } from "../src/protocol/query-metrics";
+import { ANSWERS_MAX, fillPage } from "../src/state/paging";
 import { readParameters, readPartitionKey } from "../src/state/query-run";
 import { SeenPaths } from "../src/state/seen-paths";
 import { placePlan } from "../src/text/plan-layout";
 import { shortNumber, ticks } from "../src/text/scale";
 import { filterQuery } from "../src/views/items-view";
 import { containerDefinition } from "../src/views/new-container";
+
+describe("a page", () => {
+  const answers = (pages: readonly (readonly number[])[]) => {
+    const asked: [string | null, number][] = [];
+    const ask = async (token: string | null, room: number) => {
+      asked.push([token, room]);
+      const at = Number(token ?? 0);
+      return { rows: pages[at] ?? [], continuation: at + 1 < pages.length ? String(at + 1) : null };
+    };
+    return { asked, ask };
+  };
+
+  it("is filled from as many answers as it takes, and no further", async () => {
+    const { asked, ask } = answers([[1], [], [2, 3], [4]]);
+    const page = await fillPage(3, null, ask);
+    expect(page.flatMap(({ rows }) => rows)).toEqual([1, 2, 3]);
+    expect(asked).toEqual([[null, 3], ["1", 2], ["2", 2]]);
+    expect(page.at(-1)!.continuation).toBe("3");
+  });
+
+  it("ends with what there is, and is not waited for without end", async () => {
+    expect((await fillPage(9, "3", answers([[1], [], [2, 3], [4]]).ask)).flatMap(({ rows }) => rows)).toEqual([4]);
+    const { asked, ask } = answers(Array.from({ length: 99 }, () => []));
+    await fillPage(9, null, ask);
+    expect(asked).toHaveLength(ANSWERS_MAX);
+  });
+});
 
 describe("completion", () => {
   const seen = new SeenPaths();
@@ -64,6 +92,14 @@ describe("a plan", () => {
 
   it.each([null, "", "no json", "%7B%5D", "%5B%5D"])("is absent when the header is %j", (text) => {
     expect(readPlan(text)).toBeNull();
+  });
+
+  it("of several answers is one, if they went the same way", () => {
+    const scan = (count: number): PlanNode => ({ kind: "Scan", detail: "", estimatedRows: null, actual: [{ name: "rows", count }], inputs: [] });
+    const over = (input: PlanNode, count: number): PlanNode => ({ kind: "Filter", detail: "x", estimatedRows: 2, actual: [{ name: "rows", count }], inputs: [input] });
+    expect(addPlans([over(scan(3), 1), null, over(scan(4), 2)])).toEqual({ ...over(scan(7), 3), estimatedRows: 4 });
+    expect(addPlans([scan(3), over(scan(4), 2)])).toEqual(over(scan(4), 2));
+    expect(addPlans([null])).toBeNull();
   });
 
   it("is drawn without boxes that overlap, parents over their inputs", () => {

@@ -1,11 +1,6 @@
 //! Several operations in one request. A transactional batch is one transaction of one logical
-//! partition: all of it happens, or the failing operation is named and nothing happens. Bulk is
-//! many operations that succeed and fail each for itself; those of one logical partition share a
-//! transaction, and so a sync, and what one is refused does not touch the others.
-
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! partition: all of it happens, or the failing operation is named and nothing happens. Bulk, whose
+//! operations succeed and fail each for itself, is in `bulk`.
 
 use bytes::Bytes;
 use orrery_types::ids::Address;
@@ -13,6 +8,7 @@ use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
 use crate::charge::{REFUSED, rounded};
 use crate::item_body::ItemBody;
+use crate::item_write::ItemWrite;
 use crate::items::{ItemRead, Place, Written, complete_key, key_missing};
 use crate::partition::PhysicalPartition;
 use crate::patch::Patch;
@@ -96,14 +92,6 @@ pub struct Answers {
     pub charge: f64,
 }
 
-/// What bulk does after an operation failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum OnError {
-    Continue,
-    Stop,
-}
-
 impl Engine {
     /// Runs all operations in one transaction.
     pub fn batch(
@@ -120,7 +108,7 @@ impl Engine {
             let mut run = Run::default();
             let mut answers = Vec::with_capacity(operations.len());
             for (at, operation) in operations.iter().enumerate() {
-                let answer = run.run(transaction, operation);
+                let answer = run.run(transaction, operation, None);
                 let answer = answer.inspect_err(|error| {
                     failed = Some((at, error.clone(), transaction.charge()));
                 })?;
@@ -146,186 +134,35 @@ impl Engine {
         }
     }
 
-    /// Runs each operation for itself. `partition` is the physical one that the client means them
-    /// for; `partition_key` stands for the keys that operations do not name.
-    pub fn bulk(
-        &self,
-        container: &Container,
-        partition: Option<&PhysicalPartition>,
-        partition_key: Option<&PartitionKey>,
-        operations: &[Operation],
-        on_error: OnError,
-    ) -> Result<Answers> {
-        check_count(operations)?;
-        let mut tally =
-            Tally { answers: vec![Answer::Dependent; operations.len()], places: vec![] };
-        let key = |at: usize| key_of(container, partition, partition_key, &operations[at]);
-        match on_error {
-            OnError::Continue => {
-                let groups = grouped(operations.len(), &key, &mut tally);
-                self.run_groups(container, operations, &groups, &mut tally);
-            }
-            OnError::Stop => {
-                for at in 0..operations.len() {
-                    match key(at) {
-                        Ok(key) => {
-                            let group = Group { key, operations: vec![at] };
-                            tally.add(self.run_group(container, operations, &group));
-                        }
-                        Err(error) => tally.answers[at] = Answer::Failed(error),
-                    }
-                    if !tally.answers[at].is_success() {
-                        break;
-                    }
-                }
-            }
-        }
-        if tally.places.is_empty() {
-            let named =
-                partition.map_or_else(|| container.partitions.iter().collect(), |p| vec![p]);
-            tally.places = named.into_iter().map(|p| self.place_now(p)).collect::<Result<_>>()?;
-        }
-        let charge = rounded(tally.answers.iter().map(Answer::charge).sum());
-        Ok(Answers { answers: tally.answers, places: tally.places, charge })
-    }
-
-    /// Runs groups on a few threads, so that their commits share syncs.
-    fn run_groups(
-        &self,
-        container: &Container,
-        operations: &[Operation],
-        groups: &[Group],
-        tally: &mut Tally,
-    ) {
-        let next = AtomicUsize::new(0);
-        let tally = Mutex::new(tally);
-        let work = || {
-            while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let done = self.run_group(container, operations, group);
-                tally.lock().unwrap_or_else(PoisonError::into_inner).add(done);
-            }
-        };
-        std::thread::scope(|scope| {
-            // This thread is one of them, and does all the work if the system gives no other.
-            for _ in 1..groups.len().min(limits::BULK_THREADS_MAX) {
-                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
-            }
-            work();
-        });
-    }
-
-    /// Runs the operations of one logical partition, in as few transactions as hold them.
-    fn run_group(&self, container: &Container, operations: &[Operation], group: &Group) -> Done {
-        let mut done = Done { answers: Vec::with_capacity(group.operations.len()), place: None };
-        while done.answers.len() < group.operations.len() {
-            let rest = &group.operations[done.answers.len()..];
-            let transacted = self.transact(container, &group.key, &mut |transaction| {
-                run_some(transaction, operations, rest)
-            });
-            match transacted {
-                Ok(transacted) => {
-                    done.answers.extend(transacted.value);
-                    done.place = Some(transacted.place);
-                }
-                // The transaction failed as a whole, so each of its operations did. Other groups
-                // may have been committed, so it is not the request that failed.
-                Err(error) => {
-                    let failed = rest.iter().map(|at| (*at, Answer::Failed(error.clone())));
-                    done.answers.extend(failed);
-                }
-            }
-        }
-        done
-    }
-
     /// A partition as it is now, for the session of a client that changed nothing.
-    fn place_now(&self, partition: &PhysicalPartition) -> Result<Place> {
+    pub(crate) fn place_now(&self, partition: &PhysicalPartition) -> Result<Place> {
         let lsn = self.shard_lsn(partition)?;
         Ok(Place { partition: partition.id, lsn, item_lsn: lsn })
     }
 }
 
-/// Operations of one logical partition, by their places in the request.
-struct Group {
-    key: PartitionKey,
-    operations: Vec<usize>,
-}
-
-/// The operations by logical partition; those that name none are answered.
-fn grouped(
-    operations: usize,
-    key: &dyn Fn(usize) -> Result<PartitionKey>,
-    tally: &mut Tally,
-) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for at in 0..operations {
-        match key(at) {
-            Ok(key) => match groups.iter_mut().find(|group| group.key == key) {
-                Some(group) => group.operations.push(at),
-                None => groups.push(Group { key, operations: vec![at] }),
-            },
-            Err(error) => tally.answers[at] = Answer::Failed(error),
-        }
-    }
-    groups
-}
-
-/// What came of a group.
-struct Done {
-    answers: Vec<(usize, Answer)>,
-    place: Option<Place>,
-}
-
-/// What came of the groups so far.
-struct Tally {
-    answers: Vec<Answer>,
-    places: Vec<Place>,
-}
-
-impl Tally {
-    fn add(&mut self, done: Done) {
-        for (at, answer) in done.answers {
-            self.answers[at] = answer;
-        }
-        let Some(place) = done.place else { return };
-        match self.places.iter_mut().find(|p| p.partition == place.partition) {
-            Some(known) => known.lsn = known.lsn.max(place.lsn),
-            None => self.places.push(place),
-        }
-    }
-}
-
-/// Runs operations until the transaction is full; a refusal is an answer like any other.
-fn run_some(
-    transaction: &mut Transaction<'_>,
-    operations: &[Operation],
-    which: &[usize],
-) -> Result<Vec<(usize, Answer)>> {
-    let mut run = Run::default();
-    let mut answers = Vec::with_capacity(which.len());
-    for at in which {
-        let answer = match run.run(transaction, &operations[*at]) {
-            Ok(answer) => answer,
-            Err(Error::TransactionTooLarge { .. }) => break,
-            Err(error) if is_refusal(&error) => Answer::Failed(error),
-            Err(error) => return Err(error),
-        };
-        answers.push((*at, answer));
-    }
-    Ok(answers)
-}
-
 /// What a run of operations holds in memory, which is bounded.
 #[derive(Default)]
-struct Run {
+pub(crate) struct Run {
     sent_bytes: usize,
     written_bytes: usize,
 }
 
 impl Run {
-    fn run(&mut self, transaction: &mut Transaction<'_>, operation: &Operation) -> Result<Answer> {
+    /// Runs one operation. `body` is the item that it brings, if it was read already.
+    pub(crate) fn run(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        operation: &Operation,
+        body: Option<&ItemBody>,
+    ) -> Result<Answer> {
+        let container = transaction.container();
+        let read = |text: &Bytes| match body {
+            Some(body) => Ok(body.clone()),
+            None => ItemBody::parse(container, text),
+        };
         if let Some(own) = &operation.partition_key
-            && complete_key(transaction.container(), own)? != *transaction.partition_key()
+            && complete_key(container, own)? != *transaction.partition_key()
         {
             return Err(Error::PartitionKeyMismatch(
                 "The partition key of the operation is not the one of its batch.".into(),
@@ -342,13 +179,19 @@ impl Run {
                 }
                 Answer::Read(read)
             }
-            Action::Create(body) => Answer::Written(transaction.create(body)?),
-            Action::Upsert(body) => Answer::Written(transaction.upsert(body, conditions)?),
-            Action::Replace(item, body) => {
-                Answer::Written(transaction.replace(item, body, conditions)?)
+            Action::Create(text) => {
+                Answer::Written(transaction.write(&ItemWrite::Create(read(text)?))?)
             }
-            Action::Patch(item, body) => {
-                let patch = Value::parse(body)
+            Action::Upsert(text) => {
+                let upsert = ItemWrite::Upsert(read(text)?, conditions.clone());
+                Answer::Written(transaction.write(&upsert)?)
+            }
+            Action::Replace(item, text) => {
+                let replace = ItemWrite::Replace(item.clone(), read(text)?, conditions.clone());
+                Answer::Written(transaction.write(&replace)?)
+            }
+            Action::Patch(item, text) => {
+                let patch = Value::parse(text)
                     .map_err(|e| Error::invalid(format!("The patch is not valid JSON: {e}.")))?;
                 Answer::Written(transaction.patch(item, &Patch::parse(&patch)?, conditions)?)
             }
@@ -388,44 +231,15 @@ impl Run {
     }
 }
 
-/// The logical partition that an operation of bulk is about.
-fn key_of(
-    container: &Container,
-    partition: Option<&PhysicalPartition>,
-    given: Option<&PartitionKey>,
-    operation: &Operation,
-) -> Result<PartitionKey> {
-    let key = match (&operation.partition_key, given, &operation.action) {
-        (Some(own), Some(given), _) => {
-            let own = complete_key(container, own)?;
-            if own != complete_key(container, given)? {
-                return Err(Error::PartitionKeyMismatch(
-                    "The partition key of the operation is not the one of the request.".into(),
-                ));
-            }
-            own
-        }
-        (Some(key), None, _) | (None, Some(key), _) => complete_key(container, key)?,
-        (None, None, Action::Create(body) | Action::Upsert(body) | Action::Replace(_, body)) => {
-            ItemBody::parse(container, body)?.key
-        }
-        (None, None, Action::Read(_) | Action::Patch(..) | Action::Delete(_)) => {
-            return Err(key_missing());
-        }
-    };
-    let found = partition_of(container, &key)?;
-    match partition {
-        Some(named) if named.id != found.id => Err(Error::PartitionGone),
-        _ => Ok(key),
-    }
-}
-
-fn partition_of<'c>(container: &'c Container, key: &PartitionKey) -> Result<&'c PhysicalPartition> {
+pub(crate) fn partition_of<'c>(
+    container: &'c Container,
+    key: &PartitionKey,
+) -> Result<&'c PhysicalPartition> {
     let definition = &container.definition.partition_key;
     container.partition_of(&definition.effective(&complete_key(container, key)?))
 }
 
-fn check_count(operations: &[Operation]) -> Result<()> {
+pub(crate) fn check_count(operations: &[Operation]) -> Result<()> {
     if operations.is_empty() {
         return Err(Error::invalid("Batch request has no operations."));
     }

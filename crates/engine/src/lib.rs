@@ -4,6 +4,7 @@
 mod access;
 pub mod advice;
 pub mod batch;
+pub mod bulk;
 pub mod catalog;
 mod change;
 pub mod change_feed;

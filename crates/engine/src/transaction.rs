@@ -52,6 +52,9 @@ pub struct Transaction<'e> {
     gate: &'e Arc<Gate>,
     passage: Passage,
     pass: Option<Pass>,
+    /// Passes of logical partitions that it works on together, if there are several: then it never
+    /// waits for a gate.
+    together: Vec<Pass>,
     lsn: Lsn,
     claims: UniqueClaims,
     /// The run counts for nothing, whatever it returns: it has to start over, alone.
@@ -112,6 +115,38 @@ impl Engine {
         }
         Err(Error::RetryWith)
     }
+
+    /// Runs `work` once in a transaction over logical partitions of one physical partition, whose
+    /// gates were passed and to which it turns one after the other. `None` if nothing was written,
+    /// for whatever reason: each of them must go for itself then. An error if nobody knows.
+    pub(crate) fn transact_together<T>(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        passes: Vec<Pass>,
+        work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<Option<Transacted<T>>> {
+        let database = self.database_of(container);
+        if passes.is_empty() || ModelScope::of(database.as_deref(), container).is_some() {
+            return Ok(None);
+        }
+        let carried = RefCell::default();
+        let nowhere = PartitionKey::default();
+        let begun = Transaction::inside(self, container, partition, &nowhere);
+        let Ok(mut transaction) = begun else { return Ok(None) };
+        transaction.together = passes;
+        transaction.draft.numbers = Numbers::Carried(&carried);
+        let Ok(value) = work(&mut transaction) else { return Ok(None) };
+        if transaction.must_be_alone || transaction.claims.blocked_by_hidden.is_some() {
+            return Ok(None);
+        }
+        let charge = transaction.charge;
+        match transaction.commit() {
+            Ok(place) => Ok(place.map(|place| Transacted { value, place, charge })),
+            Err(unknown @ Error::Unavailable(_)) => Err(unknown),
+            Err(_) => Ok(None),
+        }
+    }
 }
 
 impl<'e> Transaction<'e> {
@@ -123,7 +158,20 @@ impl<'e> Transaction<'e> {
         passage: Passage,
     ) -> Result<Self> {
         let gate = partition.gates.of(&partition_key.to_canonical());
-        let pass = Some(gate.pass(passage));
+        let pass = gate.pass(passage);
+        let mut begun = Self::inside(engine, container, partition, partition_key)?;
+        (begun.pass, begun.passage) = (Some(pass), passage);
+        Ok(begun)
+    }
+
+    /// Begins behind gates that were passed.
+    fn inside(
+        engine: &'e Engine,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+        partition_key: &PartitionKey,
+    ) -> Result<Self> {
+        let gate = partition.gates.of(&partition_key.to_canonical());
         let snapshot = engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let lsn = snapshot.lsn();
         let draft = Draft::new(engine, container, partition, View::Snapshot(snapshot));
@@ -131,8 +179,9 @@ impl<'e> Transaction<'e> {
             draft,
             partition_key: partition_key.clone(),
             gate,
-            passage,
-            pass,
+            passage: Passage::Shared,
+            pass: None,
+            together: vec![],
             lsn,
             claims: UniqueClaims::default(),
             must_be_alone: false,
@@ -148,6 +197,11 @@ impl<'e> Transaction<'e> {
     /// The logical partition it works on.
     pub fn partition_key(&self) -> &PartitionKey {
         &self.partition_key
+    }
+
+    /// Goes on with another logical partition, whose gate was passed too.
+    pub(crate) fn turn_to(&mut self, partition_key: &PartitionKey) {
+        self.partition_key.clone_from(partition_key);
     }
 
     /// What its operations cost so far.
@@ -295,7 +349,7 @@ impl<'e> Transaction<'e> {
         if self.passage == Passage::Alone {
             return Ok(());
         }
-        if !self.draft.slots.is_empty() {
+        if !self.draft.slots.is_empty() || !self.together.is_empty() {
             self.must_be_alone = true;
             return Err(Error::RetryWith);
         }

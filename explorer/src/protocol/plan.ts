@@ -38,6 +38,24 @@ function readNode(value: Json | undefined): PlanNode | null {
   };
 }
 
+/** The plans of the answers of one page as one: what went the same way is added up, else the last counts. */
+export function addPlans(plans: readonly (PlanNode | null)[]): PlanNode | null {
+  return plans.reduce<PlanNode | null>((sum, plan) => (sum && plan ? (sumOf(sum, plan) ?? plan) : (plan ?? sum)), null);
+}
+
+function sumOf(a: PlanNode, b: PlanNode): PlanNode | null {
+  if (a.kind !== b.kind || a.detail !== b.detail || a.inputs.length !== b.inputs.length) return null;
+  const inputs = a.inputs.map((input, index) => sumOf(input, b.inputs[index]!));
+  if (inputs.includes(null)) return null;
+  const before = new Map(a.actual.map(({ name, count }) => [name, count]));
+  return {
+    ...b,
+    estimatedRows: a.estimatedRows === null || b.estimatedRows === null ? (b.estimatedRows ?? a.estimatedRows) : a.estimatedRows + b.estimatedRows,
+    actual: b.actual.map(({ name, count }) => ({ name, count: count + (before.get(name) ?? 0) })),
+    inputs: inputs.filter((input) => input !== null),
+  };
+}
+
 /** `itemsLoaded` as people write it. */
 export function spelled(name: string): string {
   return name.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();

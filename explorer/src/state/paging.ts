@@ -30,3 +30,24 @@ export function nextPage(paging: Paging): Paging {
 export function previousPage(paging: Paging): Paging {
   return paging.index === 0 ? paging : { ...paging, index: paging.index - 1, isLast: false };
 }
+
+/** Answers to one page at most: where nearly nothing is found, a person sees what there is so far. */
+export const ANSWERS_MAX = 20;
+
+/**
+ * Asks until a page is full or there is no more. An answer may end early, at the end of a range of the container or because it
+ * took long; then what follows fills the rest. All answers come back, in their order.
+ */
+export async function fillPage<P extends { rows: readonly unknown[]; continuation: string | null }>(
+  size: number, token: string | null, ask: (token: string | null, room: number) => Promise<P>,
+): Promise<P[]> {
+  const answers: P[] = [];
+  let [room, at] = [size, token];
+  do {
+    const answer = await ask(at, room);
+    answers.push(answer);
+    room -= answer.rows.length;
+    at = answer.continuation;
+  } while (room > 0 && at !== null && answers.length < ANSWERS_MAX);
+  return answers;
+}

@@ -4,12 +4,12 @@ import { type Signal, batch, signal } from "@preact/signals";
 import type { Fault } from "../editor/code-editor";
 import type { Answer } from "../protocol/client";
 import { type Json, isObject, parseJson } from "../protocol/json";
-import { type PlanNode, readPlan } from "../protocol/plan";
+import { type PlanNode, addPlans, readPlan } from "../protocol/plan";
 import { Problem, describe, editorOffset } from "../protocol/problem";
 import { type QueryMetric, readQueryMetrics } from "../protocol/query-metrics";
 import { type Page, containerPath, query } from "../protocol/resources";
 import { client } from "./account";
-import { FIRST_PAGE, type Paging, arrived, currentToken } from "./paging";
+import { FIRST_PAGE, type Paging, arrived, currentToken, fillPage } from "./paging";
 import { pageSize, rememberQuery } from "./preferences";
 import { seenPaths } from "./seen-paths";
 
@@ -23,7 +23,6 @@ export interface Outcome {
   plan: PlanNode | null;
 }
 
-const EMPTY_PAGES_MAX = 20;
 const EXPORT_ROWS_MAX = 100_000;
 
 export class QueryRun {
@@ -73,11 +72,12 @@ export class QueryRun {
       this.faults.value = [];
     });
     try {
-      const { page, charge, elapsedMs } = await this.fetch(currentToken(paging), control.signal);
-      seenPaths(this.database, this.container).add(page.rows);
+      const answers = await this.fetch(currentToken(paging), control.signal);
+      const found = outcome(answers);
+      seenPaths(this.database, this.container).add(found.rows);
       batch(() => {
-        this.outcome.value = outcome(page, charge, elapsedMs);
-        this.paging.value = arrived(paging, page.continuation);
+        this.outcome.value = found;
+        this.paging.value = arrived(paging, answers.at(-1)!.continuation);
       });
     } catch (problem) {
       if (!control.signal.aborted) this.fail(problem);
@@ -91,9 +91,9 @@ export class QueryRun {
     const rows: Json[] = [];
     let token: string | null = null;
     do {
-      const { page } = await this.fetch(token, new AbortController().signal);
-      for (const row of page.rows) rows.push(row);
-      token = page.continuation;
+      const answers: Page[] = await this.fetch(token, new AbortController().signal);
+      for (const answer of answers) for (const row of answer.rows) rows.push(row);
+      token = answers.at(-1)!.continuation;
       if (rows.length > EXPORT_ROWS_MAX) {
         throw new Error(`This query has more than ${EXPORT_ROWS_MAX.toLocaleString()} rows; narrow it, or export with a client.`);
       }
@@ -101,20 +101,13 @@ export class QueryRun {
     return rows;
   }
 
-  /** The page at a token, or the first after it that has rows. */
-  private async fetch(token: string | null, signal: AbortSignal): Promise<{ page: Page; charge: number; elapsedMs: number }> {
+  /** The answers that make up the page at a token. */
+  private fetch(token: string | null, signal: AbortSignal): Promise<Page[]> {
     const { text, parameters, partitionKey } = this.asked!;
-    let [charge, elapsedMs, round] = [0, 0, 0];
-    let page: Page;
-    do {
-      page = await query(client(), containerPath(this.database, this.container), {
-        query: text, parameters, partitionKey, pageSize: pageSize.value, continuation: token, explain: true, signal,
-      });
-      charge += page.answer.charge;
-      elapsedMs += page.answer.elapsedMs;
-      token = page.continuation;
-    } while (page.rows.length === 0 && token !== null && ++round < EMPTY_PAGES_MAX);
-    return { page, charge, elapsedMs };
+    return fillPage(pageSize.value, token, (continuation, room) =>
+      query(client(), containerPath(this.database, this.container), {
+        query: text, parameters, partitionKey, pageSize: room, continuation, explain: true, signal,
+      }));
   }
 
   private fail(problem: unknown): void {
@@ -130,17 +123,20 @@ export class QueryRun {
   }
 }
 
-function outcome(page: Page, charge: number, elapsedMs: number): Outcome {
-  const { headers } = page.answer;
-  const serverMs = Number(headers.get("x-ms-request-duration-ms") ?? Number.NaN);
+/** What the answers of one page come to; times, charges and the counts of plans are added up. */
+function outcome(answers: readonly Page[]): Outcome {
+  const sum = (pick: (page: Page) => number) => answers.reduce((total, page) => total + pick(page), 0);
+  const serverMs = sum(({ answer }) => Number(answer.headers.get("x-ms-request-duration-ms") ?? Number.NaN));
+  // The last answer that has rows tells more than an empty one at the end.
+  const { answer } = answers.findLast(({ rows }) => rows.length > 0) ?? answers.at(-1)!;
   return {
-    rows: page.rows,
-    charge,
-    elapsedMs,
+    rows: answers.flatMap(({ rows }) => rows),
+    charge: sum(({ answer: one }) => one.charge),
+    elapsedMs: sum(({ answer: one }) => one.elapsedMs),
     serverMs: Number.isFinite(serverMs) ? serverMs : null,
-    metrics: readQueryMetrics(headers.get("x-ms-documentdb-query-metrics")),
-    indexes: readIndexes(page.answer),
-    plan: readPlan(headers.get("x-orrery-plan")),
+    metrics: readQueryMetrics(answer.headers.get("x-ms-documentdb-query-metrics")),
+    indexes: readIndexes(answer),
+    plan: addPlans(answers.map(({ answer: one }) => readPlan(one.headers.get("x-orrery-plan")))),
   };
 }
 

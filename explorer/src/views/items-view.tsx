@@ -4,10 +4,10 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { type JsonObject, isObject } from "../protocol/json";
 import { describe } from "../protocol/problem";
-import { type Page, containerPath, query } from "../protocol/resources";
+import { containerPath, query } from "../protocol/resources";
 import { account, client } from "../state/account";
 import { findContainer } from "../state/catalog";
-import { FIRST_PAGE, type Paging, arrived, currentToken } from "../state/paging";
+import { FIRST_PAGE, type Paging, arrived, currentToken, fillPage } from "../state/paging";
 import { columnChoices, pageSize } from "../state/preferences";
 import { seenPaths } from "../state/seen-paths";
 import { addressOf } from "../state/tabs";
@@ -21,7 +21,6 @@ import { ItemEditor } from "./item-editor";
 import { Pager } from "./pager";
 
 /** A page may be empty and yet not be the last; so many are skipped before the person is asked. */
-const EMPTY_PAGES_MAX = 20;
 
 interface Props {
   database: string;
@@ -71,18 +70,12 @@ export function ItemsView({ database, container: name }: Props) {
     isLoading.value = true;
     error.value = null;
     try {
-      let token = currentToken(at);
-      let page: Page;
-      let round = 0;
-      do {
-        page = await query(client(), path, {
-          query: filterQuery(applied.value), pageSize: pageSize.value, continuation: token, signal: control.signal,
-        });
-        token = page.continuation;
-      } while (page.rows.length === 0 && token !== null && ++round < EMPTY_PAGES_MAX);
-      rows.value = page.rows.filter(isObject);
+      const text = filterQuery(applied.value);
+      const answers = await fillPage(pageSize.value, currentToken(at), (continuation, room) =>
+        query(client(), path, { query: text, pageSize: room, continuation, signal: control.signal }));
+      rows.value = answers.flatMap((answer) => answer.rows).filter(isObject);
       seenPaths(database, name).add(rows.value);
-      paging.value = arrived(at, page.continuation);
+      paging.value = arrived(at, answers.at(-1)!.continuation);
     } catch (problem) {
       if (!control.signal.aborted) error.value = describe(problem);
     } finally {

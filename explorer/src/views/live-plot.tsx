@@ -21,7 +21,9 @@ const BOTTOM = 6;
 
 export function LivePlot({ title, unit, lines, length }: Props) {
   const all = lines.flatMap(({ values }) => values).filter((value) => value !== null);
-  const marks = ticks(0, Math.max(...all, 1e-9), 4);
+  // Where nothing happens there is still an axis that can be read.
+  const highest = Math.max(...all, 0);
+  const marks = ticks(0, highest > 0 ? highest : 1, 4);
   const high = marks.at(-1)! || 1;
   const xOf = (index: number, count: number) => (WIDTH * (length - count + index)) / Math.max(1, length - 1);
   const yOf = (value: number) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / high);

@@ -20,6 +20,14 @@ export function linesOf(moments: readonly Moment[], pick: (moment: Moment) => Re
   return lines.filter((line) => weight(line) > 0).sort((a, b) => weight(b) - weight(a)).slice(0, LINES_MAX);
 }
 
+/** `orrery_model_lag_seconds` as people write it: Model lag, in seconds. */
+export function titled(metric: string): { title: string; unit: string } {
+  const words = metric.replace(/^orrery_/, "").split("_");
+  const unit = ["seconds", "bytes"].includes(words.at(-1)!) ? words.pop()! : "";
+  const text = words.join(" ");
+  return { title: text.charAt(0).toUpperCase() + text.slice(1), unit };
+}
+
 export function MetricsView() {
   const watch = useMemo(() => new MetricsWatch(), []);
   useEffect(() => {
@@ -41,7 +49,7 @@ export function MetricsView() {
         <LivePlot title="Answers" unit="a second" lines={linesOf(moments, (moment) => moment.outcomes)} length={length} />
         {charge.length > 0 && <LivePlot title="Charge" unit="RU a second" lines={charge} length={length} />}
         {gauges.map((name) => (
-          <LivePlot key={name} title={name.replace(/^orrery_/, "").replaceAll("_", " ")} unit="" lines={[{ name: "now", values: moments.map((moment) => moment.gauges[name] ?? null) }]} length={length} />
+          <LivePlot key={name} {...titled(name)} lines={[{ name: "now", values: moments.map((moment) => moment.gauges[name] ?? null) }]} length={length} />
         ))}
         <Storage />
       </div>
@@ -86,7 +94,7 @@ function Storage() {
         <thead><tr><th>Container</th><th class="number">Items</th><th class="number">KB</th></tr></thead>
         <tbody>
           {(held.value ?? []).map(({ where, items, sizeKb }) => (
-            <tr key={where}><td class="mono">{where}</td><td class="number">{items.toLocaleString()}</td><td class="number">{sizeKb.toLocaleString()}</td></tr>
+            <tr key={where}><td class="mono">{where}</td><td class="number">{items.toLocaleString()}</td><td class="number">{sizeKb === 0 && items > 0 ? "< 1" : sizeKb.toLocaleString()}</td></tr>
           ))}
         </tbody>
       </table>

@@ -1,6 +1,6 @@
 // The workspace: the tree on the left, tabs on the right, the last request at the bottom.
 import { signal, useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { account, chargeTotal, disconnect, endpoint, lastRequest, requests } from "../state/account";
 import { forgetCatalog, reloadAll } from "../state/catalog";
 import { sidebarWidth } from "../state/preferences";
@@ -136,12 +136,16 @@ function TabStrip() {
 
 function TabHandle({ tab }: { tab: Tab }) {
   const isActive = tab.address === activeAddress.value;
+  const handle = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (isActive) handle.current?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [isActive]);
   const shut = () => {
     if (isUnsaved(tab.address)) confirmGivingUp(`${titleOf(tab.route)} holds something that is not saved.`, () => close(tab.address));
     else close(tab.address);
   };
   return (
-    <div class={isActive ? "tab active" : "tab"} title={hintOf(tab.route)} onAuxClick={(event) => event.button === 1 && shut()}>
+    <div ref={handle} class={isActive ? "tab active" : "tab"} title={hintOf(tab.route)} onAuxClick={(event) => event.button === 1 && shut()}>
       <button
         type="button" role="tab" aria-selected={isActive} tabIndex={isActive ? 0 : -1}
         onClick={() => (activeAddress.value = tab.address)}
@@ -172,7 +176,10 @@ function Welcome() {
   return (
     <div class="welcome">
       <Mark size={120} />
-      <p>Choose a container on the left, or <button type="button" class="link" onClick={() => openDialog(<NewDatabase />)}>make a database</button>.</p>
+      <p>
+        <span class="not-narrow">Choose a container on the left</span>
+        <button type="button" class="link only-narrow" onClick={() => (isDrawerOpen.value = true)}>Choose a container</button>, or <button type="button" class="link" onClick={() => openDialog(<NewDatabase />)}>make a database</button>.
+      </p>
     </div>
   );
 }

@@ -1,7 +1,8 @@
 //! Batches: all operations or none; bulk: each for itself; and what bounds both.
 
 use bytes::Bytes;
-use orrery_engine::batch::{Action, Answer, Answers, Content, OnError, Operation};
+use orrery_engine::batch::{Action, Answer, Answers, Content, Operation};
+use orrery_engine::bulk::OnError;
 use orrery_engine::resource::Preconditions;
 use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
@@ -281,4 +282,31 @@ fn bulk_for_one_physical_partition_refuses_what_lies_in_another() {
         }
     }
     assert!((1..5).contains(&inside), "{inside} of 5 keys lie in the first partition");
+}
+
+#[test]
+fn bulk_requests_side_by_side_make_every_item_once() {
+    let world = world();
+    let of = |n: usize| {
+        let p = n.to_string();
+        let action = Action::Create(item("a", &p, 1));
+        Operation { partition_key: Some(key(&p)), ..operation(action) }
+    };
+    let operations: Vec<Operation> = (0..100).map(of).collect();
+    let created = std::thread::scope(|scope| {
+        let run = || {
+            let answers = bulk(&world, &operations, OnError::Continue).answers;
+            for answer in &answers {
+                let taken = matches!(answer, Answer::Failed(Error::AlreadyExists));
+                assert!(answer.is_success() || taken, "{answer:?}");
+            }
+            answers.iter().filter(|answer| answer.is_success()).count()
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it ends")).sum::<usize>()
+    });
+    assert_eq!(created, 100);
+    let container = world.container("c");
+    assert_eq!(world.engine().usage(&container).expect("it counts").items, 100);
+    assert_eq!(world.engine().verify(&container).expect("verified"), []);
 }

@@ -2,7 +2,8 @@
 //! expiry, delete by partition key; on memory and on disk.
 
 use bytes::Bytes;
-use orrery_engine::batch::{Action, Answer, Content, OnError, Operation};
+use orrery_engine::batch::{Action, Answer, Content, Operation};
+use orrery_engine::bulk::OnError;
 use orrery_engine::resource::Preconditions;
 use orrery_engine::script::{CallFacts, ScriptKind, TriggerNames, TriggeredWrite, WriteKind};
 use orrery_types::{PartitionKey, Value};

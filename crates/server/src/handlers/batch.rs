@@ -2,7 +2,8 @@
 
 use http::StatusCode;
 use orrery_engine::Container;
-use orrery_engine::batch::{Answer, Answers, Content, OnError};
+use orrery_engine::batch::{Answer, Answers, Content};
+use orrery_engine::bulk::OnError;
 use orrery_types::{Error, Result, limits};
 
 use crate::api::Call;

@@ -75,7 +75,8 @@ fn commit_all(core: &Core, requests: Vec<Request>) {
     if requests.is_empty() {
         return;
     }
-    let answers = draft_and_write(core, requests.iter().map(commit_of).collect());
+    let size_bytes = requests.iter().map(Request::size_bytes).sum();
+    let answers = draft_and_write(core, requests.iter().map(commit_of).collect(), size_bytes);
     for (request, answer) in requests.into_iter().zip(answers) {
         if let Ok(lsns) = &answer {
             record(core, commit_of(&request), lsns);
@@ -100,11 +101,11 @@ fn commit_of(request: &Request) -> &Commit {
     }
 }
 
-fn draft_and_write(core: &Core, commits: Vec<&Commit>) -> Vec<Answer> {
+fn draft_and_write(core: &Core, commits: Vec<&Commit>, size_bytes: usize) -> Vec<Answer> {
     if let Err(refused) = core.refuse_if_failed() {
         return commits.iter().map(|_| Err(refused.clone())).collect();
     }
-    let mut draft = Draft::new(core, &commits);
+    let mut draft = Draft::new(core, &commits, size_bytes);
     let mut answers: Vec<Answer> = commits.into_iter().map(|commit| draft.add(commit)).collect();
     if answers.iter().all(Result::is_err) {
         return answers;

@@ -37,26 +37,32 @@ pub(super) struct Draft<'g> {
     /// The keys that some commit of the group checks, and no others: most writes are to index
     /// terms, which nobody checks.
     checked: HashMap<Key<'g>, Fate>,
+    /// The spaces of those keys, so that writes to others are not even looked up.
+    checked_spaces: u8,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl<'g> Draft<'g> {
-    pub(super) fn new(core: &'g Core, commits: &[&'g Commit]) -> Self {
-        let mut checked = HashMap::new();
+    /// `size_bytes` is about what the batch will come to: a large one that grows is copied again and
+    /// again.
+    pub(super) fn new(core: &'g Core, commits: &[&'g Commit], size_bytes: usize) -> Self {
+        let (mut checked, mut checked_spaces) = (HashMap::new(), 0);
         // The checks of the first commit are never answered by an earlier one.
         for part in commits.iter().skip(1).flat_map(|commit| &commit.parts) {
             for check in &part.checks {
                 if let Check::Key { space, key, .. } = check {
                     checked.insert((part.shard, *space, &key[..]), Fate::Untouched);
+                    checked_spaces |= 1 << *space as u8;
                 }
             }
         }
         Self {
             core,
-            batch: WriteBatch::default(),
+            batch: WriteBatch::with_capacity_bytes(size_bytes),
             shards: HashMap::new(),
             checked,
+            checked_spaces,
             key: Vec::new(),
             value: Vec::new(),
         }
@@ -164,7 +170,9 @@ impl<'g> Draft<'g> {
     }
 
     fn touch(&mut self, shard: ShardId, space: Space, key: &'g [u8], fate: Fate) {
-        if let Some(known) = self.checked.get_mut(&(shard, space, key)) {
+        if self.checked_spaces & (1 << space as u8) != 0
+            && let Some(known) = self.checked.get_mut(&(shard, space, key))
+        {
             *known = fate;
         }
     }

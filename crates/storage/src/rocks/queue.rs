@@ -63,6 +63,10 @@ pub(super) struct Request {
 }
 
 impl Request {
+    pub(super) fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
     pub(super) fn answer(mut self, answer: Answer) {
         self.settle(answer);
     }
