@@ -20,7 +20,7 @@ pub mod version;
 pub use fault::FaultStore;
 pub use journal::{Copied, Journal};
 pub use memory::MemoryStore;
-pub use rocks::{OpenError, RocksOptions, RocksStore};
+pub use rocks::{OpenError, RocksOptions, RocksStore, SpaceSize};
 pub use store::{
     Check, Commit, Committed, CopyLog, Entry, Expect, KeyCursor, OnCommitted, Part, Put, ReadAt,
     Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,

@@ -14,6 +14,7 @@
 //! - `draft`      checks and writes of one group of commits
 //! - `snapshot`   reads
 //! - `reclaim`    the space of dropped shards
+//! - `settle`     what everything takes once it is compacted
 //! - `export`     a folder written from another engine
 
 mod committer;
@@ -25,6 +26,7 @@ mod memory;
 mod options;
 mod queue;
 mod reclaim;
+mod settle;
 mod snapshot;
 
 use std::collections::HashMap;
@@ -39,6 +41,7 @@ use rocksdb::{ColumnFamily, DB, FlushOptions, Range, WriteBatch, WriteOptions};
 pub(crate) use export::export;
 pub use folder::OpenError;
 pub use options::RocksOptions;
+pub use settle::SpaceSize;
 
 use crate::journal::{Copied, Journal};
 use crate::progress::Progress;
