@@ -71,8 +71,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure(case, items, options.queries, &mut ours, &mut theirs)?;
         }
     }
-    let (own, other) = (ours.size_bytes()?, theirs.size_bytes()?);
-    println!("\nOn disk: {} MB; PostgreSQL {} MB", own >> 20, other >> 20);
+    let other = theirs.size_bytes()?;
+    let own = ours.settle()?;
+    println!(
+        "\nOn disk, settled: {:.1} MB, of that items {:.1} MB and index {:.1} MB; PostgreSQL {:.1} MB",
+        megabytes(own.all_bytes),
+        megabytes(own.items_bytes),
+        megabytes(own.index_bytes),
+        megabytes(other),
+    );
     Ok(())
 }
 
@@ -101,6 +108,11 @@ fn measure(
     let (own, other) = (median_us(&own_ns), median_us(&other_ns));
     println!("| {} | {own:.0} | {other:.0} | {:.1} |", case.name(), other / own);
     Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes are small")]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }
 
 #[expect(clippy::cast_precision_loss, reason = "latencies are small")]

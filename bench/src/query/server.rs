@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
+use orrery_storage::{RocksOptions, RocksStore, Space};
 use orrery_types::Value;
 use tokio::runtime::Runtime;
 
@@ -105,21 +106,23 @@ impl Server {
         })
     }
 
-    /// Bytes of the data folder.
-    pub(super) fn size_bytes(&self) -> Result<u64> {
-        let mut size = 0;
-        for entry in std::fs::read_dir(&self.data)?.flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                for file in std::fs::read_dir(path)?.flatten() {
-                    size += file.metadata()?.len();
-                }
-            } else {
-                size += entry.metadata()?.len();
-            }
-        }
-        Ok(size)
+    /// Stops the server, settles its data folder, and says what the items and their index take.
+    pub(super) fn settle(self) -> Result<Settled> {
+        drop(self.client);
+        self.process.stop()?;
+        let store = RocksStore::open(&self.data, &RocksOptions::default())?;
+        let sizes = store.settle()?;
+        let of = |space| sizes.iter().filter(|s| s.space == space).map(|s| s.disk_bytes).sum();
+        let all_bytes = sizes.iter().map(|size| size.disk_bytes).sum();
+        Ok(Settled { items_bytes: of(Space::Items), index_bytes: of(Space::Index), all_bytes })
     }
+}
+
+/// What lies on the disk.
+pub(super) struct Settled {
+    pub(super) items_bytes: u64,
+    pub(super) index_bytes: u64,
+    pub(super) all_bytes: u64,
 }
 
 fn batch(numbers: Range<u64>) -> Vec<u8> {

@@ -8,7 +8,7 @@ use orrery_index::Dictionary;
 use orrery_storage::key::{self, Row};
 use orrery_storage::{Check, Commit, Expect, Part, Put, Space, Store};
 use orrery_types::ids::{ChildKind, Rid};
-use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Result, ShardId, Value};
+use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Lsn, Result, ShardId, Value};
 
 use crate::gate::Gates;
 use crate::resource::{Resource, object};
@@ -35,13 +35,15 @@ pub struct PhysicalPartition {
     pub(crate) splitting: Arc<AtomicBool>,
     /// The numbers of paths in its index.
     pub(crate) dictionary: Arc<Dictionary>,
+    /// How many items it had when somebody asked last, roughly, and as of when.
+    items: Arc<Mutex<Option<(Lsn, u64)>>>,
 }
 
 impl PhysicalPartition {
     pub(crate) fn new(id: u32, range: KeyRange, shard: ShardId, epoch: Epoch) -> Self {
         let (gates, rows, dictionary) = (Arc::default(), Arc::default(), Arc::default());
-        let (parents, splitting) = (vec![], Arc::default());
-        Self { id, range, shard, epoch, parents, gates, rows, splitting, dictionary }
+        let (parents, splitting, items) = (vec![], Arc::default(), Arc::default());
+        Self { id, range, shard, epoch, parents, gates, rows, splitting, dictionary, items }
     }
 
     pub(crate) fn to_value(&self) -> Value {
@@ -80,12 +82,28 @@ impl PhysicalPartition {
         self.splitting.load(Ordering::SeqCst)
     }
 
+    /// How many items it has, roughly: what `count` says, or has said a few commits ago.
+    pub(crate) fn items_noted(&self, at: Lsn, count: impl Fn() -> Result<u64>) -> Result<u64> {
+        let mut noted = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((lsn, items)) = *noted
+            && at.0.abs_diff(lsn.0) <= items / COMMITS_PART
+        {
+            return Ok(items);
+        }
+        let items = count()?;
+        *noted = Some((at, items));
+        Ok(items)
+    }
+
     /// A number for a new item: unique in the container, never given twice.
     pub(crate) fn next_row(&self, store: &dyn Store) -> Result<Row> {
         let number = self.rows.next(store, self.shard, self.epoch)?;
         Ok(Row(u64::from(self.id) << ROW_BITS | number))
     }
 }
+
+/// Commits for so many items leave the number of items what it is, roughly.
+const COMMITS_PART: u64 = 1024;
 
 /// Row numbers of one partition lie in the low bits; the partition's id is above them, so that a
 /// container's items stay distinct when partitions split and merge.

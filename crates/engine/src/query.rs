@@ -18,6 +18,7 @@ use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
 use crate::access::Shards;
 use crate::access::facts::Facts;
+use crate::access::lists::OpenLists;
 use crate::charge::{self, QueryWork};
 use crate::continuation;
 use crate::expansion::{Expansion, Names, Reach};
@@ -185,13 +186,13 @@ struct Asked<'q, 'e> {
     expanding: Option<&'q Expanding<'q>>,
 }
 
-/// The way that a query takes.
-fn plan(
+/// The way that a query takes, and the lists that were begun to find it.
+fn plan<'s>(
     asked: &Asked<'_, '_>,
-    shards: &Shards<'_>,
+    shards: &'s Shards<'_>,
     scope: &Scope,
     resume: Option<&Resume>,
-) -> Plan {
+) -> (Plan, OpenLists<'s>) {
     let facts = Facts::new(shards, !asked.paging.without_index);
     let definition = &shards.container.definition;
     let key = scope.partition_key.as_ref();
@@ -202,7 +203,8 @@ fn plan(
         is_mortal: definition.default_ttl.is_some() || shards.hide_any(),
         rows: asked.size.items,
     };
-    asked.bound.plan(&request, resume)
+    let plan = asked.bound.plan(&request, resume);
+    (plan, facts.into_open())
 }
 
 /// The place that a token of this query names.
@@ -361,11 +363,12 @@ impl Engine {
     ) -> Result<Option<(Page, Report)>> {
         let bound = asked.bound;
         let now_us = self.clock.now_us();
-        let (mut shards, expansion) = match asked.expanding {
+        let (shards, expansion) = match asked.expanding {
             None => (Shards::open(self, container, scope)?, None),
             Some(expanding) => expanding.open(self, container, scope)?,
         };
-        let plan = plan(asked, &shards, scope, resume.as_ref());
+        let shards = &shards;
+        let (plan, open) = plan(asked, shards, scope, resume.as_ref());
         if asked.paging.if_cheap && !plan.is_cheap() {
             return Ok(None);
         }
@@ -378,10 +381,9 @@ impl Engine {
         let relations = expansion.map(|expansion| expansion as &dyn RelationHost);
         let context = EvalContext { udfs, relations, out_of_time, ..self.context() };
         let run = Run::by(&plan, resume);
-        shards.members = bound.members(&run);
-        let shards = &shards;
-        let reader =
-            Reader { bound, run, shards, scope, plan, context: &context, expansion, found: None };
+        shards.need(bound.members(&run))?;
+        let (context, found) = (&context, None);
+        let reader = Reader { bound, run, shards, scope, plan, context, expansion, open, found };
         let read = reader.read(asked.size, asked.paging.explains);
         let (mut page, mut report) = read.map_err(|error| asked.udfs.failure(error))?;
         if let (Some(expanding), Some(expansion)) = (asked.expanding, expansion) {

@@ -52,6 +52,8 @@ pub enum FaultKind {
     UniqueKeyMissing,
     /// An index term of the item is not there.
     TermMissing,
+    /// What stands under an index term of the item is not what the item has.
+    TermUntrue,
     /// The item expires, and no entry says when.
     ExpiryMissing,
     /// A row without its item.

@@ -7,6 +7,7 @@ pub mod composite;
 pub mod dictionary;
 pub mod full_text;
 pub mod maintain;
+pub mod numbers;
 pub mod path;
 pub mod path_tree;
 pub mod policy;

@@ -1,5 +1,5 @@
-//! From the terms before and after a write to what is put and deleted. A term that stays costs
-//! nothing; while older policies are in effect it is put all the same unless each of them has put
+//! From the terms before and after a write to what is put and deleted. A term that stays, with what
+//! is stored under it, costs nothing; while older policies are in effect it is put all the same unless each of them has put
 //! it, because the item may not have been built anew yet.
 
 use std::cmp::Ordering;
@@ -8,7 +8,7 @@ use orrery_storage::key::Row;
 use orrery_storage::{Part, Put, Space};
 
 use crate::rules::{NOW, PolicySet};
-use crate::terms::Terms;
+use crate::terms::{TermEntry, Terms};
 
 /// The terms of an item and the row under which they stand.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +36,8 @@ pub fn maintain(
                 part.deletes.extend(keys.map(|key| (Space::Index, key)));
             }
             if let Some(image) = after {
-                let terms = image.terms.iter().filter(|(_, policies)| policies & NOW != 0);
-                part.puts.extend(terms.map(|(term, _)| put(term, image.row)));
+                let entries = image.terms.entries().filter(|entry| entry.policies & NOW != 0);
+                part.puts.extend(entries.map(|entry| put(entry, image.row)));
             }
         }
     }
@@ -45,28 +45,28 @@ pub fn maintain(
 
 fn merge(before: &Terms, after: Image<'_>, all: PolicySet, part: &mut Part) {
     let row = after.row;
-    let mut old = before.iter().peekable();
-    let mut new = after.terms.iter().filter(|(_, policies)| policies & NOW != 0).peekable();
+    let mut old = before.entries().peekable();
+    let mut new = after.terms.entries().filter(|entry| entry.policies & NOW != 0).peekable();
     loop {
         let order = match (old.peek(), new.peek()) {
             (None, None) => return,
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
-            (Some((a, _)), Some((b, _))) => a.cmp(b),
+            (Some(a), Some(b)) => a.term.cmp(b.term),
         };
         let gone = if order.is_le() { old.next() } else { None };
         let here = if order.is_ge() { new.next() } else { None };
         match (gone, here) {
-            (Some((_, policies)), Some(_)) if policies == all => {}
-            (_, Some((term, _))) => part.puts.push(put(term, row)),
-            (Some((term, _)), None) => part.deletes.push((Space::Index, key(term, row))),
+            (Some(gone), Some(here)) if gone.policies == all && gone.value == here.value => {}
+            (_, Some(here)) => part.puts.push(put(here, row)),
+            (Some(gone), None) => part.deletes.push((Space::Index, key(gone.term, row))),
             (None, None) => {}
         }
     }
 }
 
-fn put(term: &[u8], row: Row) -> Put {
-    Put { space: Space::Index, key: key(term, row), value: Vec::new() }
+fn put(entry: TermEntry<'_>, row: Row) -> Put {
+    Put { space: Space::Index, key: key(entry.term, row), value: entry.value.to_vec() }
 }
 
 /// The key of a term of a row.

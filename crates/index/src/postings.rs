@@ -32,6 +32,9 @@ pub struct Postings<'s> {
     prefix: Vec<u8>,
     /// Opened by the first question.
     keys: Option<Box<dyn KeyCursor + 's>>,
+    /// The first rows, if they were counted before anybody asked for them; how many of them are behind.
+    counted: Vec<Row>,
+    behind: usize,
     read: u64,
 }
 
@@ -47,7 +50,45 @@ impl<'s> Postings<'s> {
     }
 
     fn over(snapshot: &'s dyn Snapshot, space: Space, prefix: Vec<u8>) -> Self {
-        Self { snapshot, space, prefix, keys: None, read: 0 }
+        Self { snapshot, space, prefix, keys: None, counted: Vec::new(), behind: 0, read: 0 }
+    }
+
+    /// What stands before the row in every key.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// How many rows there are, counted up to so many; before any of them is asked for. What is
+    /// read for that is not read again.
+    pub fn count_up_to(&mut self, most: usize) -> Result<usize> {
+        let keys = match &mut self.keys {
+            Some(keys) => keys,
+            None => {
+                let (from, to) = (self.key(Row(0)), key::prefix_end(&self.prefix));
+                self.keys.insert(self.snapshot.keys(self.space, &from, &to)?)
+            }
+        };
+        while self.counted.len() < most {
+            let Some(key) = keys.key() else { break };
+            self.counted.push(row_of(key)?);
+            keys.next()?;
+        }
+        Ok(self.counted.len())
+    }
+
+    /// The first counted row at or after the target.
+    fn seek_counted(&mut self, target: Row) -> Option<Row> {
+        let rest = self.counted.get(self.behind..).unwrap_or_default();
+        let passed = rest.partition_point(|row| *row < target);
+        self.behind += passed;
+        // As many as a cursor would have read on the way.
+        self.read += passed.min(STEPS_MAX + 1) as u64 + u64::from(self.read == 0);
+        self.counted.get(self.behind).copied()
+    }
+
+    /// What stands beside the row that was found last.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.keys.as_ref().and_then(|keys| keys.value())
     }
 
     fn key(&self, row: Row) -> Vec<u8> {
@@ -60,6 +101,11 @@ impl<'s> Postings<'s> {
 
 impl RowCursor for Postings<'_> {
     fn seek(&mut self, target: Row) -> Result<Option<Row>> {
+        if self.behind < self.counted.len()
+            && let Some(row) = self.seek_counted(target)
+        {
+            return Ok(Some(row));
+        }
         let Some(keys) = &mut self.keys else {
             let (from, to) = (self.key(target), key::prefix_end(&self.prefix));
             let keys = self.keys.insert(self.snapshot.keys(self.space, &from, &to)?);
@@ -257,6 +303,9 @@ pub fn collect_rows(
 
 #[cfg(test)]
 mod tests {
+    use orrery_storage::{Commit, MemoryStore, Part, Put, ReadAt, Store as _};
+    use orrery_types::{Epoch, ShardId};
+
     use super::*;
 
     fn list(rows: &[u64]) -> Rows<'static> {
@@ -283,6 +332,35 @@ mod tests {
         assert_eq!(all(Box::new(Difference::new(a(), b()))), [1, 7]);
         assert_eq!(all(Box::new(Union::new(vec![]))), [0; 0]);
         assert_eq!(all(Box::new(Intersection::new(vec![a(), list(&[])]))), [0; 0]);
+    }
+
+    #[test]
+    fn a_list_that_was_counted_is_read_as_any_other() {
+        let store = MemoryStore::new();
+        store.create_shard(ShardId(1), Epoch(1)).unwrap();
+        let mut part = Part::new(ShardId(1), Epoch(1));
+        let key = |row: u64| [&b"term"[..], &row.to_be_bytes()].concat();
+        for row in (3..200).step_by(7) {
+            part.puts.push(Put { space: Space::Index, key: key(row), value: vec![] });
+        }
+        store.commit(Commit { parts: vec![part] }).unwrap();
+        let snapshot = store.snapshot(ShardId(1), ReadAt::Latest).unwrap();
+        for counted in [0, 1, 5, 28, 29, 50] {
+            for step in [1, 10, 60, 150] {
+                let mut plain = Postings::of(&*snapshot, b"term".to_vec());
+                let mut begun = Postings::of(&*snapshot, b"term".to_vec());
+                assert_eq!(begun.count_up_to(counted / 2).unwrap(), (counted / 2).min(29));
+                assert_eq!(begun.count_up_to(counted).unwrap(), counted.min(29));
+                let mut target = Row(0);
+                loop {
+                    let row = plain.seek(target).unwrap();
+                    assert_eq!(begun.seek(target).unwrap(), row, "{counted} {step} {target:?}");
+                    let Some(row) = row else { break };
+                    target = Row(row.0 + step);
+                }
+                assert_eq!(begun.entries_read() > 0, plain.entries_read() > 0);
+            }
+        }
     }
 
     #[test]

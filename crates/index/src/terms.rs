@@ -5,6 +5,7 @@ use orrery_storage::key::{CompositeId, PathId, PathStep, ShapeId, TermPrefix};
 use orrery_storage::term::encode_term;
 use orrery_types::{Object, Value, limits};
 
+use crate::numbers;
 use crate::rules::{Place, PolicySet, Rules};
 
 /// Gives paths and composite indexes their numbers.
@@ -44,10 +45,9 @@ impl<'v> IndexedItem<'v> {
         Self { own, reserved, system }
     }
 
-    fn properties(&self) -> impl Iterator<Item = (&str, &Value)> {
+    fn own_properties(&self) -> impl Iterator<Item = (&str, &Value)> {
         let own = self.own.iter().map(|(name, value)| (&**name, value));
-        let own = own.filter(|(name, _)| !self.reserved.contains(name));
-        own.chain(self.system.iter().map(|(name, value)| (*name, value)))
+        own.filter(|(name, _)| !self.reserved.contains(name))
     }
 
     /// The value of a property; undefined if it has none.
@@ -66,13 +66,33 @@ pub struct Terms {
     spans: Vec<Span>,
     /// Paths that lead through no array, until they have become a shape.
     outline: Vec<(PathId, PolicySet)>,
+    /// The numbers at those of them that the system does not write, until they stand beside it.
+    numbers: Vec<(PathId, f64, PolicySet)>,
 }
 
+/// A term, and behind it what is stored under it.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     from: usize,
     to: usize,
+    value_to: usize,
     policies: PolicySet,
+}
+
+impl Span {
+    /// Of a term under which nothing is stored.
+    fn empty(from: usize, to: usize, policies: PolicySet) -> Self {
+        Self { from, to, value_to: to, policies }
+    }
+}
+
+/// An entry of the index but for its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct TermEntry<'t> {
+    pub term: &'t [u8],
+    pub value: &'t [u8],
+    pub policies: PolicySet,
 }
 
 /// A path during the walk over an item.
@@ -91,18 +111,24 @@ impl Terms {
         ids: &mut P,
     ) -> Result<Self, P::Error> {
         let (bytes, spans) = (Vec::with_capacity(1024), Vec::with_capacity(48));
-        let mut terms = Self { bytes, spans, outline: Vec::with_capacity(48) };
+        let (outline, numbers) = (Vec::with_capacity(48), Vec::with_capacity(16));
+        let mut terms = Self { bytes, spans, outline, numbers };
         let at = Walk { node: ids.root(), place: rules.root(), in_array: false };
-        for (name, value) in item.properties() {
+        for (name, value) in item.own_properties() {
             terms.property(ids, at, name, value)?;
         }
+        let own_numbers = terms.numbers.len();
+        for (name, value) in &item.system {
+            terms.property(ids, at, name, value)?;
+        }
+        terms.numbers.truncate(own_numbers);
         terms.shapes(rules, ids)?;
         for (index, policies) in rules.composites() {
             let id = ids.composite(index.text())?;
             let from = terms.bytes.len();
             TermPrefix::Composite(id).write(&mut terms.bytes);
             index.write_values(item, &mut terms.bytes);
-            terms.spans.push(Span { from, to: terms.bytes.len(), policies: *policies });
+            terms.spans.push(Span::empty(from, terms.bytes.len(), *policies));
         }
         terms.become_a_set();
         Ok(terms)
@@ -136,9 +162,12 @@ impl Terms {
             let from = self.bytes.len();
             TermPrefix::Path(id).write(&mut self.bytes);
             encode_term(value, &mut self.bytes);
-            self.spans.push(Span { from, to: self.bytes.len(), policies });
+            self.spans.push(Span::empty(from, self.bytes.len(), policies));
             if !at.in_array {
                 self.outline.push((id, policies));
+                if let Value::Number(number) = value {
+                    self.numbers.push((id, number.as_f64(), policies));
+                }
             }
         }
         match value {
@@ -162,10 +191,13 @@ impl Terms {
         Ok(())
     }
 
-    /// The set of paths that the item has, as one more term: it leads to the rows that lack a path.
+    /// The set of paths that the item has, as one more term: it leads to the rows that lack a path,
+    /// and has the item's numbers beside it.
     fn shapes<P: PathIds>(&mut self, rules: &Rules, ids: &mut P) -> Result<(), P::Error> {
         let mut outline = std::mem::take(&mut self.outline);
         outline.sort_unstable();
+        let mut found = std::mem::take(&mut self.numbers);
+        found.sort_unstable_by_key(|(path, ..)| *path);
         for bit in (0..PolicySet::BITS).map(|n| 1 << n) {
             if rules.indexing() & bit == 0 {
                 continue;
@@ -176,7 +208,13 @@ impl Terms {
             let id = if many { ShapeId::ANY } else { ids.shape(&paths)? };
             let from = self.bytes.len();
             TermPrefix::Shape(id).write(&mut self.bytes);
-            self.spans.push(Span { from, to: self.bytes.len(), policies: bit });
+            let to = self.bytes.len();
+            if id != ShapeId::ANY {
+                let kept = found.iter().filter(|(.., policies)| policies & bit != 0);
+                let kept: Vec<(PathId, f64)> = kept.map(|(path, n, _)| (*path, *n)).collect();
+                numbers::write(kept.into_iter(), &mut self.bytes);
+            }
+            self.spans.push(Span { from, to, value_to: self.bytes.len(), policies: bit });
         }
         Ok(())
     }
@@ -197,6 +235,15 @@ impl Terms {
     /// The terms in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], PolicySet)> {
         self.spans.iter().map(|span| (&self.bytes[span.from..span.to], span.policies))
+    }
+
+    /// The same with what is stored under them.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = TermEntry<'_>> {
+        self.spans.iter().map(|span| TermEntry {
+            term: &self.bytes[span.from..span.to],
+            value: &self.bytes[span.to..span.value_to],
+            policies: span.policies,
+        })
     }
 
     /// Those that the given policies ask for.

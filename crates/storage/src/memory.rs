@@ -215,6 +215,16 @@ impl Snapshot for MemorySnapshot {
     fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError> {
         Ok(self.shard.map(space).range(from, to).count() as u64)
     }
+
+    fn estimate_beyond(
+        &self,
+        space: Space,
+        from: &[u8],
+        to: &[u8],
+        _: u64,
+    ) -> Result<u64, StorageError> {
+        self.estimate(space, from, to)
+    }
 }
 
 struct MemoryKeys<'s> {
@@ -227,6 +237,11 @@ struct MemoryKeys<'s> {
 impl KeyCursor for MemoryKeys<'_> {
     fn key(&self) -> Option<&[u8]> {
         self.at.as_deref()
+    }
+
+    fn value(&self) -> Option<&[u8]> {
+        let stored = self.shard.map(self.space).get(self.at.as_deref()?)?;
+        Some(&stored.bytes)
     }
 
     fn next(&mut self) -> Result<(), StorageError> {

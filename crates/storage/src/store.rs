@@ -87,6 +87,8 @@ pub struct Scan<'k> {
 pub trait KeyCursor {
     /// The key where it stands; `None` behind the last.
     fn key(&self) -> Option<&[u8]>;
+    /// What is stored under that key, in a space without versions.
+    fn value(&self) -> Option<&[u8]>;
     /// Goes to the next key.
     fn next(&mut self) -> Result<(), StorageError>;
     /// Goes to the first key at or after this one.
@@ -115,6 +117,14 @@ pub trait Snapshot: Send {
     /// How many entries the range has, roughly, in little time whatever the number: a few hundred
     /// are counted, more are guessed from what the engine knows of its files.
     fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError>;
+    /// The same for a range that is known to have so many entries at least.
+    fn estimate_beyond(
+        &self,
+        space: Space,
+        from: &[u8],
+        to: &[u8],
+        counted: u64,
+    ) -> Result<u64, StorageError>;
 }
 
 /// What a commit requires of a key.

@@ -259,6 +259,12 @@ pub const INDEX_PATHS_CACHED_MAX: usize = 16 * 1024;
 pub const INDEX_SHAPES_MAX: usize = 1024;
 /// Paths of such a set; items with more are looked at. Ours; the same holds.
 pub const INDEX_SHAPE_PATHS_MAX: usize = 256;
+/// Numbers of an item that are kept beside its shape; of items with more, none are. Ours.
+pub const INDEX_NUMBERS_MAX: usize = 64;
+/// Shapes in which rows are searched for one by one, to add up their numbers without the items. Ours.
+pub const INDEX_SHAPES_SOUGHT_MAX: usize = 2;
+/// Shapes that are walked along for the same, where most rows are wanted. Ours.
+pub const INDEX_SHAPES_WALKED_MAX: usize = 64;
 /// Indexing policies in effect at once: that of now and those whose terms are still there. Ours; a
 /// further change has to wait: 429.
 pub const INDEX_POLICIES_MAX: usize = 8;

@@ -1,6 +1,7 @@
-//! Answers that need no item: counts, extremes and distinct values out of the index itself.
+//! Answers that need no item: counts, extremes, sums and distinct values out of the index itself.
 
 use orrery_index::Span;
+use orrery_index::numbers::{Kept, Numbers};
 use orrery_index::postings::Rows;
 use orrery_index::range::ValueCursor;
 use orrery_index::span::Kind;
@@ -12,6 +13,7 @@ use orrery_storage::term::{TermValue, decode_term};
 use orrery_storage::{Scan, Space};
 use orrery_types::{Result, Value, limits};
 
+use super::lists::OpenLists;
 use super::{Shard, Shards, Taken, within};
 use crate::storage_error::storage;
 
@@ -25,12 +27,16 @@ pub(crate) enum Answer {
 
 impl Shards<'_> {
     /// The answer of the index; `None` if it turns out not to know.
-    pub(crate) fn answer(&self, only: &IndexOnly) -> Result<Option<Answer>> {
+    pub(crate) fn answer<'s>(
+        &'s self,
+        only: &IndexOnly,
+        open: &OpenLists<'s>,
+    ) -> Result<Option<Answer>> {
         match only {
             IndexOnly::Aggregates(list) => {
                 let mut values = Vec::with_capacity(list.len());
                 for aggregate in list {
-                    let Some(value) = self.aggregate(aggregate)? else { return Ok(None) };
+                    let Some(value) = self.aggregate(aggregate, open)? else { return Ok(None) };
                     values.push(value);
                 }
                 Ok(Some(Answer::Aggregates(values)))
@@ -41,7 +47,11 @@ impl Shards<'_> {
         }
     }
 
-    fn aggregate(&self, aggregate: &IndexAggregate) -> Result<Option<Value>> {
+    fn aggregate<'s>(
+        &'s self,
+        aggregate: &IndexAggregate,
+        open: &OpenLists<'s>,
+    ) -> Result<Option<Value>> {
         let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
         match aggregate {
             IndexAggregate::CountAll => {
@@ -51,12 +61,55 @@ impl Shards<'_> {
                 }
                 Ok(Some(number(total)))
             }
-            IndexAggregate::Count(set) => Ok(self.count(set)?.map(number)),
+            IndexAggregate::Count(set) => Ok(self.count(set, open)?.map(number)),
             IndexAggregate::Extreme { path, span, greatest } => self.extreme(path, span, *greatest),
+            IndexAggregate::Sum { path, of, average } => {
+                self.sum(path, of.as_ref(), *average, open)
+            }
         }
     }
 
-    fn count(&self, set: &RowSet) -> Result<Option<u64>> {
+    /// Adds up the numbers that stand beside the shapes of the items.
+    fn sum<'s>(
+        &'s self,
+        path: &ItemPath,
+        of: Option<&RowSet>,
+        average: bool,
+        open: &OpenLists<'s>,
+    ) -> Result<Option<Value>> {
+        let mut total = Total::default();
+        for shard in &self.list {
+            let store = &*self.engine.store;
+            let Some(path) = shard.partition.path_id(store, path)? else { continue };
+            let shapes_max = shard.shapes_max(of)?;
+            let numbers = Numbers::of(&*shard.snapshot, path, shapes_max).map_err(storage)?;
+            let Some(mut numbers) = numbers else { return Ok(None) };
+            match of {
+                None => numbers.each(|kept| total.add(kept)).map_err(storage)?,
+                Some(set) => {
+                    let Some(mut rows) = shard.rows(store, set, open)? else { return Ok(None) };
+                    let mut next = rows.seek(Row(0)).map_err(storage)?;
+                    while let Some(row) = next {
+                        if !total.add(numbers.at(row).map_err(storage)?) {
+                            break;
+                        }
+                        next = rows.seek(Row(row.0.saturating_add(1))).map_err(storage)?;
+                    }
+                    Taken::add(&self.taken.entries, rows.entries_read());
+                }
+            }
+            Taken::add(&self.taken.entries, numbers.entries_read());
+            if total.is_unknown {
+                return Ok(None);
+            }
+            if total.is_spoilt {
+                break;
+            }
+        }
+        Ok(Some(total.value(average)))
+    }
+
+    fn count<'s>(&'s self, set: &RowSet, open: &OpenLists<'s>) -> Result<Option<u64>> {
         let mut total = 0;
         for shard in &self.list {
             // The entries of one span are as many as its rows.
@@ -68,7 +121,8 @@ impl Shards<'_> {
                 }
                 continue;
             }
-            let Some(rows) = shard.rows(&*self.engine.store, set)? else { return Ok(None) };
+            let rows = shard.rows(&*self.engine.store, set, open)?;
+            let Some(rows) = rows else { return Ok(None) };
             total += self.count_rows(rows)?;
         }
         Ok(Some(total))
@@ -168,10 +222,55 @@ impl Shards<'_> {
     }
 }
 
+/// Numbers that were added up.
+#[derive(Default)]
+struct Total {
+    sum: f64,
+    count: u64,
+    /// One item has something else than a number, which leaves the sum without a value.
+    is_spoilt: bool,
+    /// One item has to be looked at.
+    is_unknown: bool,
+}
+
+impl Total {
+    /// Adds what one item has; whether to go on.
+    fn add(&mut self, kept: Kept) -> bool {
+        match kept {
+            Kept::Undefined => {}
+            Kept::Number(number) => {
+                self.sum += number;
+                self.count += 1;
+            }
+            Kept::Other => self.is_spoilt = true,
+            Kept::Unknown => self.is_unknown = true,
+        }
+        !self.is_spoilt && !self.is_unknown
+    }
+
+    fn value(&self, average: bool) -> Value {
+        if self.is_spoilt {
+            return Value::Undefined;
+        }
+        IndexAggregate::total(average, self.sum, self.count)
+    }
+}
+
 /// Items with the same value that are passed over before the next value is sought.
 const REPEATED_MAX: usize = 512;
 
+/// Rows of a partition for each that is wanted, up to which lists of all of them are best walked along.
+const DENSE_ROWS: u64 = 32;
+
 impl Shard<'_> {
+    /// Shapes among which the rows of a set are better looked for than in their items. Where few of
+    /// many rows are wanted, each of them is searched for in every shape.
+    fn shapes_max(&self, of: Option<&RowSet>) -> Result<usize> {
+        let Some(set) = of else { return Ok(limits::INDEX_SHAPES_MAX) };
+        let is_dense = self.rows_given()? <= set.estimate().saturating_mul(DENSE_ROWS);
+        Ok(if is_dense { limits::INDEX_SHAPES_WALKED_MAX } else { limits::INDEX_SHAPES_SOUGHT_MAX })
+    }
+
     /// Numbers from the least row to the greatest: what a partition that was never split has items,
     /// unless many were deleted. Sizes on disk would not tell, since rows are small beside items.
     pub(crate) fn rows_given(&self) -> Result<u64> {
@@ -208,3 +307,6 @@ impl Shard<'_> {
         Ok((entries.len() as u64, entries.len() == most))
     }
 }
+
+#[cfg(test)]
+mod tests;

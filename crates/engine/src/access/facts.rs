@@ -2,15 +2,17 @@
 //! asked of a few partitions, which stand for all, and each only once.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
 
 use orrery_index::stats::IndexStats;
 use orrery_index::{IndexStep, Span};
 use orrery_query::ast::Direction;
 use orrery_query::plan::IndexFacts;
 use orrery_query::plan::condition::{ItemPath, is_plural};
+use orrery_storage::Space;
+use orrery_storage::key::Bounds;
 use orrery_types::Result;
 
+use super::lists::OpenLists;
 use super::{Shard, Shards, within};
 use crate::storage_error::storage;
 
@@ -20,7 +22,8 @@ pub(crate) struct Facts<'s, 'e> {
     is_usable: bool,
     items: OnceCell<u64>,
     scope_items: OnceCell<u64>,
-    known: RefCell<HashMap<(ItemPath, String), u64>>,
+    known: RefCell<Vec<(ItemPath, Span, u64)>>,
+    open: OpenLists<'s>,
 }
 
 /// Partitions that are asked.
@@ -31,7 +34,13 @@ impl<'s, 'e> Facts<'s, 'e> {
     pub(crate) fn new(shards: &'s Shards<'e>, with_index: bool) -> Self {
         let is_usable = with_index && shards.are_indexed();
         let (items, scope_items) = (OnceCell::new(), OnceCell::new());
-        Self { shards, is_usable, items, scope_items, known: RefCell::default() }
+        let (known, open) = (RefCell::default(), OpenLists::default());
+        Self { shards, is_usable, items, scope_items, known, open }
+    }
+
+    /// The lists that were begun.
+    pub(crate) fn into_open(self) -> OpenLists<'s> {
+        self.open
     }
 
     fn count_scope(&self) -> Result<u64> {
@@ -45,7 +54,7 @@ impl<'s, 'e> Facts<'s, 'e> {
         })
     }
 
-    fn sum(&self, of: impl Fn(&Shard<'e>) -> Result<u64>) -> Result<u64> {
+    fn sum(&self, of: impl Fn(&'s Shard<'e>) -> Result<u64>) -> Result<u64> {
         let list = &self.shards.list;
         let mut total = 0_u64;
         for shard in list.iter().take(SAMPLED) {
@@ -58,10 +67,55 @@ impl<'s, 'e> Facts<'s, 'e> {
     fn ask(&self, path: &[IndexStep], span: &Span) -> Result<u64> {
         self.sum(|shard| {
             let Some(head) = shard.head(&*self.shards.engine.store, path)? else { return Ok(0) };
-            IndexStats::new(&*shard.snapshot).terms(&within(&head, span)).map_err(storage)
+            let bounds = within(&head, span);
+            if !span.codes().single {
+                return IndexStats::new(&*shard.snapshot).terms(&bounds).map_err(storage);
+            }
+            let counted = self.open.count(shard, &bounds.from, COUNTED_MAX)?;
+            if counted < COUNTED_MAX {
+                return Ok(counted as u64);
+            }
+            let (space, counted) = (Space::Index, counted as u64);
+            let guessed = shard.snapshot.estimate_beyond(space, &bounds.from, &bounds.to, counted);
+            guessed.map_err(storage)
         })
     }
+
+    /// The terms of a span in all partitions, if they are no more than so many.
+    fn count_few(&self, path: &[IndexStep], span: &Span, most: usize) -> Result<Option<u64>> {
+        let mut total = 0;
+        for shard in &self.shards.list {
+            let Some(head) = shard.head(&*self.shards.engine.store, path)? else { continue };
+            let bounds = within(&head, span);
+            total += if span.codes().single {
+                self.open.count(shard, &bounds.from, most + 1)?
+            } else {
+                shard.count_terms(&bounds, most + 1)?
+            };
+            if total > most {
+                return Ok(None);
+            }
+        }
+        Ok(Some(total as u64))
+    }
 }
+
+impl Shard<'_> {
+    /// Terms between two keys, counted up to so many.
+    fn count_terms(&self, bounds: &Bounds, most: usize) -> Result<usize> {
+        let keys = self.snapshot.keys(Space::Index, &bounds.from, &bounds.to);
+        let mut keys = keys.map_err(storage)?;
+        let mut count = 0;
+        while count < most && keys.key().is_some() {
+            count += 1;
+            keys.next().map_err(storage)?;
+        }
+        Ok(count)
+    }
+}
+
+/// Rows with one value are counted up to here, and guessed beyond.
+const COUNTED_MAX: usize = 128;
 
 /// Keys of a logical partition that are counted; beyond, it is taken for large.
 const SCOPE_SAMPLE: usize = 256;
@@ -72,15 +126,24 @@ impl IndexFacts for Facts<'_, '_> {
     }
 
     fn estimate(&self, path: &[IndexStep], span: &Span) -> u64 {
-        let key = (ItemPath::from(path), span.to_string());
-        if let Some(known) = self.known.borrow().get(&key) {
+        let same = |(p, s, _): &&(ItemPath, Span, u64)| **p == *path && s == span;
+        if let Some((.., known)) = self.known.borrow().iter().find(same) {
             return *known;
         }
         // Who cannot read an estimate will not read the items either, and say so then.
         let found = self.ask(path, span).unwrap_or(0);
-        let found = if is_plural(path) { found } else { found.min(self.items()) };
-        self.known.borrow_mut().insert(key, found);
+        // What was counted is right; a guess may go beyond what there is.
+        let is_guess = found >= COUNTED_MAX as u64 && !is_plural(path);
+        let found = if is_guess { found.min(self.items()) } else { found };
+        self.known.borrow_mut().push((path.into(), span.clone(), found));
         found
+    }
+
+    fn few(&self, path: &[IndexStep], span: &Span, most: usize) -> Option<u64> {
+        if self.shards.list.len() > SAMPLED {
+            return None;
+        }
+        self.count_few(path, span, most).ok().flatten()
     }
 
     fn composites(&self) -> Vec<Vec<(ItemPath, Direction)>> {
@@ -98,10 +161,12 @@ impl IndexFacts for Facts<'_, '_> {
 
     fn items(&self) -> u64 {
         let count = |shard: &Shard<'_>| {
-            if shard.partition.parents.is_empty() {
-                return shard.rows_given();
-            }
-            IndexStats::new(&*shard.snapshot).rows().map_err(storage)
+            shard.partition.items_noted(shard.snapshot.lsn(), || {
+                if shard.partition.parents.is_empty() {
+                    return shard.rows_given();
+                }
+                IndexStats::new(&*shard.snapshot).rows().map_err(storage)
+            })
         };
         *self.items.get_or_init(|| self.sum(count).unwrap_or(0))
     }

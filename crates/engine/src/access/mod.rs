@@ -5,14 +5,15 @@
 pub(crate) mod answer;
 pub(crate) mod facts;
 pub(crate) mod keys;
+pub(crate) mod lists;
 pub(crate) mod ordered;
 pub(crate) mod rows;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use orrery_index::postings::{Intersection, Postings, RowList, Rows, Union, collect_rows};
+use orrery_index::postings::{Intersection, RowList, Rows, Union, collect_rows};
 use orrery_index::{IndexStep, Span};
 use orrery_query::plan::access::{RowSet, TermSet};
 use orrery_query::{Members, SourceItem};
@@ -25,6 +26,7 @@ use crate::partition::PhysicalPartition;
 use crate::scope::Scope;
 use crate::storage_error::storage;
 use crate::{Container, Engine};
+use lists::OpenLists;
 
 /// The partitions that a query reads, each as of one moment.
 pub(crate) struct Shards<'e> {
@@ -34,8 +36,8 @@ pub(crate) struct Shards<'e> {
     pub(crate) taken: Taken,
     /// Erasures that were not done when the snapshots were taken: just before, and just after.
     erasures: [Pending; 2],
-    /// What the query needs of each item.
-    pub(crate) members: Members,
+    /// What the query needs of each item, as soon as it has a plan.
+    members: OnceCell<Members>,
 }
 
 /// One partition.
@@ -115,10 +117,19 @@ impl<'e> Shards<'e> {
                 list: list.collect(),
                 taken: Taken::default(),
                 erasures: [before, container.erasures.pending()],
-                members: Members::default(),
+                members: OnceCell::new(),
             });
         }
         Ok(opened)
+    }
+
+    /// Has only those parts of items parsed that the query needs; before any of them is loaded.
+    pub(crate) fn need(&self, members: Members) -> Result<()> {
+        self.members.set(members).map_err(|_| Error::internal("a query was planned twice"))
+    }
+
+    pub(crate) fn members(&self) -> &Members {
+        self.members.get_or_init(Members::default)
     }
 
     /// The partition that holds an item key, if it is read.
@@ -221,7 +232,7 @@ impl<'e> Shards<'e> {
             return Ok(None);
         }
         let body = Bytes::from(stored.bytes).slice(record::BODY_AT..);
-        source_item(&self.members, key, header.row.0, body).map(Some)
+        source_item(self.members(), key, header.row.0, body).map(Some)
     }
 
     /// The items of one logical partition that have these ids, in the order of keys.
@@ -256,13 +267,18 @@ impl Shard<'_> {
     }
 
     /// The rows of a set; `None` if they are too many to be brought into order.
-    pub(crate) fn rows<'s>(&'s self, store: &dyn Store, set: &RowSet) -> Result<Option<Rows<'s>>> {
+    pub(crate) fn rows<'s>(
+        &'s self,
+        store: &dyn Store,
+        set: &RowSet,
+        open: &OpenLists<'s>,
+    ) -> Result<Option<Rows<'s>>> {
         match set {
-            RowSet::Terms(terms) => self.terms(store, terms),
+            RowSet::Terms(terms) => self.terms(store, terms, open),
             RowSet::And(list) => {
                 let mut lists = Vec::new();
                 for part in list {
-                    lists.extend(self.rows(store, part)?);
+                    lists.extend(self.rows(store, part, open)?);
                 }
                 // Leaving a list out gives more rows, which the filter drops; but not all of them.
                 let exact = lists.len() == list.len();
@@ -271,7 +287,7 @@ impl Shard<'_> {
             RowSet::Or(list) => {
                 let mut lists = Vec::new();
                 for part in list {
-                    let Some(rows) = self.rows(store, part)? else { return Ok(None) };
+                    let Some(rows) = self.rows(store, part, open)? else { return Ok(None) };
                     lists.push(rows);
                 }
                 Ok(Some(Box::new(Union::new(lists))))
@@ -279,7 +295,12 @@ impl Shard<'_> {
         }
     }
 
-    fn terms<'s>(&'s self, store: &dyn Store, terms: &TermSet) -> Result<Option<Rows<'s>>> {
+    fn terms<'s>(
+        &'s self,
+        store: &dyn Store,
+        terms: &TermSet,
+        open: &OpenLists<'s>,
+    ) -> Result<Option<Rows<'s>>> {
         let snapshot = &*self.snapshot;
         let Some(head) = self.head(store, &terms.path)? else {
             return Ok(Some(Box::new(RowList::default())));
@@ -289,7 +310,7 @@ impl Shard<'_> {
         for span in &terms.spans {
             let bounds = within(&head, span);
             if span.codes().single {
-                lists.push(Box::new(Postings::of(snapshot, bounds.from)));
+                lists.push(Box::new(open.take(self, bounds.from)));
                 continue;
             }
             let room = limits::QUERY_ROWS_GATHERED_MAX - gathered.len();
@@ -309,6 +330,8 @@ impl Shard<'_> {
     }
 }
 
+/// Fewer rows than these are looked up one by one.
+const SCANNED_ROWS_MIN: usize = 8;
 /// Rows that lie so close together are found by reading all that lie between.
 const SPARSE_ROWS: u64 = 4;
 
@@ -317,7 +340,8 @@ fn keys_of(snapshot: &dyn Snapshot, rows: &[Row]) -> Result<Vec<Vec<u8>>> {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(vec![]) };
     let between = last.0.saturating_sub(first.0);
     let is_sorted = rows.is_sorted();
-    if is_sorted && between < SPARSE_ROWS * rows.len() as u64 {
+    let are_many = rows.len() >= SCANNED_ROWS_MIN;
+    if are_many && is_sorted && between < SPARSE_ROWS * rows.len() as u64 {
         let (from, to) = (key::row(*first), key::row(Row(last.0.saturating_add(1))));
         let (space, reverse, keys_only) = (Space::Items, false, false);
         let (max_rows, max_bytes) = (usize::MAX, usize::MAX);

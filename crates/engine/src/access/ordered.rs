@@ -16,6 +16,7 @@ use orrery_storage::key::{self, Bounds, Row, ShapeId};
 use orrery_storage::term::{TermValue, decode_component, encode_component, is_whole};
 use orrery_types::{Error, Result, Value, limits};
 
+use super::lists::OpenLists;
 use super::{Shard, Shards, Taken, within};
 use crate::Container;
 use crate::storage_error::storage;
@@ -200,7 +201,8 @@ impl<'s, 'e> Walk<'s, 'e> {
     /// The rows that alone count, sorted; `None` if all do, or if they are too many to be kept.
     fn only_rows(&self) -> Result<Option<Vec<Row>>> {
         let Some(set) = &self.access.only else { return Ok(None) };
-        let Some(mut cursor) = self.shard.rows(&*self.shards.engine.store, set)? else {
+        let store = &*self.shards.engine.store;
+        let Some(mut cursor) = self.shard.rows(store, set, &OpenLists::default())? else {
             return Ok(None);
         };
         let mut rows = Vec::new();

@@ -11,13 +11,15 @@ use orrery_query::{ItemSource, Place, SourceItem};
 use orrery_storage::key::Row;
 use orrery_types::{Error, Result};
 
+use super::lists::OpenLists;
 use super::{Shards, Taken};
 use crate::storage_error::storage;
 
 /// The items of a set of rows.
 pub(crate) struct RowSource<'s, 'e> {
     shards: &'s Shards<'e>,
-    set: Option<&'s RowSet>,
+    set: Option<RowSet>,
+    open: OpenLists<'s>,
     /// Opened so far, by partition.
     cursors: Vec<Option<Rows<'s>>>,
     /// The next row of each partition, or the least that it can have if it is not opened yet.
@@ -26,11 +28,11 @@ pub(crate) struct RowSource<'s, 'e> {
 }
 
 impl<'s, 'e> RowSource<'s, 'e> {
-    pub(crate) fn new(shards: &'s Shards<'e>, set: Option<&'s RowSet>) -> Self {
+    pub(crate) fn new(shards: &'s Shards<'e>, set: Option<RowSet>, open: OpenLists<'s>) -> Self {
         let cursors = shards.list.iter().map(|_| None).collect();
         let heads = shards.list.iter().enumerate();
         let heads = heads.map(|(at, shard)| Reverse((shard.first_row(), false, at))).collect();
-        Self { shards, set, cursors, heads, from: Row(0) }
+        Self { shards, set, open, cursors, heads, from: Row(0) }
     }
 
     fn open(&self, at: usize) -> Result<Rows<'s>> {
@@ -39,8 +41,8 @@ impl<'s, 'e> RowSource<'s, 'e> {
             .list
             .get(at)
             .ok_or_else(|| Error::internal("a partition of the query is missing"))?;
-        let rows = match self.set {
-            Some(set) => shard.rows(&*self.shards.engine.store, set)?,
+        let rows = match &self.set {
+            Some(set) => shard.rows(&*self.shards.engine.store, set, &self.open)?,
             None => None,
         };
         // Rows that are too many to be sorted are found among all rows, by the filter.

@@ -13,6 +13,7 @@ use orrery_types::{Result, limits};
 use super::{Expansion, Way};
 use crate::access::facts::Facts;
 use crate::access::keys::SnapshotScan;
+use crate::access::lists::OpenLists;
 use crate::access::ordered::OrderedSource;
 use crate::access::rows::RowSource;
 use crate::access::{Shards, within};
@@ -126,7 +127,7 @@ impl Expansion<'_> {
         }
         let mut source: Box<dyn ItemSource + '_> = match &plan.access {
             Access::Nothing => return Ok(Some(vec![])),
-            Access::Rows(set) => Box::new(RowSource::new(pool, set.as_ref())),
+            Access::Rows(set) => Box::new(RowSource::new(pool, set.clone(), OpenLists::default())),
             Access::Ordered(ordered) => Box::new(OrderedSource::new(pool, ordered)),
             Access::Scan | Access::Points(_) => Box::new(SnapshotScan::new(pool)),
         };

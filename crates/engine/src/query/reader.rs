@@ -13,6 +13,7 @@ use orrery_types::{Error, Result, limits};
 use super::query_error;
 use crate::access::answer::Answer;
 use crate::access::keys::{KeySource, SnapshotScan};
+use crate::access::lists::OpenLists;
 use crate::access::ordered::OrderedSource;
 use crate::access::rows::RowSource;
 use crate::access::{Shards, source_item};
@@ -47,20 +48,22 @@ pub struct Report {
 }
 
 /// A query with its plan.
-pub(super) struct Reader<'r, 'e> {
+pub(super) struct Reader<'r, 's, 'e> {
     pub(super) bound: &'r BoundQuery,
     pub(super) run: Run,
-    pub(super) shards: &'r Shards<'e>,
+    pub(super) shards: &'s Shards<'e>,
     pub(super) scope: &'r Scope,
     pub(super) plan: Plan,
     pub(super) context: &'r EvalContext<'r>,
     /// Who follows the relations of the query, if it has any.
     pub(super) expansion: Option<&'r Expansion<'e>>,
+    /// Lists that the planner began to read.
+    pub(super) open: OpenLists<'s>,
     /// The items that a filter on relations leaves, if they were found that way.
     pub(super) found: Option<Found>,
 }
 
-impl<'e> Reader<'_, 'e> {
+impl<'e> Reader<'_, '_, 'e> {
     /// One page and its report.
     pub(super) fn read(mut self, size: PageSize, explains: bool) -> Result<(Page, Report)> {
         self.find()?;
@@ -121,7 +124,7 @@ impl<'e> Reader<'_, 'e> {
 
     fn index_page(&self, resume: Option<&Resume>, size: PageSize) -> Result<Option<Page>> {
         let Some(only) = &self.plan.only else { return Ok(None) };
-        let Some(answer) = self.shards.answer(only)? else { return Ok(None) };
+        let Some(answer) = self.shards.answer(only, &self.open)? else { return Ok(None) };
         Ok(Some(match (answer, only) {
             (Answer::Distinct(values), IndexOnly::Distinct { name, .. }) => {
                 let row = |value| IndexOnly::row(name.as_ref(), value);
@@ -158,7 +161,10 @@ impl<'e> Reader<'_, 'e> {
                 let items = shards.points(&self.prefix()?, ids)?;
                 Ok((run_over(&mut GivenSource::new(items))?, None))
             }
-            Access::Rows(set) => Ok((run_over(&mut RowSource::new(shards, set.as_ref()))?, None)),
+            Access::Rows(set) => {
+                let mut source = RowSource::new(shards, set.clone(), self.open.take_all());
+                Ok((run_over(&mut source)?, None))
+            }
             Access::Ordered(ordered) => {
                 Ok((run_over(&mut OrderedSource::new(shards, ordered))?, None))
             }
@@ -244,7 +250,7 @@ impl ItemSource for ScanSource<'_, '_> {
         let end_bytes = self.cursor.loaded_bytes + limits::QUERY_BATCH_BYTES_MAX;
         while batch.len() < items_max && self.cursor.loaded_bytes < end_bytes {
             let Some(item) = self.cursor.next()? else { break };
-            batch.push(source_item(&self.shards.members, item.key, item.row, item.body)?);
+            batch.push(source_item(self.shards.members(), item.key, item.row, item.body)?);
         }
         Ok(batch)
     }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use orrery_index::shapes;
+use orrery_index::{numbers, shapes};
 use orrery_storage::key::{self, PathId, ROOT_PATH, ShapeId};
 use orrery_storage::{Copied, Entry, Scan, Snapshot, Space};
 use orrery_types::{Error, Result, limits};
@@ -13,11 +13,11 @@ use crate::storage_error::storage;
 /// A number with the key under which the child keeps it.
 pub(super) type Given = (Vec<u8>, u32);
 
-/// An index key in the child.
+/// An index entry in the child.
 pub(super) enum Translated {
-    Key(Vec<u8>),
+    Entry(Copied),
     /// The number has not come yet.
-    Unknown,
+    Unknown(Copied),
 }
 
 /// The numbers of both parents and of the child.
@@ -172,10 +172,10 @@ impl PathNumbers {
         Ok((number, given))
     }
 
-    /// The key of a term, composite key or shape in the child; other keys stay as they are.
-    pub(super) fn index_key(&self, parent: usize, entry: &Copied) -> Result<Translated> {
+    /// A term, composite key or shape as the child has it; other entries stay as they are.
+    pub(super) fn index_entry(&self, parent: usize, mut entry: Copied) -> Result<Translated> {
         let Some((prefix, rest)) = key::split_index_key(&entry.key) else {
-            return Ok(Translated::Key(entry.key.clone()));
+            return Ok(Translated::Entry(entry));
         };
         let known = &self.parents[parent];
         let prefix = match prefix {
@@ -194,11 +194,24 @@ impl PathNumbers {
                 known.shapes.get(&id.0).map(|id| key::TermPrefix::Shape(ShapeId(*id)))
             }
         };
-        let Some(prefix) = prefix else { return Ok(Translated::Unknown) };
+        let Some(prefix) = prefix else { return Ok(Translated::Unknown(entry)) };
         let mut key = Vec::with_capacity(entry.key.len());
         prefix.write(&mut key);
         key.extend_from_slice(rest);
-        Ok(Translated::Key(key))
+        if let (key::TermPrefix::Shape(id), Some(value)) = (prefix, &mut entry.value) {
+            value.bytes = self.numbers(parent, id, &value.bytes)?;
+        }
+        entry.key = key;
+        Ok(Translated::Entry(entry))
+    }
+
+    /// The numbers beside a shape. A shape that has its number has paths that have theirs.
+    fn numbers(&self, parent: usize, shape: ShapeId, value: &[u8]) -> Result<Vec<u8>> {
+        if shape == ShapeId::ANY {
+            return Ok(Vec::new());
+        }
+        let renumbered = numbers::renumber(value, |path| self.path(parent, path));
+        renumbered.map_err(storage)?.ok_or_else(corrupt)
     }
 
     /// An item has no shape of its own because it has too many paths, which is so in the child too,
@@ -258,8 +271,21 @@ mod tests {
             key: key::term(PathId(path), &orrery_types::Value::Null, key::Row(5)),
             value: None,
         };
-        let Ok(Translated::Key(key)) = numbers.index_key(1, &term(3)) else { panic!("a key") };
-        assert_eq!(key, term(2).key);
-        assert!(matches!(numbers.index_key(1, &term(77)), Ok(Translated::Unknown)));
+        let translated = |entry| match numbers.index_entry(1, entry).expect("an entry") {
+            Translated::Entry(entry) => Some(entry),
+            Translated::Unknown(_) => None,
+        };
+        assert_eq!(translated(term(3)), Some(term(2)));
+        assert_eq!(translated(term(77)), None);
+        let shape = |shape: u32, kept: &[(u32, f64)]| {
+            let mut bytes = Vec::new();
+            let kept = kept.iter().map(|(path, number)| (PathId(*path), *number));
+            orrery_index::numbers::write(kept, &mut bytes);
+            let key = [key::shapes_of(ShapeId(shape)).from, key::row(key::Row(5))[1..].to_vec()];
+            let value = Some(Value { version: Lsn(0), bytes });
+            Copied { space: Space::Index, key: key.concat(), value }
+        };
+        let child = shape(3, &[(1, 9.5), (2, 3.5)]);
+        assert_eq!(translated(shape(4, &[(3, 3.5), (9, 9.5)])), Some(child));
     }
 }

@@ -99,11 +99,11 @@ impl<'e> Unite<'e> {
     }
 
     fn index(&mut self, parent: usize, entry: Copied, out: &mut Outbox) -> Result<()> {
-        match self.numbers.index_key(parent, &entry)? {
-            Translated::Key(key) => out.push(0, Copied { key, ..entry }),
+        match self.numbers.index_entry(parent, entry)? {
+            Translated::Entry(entry) => out.push(0, entry),
             // What has no number was never copied.
-            Translated::Unknown if entry.value.is_none() => {}
-            Translated::Unknown => self.early.push((parent, entry)),
+            Translated::Unknown(entry) if entry.value.is_none() => {}
+            Translated::Unknown(entry) => self.early.push((parent, entry)),
         }
         Ok(())
     }

@@ -6,8 +6,9 @@ use orrery_index::Terms;
 use orrery_index::maintain;
 use orrery_index::rules::NOW;
 use orrery_index::stored_ids::{NoNumber, StoredIds};
+use orrery_index::terms::TermEntry;
 use orrery_storage::key;
-use orrery_storage::{Entry, Space};
+use orrery_storage::{Entry, Space, Value};
 use orrery_types::Result;
 
 use super::{FaultKind, Item, Verifier};
@@ -36,6 +37,13 @@ impl Verifier<'_> {
         self.count.of_items += present;
         if present < keys.len() {
             self.fault(FaultKind::TermMissing, &item.key);
+        }
+        // What was written before numbers were kept beside shapes has none.
+        let is_true = |(entry, found): (TermEntry<'_>, &Option<Value>)| {
+            found.as_ref().is_none_or(|found| found.bytes.is_empty() || found.bytes == entry.value)
+        };
+        if !terms.entries().zip(&found).all(is_true) {
+            self.fault(FaultKind::TermUntrue, &item.key);
         }
         Ok(())
     }

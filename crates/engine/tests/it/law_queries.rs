@@ -256,7 +256,9 @@ impl Case {
 
 fn aggregate(random: &mut Random, filter: &str) -> (String, Checked) {
     let path = path(random);
-    let text = match random.below(6) {
+    let text = match random.below(8) {
+        6 => format!("SELECT VALUE {}({path}) FROM c{filter}", pick(random, &["SUM", "AVG"])),
+        7 => format!("SELECT SUM(c.n) AS a, AVG(c.n) AS b, COUNT(1) AS c FROM c{filter}"),
         0 | 1 => format!("SELECT VALUE COUNT(1) FROM c{filter}"),
         2 => format!("SELECT VALUE COUNT({path}) FROM c{filter}"),
         3 => format!("SELECT VALUE {}({path}) FROM c{filter}", pick(random, &["MIN", "MAX"])),

@@ -19,7 +19,11 @@ impl Row {
     pub fn to_json(&self) -> String {
         match self {
             Self::Value(value) => value.to_json(),
-            Self::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            // The lossy way alone goes from character to character.
+            Self::Text(text) => match std::str::from_utf8(text) {
+                Ok(text) => text.to_owned(),
+                Err(_) => String::from_utf8_lossy(text).into_owned(),
+            },
         }
     }
 

@@ -54,6 +54,32 @@ pub(super) fn price(condition: &Condition, facts: &dyn IndexFacts) -> Option<Pri
     }
 }
 
+/// Rows that are sooner loaded than anything else is asked about.
+const FEW: usize = 24;
+/// Spans that are asked for them.
+const FEW_SPANS: usize = 4;
+
+/// Values that the condition asks for and few items have.
+pub(super) fn few(condition: &Condition, facts: &dyn IndexFacts) -> Option<Priced> {
+    match condition {
+        Condition::Values(values) => {
+            if values.spans.len() > FEW_SPANS || !facts.is_usable(&values.path) {
+                return None;
+            }
+            let mut entries = 0;
+            for span in &values.spans {
+                entries += facts.few(&values.path, span, FEW)?;
+            }
+            Some(priced_terms(values, count(entries)))
+        }
+        Condition::And(list) => {
+            let values = list.iter().filter(|c| matches!(c, Condition::Values(_)));
+            values.into_iter().find_map(|c| few(c, facts))
+        }
+        Condition::All | Condition::Nothing | Condition::Or(_) => None,
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "estimates need no more than 53 bits")]
 pub(super) fn count(n: u64) -> f64 {
     n as f64
@@ -82,20 +108,27 @@ fn price_values(values: &Values, facts: &dyn IndexFacts) -> Option<Priced> {
         return None;
     }
     let entries = size(values, facts);
-    let seeks = SEEK * count(values.spans.len() as u64);
-    // Rows of several values have to be gathered and sorted before the first one is known.
-    let gathered = !values.spans.iter().all(|span| span.codes().single);
-    if gathered && entries > count(limits::QUERY_ROWS_GATHERED_MAX as u64) / 2.0 {
+    if is_gathered(values) && entries > count(limits::QUERY_ROWS_GATHERED_MAX as u64) / 2.0 {
         return None;
     }
+    Some(priced_terms(values, entries))
+}
+
+/// Rows of several values have to be gathered and sorted before the first one is known.
+fn is_gathered(values: &Values) -> bool {
+    !values.spans.iter().all(|span| span.codes().single)
+}
+
+fn priced_terms(values: &Values, entries: f64) -> Priced {
+    let seeks = SEEK * count(values.spans.len() as u64);
     let terms = TermSet {
         path: values.path.clone(),
         spans: values.spans.clone(),
         estimate: whole(entries),
     };
     let (opening, reading) =
-        if gathered { (seeks + entries * ENTRY, 0.0) } else { (seeks, entries * ENTRY) };
-    Some(Priced { set: RowSet::Terms(terms), rows: entries, opening, reading })
+        if is_gathered(values) { (seeks + entries * ENTRY, 0.0) } else { (seeks, entries * ENTRY) };
+    Priced { set: RowSet::Terms(terms), rows: entries, opening, reading }
 }
 
 /// The smallest part, and those others that save more loads than they cost to read.

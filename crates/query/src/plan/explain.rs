@@ -230,6 +230,13 @@ fn index_only(only: &IndexOnly) -> PlanNode {
                     let name = if *greatest { "IndexMax" } else { "IndexMin" };
                     PlanNode::new(format!("{name} {} {span}", ShownPath(path)))
                 }
+                IndexAggregate::Sum { path, of, average } => {
+                    let name = if *average { "IndexAverage" } else { "IndexSum" };
+                    let of_all = if of.is_none() { " of all items" } else { "" };
+                    let mut node = PlanNode::new(format!("{name} {}{of_all}", ShownPath(path)));
+                    node.inputs.extend(of.as_ref().map(rows));
+                    node
+                }
             };
             let mut nodes: Vec<PlanNode> = list.iter().map(one).collect();
             if nodes.len() == 1 {

@@ -1,10 +1,11 @@
 //! Queries that the index answers without any item: counts of exact conditions, the extremes of a
-//! path, and its distinct values.
+//! path, sums of its numbers, and its distinct values.
 
 use std::sync::Arc;
 
+use orrery_index::numbers;
 use orrery_index::span::Span;
-use orrery_types::Value;
+use orrery_types::{Number, Value};
 
 use super::PlanRequest;
 use super::access::{RowSet, TermSet};
@@ -46,6 +47,27 @@ pub enum IndexAggregate {
         /// Whether the greatest is asked for.
         greatest: bool,
     },
+    /// The sum of the numbers at a path, or their average; undefined if one item has something else.
+    Sum {
+        /// The path.
+        path: ItemPath,
+        /// The items; all, if there is no set.
+        of: Option<RowSet>,
+        /// Whether the average is asked for.
+        average: bool,
+    },
+}
+
+impl IndexAggregate {
+    /// The value of a sum or an average, from the sum of so many numbers.
+    #[expect(clippy::cast_precision_loss, reason = "no count reaches 2^53")]
+    pub fn total(average: bool, sum: f64, count: u64) -> Value {
+        match (average, count) {
+            (false, _) => Value::Number(Number::Float(sum)),
+            (true, 0) => Value::Undefined,
+            (true, count) => Value::from(sum / count as f64),
+        }
+    }
 }
 
 pub(super) fn find(
@@ -97,6 +119,10 @@ fn aggregates(
                 let greatest = *kind == AggregateKind::Max;
                 IndexAggregate::Extreme { path, span, greatest }
             }
+            (AggregateKind::Sum | AggregateKind::Average, argument) => {
+                let path = paths.of(argument)?;
+                summed(filter, path, *kind == AggregateKind::Average, request)?
+            }
             _ => return None,
         });
     }
@@ -122,12 +148,32 @@ fn counted(filter: Filter, request: &PlanRequest<'_>) -> Option<IndexAggregate> 
     // A logical partition is among the conditions, so a query without any is about all items.
     match filter.condition {
         Condition::All => Some(IndexAggregate::CountAll),
-        Condition::Nothing => {
-            let none = TermSet { path: [].into(), spans: vec![], estimate: 0 };
-            Some(IndexAggregate::Count(RowSet::Terms(none)))
-        }
+        Condition::Nothing => Some(IndexAggregate::Count(no_rows())),
         condition => exact_set(&condition, request).map(IndexAggregate::Count),
     }
+}
+
+/// A sum of numbers that are kept in the index.
+fn summed(
+    filter: &Filter,
+    path: ItemPath,
+    average: bool,
+    request: &PlanRequest<'_>,
+) -> Option<IndexAggregate> {
+    let facts = request.facts;
+    if !numbers::are_kept(&path) || !facts.is_usable(&path) || !facts.knows_lacking() {
+        return None;
+    }
+    let of = match &filter.condition {
+        Condition::All => None,
+        Condition::Nothing => Some(no_rows()),
+        condition => Some(exact_set(condition, request)?),
+    };
+    Some(IndexAggregate::Sum { path, of, average })
+}
+
+fn no_rows() -> RowSet {
+    RowSet::Terms(TermSet { path: [].into(), spans: vec![], estimate: 0 })
 }
 
 /// The set of rows of a condition, all of it.

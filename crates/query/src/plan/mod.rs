@@ -32,6 +32,8 @@ pub trait IndexFacts {
     fn is_usable(&self, path: &[IndexStep]) -> bool;
     /// Terms in a span of a path, roughly.
     fn estimate(&self, path: &[IndexStep], span: &Span) -> u64;
+    /// The same, exactly, if they are no more than so many and that is told at little cost.
+    fn few(&self, path: &[IndexStep], span: &Span, most: usize) -> Option<u64>;
     /// Composite indexes in which every item has its entry.
     fn composites(&self) -> Vec<Vec<(ItemPath, Direction)>>;
     /// Items, roughly.
@@ -156,10 +158,13 @@ impl<'a> Planner<'a> {
             };
         }
         let facts = self.request.facts;
-        let priced = cost::price(&self.filter.condition, facts);
-        let items = count(self.request.facts.scope_items()).min(count(facts.items()));
-        let matches = priced.as_ref().map_or(items, |p| p.rows.min(items));
         let only = self.index_only().filter(|_| resume.is_none_or(Resume::counts_by_value));
+        if let Some(plan) = self.at_once(only.as_ref(), resume) {
+            return plan;
+        }
+        let priced = cost::price(&self.filter.condition, facts);
+        let items = count(self.scope_items()).min(count(facts.items()));
+        let matches = priced.as_ref().map_or(items, |p| p.rows.min(items));
         let best = self.best(priced.as_ref(), matches, resume);
         Plan {
             access: best.access,
@@ -168,6 +173,63 @@ impl<'a> Planner<'a> {
             only,
             chosen_order: best.chosen_order,
             paths: self.plan_paths(),
+        }
+    }
+
+    /// The way where it is found without comparing many: a value that few items have leads to them,
+    /// and a small logical partition is read whole.
+    fn at_once(&self, only: Option<&IndexOnly>, resume: Option<&Resume>) -> Option<Plan> {
+        if !self.is_plain() || self.filter.condition == Condition::Nothing {
+            return None;
+        }
+        let order = resume.and_then(Resume::source_order);
+        let facts = self.request.facts;
+        let mut found: Option<(Candidate, f64)> = None;
+        if order != Some(SourceOrder::Keys) {
+            let few = cost::few(&self.filter.condition, facts);
+            found = few.map(|few| (Self::rows(&few, f64::INFINITY), few.rows));
+        }
+        let is_cheap = found.as_ref().is_some_and(|(few, _)| few.cost <= AT_ONCE);
+        if !is_cheap && order != Some(SourceOrder::Rows) {
+            let items = self.key_term().and_then(|(path, span)| {
+                let items = facts.few(&path, &span, SMALL_PARTITION)?;
+                Some(count(items))
+            });
+            let scan = items.map(|items| {
+                let cost = SEEK + items * SCANNED;
+                (Candidate { access: Access::Scan, cost, chosen_order: None }, items)
+            });
+            let cheaper = |(scan, _): &(Candidate, f64)| {
+                found.as_ref().is_none_or(|(few, _)| scan.cost < few.cost)
+            };
+            found = scan.filter(cheaper).or(found);
+        }
+        let (best, rows) = found?;
+        Some(Plan {
+            access: best.access,
+            estimate: whole(rows),
+            cost: best.cost,
+            only: only.cloned(),
+            chosen_order: resume.and_then(Resume::chosen_order),
+            paths: self.plan_paths(),
+        })
+    }
+
+    /// The term that all items of the one logical partition have, and no other.
+    fn key_term(&self) -> Option<(ItemPath, Span)> {
+        let (key, [path]) = self.request.key? else { return None };
+        let path: ItemPath =
+            path.segments().iter().map(|name| IndexStep::Property(name.clone())).collect();
+        let value = key.0.first().and_then(key_value)?;
+        self.request.facts.is_usable(&path).then_some((path, Span::Point(value)))
+    }
+
+    /// Items that a scan would read, roughly.
+    fn scope_items(&self) -> u64 {
+        let facts = self.request.facts;
+        match self.key_term() {
+            Some((path, span)) => facts.estimate(&path, &span),
+            None => facts.scope_items(),
         }
     }
 
@@ -183,7 +245,7 @@ impl<'a> Planner<'a> {
         }
         // Statistics for scores are over all items, whatever the filter says.
         if matches!(self.select.order, Order::Rank(_)) {
-            return plain(Access::Scan, count(self.request.facts.scope_items()) * SCANNED);
+            return plain(Access::Scan, count(self.scope_items()) * SCANNED);
         }
         let order = resume.and_then(Resume::source_order);
         let sorted = resume.and_then(Resume::chosen_order);
@@ -224,7 +286,7 @@ impl<'a> Planner<'a> {
     }
 
     fn scan(&self, matches: f64, wanted: f64) -> Candidate {
-        let items = count(self.request.facts.scope_items());
+        let items = count(self.scope_items());
         let share = if matches > 0.0 { (wanted / matches).min(1.0) } else { 1.0 };
         Candidate { access: Access::Scan, cost: SEEK + items * share * SCANNED, chosen_order: None }
     }
@@ -476,15 +538,9 @@ fn with_key(filter: Filter, key: &PartitionKey, paths: &[PropertyPath]) -> (Filt
     let mut covers = key.0.len() == paths.len();
     for (path, component) in paths.iter().zip(&key.0) {
         // Numbers that share a hash need not share a term, and nothing stands for what is missing.
-        let value = match component {
-            KeyComponent::Null => Value::Null,
-            KeyComponent::Bool(b) => Value::Bool(*b),
-            KeyComponent::String(s) => Value::string(&**s),
-            KeyComponent::Number(n) if n.abs() < EXACT_MAX => Value::from(*n),
-            KeyComponent::Number(_) | KeyComponent::Undefined => {
-                covers = false;
-                continue;
-            }
+        let Some(value) = key_value(component) else {
+            covers = false;
+            continue;
         };
         let steps = path.segments().iter().map(|name| IndexStep::Property(name.clone()));
         let values = Values { path: steps.collect(), spans: vec![Span::Point(value)] };
@@ -492,6 +548,23 @@ fn with_key(filter: Filter, key: &PartitionKey, paths: &[PropertyPath]) -> (Filt
     }
     (condition::and(parts), covers)
 }
+
+/// The value whose term stands for a part of a partition key.
+fn key_value(component: &KeyComponent) -> Option<Value> {
+    Some(match component {
+        KeyComponent::Null => Value::Null,
+        KeyComponent::Bool(b) => Value::Bool(*b),
+        KeyComponent::String(s) => Value::string(&**s),
+        KeyComponent::Number(n) if n.abs() < EXACT_MAX => Value::from(*n),
+        KeyComponent::Number(_) | KeyComponent::Undefined => return None,
+    })
+}
+
+/// A way that costs no more is taken without looking for another.
+const AT_ONCE: f64 = 200.0;
+
+/// Items of a logical partition that are sooner read than compared with what an index leads to.
+const SMALL_PARTITION: usize = 127;
 
 /// From here on integers are not told apart by their doubles.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;

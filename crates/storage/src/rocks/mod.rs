@@ -15,6 +15,7 @@
 //! - `snapshot`   reads
 //! - `run`        sorted entries as table files
 //! - `reclaim`    the space of dropped shards
+//! - `settle`     what everything takes once it is compacted
 //! - `export`     a folder written from another engine
 
 mod committer;
@@ -27,6 +28,7 @@ mod options;
 mod queue;
 mod reclaim;
 mod run;
+mod settle;
 mod snapshot;
 
 use std::collections::HashMap;
@@ -41,6 +43,7 @@ use rocksdb::{ColumnFamily, DB, FlushOptions, Range, WriteBatch, WriteOptions};
 pub(crate) use export::export;
 pub use folder::OpenError;
 pub use options::RocksOptions;
+pub use settle::SpaceSize;
 
 use crate::journal::{Copied, Journal};
 use crate::progress::Progress;

@@ -18,6 +18,8 @@ const COUNTED_MAX: u64 = 128;
 const COUNTED_IN_MEMORY_MAX: u64 = 512;
 /// Fewer keys than these are looked up one by one.
 const WALKED_MIN: usize = 16;
+/// What keys that lie side by side have in common at least: the shard, and a hash.
+const NEAR_BYTES: usize = 21;
 /// Entries that are passed over on the way to a key before it is searched for.
 const STEPS_MAX: usize = 3;
 
@@ -91,7 +93,7 @@ impl<'s> RocksSnapshot<'s> {
         mut found: impl FnMut(usize, Value),
     ) -> Result<usize, StorageError> {
         let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return Ok(0) };
-        if keys.len() < WALKED_MIN {
+        if keys.len() < WALKED_MIN || !are_near(keys) {
             return Ok(0);
         }
         let mut options = self.options();
@@ -130,6 +132,15 @@ impl<'s> RocksSnapshot<'s> {
     }
 }
 
+/// Whether most of some sorted keys begin like the one before, as those of one logical partition do.
+fn are_near(keys: &[Vec<u8>]) -> bool {
+    let near = |pair: &&[Vec<u8>]| match pair {
+        [a, b] => a.get(..NEAR_BYTES).is_some_and(|start| b.starts_with(start)),
+        _ => false,
+    };
+    keys.windows(2).filter(near).count() * 2 > keys.len()
+}
+
 impl Snapshot for RocksSnapshot<'_> {
     fn lsn(&self) -> Lsn {
         self.header.lsn
@@ -148,6 +159,9 @@ impl Snapshot for RocksSnapshot<'_> {
     }
 
     fn get_many(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, StorageError> {
+        if let [key] = keys {
+            return Ok(vec![self.get(space, key)?]);
+        }
         // In the order of keys neighbours share blocks, and one search serves several of them.
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|at| keys[*at]);
@@ -222,6 +236,16 @@ impl Snapshot for RocksSnapshot<'_> {
         if counted < COUNTED_MAX {
             return Ok(counted);
         }
+        self.estimate_beyond(space, from, to, counted)
+    }
+
+    fn estimate_beyond(
+        &self,
+        space: Space,
+        from: &[u8],
+        to: &[u8],
+        counted: u64,
+    ) -> Result<u64, StorageError> {
         let family = self.core.cf(space);
         let number = |name| {
             let found = self.core.db.property_int_value_cf(family, name).map_err(read_error)?;
@@ -253,6 +277,10 @@ struct RocksKeys<'s> {
 impl KeyCursor for RocksKeys<'_> {
     fn key(&self) -> Option<&[u8]> {
         self.iterator.key().map(layout::logical)
+    }
+
+    fn value(&self) -> Option<&[u8]> {
+        self.iterator.value()
     }
 
     fn next(&mut self) -> Result<(), StorageError> {
