@@ -132,17 +132,9 @@ impl Writer {
     }
 }
 
-fn start(folder: &Path) -> Running {
-    let data = folder.to_str().unwrap();
-    let log = ["--log", "error"];
-    Running::start(
-        &[&["serve", "--data", data, "--listen", "127.0.0.1:0", "--no-tls"], &log[..]].concat(),
-    )
-}
-
 /// A database with a container of three partitions, unique keys and lives.
 fn prepare(folder: &Path) {
-    let server = start(folder);
+    let server = Running::serve(folder);
     let mut client = Client::open(server.address(), &server.key()).unwrap();
     client.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
     let throughput = [("x-ms-offer-throughput", "30000")];
@@ -224,7 +216,7 @@ fn acknowledged_writes_outlive_the_server() {
     let mut layouts = 0;
     for round in 0..=kills {
         faulty += faults(folder.path());
-        let server = start(folder.path());
+        let server = Running::serve(folder.path());
         let mut client = Client::open(server.address(), &server.key()).unwrap();
         let items = client.feed(ITEMS, "Documents").into_iter();
         let found = items.map(|item| (item.get("id").as_str().unwrap().to_owned(), item)).collect();

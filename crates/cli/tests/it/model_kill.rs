@@ -266,14 +266,8 @@ fn model(random: &mut Random) -> String {
     )
 }
 
-fn start(folder: &Path) -> Running {
-    let data = folder.to_str().unwrap();
-    let listen = ["--listen", "127.0.0.1:0", "--no-tls", "--log", "error"];
-    Running::start(&[&["serve", "--data", data], &listen[..]].concat())
-}
-
 fn prepare(folder: &Path, writers: &[Writer], model: &str) {
-    let server = start(folder);
+    let server = Running::serve(folder);
     let mut client = Client::open(server.address(), &server.key()).unwrap();
     client.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
     for (id, key) in CONTAINERS {
@@ -394,7 +388,7 @@ fn a_model_holds_after_every_kill() {
     prepare(folder.path(), &writers, &model(&mut random));
     let (mut acknowledged, mut references, mut counts) = (0, 0, 0);
     for round in 0..kills {
-        let server = start(folder.path());
+        let server = Running::serve(folder.path());
         let (address, key) = (server.address(), server.key());
         let (sender, receiver) = channel();
         let (after, changes) = (200 + random.below(400), random.one_in(2));

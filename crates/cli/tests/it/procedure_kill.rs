@@ -39,17 +39,7 @@ const ADD_BOOK: &str = "function addBook(book, authors, stop, how) {
 }";
 
 fn start(folder: &Path) -> (Running, Client) {
-    let data = folder.to_str().unwrap();
-    let server = Running::start(&[
-        "serve",
-        "--data",
-        data,
-        "--listen",
-        "127.0.0.1:0",
-        "--no-tls",
-        "--log",
-        "error",
-    ]);
+    let server = Running::serve(folder);
     let client = Client::open(server.address(), &server.key()).unwrap();
     (server, client)
 }

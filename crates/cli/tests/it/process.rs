@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// The binary, without what this machine's environment would tell it.
@@ -26,6 +27,13 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::spawn(orrery(arguments))
+    }
+
+    /// A plain server over a folder, on a port of its own.
+    pub(crate) fn serve(folder: &Path) -> Self {
+        let data = folder.to_str().unwrap();
+        let quiet = ["--listen", "127.0.0.1:0", "--no-tls", "--log", "error"];
+        Self::start(&[&["serve", "--data", data], &quiet[..]].concat())
     }
 
     pub(crate) fn spawn(mut command: Command) -> Self {

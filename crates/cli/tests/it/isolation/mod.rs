@@ -143,17 +143,7 @@ impl Round {
 }
 
 fn start(folder: &Path) -> (Running, (SocketAddr, String), Client) {
-    let data = folder.to_str().unwrap();
-    let server = Running::start(&[
-        "serve",
-        "--data",
-        data,
-        "--listen",
-        "127.0.0.1:0",
-        "--no-tls",
-        "--log",
-        "error",
-    ]);
+    let server = Running::serve(folder);
     let at = (server.address(), server.key());
     let client = Client::open(at.0, &at.1).unwrap();
     (server, at, client)
