@@ -152,17 +152,28 @@ pub struct Numbers<'s> {
 /// The rows of one shape, each with its numbers.
 struct Shape<'s> {
     rows: Postings<'s>,
-    /// Where it stands, once it was asked.
-    at: Option<Option<Row>>,
+    at: Place,
+}
+
+/// Where a walk over rows stands.
+#[derive(Clone, Copy)]
+enum Place {
+    Before,
+    At(Row),
+    Behind,
 }
 
 impl Shape<'_> {
     fn has(&mut self, row: Row) -> Result<bool> {
-        let found = match self.at {
-            Some(at) if at.is_none_or(|at| at >= row) => at,
-            _ => *self.at.insert(self.rows.seek(row)?),
+        let to_seek = match self.at {
+            Place::Before => true,
+            Place::At(at) => at < row,
+            Place::Behind => false,
         };
-        Ok(found == Some(row))
+        if to_seek {
+            self.at = self.rows.seek(row)?.map_or(Place::Behind, Place::At);
+        }
+        Ok(matches!(self.at, Place::At(at) if at == row))
     }
 }
 
@@ -182,7 +193,7 @@ impl<'s> Numbers<'s> {
         if with.len() > shapes_max {
             return Ok(None);
         }
-        let shapes = with.into_iter().map(|shape| Shape { rows: list(shape), at: None }).collect();
+        let shapes = with.into_iter().map(|shape| Shape { rows: list(shape), at: Place::Before }).collect();
         Ok(Some(Self { path, shapes }))
     }
 

@@ -61,12 +61,11 @@ impl<'s> Postings<'s> {
     /// How many rows there are, counted up to so many; before any of them is asked for. What is
     /// read for that is not read again.
     pub fn count_up_to(&mut self, most: usize) -> Result<usize> {
-        let keys = match &mut self.keys {
-            Some(keys) => keys,
-            None => {
-                let (from, to) = (self.key(Row(0)), key::prefix_end(&self.prefix));
-                self.keys.insert(self.snapshot.keys(self.space, &from, &to)?)
-            }
+        let keys = if let Some(keys) = &mut self.keys {
+            keys
+        } else {
+            let (from, to) = (self.key(Row(0)), key::prefix_end(&self.prefix));
+            self.keys.insert(self.snapshot.keys(self.space, &from, &to)?)
         };
         while self.counted.len() < most {
             let Some(key) = keys.key() else { break };
