@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use orrery_storage::{RocksOptions, RocksStore, Space};
@@ -26,6 +27,9 @@ pub(super) struct Server {
 
 /// Clients that load at once, so that their commits share syncs.
 const LOADERS: usize = 16;
+/// How often an idle server is looked for, and for how long at most.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+const REST_LIMIT: Duration = Duration::from_secs(300);
 /// Rows that a query may bring back in one page; more than any of them has.
 const ROWS_MAX: usize = 1000;
 
@@ -73,6 +77,21 @@ impl Server {
         })
     }
 
+    /// Waits until the work that a load leaves behind is done, and says how long that took.
+    pub(super) fn rest(&self) -> Result<Duration> {
+        let watch = Stopwatch::start();
+        let mut before = self.process.processor()?;
+        loop {
+            std::thread::sleep(LOOK_PAUSE);
+            let now = self.process.processor()?;
+            if now - before <= LOOK_PAUSE / 50 {
+                return Ok(watch.elapsed());
+            }
+            ensure!(watch.elapsed() < REST_LIMIT, "the server does not come to rest");
+            before = now;
+        }
+    }
+
     /// Asks, and says how long the answer took. Of a query by pages it is the second one.
     pub(super) fn ask(&mut self, case: Case, number: u64) -> Result<(Found, u64)> {
         let (runtime, client) = (&self.runtime, &mut self.client);
@@ -110,7 +129,7 @@ impl Server {
     pub(super) fn settle(self) -> Result<Settled> {
         drop(self.client);
         self.process.stop()?;
-        let store = RocksStore::open(&self.data, &RocksOptions::default())?;
+        let store = RocksStore::open(&self.data.join("store"), &RocksOptions::default())?;
         let sizes = store.settle()?;
         let of = |space| sizes.iter().filter(|s| s.space == space).map(|s| s.disk_bytes).sum();
         let all_bytes = sizes.iter().map(|size| size.disk_bytes).sum();

@@ -48,6 +48,20 @@ pub struct Dictionary {
 impl Dictionary {
     /// The number of a path; `None` if no item ever had it.
     pub fn path_id(&self, home: Home<'_>, steps: &[IndexStep]) -> Result<Option<PathId>> {
+        let mut learnt = Learnt::default();
+        let found = self.find(home, steps, &mut learnt);
+        if !learnt.paths.is_empty() {
+            self.keep(learnt);
+        }
+        found
+    }
+
+    fn find(
+        &self,
+        home: Home<'_>,
+        steps: &[IndexStep],
+        learnt: &mut Learnt,
+    ) -> Result<Option<PathId>> {
         let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
         let mut id = ROOT_PATH;
         for step in steps {
@@ -56,13 +70,16 @@ impl Dictionary {
                 IndexStep::Elements => PathStep::Elements,
                 IndexStep::Tuple(_) => return Ok(None),
             };
-            id = match tree.child(id, step) {
-                Some(id) => id,
-                None => match home.number(&key::path_node(id, step))? {
-                    Some((id, _)) => PathId(id),
-                    None => return Ok(None),
-                },
+            if let Some(known) = tree.child(id, step) {
+                id = known;
+                continue;
+            }
+            let Some((number, _)) = home.number(&key::path_node(id, step))? else {
+                return Ok(None);
             };
+            let (parent, new) = (id, false);
+            id = PathId(number);
+            learnt.paths.push(LearntPath { parent, step: OwnedStep::new(step), id, new });
         }
         Ok(Some(id))
     }

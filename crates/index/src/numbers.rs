@@ -193,7 +193,8 @@ impl<'s> Numbers<'s> {
         if with.len() > shapes_max {
             return Ok(None);
         }
-        let shapes = with.into_iter().map(|shape| Shape { rows: list(shape), at: Place::Before }).collect();
+        let shapes =
+            with.into_iter().map(|shape| Shape { rows: list(shape), at: Place::Before }).collect();
         Ok(Some(Self { path, shapes }))
     }
 

@@ -115,7 +115,7 @@ impl Shard<'_> {
 }
 
 /// Rows with one value are counted up to here, and guessed beyond.
-const COUNTED_MAX: usize = 128;
+const COUNTED_MAX: usize = 48;
 
 /// Keys of a logical partition that are counted; beyond, it is taken for large.
 const SCOPE_SAMPLE: usize = 256;
