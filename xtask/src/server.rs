@@ -61,7 +61,7 @@ impl Server {
             .with_context(|| format!("cannot write the server's log {}", log.display()))?;
         let mut command = Command::new(&binary);
         if announced == Announced::Address {
-            command.env("ORRERY_ENDPOINT", format!("https://{address}/"));
+            command.env("ORRERY_PUBLIC_ENDPOINT", format!("https://{address}/"));
         }
         let process = command
             .args(["serve", "--memory", "--listen", &address.to_string(), "--key", &key()])

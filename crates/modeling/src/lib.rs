@@ -16,7 +16,6 @@ mod cycles;
 pub mod diagram;
 mod document;
 mod error;
-mod exact_sum;
 mod expression;
 mod navigation;
 mod ownership;

@@ -1,10 +1,9 @@
 //! What COUNT, SUM and AVG need to know of all items that they are over. Whatever was counted can be
 //! taken away again, so a tally follows every change and never differs from one made anew.
 
-use orrery_types::{Number, Value};
+use orrery_types::{ExactSum, Number, Value};
 
 use crate::document::AggregateKind;
-use crate::exact_sum::ExactSum;
 
 /// How many values there are, how many of them spoil a sum, and the sum of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -88,7 +88,7 @@ pub struct Choices {
     pub no_tls: Option<bool>,
 
     /// Endpoint that clients are told to use [default: the one they used]
-    #[arg(long, env = "ORRERY_ENDPOINT", value_name = "URL")]
+    #[arg(long, env = "ORRERY_PUBLIC_ENDPOINT", value_name = "URL")]
     pub endpoint: Option<String>,
     /// Consistency level of the account; every one is kept [default: session]
     #[arg(long, env = "ORRERY_CONSISTENCY", value_name = "LEVEL")]

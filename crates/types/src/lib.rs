@@ -1,9 +1,10 @@
-//! The vocabulary every other crate shares: values, numbers, paths, partition keys, ids, limits,
+//! The vocabulary every other crate shares: values, numbers and their sums, paths, partition keys, ids, limits,
 //! time and the domain error. Nothing here does I/O and nothing here uses another crate of ours.
 
 pub mod clock;
 pub mod effective_key;
 pub mod error;
+pub mod exact_sum;
 pub mod ids;
 pub mod json;
 pub mod limits;
@@ -15,6 +16,7 @@ pub mod value;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use effective_key::{EffectiveKey, KeyRange};
 pub use error::{Error, Result, ScriptFailure};
+pub use exact_sum::{DoubleSum, ExactSum};
 pub use ids::{Epoch, Etag, Lsn, ShardId};
 pub use json::JsonError;
 pub use number::Number;

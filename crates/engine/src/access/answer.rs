@@ -11,7 +11,7 @@ use orrery_query::plan::index_only::{IndexAggregate, IndexOnly};
 use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::term::{TermValue, decode_term};
 use orrery_storage::{Scan, Space};
-use orrery_types::{Result, Value, limits};
+use orrery_types::{DoubleSum, Result, Value, limits};
 
 use super::lists::OpenLists;
 use super::{Shard, Shards, Taken, within};
@@ -225,7 +225,7 @@ impl Shards<'_> {
 /// Numbers that were added up.
 #[derive(Default)]
 struct Total {
-    sum: f64,
+    sum: DoubleSum,
     count: u64,
     /// One item has something else than a number, which leaves the sum without a value.
     is_spoilt: bool,
@@ -239,7 +239,7 @@ impl Total {
         match kept {
             Kept::Undefined => {}
             Kept::Number(number) => {
-                self.sum += number;
+                self.sum.add(number);
                 self.count += 1;
             }
             Kept::Other => self.is_spoilt = true,
@@ -252,7 +252,7 @@ impl Total {
         if self.is_spoilt {
             return Value::Undefined;
         }
-        IndexAggregate::total(average, self.sum, self.count)
+        IndexAggregate::total(average, self.sum.value(), self.count)
     }
 }
 

@@ -66,7 +66,11 @@ pub(crate) fn item(random: &mut Random, number: usize) -> String {
         }
     }
     if random.below(10) > 0 {
-        parts.push(format!("\"n\":{}", random.below(20)));
+        parts.push(match random.below(8) {
+            // Numbers whose sum depends on the order in which doubles are added.
+            0 => format!("\"n\":{}", pick(random, &["1e16", "-1e16", "0.1", "1e308", "-1e308"])),
+            _ => format!("\"n\":{}", random.below(20)),
+        });
     }
     if random.below(10) > 0 {
         parts.push(format!("\"s\":\"{}\"", pick(random, &["red", "green", "blue", "redder", ""])));

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use orrery_types::{Number, Value};
+use orrery_types::{DoubleSum, Number, Value};
 
 use super::Function;
 
@@ -68,7 +68,8 @@ impl AggregateKind {
 pub(crate) struct Accumulator {
     kind: AggregateKind,
     count: i64,
-    sum: f64,
+    /// Made for the first number: groups that add nothing up are small.
+    sum: Option<Box<DoubleSum>>,
     /// An input of a type that the aggregate cannot take was seen.
     spoilt: bool,
     extreme: Value,
@@ -81,7 +82,7 @@ impl Accumulator {
         Self {
             kind,
             count: 0,
-            sum: 0.0,
+            sum: None,
             spoilt: false,
             extreme: Value::Undefined,
             list: Vec::new(),
@@ -100,7 +101,7 @@ impl Accumulator {
             AggregateKind::Sum | AggregateKind::Average => match value.as_number() {
                 Some(number) => {
                     self.count += 1;
-                    self.sum += number.as_f64();
+                    self.sum.get_or_insert_default().add(number.as_f64());
                 }
                 None => self.spoilt = true,
             },
@@ -130,11 +131,12 @@ impl Accumulator {
         if self.spoilt {
             return Value::Undefined;
         }
+        let sum = self.sum.map_or(0.0, |sum| sum.value());
         match self.kind {
             AggregateKind::Count | AggregateKind::CountIf => Value::from(self.count),
-            AggregateKind::Sum => Value::Number(Number::Float(self.sum)),
+            AggregateKind::Sum => Value::Number(Number::Float(sum)),
             AggregateKind::Average if self.count == 0 => Value::Undefined,
-            AggregateKind::Average => Value::from(self.sum / self.count as f64),
+            AggregateKind::Average => Value::from(sum / self.count as f64),
             AggregateKind::Min | AggregateKind::Max => self.extreme,
             AggregateKind::MakeList | AggregateKind::MakeSet => Value::array(self.list),
         }
@@ -157,6 +159,7 @@ mod tests {
             assert_eq!(accumulator.finish().to_json(), expected, "{kind:?} of {inputs:?}");
         };
         check(AggregateKind::Sum, "[1,2.5]", "3.5");
+        check(AggregateKind::Sum, "[1e16,1,-1e16]", "1");
         check(AggregateKind::Sum, "[]", "0");
         check(AggregateKind::Sum, "[1,null]", "");
         check(AggregateKind::Average, "[]", "");

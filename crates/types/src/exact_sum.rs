@@ -11,7 +11,7 @@ const MANTISSA_BITS: u32 = 52;
 
 /// The sum, in two's complement, lowest limb first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ExactSum {
+pub struct ExactSum {
     limbs: [u64; LIMBS],
 }
 
@@ -21,9 +21,33 @@ impl Default for ExactSum {
     }
 }
 
+/// The sum of any doubles, which does not depend on their order: of finite ones without rounding on
+/// the way; with an infinite one or none at all among them, as doubles add up.
+#[derive(Clone, Debug, Default)]
+pub struct DoubleSum {
+    finite: ExactSum,
+    rest: f64,
+}
+
+impl DoubleSum {
+    /// Adds a number.
+    pub fn add(&mut self, number: f64) {
+        if number.is_finite() {
+            self.finite.add(number);
+        } else {
+            self.rest += number;
+        }
+    }
+
+    /// The double nearest to the sum.
+    pub fn value(&self) -> f64 {
+        if self.rest == 0.0 { self.finite.value() } else { self.rest }
+    }
+}
+
 impl ExactSum {
     /// Adds a finite number; others are passed over.
-    pub(crate) fn add(&mut self, number: f64) {
+    pub fn add(&mut self, number: f64) {
         if number.is_finite() {
             let (mantissa, shift) = parts(number);
             self.shifted(mantissa, shift, number.is_sign_negative());
@@ -31,24 +55,24 @@ impl ExactSum {
     }
 
     /// Adds an integer, every digit of it.
-    pub(crate) fn add_integer(&mut self, number: i64) {
+    pub fn add_integer(&mut self, number: i64) {
         let magnitude = number.unsigned_abs();
         self.shifted(magnitude, FRACTION_BITS, number < 0);
     }
 
     /// Adds another sum.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         self.plus(&other.limbs);
     }
 
     /// The same with the other sign.
     #[must_use]
-    pub(crate) fn negated(&self) -> Self {
+    pub fn negated(&self) -> Self {
         Self { limbs: negated(&self.limbs) }
     }
 
     /// The sum, if it is an integer of 64 bits.
-    pub(crate) fn integer(&self) -> Option<i64> {
+    pub fn integer(&self) -> Option<i64> {
         let (limb, bit) = (FRACTION_BITS / 64, FRACTION_BITS % 64);
         let whole = self.limbs[limb] >> bit | self.limbs[limb + 1] << (64 - bit);
         let mut back = Self::default();
@@ -57,7 +81,7 @@ impl ExactSum {
     }
 
     /// The double nearest to the sum, ties to even; infinite if it is too large.
-    pub(crate) fn value(&self) -> f64 {
+    pub fn value(&self) -> f64 {
         let negative = self.limbs[LIMBS - 1] >> 63 == 1;
         let magnitude = if negative { negated(&self.limbs) } else { self.limbs };
         let Some(top) = (0..LIMBS * 64).rev().find(|bit| is_set(&magnitude, *bit)) else {
@@ -84,7 +108,7 @@ impl ExactSum {
     }
 
     /// The sum as bytes: limbs that only repeat the sign and zeros below are left out.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let sign = if self.limbs[LIMBS - 1] >> 63 == 1 { u64::MAX } else { 0 };
         let used = self.limbs.iter().rposition(|limb| *limb != sign).map_or(0, |at| at + 1);
         let skipped = self.limbs[..used].iter().take_while(|limb| **limb == 0).count();
@@ -97,7 +121,7 @@ impl ExactSum {
     }
 
     /// Reads what [`Self::to_bytes`] wrote.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let ([sign, skipped], rest) = bytes.split_first_chunk::<2>()?;
         let fill = match sign {
             b'+' => 0,
@@ -119,16 +143,23 @@ impl ExactSum {
 
     fn shifted(&mut self, mantissa: u64, shift: usize, negative: bool) {
         let wide = u128::from(mantissa) << (shift % 64);
-        let mut term = [0_u64; LIMBS];
-        let at = shift / 64;
         #[expect(clippy::cast_possible_truncation, reason = "the halves of a number")]
-        {
-            term[at] = wide as u64;
-            if let Some(next) = term.get_mut(at + 1) {
-                *next = (wide >> 64) as u64;
+        let halves = [wide as u64, (wide >> 64) as u64];
+        let mut over = false;
+        for (nth, limb) in self.limbs[shift / 64..].iter_mut().enumerate() {
+            let term = halves.get(nth).copied();
+            if term.is_none() && !over {
+                break;
             }
+            let term = term.unwrap_or_default();
+            let (sum, first) =
+                if negative { limb.overflowing_sub(term) } else { limb.overflowing_add(term) };
+            let carry = u64::from(over);
+            let (sum, second) =
+                if negative { sum.overflowing_sub(carry) } else { sum.overflowing_add(carry) };
+            *limb = sum;
+            over = first || second;
         }
-        self.plus(&if negative { negated(&term) } else { term });
     }
 
     fn plus(&mut self, term: &[u64; LIMBS]) {
@@ -210,6 +241,20 @@ mod tests {
         // A tie goes to the even neighbour, and a bit below it breaks the tie.
         assert_eq!(sum(&[2_f64.powi(53), 1.0]).value(), 2_f64.powi(53));
         assert_eq!(sum(&[2_f64.powi(53), 1.0, 1e-300]).value(), 2_f64.powi(53) + 2.0);
+    }
+
+    #[test]
+    fn what_is_not_finite_adds_up_as_doubles_do() {
+        let sum = |numbers: &[f64]| {
+            let mut sum = DoubleSum::default();
+            numbers.iter().for_each(|n| sum.add(*n));
+            sum.value()
+        };
+        assert_eq!(sum(&[1e16, -1e16, 1.0]), 1.0);
+        assert_eq!(sum(&[1e16, 1.0, -1e16]), 1.0);
+        assert_eq!(sum(&[f64::INFINITY, 1.0]), f64::INFINITY);
+        assert!(sum(&[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
+        assert!(sum(&[f64::NAN, 1.0]).is_nan());
     }
 
     #[test]
