@@ -83,7 +83,8 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<()> {
     let began_us = SystemClock.now_us();
     let place = &arguments.container;
     let tally = if arguments.live.from_endpoint.is_some() {
-        live::run(&arguments.live, &arguments.remote, place, arguments.connections)?
+        let (connections, from_start) = (arguments.connections, arguments.from_start);
+        live::run(&arguments.live, &arguments.remote, place, connections, from_start)?
     } else {
         let file = arguments.file.as_deref().context("name a file")?;
         from_file(arguments, file)?

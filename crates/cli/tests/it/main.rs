@@ -16,6 +16,7 @@ mod layout;
 mod local;
 mod model_kill;
 mod model_remote;
+mod moving;
 #[cfg(target_os = "linux")]
 mod procedure_kill;
 mod process;

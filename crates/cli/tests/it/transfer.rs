@@ -7,29 +7,29 @@ use crate::client::Client;
 use crate::process::Running;
 use crate::tool::{Tool, at, with};
 
-const MEMORY: [&str; 3] = ["--memory", "--listen", "127.0.0.1:0"];
-const BOOKS: [&str; 4] = ["-d", "shop", "-c", "books"];
+pub(crate) const MEMORY: [&str; 3] = ["--memory", "--listen", "127.0.0.1:0"];
+pub(crate) const BOOKS: [&str; 4] = ["-d", "shop", "-c", "books"];
 
-fn item(n: usize) -> String {
+pub(crate) fn item(n: usize) -> String {
     format!(
         r#"{{"id":"b{n}","publisher":"p{}","n":{n},"tags":["a","b"],"note":"line\n{n}"}}"#,
         n % 7
     )
 }
 
-fn lines(range: std::ops::Range<usize>) -> String {
+pub(crate) fn lines(range: std::ops::Range<usize>) -> String {
     range.fold(String::new(), |mut text, n| {
         let _ = writeln!(text, "{}", item(n));
         text
     })
 }
 
-fn import<'a>(file: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn import<'a>(file: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["import", file], &BOOKS[..], &["--create", "/publisher"], more].concat()
 }
 
 /// All items of the container, as they were written.
-fn items(tool: &Tool, server: &[String]) -> Vec<String> {
+pub(crate) fn items(tool: &Tool, server: &[String]) -> Vec<String> {
     let export = [&["export", "-"], &BOOKS[..]].concat();
     let text = tool.must(&with(&export, server));
     let mut found: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -37,7 +37,7 @@ fn items(tool: &Tool, server: &[String]) -> Vec<String> {
     found
 }
 
-fn sorted(text: &str) -> Vec<String> {
+pub(crate) fn sorted(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.sort_unstable();
     lines

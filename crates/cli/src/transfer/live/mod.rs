@@ -62,6 +62,7 @@ pub(super) fn run(
     server: &RemoteArguments,
     place: &ContainerArguments,
     connections: usize,
+    from_start: bool,
 ) -> Result<Tally> {
     let from = RemoteArguments {
         endpoint: arguments.from_endpoint.clone().context("name the account to read")?,
@@ -74,10 +75,25 @@ pub(super) fn run(
     };
     let mut source = Feed { remote: from.connect()?, path: there.path() };
     let definition = source.definition(&place.container)?;
-    prepare(&mut server.connect()?, place, Some(&definition))?;
+    let mut remote = server.connect()?;
+    prepare(&mut remote, place, Some(&definition))?;
     let target = Bulk::open(server, &place.path(), connections)?;
-    let note = Note::new(&["live", &from.endpoint, &there.path(), &server.endpoint, &place.path()]);
+    let note = Note::new(&[
+        "live",
+        &from.endpoint,
+        &there.path(),
+        &there.identity(&mut source.remote)?,
+        &server.endpoint,
+        &place.path(),
+        &place.identity(&mut remote)?,
+    ]);
+    if from_start {
+        note.remove();
+    }
     let mut positions = Positions::read(&note);
+    if !positions.0.is_empty() {
+        eprintln!("Going on from the positions that were noted; --from-start begins anew.");
+    }
     let total = source.count()?;
     let progress = Progress::of_items(total);
     let mut tally = Tally::default();
