@@ -79,6 +79,15 @@ pub(crate) struct ImportArguments {
     live: live::LiveArguments,
 }
 
+impl ImportArguments {
+    /// What decides which items a file holds and what becomes of them: with other flags, what was
+    /// done before is not what is asked for now.
+    fn what_is_done(&self) -> String {
+        let Self { existing, id, texts, format, .. } = self;
+        format!("{existing:?} {id:?} {texts} {format:?}")
+    }
+}
+
 pub(crate) fn run(arguments: &ImportArguments) -> Result<()> {
     let began_us = SystemClock.now_us();
     let place = &arguments.container;
@@ -114,9 +123,11 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<()> {
 fn from_file(arguments: &ImportArguments, path: &Path) -> Result<Tally> {
     let place = &arguments.container;
     let definition = arguments.create.as_deref().map(|paths| definition(&place.container, paths));
-    let (target, whereto): (Box<dyn Target>, String) = if let Some(folder) = &arguments.data {
+    let (target, whereto): (Box<dyn Target>, [String; 2]) = if let Some(folder) = &arguments.data {
         let target = Offline::open(folder, place, definition.as_ref())?;
-        (Box::new(target), folder.display().to_string())
+        let whole = folder.canonicalize().context("cannot find the data folder")?;
+        let identity = target.identity()?;
+        (Box::new(target), [whole.display().to_string(), identity])
     } else {
         let mut remote = arguments.remote.connect()?;
         prepare(&mut remote, place, definition.as_ref())?;
@@ -125,10 +136,19 @@ fn from_file(arguments: &ImportArguments, path: &Path) -> Result<Tally> {
         // Items of a model may refer to earlier ones, so all of them go one way.
         let lanes = if modelled { 1 } else { arguments.connections };
         let target = Bulk::open(&arguments.remote, &place.path(), lanes)?;
-        (Box::new(target), arguments.remote.endpoint.clone())
+        let identity = place.identity(&mut remote)?;
+        (Box::new(target), [arguments.remote.endpoint.clone(), identity])
     };
     let source = Source::open(path, arguments)?;
-    let note = Note::new(&["import", &source.name, &whereto, &place.path()]);
+    let [whereto, identity] = &whereto;
+    let note = Note::new(&[
+        "import",
+        &source.name,
+        whereto,
+        &place.path(),
+        identity,
+        &arguments.what_is_done(),
+    ]);
     if arguments.from_start {
         note.remove();
     }

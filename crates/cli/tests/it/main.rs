@@ -23,6 +23,7 @@ mod process;
 mod query;
 mod random;
 mod ready;
+mod resume;
 mod start;
 mod statistics;
 mod throughput;
