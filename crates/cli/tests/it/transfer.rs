@@ -58,7 +58,7 @@ fn items_go_in_and_come_out_as_they_were_in_every_format() {
         let path = tool.path(name);
         let export = [&["export", &*path], &BOOKS[..]].concat();
         tool.must(&with(&export, &server));
-        tool.refused(&with(&export, &server), 1, "is there already; --force");
+        tool.refused(&with(&export, &server), 4, "is there already; --force");
         let other = ["import", &*path, "-d", "other", "-c", &name[4..], "--create", "publisher"];
         let said = tool.must(&with(&other, &server));
         assert!(said.starts_with("3,000 created"), "{name}: {said}");
