@@ -5,6 +5,7 @@
 
 mod advise;
 mod backup;
+mod bench;
 mod client;
 mod demo;
 mod full_disk;
