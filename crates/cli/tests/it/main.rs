@@ -15,6 +15,7 @@ mod isolation;
 mod kill;
 mod layout;
 mod local;
+mod malformed;
 mod model_kill;
 mod model_remote;
 mod moving;

@@ -1,0 +1,20 @@
+//! `orrery import` of files that are not quite what they should be.
+
+use crate::process::Running;
+use crate::tool::{Tool, at, with};
+use crate::transfer::{MEMORY, import};
+
+#[test]
+fn what_an_array_may_not_hold_is_a_bad_line() {
+    let tool = Tool::new();
+    let server = Running::start(&MEMORY);
+    let here = at(&server);
+    let one = r#"{"id":"1","publisher":"p"}"#;
+    let two = r#"{"id":"2","publisher":"p"}"#;
+    let file = tool.write("two.json", &format!("[{one},,\n{two}]\n[{one}]"));
+    let said = tool.run(&with(&import(&file, &[]), &here));
+    assert_eq!(said.code, 5, "{said:?}");
+    assert!(said.out.starts_with("2 created, 2 not taken"), "{said:?}");
+    assert!(said.err.contains("line 1: there is nothing between two commas"), "{said:?}");
+    assert!(said.err.contains("line 3: the file goes on after the end of its array"), "{said:?}");
+}
