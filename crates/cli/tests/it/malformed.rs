@@ -2,7 +2,7 @@
 
 use crate::process::Running;
 use crate::tool::{Tool, at, with};
-use crate::transfer::{MEMORY, import};
+use crate::transfer::{MEMORY, import, items};
 
 #[test]
 fn what_an_array_may_not_hold_is_a_bad_line() {
@@ -17,4 +17,16 @@ fn what_an_array_may_not_hold_is_a_bad_line() {
     assert!(said.out.starts_with("2 created, 2 not taken"), "{said:?}");
     assert!(said.err.contains("line 1: there is nothing between two commas"), "{said:?}");
     assert!(said.err.contains("line 3: the file goes on after the end of its array"), "{said:?}");
+}
+
+#[test]
+fn a_sheet_is_read_as_it_stands() {
+    let tool = Tool::new();
+    let server = Running::start(&MEMORY);
+    let here = at(&server);
+    let twice = tool.write("twice.csv", "id,publisher,publisher\n1,p,q\n");
+    tool.refused(&with(&import(&twice, &[]), &here), 1, "names 'publisher' twice");
+    let sheet = tool.write("sheet.csv", "id,publisher, note\r\n1,p,\"x\r\"\r\n");
+    tool.must(&with(&import(&sheet, &[]), &here));
+    assert_eq!(items(&tool, &here), [r#"{"id":"1","publisher":"p"," note":"x\r"}"#]);
 }
