@@ -114,7 +114,13 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<()> {
     match tally.bad {
         0 => Ok(()),
         bad => {
-            let text = format!("{bad} items were not taken; their lines are listed above");
+            let text = if arguments.live.from_endpoint.is_some() {
+                format!(
+                    "{bad} items were not taken; they are named above, and the next start tries them again"
+                )
+            } else {
+                format!("{bad} items were not taken; their lines are listed above")
+            };
             Err(Failure::new(Exit::Partly, text).into())
         }
     }

@@ -58,3 +58,31 @@ fn a_target_that_was_made_anew_gets_everything() {
     assert!(said.code == 0 && said.out.starts_with("0 created, 21 replaced"), "{said:?}");
     assert!(!said.err.contains("Going on"), "{said:?}");
 }
+
+#[test]
+fn items_that_are_refused_are_named_until_they_are_taken() {
+    let tool = Tool::new();
+    let (from, to) = (Running::start(&MEMORY), Running::start(&MEMORY));
+    let mut there = shop(&from, BY_PUBLISHER);
+    let unique =
+        BY_PUBLISHER.replacen('{', r#"{"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/n"]}]},"#, 1);
+    shop(&to, &unique);
+    let twin = |n: usize| format!(r#"{{"id":"twin","publisher":"p0","n":{n}}}"#);
+    put(&mut there, 0, &item(0));
+    put(&mut there, 0, &twin(0));
+    let moving = moving(&from, &to);
+    let moving = with(&["import", "--connections", "1"], &moving[1..]);
+    for created in ["1 created, 1 not taken in", "0 created, 1 replaced, 1 not taken in"] {
+        let said = tool.run(&moving);
+        assert!(said.code == 5 && said.out.starts_with(created), "{said:?}");
+        let named = r#"item "twin" with the partition key ["p0"]: "#;
+        assert!(said.err.contains(named), "{said:?}");
+        assert!(said.err.contains("named above") && !said.err.contains("line"), "{said:?}");
+    }
+    put(&mut there, 0, &twin(1));
+    assert!(tool.must(&moving).starts_with("1 created, 1 replaced in "));
+    assert!(tool.must(&moving).starts_with("0 created in "));
+    for flag in [&["--existing", "keep"][..], &["--id", "n"], &["--strict"], &["--texts"]] {
+        tool.refused(&[&moving[..], flag].concat(), 2, "cannot be used with");
+    }
+}
