@@ -30,3 +30,31 @@ fn a_sheet_is_read_as_it_stands() {
     tool.must(&with(&import(&sheet, &[]), &here));
     assert_eq!(items(&tool, &here), [r#"{"id":"1","publisher":"p"," note":"x\r"}"#]);
 }
+
+#[test]
+fn an_item_of_full_size_is_taken_and_a_larger_one_is_a_bad_line() {
+    let tool = Tool::new();
+    let server = Running::start(&MEMORY);
+    let here = at(&server);
+    let item = |id: usize, size: usize| {
+        let head = format!(r#"{{"id":"{id}","publisher":"p","text":""#);
+        format!("{head}{}\"}}\n", "x".repeat(size - head.len() - 2))
+    };
+    let most = orrery_types::limits::ITEM_SIZE_BYTES_MAX;
+    let text: String = [100, most, 100, most + 10, 3 * most, 100]
+        .iter()
+        .enumerate()
+        .map(|(id, size)| item(id, *size))
+        .collect();
+    let file = tool.write("large.jsonl", &text);
+    let said = tool.run(&with(&import(&file, &[]), &here));
+    assert_eq!(said.code, 5, "{said:?}");
+    assert!(said.out.starts_with("4 created, 2 not taken in "), "{said:?}");
+    assert!(said.err.contains("line 4: ") && said.err.contains("line 5: "), "{said:?}");
+    let said = tool.run(&with(&import(&file, &["--existing", "replace"]), &here));
+    assert!(said.out.starts_with("0 created, 4 replaced, 2 not taken in "), "{said:?}");
+    let said = tool.run(&with(&import(&file, &["--existing", "refuse"]), &here));
+    assert!(said.out.starts_with("0 created, 6 not taken in "), "{said:?}");
+    let said = tool.run(&with(&import(&file, &[]), &here));
+    assert!(said.out.starts_with("0 created, 4 already there, 2 not taken in "), "{said:?}");
+}
