@@ -10,7 +10,8 @@ use orrery_modeling::Model;
 use orrery_modeling::advisor::Advisor;
 use orrery_types::Value;
 
-use crate::remote::{Ask, RemoteArguments};
+use crate::account;
+use crate::remote::RemoteArguments;
 
 /// Arguments of `advise`.
 #[derive(Debug, Args)]
@@ -44,11 +45,8 @@ pub(crate) fn run(arguments: &AdviseArguments) -> Result<()> {
 
 /// The report of a server.
 fn ask(server: &RemoteArguments, database: &str) -> Result<Value> {
-    let link = format!("dbs/{database}");
-    let path = format!("/{link}/_advisor");
-    let ask =
-        Ask { method: "GET", path: &path, kind: "_advisor", link: &link, headers: &[], body: b"" };
-    let answer = server.connect()?.request(&ask)?.success()?;
+    let path = format!("/dbs/{database}/_advisor");
+    let answer = account::must(&mut server.connect()?, "GET", &path, &[], b"")?;
     Value::parse(&answer.body).context("the server's answer is not JSON")
 }
 
