@@ -11,6 +11,7 @@ use orrery_modeling::advisor::Advisor;
 use orrery_types::Value;
 
 use crate::account;
+use crate::exit::UNREAD;
 use crate::remote::RemoteArguments;
 
 /// Arguments of `advise`.
@@ -40,7 +41,7 @@ pub(crate) fn run(arguments: &AdviseArguments) -> Result<()> {
         look_at(&arguments.items)?.finish(model.as_ref()).to_value()
     };
     let text = if arguments.json { report.to_json() + "\n" } else { describe(&report) };
-    std::io::stdout().write_all(text.as_bytes()).context("the report was not read")
+    std::io::stdout().write_all(text.as_bytes()).context(UNREAD)
 }
 
 /// The report of a server.

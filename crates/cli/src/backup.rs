@@ -12,7 +12,7 @@ use orrery_types::{Clock as _, SystemClock, Value, limits};
 
 use crate::archive::{self, ArchiveWriter, Contents};
 use crate::data_folder::{self, STORE};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, UNREAD};
 use crate::remote::{Remote, RemoteArguments};
 use crate::{account, inspect, table};
 
@@ -89,7 +89,7 @@ pub(crate) fn backup(arguments: &BackupArguments) -> Result<()> {
 }
 
 fn print(text: &str) -> Result<()> {
-    writeln!(std::io::stdout(), "{text}").context("the output was not read")
+    writeln!(std::io::stdout(), "{text}").context(UNREAD)
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -12,7 +12,7 @@ use orrery_server::headers;
 use orrery_types::{Clock as _, Object, SystemClock, Value};
 
 use crate::account;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, UNREAD};
 use crate::remote::{Remote, RemoteArguments};
 use crate::table::{self, Table};
 
@@ -285,5 +285,5 @@ fn report(arguments: &BenchArguments, samples: &[Sample]) -> Result<()> {
     } else {
         table.to_text(table::width())
     };
-    std::io::stdout().write_all(text.as_bytes()).context("the output was not read")
+    std::io::stdout().write_all(text.as_bytes()).context(UNREAD)
 }

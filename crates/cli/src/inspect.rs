@@ -10,7 +10,7 @@ use orrery_types::ids::Address;
 use orrery_types::{Object, Value};
 
 use crate::data_folder::{self, STORE, unread};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, UNREAD};
 use crate::table::{self, Table};
 
 /// Faults that are told one by one.
@@ -56,12 +56,12 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
     } else {
         describe(&arguments.folder, &format, &engine, &rows)
     };
-    std::io::stdout().write_all(text.as_bytes()).context("the output was not read")?;
+    let printed = std::io::stdout().write_all(text.as_bytes()).context(UNREAD);
     if arguments.verify {
         let seen = verify(&engine)?;
         eprintln!("{} items verified, no faults.", table::count(seen.items));
     }
-    Ok(())
+    printed
 }
 
 fn describe(folder: &Path, format: &str, engine: &Engine, rows: &[Row]) -> String {

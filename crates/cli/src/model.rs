@@ -14,7 +14,7 @@ use orrery_types::Value;
 
 use crate::account;
 use crate::advise::{look_at, read_model};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, UNREAD};
 use crate::remote::{Answer, Remote, RemoteArguments};
 
 /// What to do with a model.
@@ -87,7 +87,7 @@ pub(crate) fn run(command: &ModelCommand) -> Result<()> {
         ModelCommand::Apply { file, on } => apply(file, on)?,
         ModelCommand::Verify(on) => verify(on)?,
     };
-    std::io::stdout().write_all(text.as_bytes()).context("the output was not read")
+    std::io::stdout().write_all(text.as_bytes()).context(UNREAD)
 }
 
 impl OnServer {

@@ -17,7 +17,7 @@ use super::resume::Note;
 use super::sheet::SheetWriter;
 use super::{ContainerArguments, Format};
 use crate::account;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, UNREAD};
 use crate::query::partition_key;
 use crate::remote::{Remote, RemoteArguments};
 use crate::{archive, table};
@@ -228,7 +228,7 @@ impl Export {
             self.write(if self.items == 0 { b"]\n" } else { b"\n]\n" })?;
         }
         match &mut self.out {
-            Out::Stream(out) => out.flush().context("the output was not read")?,
+            Out::Stream(out) => out.flush().context(UNREAD)?,
             Out::File(file) => file.sync_all().context("the file cannot be written")?,
         }
         if let Some(note) = &self.note {
@@ -298,7 +298,7 @@ impl Export {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.out {
-            Out::Stream(out) => out.write_all(bytes).context("the output was not read"),
+            Out::Stream(out) => out.write_all(bytes).context(UNREAD),
             Out::File(file) => file.write_all(bytes).context("the file cannot be written"),
         }
     }

@@ -21,7 +21,7 @@ use super::sheet::{Cells, SheetReader};
 use super::target::{Fate, Item, OnExisting, Tally, Target};
 use super::{Bulk, ContainerArguments, Format, live};
 use crate::account;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, UNREAD};
 use crate::remote::RemoteArguments;
 
 /// Items of a round, and bytes of their text.
@@ -110,9 +110,9 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<()> {
     } else {
         summary(tally, seconds)
     };
-    writeln!(std::io::stdout(), "{text}").context("the output was not read")?;
+    let printed = writeln!(std::io::stdout(), "{text}").context(UNREAD);
     match tally.bad {
-        0 => Ok(()),
+        0 => printed,
         bad => {
             let text = if arguments.live.from_endpoint.is_some() {
                 format!(

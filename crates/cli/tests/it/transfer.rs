@@ -237,3 +237,24 @@ fn a_container_moves_from_another_account_while_it_is_written() {
     let container = moved.must("GET", "/dbs/shop/colls/books", &[], "").body;
     assert!(container.contains("\"paths\":[\"/n\"]"), "{container}");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_reader_who_has_read_enough_is_no_failure() {
+    use std::io::{BufRead as _, BufReader};
+    let tool = Tool::new();
+    let server = Running::start(&MEMORY);
+    let server = at(&server);
+    let file = tool.write("books.jsonl", &lines(0..5000));
+    tool.must(&with(&import(&file, &[]), &server));
+    let query = [&["query"], &BOOKS[..], &["--lines", "SELECT * FROM c"]].concat();
+    let export = [&["export", "-"], &BOOKS[..]].concat();
+    for command in [query, export] {
+        let mut child = tool.spawn(&with(&command, &server));
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with('{'), "{line}");
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    }
+}
