@@ -220,6 +220,19 @@ pub(crate) fn prepare(
     account::must(remote, "POST", &path, &json, definition.to_json().as_bytes()).map(drop)
 }
 
+/// Refuses an object that is spread over lines: as lines, each of them would be bad.
+fn check_not_spread(input: &mut Input) -> Result<()> {
+    let start = input.fill_buf().context("cannot read")?;
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    if let [b'{'] | [b'{', .., b'{' | b'[' | b','] = line {
+        bail!(
+            "an object is spread over several lines; put the items into an array, [ … , … ], or each on a line of its own"
+        );
+    }
+    Ok(())
+}
+
 /// Records of a file, in whatever format.
 enum Reader {
     Json(Records<Input>),
@@ -251,6 +264,7 @@ impl Source {
             let reader = if format == Some(Format::Csv) {
                 Reader::Sheet(SheetReader::new(input, cells)?)
             } else {
+                check_not_spread(&mut input)?;
                 let shape = shape_of(&mut input)?;
                 Reader::Json(Records::new(input, shape, Position::default()))
             };
@@ -278,9 +292,11 @@ impl Source {
             (Reader::Sheet(SheetReader::new(buffered(file), cells)?), None)
         } else {
             let mut input = buffered(file);
-            let shape = match format {
-                Some(Format::Lines) => Shape::Lines,
-                _ => shape_of(&mut input)?,
+            let shape = if format == Some(Format::Lines) {
+                Shape::Lines
+            } else {
+                check_not_spread(&mut input).with_context(|| shown.to_string())?;
+                shape_of(&mut input)?
             };
             (Reader::Json(Records::new(input, shape, Position::default())), Some(shape))
         };

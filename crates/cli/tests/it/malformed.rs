@@ -58,3 +58,15 @@ fn an_item_of_full_size_is_taken_and_a_larger_one_is_a_bad_line() {
     let said = tool.run(&with(&import(&file, &[]), &here));
     assert!(said.out.starts_with("0 created, 4 already there, 2 not taken in "), "{said:?}");
 }
+
+#[test]
+fn an_object_that_is_spread_over_lines_is_refused_with_advice() {
+    let tool = Tool::new();
+    let server = Running::start(&MEMORY);
+    let here = at(&server);
+    let file = tool.write("one.json", "{\n  \"id\": \"1\",\n  \"publisher\": \"p\"\n}\n");
+    tool.refused(&with(&import(&file, &[]), &here), 1, "put the items into an array");
+    // Lines are lines, whatever the file is called.
+    let file = tool.write("lines.json", "{\"id\":\"1\",\"publisher\":\"p\"}\n");
+    tool.must(&with(&import(&file, &[]), &here));
+}
