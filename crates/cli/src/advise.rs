@@ -10,7 +10,9 @@ use orrery_modeling::Model;
 use orrery_modeling::advisor::Advisor;
 use orrery_types::Value;
 
-use crate::remote::{Ask, RemoteArguments};
+use crate::account;
+use crate::exit::UNREAD;
+use crate::remote::RemoteArguments;
 
 /// Arguments of `advise`.
 #[derive(Debug, Args)]
@@ -39,16 +41,13 @@ pub(crate) fn run(arguments: &AdviseArguments) -> Result<()> {
         look_at(&arguments.items)?.finish(model.as_ref()).to_value()
     };
     let text = if arguments.json { report.to_json() + "\n" } else { describe(&report) };
-    std::io::stdout().write_all(text.as_bytes()).context("the report was not read")
+    std::io::stdout().write_all(text.as_bytes()).context(UNREAD)
 }
 
 /// The report of a server.
 fn ask(server: &RemoteArguments, database: &str) -> Result<Value> {
-    let link = format!("dbs/{database}");
-    let path = format!("/{link}/_advisor");
-    let ask =
-        Ask { method: "GET", path: &path, kind: "_advisor", link: &link, headers: &[], body: b"" };
-    let answer = server.connect()?.request(&ask)?.success()?;
+    let path = format!("/dbs/{database}/_advisor");
+    let answer = account::must(&mut server.connect()?, "GET", &path, &[], b"")?;
     Value::parse(&answer.body).context("the server's answer is not JSON")
 }
 

@@ -5,14 +5,14 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use orrery_storage::RocksOptions;
 use orrery_types::{Clock as _, SystemClock, Value, limits};
 
 use crate::archive::{self, ArchiveWriter, Contents};
 use crate::data_folder::{self, STORE};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, UNREAD};
 use crate::remote::{Remote, RemoteArguments};
 use crate::{account, inspect, table};
 
@@ -53,7 +53,8 @@ pub(crate) struct RestoreArguments {
 pub(crate) fn backup(arguments: &BackupArguments) -> Result<()> {
     let path = &arguments.file;
     if path.exists() {
-        bail!("{} is there already; choose another name", path.display());
+        let text = format!("{} is there already; choose another name", path.display());
+        return Err(Failure::new(Exit::Refused, text).into());
     }
     let beside = with_suffix(path, ".part");
     let written = write(arguments, &beside);
@@ -88,7 +89,7 @@ pub(crate) fn backup(arguments: &BackupArguments) -> Result<()> {
 }
 
 fn print(text: &str) -> Result<()> {
-    writeln!(std::io::stdout(), "{text}").context("the output was not read")
+    writeln!(std::io::stdout(), "{text}").context(UNREAD)
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -12,11 +12,15 @@ use orrery_server::headers;
 use orrery_types::{Clock as _, Object, SystemClock, Value};
 
 use crate::account;
+use crate::exit::{Exit, Failure, UNREAD};
 use crate::remote::{Remote, RemoteArguments};
 use crate::table::{self, Table};
 
 /// Everything lies in a database of this name.
 const DATABASE: &str = "orrery-bench";
+const CONTAINER: &str = "items";
+const PARTITIONED_BY: &str = "/p";
+const CONFLICT: u16 = 409;
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 /// Arguments of `bench`.
@@ -79,19 +83,45 @@ impl Sample {
 
 pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
     let mut remote = arguments.remote.connect()?;
-    // What an earlier run left goes first.
     let path = format!("/dbs/{DATABASE}");
-    account::send(&mut remote, "DELETE", &path, &[], b"")?;
     let body = format!("{{\"id\":\"{DATABASE}\"}}");
-    account::must(&mut remote, "POST", "/dbs", &[JSON], body.as_bytes())?;
+    let mut made = account::send(&mut remote, "POST", "/dbs", &[JSON], body.as_bytes())?;
+    if made.status == CONFLICT {
+        // What an earlier run left goes first, and nothing else does.
+        check_own(&mut remote)?;
+        account::must(&mut remote, "DELETE", &path, &[], b"")?;
+        made = account::send(&mut remote, "POST", "/dbs", &[JSON], body.as_bytes())?;
+    }
+    if made.status >= 400 {
+        return Err(account::refusal("/dbs", &made));
+    }
     let measured = measure(&mut remote, arguments);
     account::must(&mut remote, "DELETE", &path, &[], b"")?;
     report(arguments, &measured?)
 }
 
+/// Makes sure that the database is one of this command: it holds its container and no other.
+fn check_own(remote: &mut Remote) -> Result<()> {
+    let path = format!("/dbs/{DATABASE}/colls");
+    let containers = account::list_all(remote, &path, "DocumentCollections")?;
+    let own = |container: &Value| {
+        let paths = container.get("partitionKey").get("paths").as_array().unwrap_or_default();
+        container.get("id").as_str() == Some(CONTAINER)
+            && matches!(paths, [path] if path.as_str() == Some(PARTITIONED_BY))
+    };
+    if matches!(&containers[..], [container] if own(container)) {
+        return Ok(());
+    }
+    let text = format!(
+        "the server has a database '{DATABASE}' that this command did not leave behind, and would \
+         remove; remove it yourself if nobody needs it, or name another server"
+    );
+    Err(Failure::new(Exit::Refused, text).into())
+}
+
 fn measure(remote: &mut Remote, arguments: &BenchArguments) -> Result<Vec<Sample>> {
     let path = format!("/dbs/{DATABASE}/colls");
-    let body = crate::transfer::definition("items", "/p").to_json();
+    let body = crate::transfer::definition(CONTAINER, PARTITIONED_BY).to_json();
     account::must(remote, "POST", &path, &[JSON], body.as_bytes())?;
     for number in 0..arguments.items {
         create(remote, number, arguments.size)?;
@@ -184,7 +214,7 @@ fn send(
 
 fn read(remote: &mut Remote, number: u64) -> Result<Option<f64>> {
     let key = format!("[\"{}\"]", partition(number));
-    let path = format!("/dbs/{DATABASE}/colls/items/docs/i{number}");
+    let path = format!("/dbs/{DATABASE}/colls/{CONTAINER}/docs/i{number}");
     send(remote, "GET", &path, &[(headers::PARTITION_KEY, &key)], "")
 }
 
@@ -196,12 +226,12 @@ fn create(remote: &mut Remote, number: u64, size: usize) -> Result<Option<f64>> 
         "{{\"id\":\"i{number}\",\"p\":\"{partition}\",\"n\":{number},\"group\":{},\"filler\":\"{filler}\"}}",
         number % 50
     );
-    let path = format!("/dbs/{DATABASE}/colls/items/docs");
+    let path = format!("/dbs/{DATABASE}/colls/{CONTAINER}/docs");
     send(remote, "POST", &path, &[JSON, (headers::PARTITION_KEY, &key)], &body)
 }
 
 fn query(remote: &mut Remote, number: u64) -> Result<Option<f64>> {
-    let path = format!("/dbs/{DATABASE}/colls/items/docs");
+    let path = format!("/dbs/{DATABASE}/colls/{CONTAINER}/docs");
     let sent = [
         ("content-type", "application/query+json"),
         (headers::IS_QUERY, "true"),
@@ -255,5 +285,5 @@ fn report(arguments: &BenchArguments, samples: &[Sample]) -> Result<()> {
     } else {
         table.to_text(table::width())
     };
-    std::io::stdout().write_all(text.as_bytes()).context("the output was not read")
+    std::io::stdout().write_all(text.as_bytes()).context(UNREAD)
 }

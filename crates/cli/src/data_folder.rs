@@ -1,12 +1,13 @@
 //! A data folder that no server has open, for commands that work on it themselves.
 
+use std::fs::DirEntry;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use orrery_engine::Engine;
 use orrery_storage::{OpenError, RocksOptions, RocksStore};
-use orrery_types::SystemClock;
+use orrery_types::{Error, SystemClock};
 use uuid::Uuid;
 
 use crate::exit::{Exit, Failure};
@@ -17,7 +18,10 @@ pub(crate) const STORE: &str = "store";
 /// Opens a folder that holds data; one that does not is not made into one.
 pub(crate) fn open(folder: &Path) -> Result<Engine> {
     let store = folder.join(STORE);
-    if !store.join("FORMAT").exists() {
+    // One that has files of a database and no FORMAT has lost it, which opening tells.
+    let is_folder = |entry: std::io::Result<DirEntry>| entry.is_ok_and(|e| e.path().is_dir());
+    let has_files = std::fs::read_dir(&store).is_ok_and(|mut entries| entries.any(is_folder));
+    if !store.join("FORMAT").exists() && !has_files {
         bail!(
             "{} holds no data; name the folder that --data of the server names",
             folder.display()
@@ -30,12 +34,24 @@ pub(crate) fn open(folder: &Path) -> Result<Engine> {
 pub(crate) fn open_store(store: &Path, options: &RocksOptions) -> Result<Engine> {
     let store = RocksStore::open(store, options).map_err(|error| match error {
         OpenError::Corrupt(_) | OpenError::NotWhole { .. } => {
-            anyhow::Error::from(Failure::new(Exit::Damaged, error.to_string()))
+            let text = format!("{error}; restore a backup");
+            anyhow::Error::from(Failure::new(Exit::Damaged, text))
         }
         other => other.into(),
     })?;
     let node = u32::from_be_bytes(*Uuid::new_v4().as_bytes().first_chunk().expect("16 bytes"));
     Engine::open(Arc::new(store), Arc::new(SystemClock), node)
-        .map_err(|error| anyhow!("{error}"))
+        .map_err(|error| unread(&error))
         .context("cannot read the catalog")
+}
+
+/// Why something in a folder cannot be read. Nothing but its own content is asked for, so what is
+/// neither the machine's fault nor the asker's is damage.
+pub(crate) fn unread(error: &Error) -> anyhow::Error {
+    match error {
+        Error::Internal(reason) if !reason.starts_with("storage failed") => {
+            Failure::new(Exit::Damaged, format!("{reason}; restore a backup")).into()
+        }
+        other => anyhow!("{other}"),
+    }
 }

@@ -38,6 +38,16 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// What is said when the output cannot be written.
+pub(crate) const UNREAD: &str = "the output was not read";
+
+/// Whether a command failed only because its reader has read enough, as `head` does.
+pub(crate) fn is_enough(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<std::io::Error>();
+    let closed = cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe);
+    closed && error.chain().any(|cause| cause.to_string() == UNREAD)
+}
+
 /// The code of an error: the one that any of its causes has.
 pub(crate) fn code(error: &anyhow::Error) -> u8 {
     let own = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
@@ -58,5 +68,14 @@ mod tests {
         let told = failed.context("while asking").unwrap_err();
         assert_eq!(code(&told), 4);
         assert_eq!(format!("{told:#}"), "while asking: no");
+    }
+
+    #[test]
+    fn a_reader_who_has_enough_is_no_failure() {
+        let closed = || -> std::io::Result<()> { Err(std::io::ErrorKind::BrokenPipe.into()) };
+        assert!(is_enough(&closed().context(UNREAD).unwrap_err()));
+        assert!(!is_enough(&closed().context("the server hung up").unwrap_err()));
+        let full: std::io::Result<()> = Err(std::io::ErrorKind::StorageFull.into());
+        assert!(!is_enough(&full.context(UNREAD).unwrap_err()));
     }
 }

@@ -3,14 +3,14 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use clap::Args;
 use orrery_engine::{Container, Engine};
 use orrery_types::ids::Address;
 use orrery_types::{Object, Value};
 
-use crate::data_folder::{self, STORE};
-use crate::exit::{Exit, Failure};
+use crate::data_folder::{self, STORE, unread};
+use crate::exit::{Exit, Failure, UNREAD};
 use crate::table::{self, Table};
 
 /// Faults that are told one by one.
@@ -56,12 +56,12 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
     } else {
         describe(&arguments.folder, &format, &engine, &rows)
     };
-    std::io::stdout().write_all(text.as_bytes()).context("the output was not read")?;
+    let printed = std::io::stdout().write_all(text.as_bytes()).context(UNREAD);
     if arguments.verify {
         let seen = verify(&engine)?;
         eprintln!("{} items verified, no faults.", table::count(seen.items));
     }
-    Ok(())
+    printed
 }
 
 fn describe(folder: &Path, format: &str, engine: &Engine, rows: &[Row]) -> String {
@@ -109,7 +109,7 @@ fn containers(engine: &Engine) -> Result<Vec<(String, std::sync::Arc<Container>)
     let mut found = Vec::new();
     for name in databases(engine) {
         let database = engine.read_database(&Address::Name(name.clone()));
-        let database = database.map_err(|error| anyhow!("{error}"))?;
+        let database = database.map_err(|error| unread(&error))?;
         found.extend(database.containers().map(|container| (name.clone(), container.clone())));
     }
     Ok(found)
@@ -134,12 +134,12 @@ struct Row {
 
 impl Row {
     fn of(engine: &Engine, database: &str, container: &Container) -> Result<Self> {
-        let usage = engine.usage(container).map_err(|error| anyhow!("{error}"))?;
+        let usage = engine.usage(container).map_err(|error| unread(&error))?;
         let resource = container.to_resource();
         let paths = resource.body.get("partitionKey").get("paths").as_array().unwrap_or_default();
         let paths: Vec<&str> = paths.iter().filter_map(Value::as_str).collect();
         let (mut items_bytes, mut index_bytes, mut lsn) = (0, 0, 0);
-        for sizes in engine.shard_sizes(container).map_err(|error| anyhow!("{error}"))? {
+        for sizes in engine.shard_sizes(container).map_err(|error| unread(&error))? {
             items_bytes += sizes.items_bytes;
             index_bytes += sizes.index_bytes;
             lsn = lsn.max(sizes.lsn.0);
@@ -178,7 +178,7 @@ pub(crate) fn count(engine: &Engine) -> Result<Seen> {
     let mut seen = Seen::default();
     for (_, container) in containers(engine)? {
         seen.containers += 1;
-        seen.items += engine.usage(&container).map_err(|error| anyhow!("{error}"))?.items;
+        seen.items += engine.usage(&container).map_err(|error| unread(&error))?.items;
     }
     Ok(seen)
 }

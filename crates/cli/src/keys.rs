@@ -10,6 +10,7 @@ use orrery_server::config::{Choices, Settings};
 use orrery_server::keys::{AccountKeys, KeyName};
 use orrery_types::{Object, Value};
 
+use crate::exit::UNREAD;
 use crate::table::Table;
 
 /// What to do with keys.
@@ -69,5 +70,5 @@ pub(crate) fn run(command: &KeysCommand) -> Result<()> {
         }
         table.to_text(usize::MAX)
     };
-    std::io::stdout().write_all(text.as_bytes()).context("the output was not read")
+    std::io::stdout().write_all(text.as_bytes()).context(UNREAD)
 }

@@ -133,6 +133,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if exit::is_enough(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("orrery: {error:#}");
             exit::code(&error).into()

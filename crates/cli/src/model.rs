@@ -9,10 +9,13 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use orrery_modeling::diagram::Diagram;
 use orrery_modeling::patch;
+use orrery_server::headers;
 use orrery_types::Value;
 
+use crate::account;
 use crate::advise::{look_at, read_model};
-use crate::remote::{Answer, Ask, Remote, RemoteArguments};
+use crate::exit::{Exit, Failure, UNREAD};
+use crate::remote::{Answer, Remote, RemoteArguments};
 
 /// What to do with a model.
 #[derive(Debug, Subcommand)]
@@ -78,13 +81,13 @@ pub(crate) fn run(command: &ModelCommand) -> Result<()> {
         }
         ModelCommand::Diagram(arguments) => diagram(arguments)?,
         ModelCommand::Show(on) => {
-            let answer = on.ask(&mut on.server.connect()?, "GET", &[], b"")?.success()?;
+            let answer = on.must(&mut on.server.connect()?, "GET", &[], b"")?;
             String::from_utf8_lossy(&answer.body).into_owned() + "\n"
         }
         ModelCommand::Apply { file, on } => apply(file, on)?,
         ModelCommand::Verify(on) => verify(on)?,
     };
-    std::io::stdout().write_all(text.as_bytes()).context("the output was not read")
+    std::io::stdout().write_all(text.as_bytes()).context(UNREAD)
 }
 
 impl OnServer {
@@ -95,10 +98,36 @@ impl OnServer {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Result<Answer> {
-        let link = format!("dbs/{}", self.database);
-        let path = format!("/{link}/_model");
-        remote.request(&Ask { method, path: &path, kind: "_model", link: &link, headers, body })
+        account::send(remote, method, &format!("/dbs/{}/_model", self.database), headers, body)
     }
+
+    /// The same, where only success will do.
+    fn must(
+        &self,
+        remote: &mut Remote,
+        method: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Answer> {
+        let answer = self.ask(remote, method, headers, body)?;
+        if answer.status < 400 { Ok(answer) } else { Err(refusal(&self.database, &answer)) }
+    }
+}
+
+/// The sub-status of a request for something in a database that is not there.
+const OWNER_NOT_FOUND: &str = "1003";
+
+/// A refusal as an error: the server's words, and what helps.
+pub(crate) fn refusal(database: &str, answer: &Answer) -> anyhow::Error {
+    let owner = answer.header(headers::SUB_STATUS) == Some(OWNER_NOT_FOUND);
+    let text = match answer.status {
+        404 if owner => format!("there is no database '{database}'; check --database"),
+        404 => format!(
+            "the database '{database}' has no model; `orrery model apply FILE --database {database}` stores one"
+        ),
+        _ => return account::refusal(&format!("/dbs/{database}"), answer),
+    };
+    Failure::new(Exit::Refused, text).into()
 }
 
 /// Stores a whole model as it is; a patch goes into the model that is there, unless that changes
@@ -112,8 +141,9 @@ fn apply(file: &Path, on: &OnServer) -> Result<String> {
         let known = on.ask(&mut remote, "GET", &[], b"")?;
         let model = if known.status == 404 {
             Value::Undefined
+        } else if known.status >= 400 {
+            return Err(refusal(&on.database, &known));
         } else {
-            let known = known.success()?;
             etag = known.header("etag").map(str::to_owned);
             Value::parse(&known.body).context("the server's model is not JSON")?
         };
@@ -125,7 +155,7 @@ fn apply(file: &Path, on: &OnServer) -> Result<String> {
         given
     };
     let headers: Vec<(&str, &str)> = etag.iter().map(|etag| ("if-match", etag.as_str())).collect();
-    let stored = on.ask(&mut remote, "PUT", &headers, document.to_json().as_bytes())?.success()?;
+    let stored = on.must(&mut remote, "PUT", &headers, document.to_json().as_bytes())?;
     let model = Value::parse(&stored.body).context("the server's answer is not JSON")?;
     let rules = model.get("_state").as_array().map_or(0, <[Value]>::len);
     let done = if stored.status == 201 { "stored" } else { "replaced" };
@@ -138,8 +168,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 fn verify(on: &OnServer) -> Result<String> {
     let mut remote = on.server.connect()?;
     let mut ask = |what: &str| -> Result<Value> {
-        let headers = [(orrery_server::headers::MODEL_VERIFY, what)];
-        let answer = on.ask(&mut remote, "GET", &headers, b"")?.success()?;
+        let answer = on.must(&mut remote, "GET", &[(headers::MODEL_VERIFY, what)], b"")?;
         Value::parse(&answer.body).context("the server's answer is not JSON")
     };
     let (mut report, mut shown) = (ask("start")?, None);

@@ -97,17 +97,6 @@ impl Answer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
-
-    /// The answer, unless it is a refusal: then the server's own words.
-    pub(crate) fn success(self) -> Result<Self> {
-        if self.status < 400 {
-            return Ok(self);
-        }
-        let body = orrery_types::Value::parse(&self.body).unwrap_or_default();
-        let text = String::from_utf8_lossy(&self.body);
-        let message = body.get("message").as_str().unwrap_or(&text);
-        bail!("the server answers {}: {message}", self.status)
-    }
 }
 
 impl Remote {
@@ -165,26 +154,6 @@ impl Remote {
         })?;
         self.sender = Some(sender);
         Ok(answer)
-    }
-
-    /// Sends a request again and again until there is no further page; each must succeed.
-    #[allow(dead_code, reason = "for commands that list what a server has")]
-    pub(crate) fn pages(
-        &mut self,
-        ask: &Ask<'_>,
-        each: &mut dyn FnMut(Answer) -> Result<()>,
-    ) -> Result<()> {
-        let mut continuation: Option<String> = None;
-        loop {
-            let mut sent = ask.headers.to_vec();
-            sent.extend(continuation.as_deref().map(|token| (headers::CONTINUATION, token)));
-            let answer = self.request(&Ask { headers: &sent, ..*ask })?.success()?;
-            continuation = answer.header(headers::CONTINUATION).map(str::to_owned);
-            each(answer)?;
-            if continuation.is_none() {
-                return Ok(());
-            }
-        }
     }
 
     fn signature(&self, ask: &Ask<'_>, date: &str) -> Result<String> {

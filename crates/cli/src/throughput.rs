@@ -8,6 +8,7 @@ use orrery_server::headers;
 use orrery_types::{Object, Value};
 
 use crate::account::{list_all, must};
+use crate::exit::UNREAD;
 use crate::remote::{Answer, Remote, RemoteArguments};
 
 /// Arguments of `throughput`.
@@ -66,7 +67,7 @@ pub(crate) fn run(arguments: &ThroughputArguments) -> Result<()> {
         offer = put(&mut remote, &offer, &[])?;
     }
     let text = offer.get("content").to_json() + "\n";
-    std::io::stdout().write_all(text.as_bytes()).context("the output was not read")
+    std::io::stdout().write_all(text.as_bytes()).context(UNREAD)
 }
 
 /// What the arguments want in the content of the offer.

@@ -13,6 +13,7 @@ use orrery_modeling::advisor::Advisor;
 use orrery_modeling::diagram::Diagram;
 use orrery_types::Value;
 
+use crate::exit::UNREAD;
 use crate::remote::RemoteArguments;
 use crate::table::{self, Table};
 use shelf::{Folder, Server, Shelf};
@@ -63,7 +64,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<()> {
         table.row([database, items.to_string(), about.to_owned()]);
     }
     let mut out = std::io::stdout();
-    write!(out, "{}", table.to_text(table::width())).context("the output was not read")?;
+    write!(out, "{}", table.to_text(table::width())).context(UNREAD)?;
     writeln!(out, "Pictures of the models: {}", pictures.display())?;
     if let Some(folder) = &arguments.data {
         writeln!(out, "Look at them: orrery --data {}", folder.display())?;

@@ -3,7 +3,7 @@
 //! lines are read as they come.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use console::{Key, Term, measure_text_width};
@@ -98,8 +98,21 @@ impl Drop for LineReader {
         let first = self.history.len().saturating_sub(HISTORY_MAX);
         let text = self.history[first..].join("\n") + "\n";
         let kept = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        let _ = kept.and_then(|()| std::fs::write(path, text));
+        let _ = kept.and_then(|()| write_private(path, &text));
     }
+}
+
+/// Writes a file that nobody else may read: queries hold what people ask about.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    // One that was there keeps its mode unless it is told.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    file.write_all(text.as_bytes())
 }
 
 /// A line that is being typed.
@@ -216,6 +229,22 @@ impl Edit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn the_history_is_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        std::fs::write(&path, "older and longer").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        write_private(&path, "SELECT 1\n").unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(
+            (mode & 0o777, std::fs::read_to_string(&path).unwrap()),
+            (0o600, "SELECT 1\n".into())
+        );
+    }
 
     struct Names;
 

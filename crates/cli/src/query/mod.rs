@@ -28,6 +28,7 @@ pub(crate) use ask::{parameter, partition_key};
 use output::{Form, Output, OutputArguments, TABLE_ROWS_MAX};
 use plan::Plans;
 
+use crate::exit::UNREAD;
 use crate::remote::{Remote, RemoteArguments};
 use crate::table;
 
@@ -169,7 +170,7 @@ fn answer(
 
 /// A line on standard output.
 fn say(text: &str) -> Result<()> {
-    writeln!(std::io::stdout(), "{text}").context("the output was not read")
+    writeln!(std::io::stdout(), "{text}").context(UNREAD)
 }
 
 /// Asks for everything and prints how it was found.
@@ -195,7 +196,7 @@ fn explain(remote: &mut Remote, question: &Question, form: Form) -> Result<()> {
         object.set("requestCharge", totals.charge.into());
         Value::object(object).to_json() + "\n"
     };
-    std::io::stdout().write_all(text.as_bytes()).context("the output was not read")
+    std::io::stdout().write_all(text.as_bytes()).context(UNREAD)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a query takes less than a century")]

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use orrery_types::Value;
 
+use crate::exit::UNREAD;
 use crate::table;
 
 /// Rows that a table holds unless more are asked for.
@@ -88,11 +89,11 @@ impl<W: Write> Output<W> {
             Form::Lines => String::new(),
         };
         self.write(&text)?;
-        self.out.flush().context("the output was not read")
+        self.out.flush().context(UNREAD)
     }
 
     fn write(&mut self, text: &str) -> Result<()> {
-        self.out.write_all(text.as_bytes()).context("the output was not read")
+        self.out.write_all(text.as_bytes()).context(UNREAD)
     }
 }
 

@@ -24,6 +24,7 @@ const OPERATION_BYTES: usize = 64;
 
 const TOO_MANY: u16 = 429;
 const CONFLICT: u16 = 409;
+const TOO_LARGE: u16 = 413;
 /// The answer of an operation that was not begun because another one failed.
 const DEPENDENT: u16 = 424;
 
@@ -76,13 +77,59 @@ impl Bulk {
         }
         let unanswered = fates.iter().filter(|fate| fate.is_none()).count();
         if unanswered > 0 {
-            let text = format!(
-                "the server had no room for {unanswered} items in {ATTEMPTS_MAX} attempts; raise the throughput of the container, or start again later: it goes on where it stopped"
-            );
-            return Err(Failure::new(Exit::Refused, text).into());
+            return Err(no_room(unanswered));
         }
         Ok(fates.into_iter().flatten().collect())
     }
+}
+
+impl Bulk {
+    /// Sends one item for which a batch has no room beside what wraps it, until it is answered.
+    fn send_alone(&self, remote: &mut Remote, item: &str, existing: OnExisting) -> Result<Fate> {
+        // A server may hang up in the midst of what no request may hold.
+        if item.len() > limits::REQUEST_BODY_BYTES_MAX {
+            let (size, most) = (item.len(), limits::ITEM_SIZE_BYTES_MAX);
+            return Ok(Fate::Refused(format!("it has {size} bytes, and an item at most {most}")));
+        }
+        let upsert = if existing == OnExisting::Replace { "true" } else { "false" };
+        let sent = [
+            ("content-type", "application/json"),
+            (headers::IS_UPSERT, upsert),
+            (headers::PREFER, "return=minimal"),
+        ];
+        for attempt in 0..ATTEMPTS_MAX {
+            let wait_ms = match account::send(remote, "POST", &self.path, &sent, item.as_bytes()) {
+                Ok(answer) => match answer.status {
+                    TOO_MANY | 449 | 500.. => {
+                        retry_after_ms(answer.header(headers::RETRY_AFTER_MS), attempt)
+                    }
+                    201 => return Ok(Fate::Created),
+                    200 => return Ok(Fate::Replaced),
+                    status @ (400 | CONFLICT | 412 | TOO_LARGE) => {
+                        let result = Value::parse(&answer.body).unwrap_or_default();
+                        if existing == OnExisting::Keep && is_taken(status, &result) {
+                            return Ok(Fate::Kept);
+                        }
+                        let message = account::message(&answer.body);
+                        return Ok(Fate::Refused(format!("{message} ({status})")));
+                    }
+                    _ => return Err(account::refusal(&self.path, &answer)),
+                },
+                Err(error) if attempt + 1 == ATTEMPTS_MAX => return Err(error),
+                Err(_) => retry_after_ms(None, attempt),
+            };
+            std::thread::sleep(Duration::from_millis(wait_ms));
+        }
+        Err(no_room(1))
+    }
+}
+
+/// The server was asked often enough.
+fn no_room(items: usize) -> anyhow::Error {
+    let text = format!(
+        "the server had no room for {items} items in {ATTEMPTS_MAX} attempts; raise the throughput of the container, or start again later: it goes on where it stopped"
+    );
+    Failure::new(Exit::Refused, text).into()
 }
 
 /// What of a request has to be sent again.
@@ -160,6 +207,10 @@ impl Target for Bulk {
             if full && !group.is_empty() {
                 fates.extend(self.send(remote, &std::mem::take(&mut group), keep)?);
                 bytes = 0;
+            }
+            if size > limits::BATCH_SIZE_BYTES_MAX {
+                fates.push(self.send_alone(remote, &text, existing)?);
+                continue;
             }
             bytes += size;
             group.push(format!("{{\"operationType\":\"{kind}\",\"resourceBody\":{text}}}"));

@@ -3,23 +3,27 @@
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Seek as _, SeekFrom, Write};
+use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Args;
 use orrery_server::headers;
 use orrery_types::{Clock as _, Object, SystemClock, Value};
+use sha2::{Digest as _, Sha256};
 
 use super::progress::Progress;
 use super::resume::Note;
 use super::sheet::SheetWriter;
 use super::{ContainerArguments, Format};
 use crate::account;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, UNREAD};
 use crate::query::partition_key;
 use crate::remote::{Remote, RemoteArguments};
-use crate::table;
+use crate::{archive, table};
+
+/// Bytes before the noted place by which a file is known again.
+const TAIL_BYTES: u64 = 64 * 1024;
 
 /// Properties that the server writes into every item.
 const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
@@ -64,8 +68,12 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<()> {
     let to_file = arguments.file != Path::new("-");
     let format = arguments.format.or(Format::of(&arguments.file)).unwrap_or(Format::Lines);
     let total = count(&mut remote, &arguments.container.path())?;
-    let mut export =
-        if to_file { Export::into_file(arguments, format)? } else { Export::into_stream(format) };
+    let mut export = if to_file {
+        let identity = arguments.container.identity(&mut remote)?;
+        Export::into_file(arguments, format, &identity)?
+    } else {
+        Export::into_stream(format)
+    };
     let progress = Progress::of_items(Some(total).filter(|_| to_file));
     let written = export.run(&mut remote, arguments, &progress);
     progress.end();
@@ -123,8 +131,8 @@ impl Export {
         Self { out, format, note: None, continuation: None, columns, items: 0, left_out }
     }
 
-    /// Opens the file, and goes on in it if an export was interrupted.
-    fn into_file(arguments: &ExportArguments, format: Format) -> Result<Self> {
+    /// Opens the file, and goes on in it if an export was interrupted and the file is as it was.
+    fn into_file(arguments: &ExportArguments, format: Format, identity: &str) -> Result<Self> {
         let path = &arguments.file;
         let shown = path.display().to_string();
         let whole = std::path::absolute(path).with_context(|| format!("cannot find {shown}"))?;
@@ -135,17 +143,21 @@ impl Export {
             &whole.display().to_string(),
             &arguments.remote.endpoint,
             &arguments.container.path(),
+            identity,
             &key,
             &form,
         ]);
-        if arguments.from_start {
+        let noted = note.read().filter(|noted| is_as_noted(path, noted));
+        if noted.is_none() && path.exists() && !arguments.force {
+            let text = format!("{shown} is there already; --force writes over it");
+            return Err(Failure::new(Exit::Refused, text).into());
+        }
+        let noted = noted.filter(|_| !arguments.from_start);
+        if noted.is_none() {
             note.remove();
         }
-        let noted = note.read().filter(|_| path.exists());
-        if noted.is_none() && path.exists() && !arguments.force && !arguments.from_start {
-            bail!("{shown} is there already; --force writes over it");
-        }
-        let open = OpenOptions::new().write(true).create(true).truncate(noted.is_none()).open(path);
+        let mut options = OpenOptions::new();
+        let open = options.read(true).write(true).create(true).truncate(noted.is_none()).open(path);
         let mut file = open.with_context(|| format!("cannot write {shown}"))?;
         let mut export = Self {
             out: Out::Stream(BufWriter::new(std::io::stdout())),
@@ -216,7 +228,7 @@ impl Export {
             self.write(if self.items == 0 { b"]\n" } else { b"\n]\n" })?;
         }
         match &mut self.out {
-            Out::Stream(out) => out.flush().context("the output was not read")?,
+            Out::Stream(out) => out.flush().context(UNREAD)?,
             Out::File(file) => file.sync_all().context("the file cannot be written")?,
         }
         if let Some(note) = &self.note {
@@ -286,7 +298,7 @@ impl Export {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.out {
-            Out::Stream(out) => out.write_all(bytes).context("the output was not read"),
+            Out::Stream(out) => out.write_all(bytes).context(UNREAD),
             Out::File(file) => file.write_all(bytes).context("the file cannot be written"),
         }
     }
@@ -300,8 +312,11 @@ impl Export {
         let texts = |list: &mut dyn Iterator<Item = &String>| {
             Value::array(list.map(|text| text.as_str().into()).collect())
         };
+        let tail = tail_sum(file, length).context("the file cannot be read again")?;
+        file.seek(SeekFrom::Start(length)).context("the file has no place")?;
         let mut object = Object::new();
         object.set("length", number(length));
+        object.set("tail", tail.into());
         object.set("items", number(self.items));
         object.set("columns", texts(&mut self.columns.iter()));
         object.set("leftOut", texts(&mut self.left_out.iter()));
@@ -310,6 +325,22 @@ impl Export {
         }
         note.write(object)
     }
+}
+
+/// Whether a file is the one that was written up to the noted place, and nobody has written since.
+fn is_as_noted(path: &Path, noted: &Value) -> bool {
+    let length = noted.get("length").as_i64().and_then(|n| u64::try_from(n).ok());
+    let (Some(length), Ok(mut file)) = (length, File::open(path)) else { return false };
+    tail_sum(&mut file, length).is_ok_and(|sum| noted.get("tail").as_str() == Some(&sum))
+}
+
+/// The sum of the last bytes before a place; an error if the file does not reach it.
+fn tail_sum(file: &mut File, length: u64) -> std::io::Result<String> {
+    let first = length.saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(first))?;
+    let mut tail = vec![0; usize::try_from(length - first).unwrap_or(0)];
+    file.read_exact(&mut tail)?;
+    Ok(archive::hex(&Sha256::digest(&tail)))
 }
 
 /// An item as its owner wrote it.

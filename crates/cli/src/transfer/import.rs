@@ -21,7 +21,7 @@ use super::sheet::{Cells, SheetReader};
 use super::target::{Fate, Item, OnExisting, Tally, Target};
 use super::{Bulk, ContainerArguments, Format, live};
 use crate::account;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, UNREAD};
 use crate::remote::RemoteArguments;
 
 /// Items of a round, and bytes of their text.
@@ -79,11 +79,21 @@ pub(crate) struct ImportArguments {
     live: live::LiveArguments,
 }
 
+impl ImportArguments {
+    /// What decides which items a file holds and what becomes of them: with other flags, what was
+    /// done before is not what is asked for now.
+    fn what_is_done(&self) -> String {
+        let Self { existing, id, texts, format, .. } = self;
+        format!("{existing:?} {id:?} {texts} {format:?}")
+    }
+}
+
 pub(crate) fn run(arguments: &ImportArguments) -> Result<()> {
     let began_us = SystemClock.now_us();
     let place = &arguments.container;
     let tally = if arguments.live.from_endpoint.is_some() {
-        live::run(&arguments.live, &arguments.remote, place, arguments.connections)?
+        let (connections, from_start) = (arguments.connections, arguments.from_start);
+        live::run(&arguments.live, &arguments.remote, place, connections, from_start)?
     } else {
         let file = arguments.file.as_deref().context("name a file")?;
         from_file(arguments, file)?
@@ -100,11 +110,17 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<()> {
     } else {
         summary(tally, seconds)
     };
-    writeln!(std::io::stdout(), "{text}").context("the output was not read")?;
+    let printed = writeln!(std::io::stdout(), "{text}").context(UNREAD);
     match tally.bad {
-        0 => Ok(()),
+        0 => printed,
         bad => {
-            let text = format!("{bad} items were not taken; their lines are listed above");
+            let text = if arguments.live.from_endpoint.is_some() {
+                format!(
+                    "{bad} items were not taken; they are named above, and the next start tries them again"
+                )
+            } else {
+                format!("{bad} items were not taken; their lines are listed above")
+            };
             Err(Failure::new(Exit::Partly, text).into())
         }
     }
@@ -113,9 +129,11 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<()> {
 fn from_file(arguments: &ImportArguments, path: &Path) -> Result<Tally> {
     let place = &arguments.container;
     let definition = arguments.create.as_deref().map(|paths| definition(&place.container, paths));
-    let (target, whereto): (Box<dyn Target>, String) = if let Some(folder) = &arguments.data {
+    let (target, whereto): (Box<dyn Target>, [String; 2]) = if let Some(folder) = &arguments.data {
         let target = Offline::open(folder, place, definition.as_ref())?;
-        (Box::new(target), folder.display().to_string())
+        let whole = folder.canonicalize().context("cannot find the data folder")?;
+        let identity = target.identity()?;
+        (Box::new(target), [whole.display().to_string(), identity])
     } else {
         let mut remote = arguments.remote.connect()?;
         prepare(&mut remote, place, definition.as_ref())?;
@@ -124,10 +142,19 @@ fn from_file(arguments: &ImportArguments, path: &Path) -> Result<Tally> {
         // Items of a model may refer to earlier ones, so all of them go one way.
         let lanes = if modelled { 1 } else { arguments.connections };
         let target = Bulk::open(&arguments.remote, &place.path(), lanes)?;
-        (Box::new(target), arguments.remote.endpoint.clone())
+        let identity = place.identity(&mut remote)?;
+        (Box::new(target), [arguments.remote.endpoint.clone(), identity])
     };
     let source = Source::open(path, arguments)?;
-    let note = Note::new(&["import", &source.name, &whereto, &place.path()]);
+    let [whereto, identity] = &whereto;
+    let note = Note::new(&[
+        "import",
+        &source.name,
+        whereto,
+        &place.path(),
+        identity,
+        &arguments.what_is_done(),
+    ]);
     if arguments.from_start {
         note.remove();
     }
@@ -193,6 +220,19 @@ pub(crate) fn prepare(
     account::must(remote, "POST", &path, &json, definition.to_json().as_bytes()).map(drop)
 }
 
+/// Refuses an object that is spread over lines: as lines, each of them would be bad.
+fn check_not_spread(input: &mut Input) -> Result<()> {
+    let start = input.fill_buf().context("cannot read")?;
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    if let [b'{'] | [b'{', .., b'{' | b'[' | b','] = line {
+        bail!(
+            "an object is spread over several lines; put the items into an array, [ … , … ], or each on a line of its own"
+        );
+    }
+    Ok(())
+}
+
 /// Records of a file, in whatever format.
 enum Reader {
     Json(Records<Input>),
@@ -224,6 +264,7 @@ impl Source {
             let reader = if format == Some(Format::Csv) {
                 Reader::Sheet(SheetReader::new(input, cells)?)
             } else {
+                check_not_spread(&mut input)?;
                 let shape = shape_of(&mut input)?;
                 Reader::Json(Records::new(input, shape, Position::default()))
             };
@@ -251,9 +292,11 @@ impl Source {
             (Reader::Sheet(SheetReader::new(buffered(file), cells)?), None)
         } else {
             let mut input = buffered(file);
-            let shape = match format {
-                Some(Format::Lines) => Shape::Lines,
-                _ => shape_of(&mut input)?,
+            let shape = if format == Some(Format::Lines) {
+                Shape::Lines
+            } else {
+                check_not_spread(&mut input).with_context(|| shown.to_string())?;
+                shape_of(&mut input)?
             };
             (Reader::Json(Records::new(input, shape, Position::default())), Some(shape))
         };

@@ -24,8 +24,12 @@ mod target;
 
 use std::path::Path;
 
+use anyhow::Result;
 use clap::{Args, ValueEnum};
+use orrery_types::Value;
 
+use crate::account;
+use crate::remote::Remote;
 use bulk::Bulk;
 pub(crate) use export::ExportArguments;
 pub(crate) use export::run as export;
@@ -48,6 +52,24 @@ impl ContainerArguments {
     pub(crate) fn path(&self) -> String {
         format!("/dbs/{}/colls/{}", self.database, self.container)
     }
+
+    /// Which container it is: one that is made anew under the same names is another. A `_rid` is
+    /// never given twice within an account; the etag of the database tells a fresh account apart,
+    /// which counts from one again.
+    fn identity(&self, remote: &mut Remote) -> Result<String> {
+        let mut read = |path: &str| {
+            let answer = account::must(remote, "GET", path, &[], b"")?;
+            Value::parse(&answer.body).map_err(|_| account::not_an_account())
+        };
+        let database = read(&format!("/dbs/{}", self.database))?;
+        Ok(identity(&database, &read(&self.path())?))
+    }
+}
+
+/// The same, of a database and a container as they were read.
+fn identity(database: &Value, container: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    format!("{} {}", text(database.get("_etag")), text(container.get("_rid")))
 }
 
 /// How a file holds items.

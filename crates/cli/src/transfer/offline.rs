@@ -52,6 +52,13 @@ impl Offline {
         let lanes = if engine.is_modelled(&container) { 1 } else { threads.min(LANES_MAX) };
         Ok(Self { engine, container, lanes })
     }
+
+    /// Which container it is: one that is made anew under the same names is another.
+    pub(crate) fn identity(&self) -> Result<String> {
+        let database = self.engine.read_database(&Address::Rid(self.container.database_rid()));
+        let database = database.map_err(|error| anyhow!("{error}"))?.to_resource();
+        Ok(super::identity(&database.body, &self.container.to_resource().body))
+    }
 }
 
 /// Finds the container, or makes it if it is known how.

@@ -41,9 +41,22 @@ pub(crate) struct Records<R> {
     input: R,
     shape: Shape,
     at: Position,
-    /// Whether the bracket of the array has been passed.
-    inside: bool,
-    ended: bool,
+    place: Place,
+}
+
+/// Where in an array reading stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Its bracket has not been passed.
+    Outside,
+    /// Behind the bracket.
+    First,
+    /// Behind a comma: an element must follow.
+    Comma,
+    /// Behind an element.
+    Element,
+    /// Nothing more is read.
+    Ended,
 }
 
 /// Whether a text is an array or lines: its first byte that is no space tells.
@@ -59,7 +72,9 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 impl<R: BufRead> Records<R> {
     /// Reads from a place at which `input` already stands.
     pub(crate) fn new(input: R, shape: Shape, at: Position) -> Self {
-        Self { input, shape, at, inside: at.offset > 0, ended: false }
+        // Reading goes on right behind an element.
+        let place = if at.offset > 0 { Place::Element } else { Place::Outside };
+        Self { input, shape, at, place }
     }
 
     /// The next item; `None` after the last.
@@ -131,27 +146,50 @@ impl<R: BufRead> Records<R> {
     }
 
     fn next_element(&mut self) -> Result<Option<Record>> {
-        if self.ended {
+        if self.place == Place::Ended {
             return Ok(None);
         }
         while let Some(byte) = self.peek()? {
-            match byte {
-                b'[' if !self.inside => self.inside = true,
-                b',' => {}
-                byte if byte.is_ascii_whitespace() => {}
-                b']' => {
-                    self.ended = true;
-                    return Ok(None);
+            match (byte, self.place) {
+                (byte, _) if byte.is_ascii_whitespace() => {}
+                (b'[', Place::Outside) => self.place = Place::First,
+                (b',', Place::Element) => self.place = Place::Comma,
+                (b']', Place::Element | Place::First) => return self.after_array(),
+                (b',', Place::First | Place::Comma) | (b']', Place::Comma) => {
+                    self.place = Place::Element;
+                    return Ok(Some(self.fault("there is nothing between two commas")));
                 }
-                _ => return self.element().map(Some),
+                _ => {
+                    self.place = Place::Element;
+                    return self.element().map(Some);
+                }
             }
             self.take(byte);
         }
-        let line = self.at.lines + 1;
-        self.ended = true;
-        let text =
-            Text { fault: Some("the file ends before its array does".into()), ..Text::default() };
-        Ok(Some(self.record(line, text)))
+        self.place = Place::Ended;
+        Ok(Some(self.fault("the file ends before its array does")))
+    }
+
+    /// Behind the last bracket only spaces may stand. Whatever else does is told once, and reading
+    /// would go on at the bracket.
+    fn after_array(&mut self) -> Result<Option<Record>> {
+        self.place = Place::Ended;
+        let end = self.at.offset;
+        self.take(b']');
+        while let Some(byte) = self.peek()? {
+            if !byte.is_ascii_whitespace() {
+                let fault = self.fault("the file goes on after the end of its array");
+                return Ok(Some(Record { end, ..fault }));
+            }
+            self.take(byte);
+        }
+        Ok(None)
+    }
+
+    /// Something that is no item, at the line at hand.
+    fn fault(&self, why: &str) -> Record {
+        let text = Text { fault: Some(why.to_owned()), ..Text::default() };
+        self.record(self.at.lines + 1, text)
     }
 
     /// Takes bytes until the commas and brackets say that the element is over.
@@ -162,7 +200,7 @@ impl<R: BufRead> Records<R> {
         loop {
             let buffer = self.input.fill_buf().context("cannot read")?;
             if buffer.is_empty() {
-                self.ended = true;
+                self.place = Place::Ended;
                 text.fault = Some("the file ends within this item".into());
                 return Ok(self.record(line, text));
             }
@@ -267,7 +305,7 @@ mod tests {
             let rest: Vec<_> = all(*place).into_iter().map(|(n, text, _)| (n, text)).collect();
             let expected: Vec<_> =
                 found[at + 1..].iter().map(|(n, t, _)| (*n, t.clone())).collect();
-            let ended = expected.is_empty() && found[at].1.contains("the file ends");
+            let ended = expected.is_empty() && found[at].1.contains("the file ");
             assert!(ended || rest == expected, "from {place:?}: {rest:?}");
         }
     }
@@ -300,6 +338,17 @@ mod tests {
     fn an_array_that_breaks_off_is_told() {
         check(Shape::Array, "[{}", &[(1, "the file ends within this item")]);
         check(Shape::Array, "[{},\n", &[(1, "{}"), (2, "the file ends before its array does")]);
+    }
+
+    #[test]
+    fn what_an_array_may_not_hold_is_told() {
+        let nothing = "there is nothing between two commas";
+        let more = "the file goes on after the end of its array";
+        check(Shape::Array, "[{},,\n{}]", &[(1, "{}"), (1, nothing), (2, "{}")]);
+        check(Shape::Array, "[,{},\n]", &[(1, nothing), (1, "{}"), (2, nothing)]);
+        check(Shape::Array, "[{}]\n[{}]", &[(1, "{}"), (2, more)]);
+        check(Shape::Array, "[] \n x", &[(2, more)]);
+        check(Shape::Array, "[{}] \r\n\n", &[(1, "{}")]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, Write};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use orrery_types::{Object, Value};
 
 use super::records::{Position, Record, TEXT_BYTES_MAX};
@@ -31,8 +31,12 @@ impl<R: BufRead> SheetReader<R> {
         let mut sheet = Self { input, at: Position::default(), names: Vec::new(), cells };
         let head = sheet.row()?.context("the file is empty; its first row must hold names")?;
         let head = head.map_err(anyhow::Error::msg).context("the first row must hold names")?;
-        let clean = |name: &String| name.trim_start_matches('\u{feff}').trim().to_owned();
-        sheet.names = head.iter().map(clean).collect();
+        if let Some((_, name)) =
+            head.iter().enumerate().find(|(at, name)| head[..*at].contains(name))
+        {
+            bail!("the first row names '{name}' twice; each column needs a name of its own");
+        }
+        sheet.names = head;
         Ok(sheet)
     }
 
@@ -65,7 +69,7 @@ impl<R: BufRead> SheetReader<R> {
 
     /// The cells of the next row, or why they cannot be told; `None` after the last.
     fn row(&mut self) -> Result<Option<Result<Vec<String>, String>>> {
-        let mut row = RowScan::default();
+        let mut row = RowScan { begin: self.at.offset, ..RowScan::default() };
         let mut any = false;
         loop {
             let buffer = self.input.fill_buf().context("cannot read the file")?;
@@ -119,14 +123,21 @@ fn looks_like_json(cell: &str) -> bool {
     }
 }
 
+/// The byte order mark with which some programs begin a file.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A row that is being read.
 #[derive(Default)]
 struct RowScan {
+    /// Its place in the file: before the first a byte order mark may stand.
+    begin: u64,
     cells: Vec<Vec<u8>>,
     cell: Vec<u8>,
     quoted: bool,
     /// The last byte was a quote within quotes: the end of them, or the first of two.
     closing: bool,
+    /// The last byte was a carriage return outside quotes: a part of the line's end, if that follows.
+    returned: bool,
     bytes: usize,
 }
 
@@ -141,6 +152,7 @@ impl RowScan {
             }
             self.quoted = false;
         }
+        self.returned = byte == b'\r' && !self.quoted || byte == b'\n' && self.returned;
         match byte {
             b'"' if self.quoted => self.closing = true,
             b'"' if self.cell.is_empty() => self.quoted = true,
@@ -157,6 +169,9 @@ impl RowScan {
         if self.bytes <= TEXT_BYTES_MAX {
             self.cell.push(byte);
         }
+        if self.begin == 0 && self.bytes == MARK.len() && self.cell == MARK {
+            self.cell.clear();
+        }
     }
 
     fn finish(mut self) -> Result<Vec<String>, String> {
@@ -166,7 +181,7 @@ impl RowScan {
         if self.quoted && !self.closing {
             return Err("a quote in it is never closed".to_owned());
         }
-        if self.cell.last() == Some(&b'\r') {
+        if self.returned {
             self.cell.pop();
         }
         self.cells.push(self.cell);
@@ -268,6 +283,24 @@ mod tests {
         assert_eq!(found[0], (2, r#"{"id":"a","t":"x\r\ny"}"#.into()));
         assert_eq!(found[1], (5, r#"{"id":"b","t":"say \"hi\""}"#.into()));
         assert_eq!(found[2], (6, "a quote in it is never closed".into()));
+    }
+
+    #[test]
+    fn a_carriage_return_within_quotes_is_text() {
+        let found = items("id,t\na,\"x\r\"\nb,\"x\r\"\r\nc,\"x\"\r\nd,\"x\r\"", Cells::Typed);
+        let expected = [("a", "x\\r"), ("b", "x\\r"), ("c", "x"), ("d", "x\\r")];
+        for ((_, found), (id, text)) in found.iter().zip(expected) {
+            assert_eq!(*found, format!(r#"{{"id":"{id}","t":"{text}"}}"#));
+        }
+        assert_eq!(found.len(), expected.len());
+    }
+
+    #[test]
+    fn names_are_taken_as_they_stand_and_only_once() {
+        let found = items("\u{feff}\"id\", n ,t\t\na,1,2\n", Cells::Typed);
+        assert_eq!(found[0].1, r#"{"id":"a"," n ":1,"t\t":2}"#);
+        let twice = SheetReader::new(Cursor::new("id,n,n\n"), Cells::Typed);
+        assert!(twice.is_err_and(|error| error.to_string().contains("names 'n' twice")));
     }
 
     #[test]

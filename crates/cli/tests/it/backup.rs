@@ -98,7 +98,7 @@ fn a_backup_that_is_damaged_or_in_the_way_is_refused() {
     let here = at(&server);
     let file = tool.path("b.tar.zst");
     tool.must(&with(&["backup", &file], &here));
-    tool.refused(&with(&["backup", &file], &here), 1, "is there already");
+    tool.refused(&with(&["backup", &file], &here), 4, "is there already");
     let readonly = [here[0].clone(), here[1].clone(), "--key".into(), {
         let keys = tool.must(&["keys", "list", "--data", &data, "--json"]);
         let keys = orrery_types::Value::parse(keys.as_bytes()).unwrap();
@@ -160,4 +160,33 @@ fn a_rotated_key_locks_the_old_one_out_of_a_running_server() {
         std::thread::yield_now();
     }
     assert_eq!((status(&new), status(&old)), (200, 401));
+}
+
+#[test]
+fn a_folder_that_is_damaged_says_so_by_its_code() {
+    let tool = Tool::new();
+    let data = tool.path("data");
+    let item = |n: u32| format!("{{\"id\":\"i{n}\",\"p\":{n}}}");
+    let text = (0..1000).map(item).collect::<Vec<_>>().join("\n");
+    let file = tool.write("items.jsonl", &text);
+    let container = ["-d", "shop", "-c", "books", "--create", "/p"];
+    tool.must(&[&["import", &*file, "--data", &data], &container[..]].concat());
+    // What the log holds is in tables once the folder has been opened again.
+    tool.must(&["inspect", &data, "--verify"]);
+    let files = tool.folder.path().join("data/store").read_dir().unwrap();
+    let files = files.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let files: Vec<_> = files.flat_map(|folder| folder.read_dir().unwrap()).collect();
+    let mut damaged = 0;
+    for file in files.into_iter().map(|entry| entry.unwrap().path()) {
+        if file.extension().is_some_and(|extension| extension == "sst") {
+            let mut bytes = std::fs::read(&file).unwrap();
+            bytes.iter_mut().take(20).for_each(|byte| *byte ^= 0x55);
+            std::fs::write(&file, bytes).unwrap();
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 0);
+    tool.refused(&["inspect", &data, "--verify"], 6, "restore a backup");
+    std::fs::remove_file(tool.folder.path().join("data/store/FORMAT")).unwrap();
+    tool.refused(&["inspect", &data], 6, "restore a backup");
 }

@@ -5,6 +5,7 @@
 
 mod advise;
 mod backup;
+mod bench;
 mod client;
 mod demo;
 mod full_disk;
@@ -14,14 +15,17 @@ mod isolation;
 mod kill;
 mod layout;
 mod local;
+mod malformed;
 mod model_kill;
 mod model_remote;
+mod moving;
 #[cfg(target_os = "linux")]
 mod procedure_kill;
 mod process;
 mod query;
 mod random;
 mod ready;
+mod resume;
 mod start;
 mod statistics;
 mod throughput;

@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::process::{Running, orrery};
+use crate::tool::{Tool, at, with};
 
 const MODEL: &str = r#"{"version":1,"types":{
     "book":{"container":"books"},"author":{"container":"authors"}},
@@ -34,7 +35,7 @@ fn a_model_is_applied_shown_verified_and_followed() {
         run(&[command, &tail[..]].concat())
     };
     let (ok, text, error) = on(&["model", "show"], &http);
-    assert!(!ok && error.contains("404"), "{text}{error}");
+    assert!(!ok && error.contains("has no model; `orrery model apply FILE"), "{text}{error}");
     let (ok, text, error) = on(&["model", "apply", &path("model.json")], &https);
     assert!(ok, "{error}");
     assert_eq!(text, "The model of 'd' is stored: 3 rules.\n");
@@ -90,4 +91,28 @@ fn a_model_is_applied_shown_verified_and_followed() {
     assert!(ok && text.starts_with("2 items in 2 types.\nNo findings.\n"), "{text}{error}");
     let (ok, text, _) = on(&["advise", "--json"], &http);
     assert!(ok && text.contains(r#""workload":{"#), "{text}");
+}
+
+#[test]
+fn what_a_server_refuses_has_the_code_of_other_commands() {
+    let tool = Tool::new();
+    let server = Running::start(&["--memory", "--listen", "127.0.0.1:0"]);
+    let mut client = Client::open(server.address(), &server.key()).unwrap();
+    client.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
+    let model = tool.write("model.json", MODEL);
+    let here = at(&server);
+    let nowhere = ["--endpoint".to_owned(), "http://127.0.0.1:1".to_owned()];
+    let commands: [&[&str]; 4] =
+        [&["model", "show"], &["model", "verify"], &["model", "apply", &model], &["advise"]];
+    for command in commands {
+        let of = |database| [command, &["--database", database]].concat();
+        tool.refused(&with(&of("d"), &nowhere), 3, "is the server running");
+        let wrong = [&here[..2], &["--key".to_owned(), "AAAA".to_owned()]].concat();
+        tool.refused(&with(&of("d"), &wrong), 4, "check --key");
+        let said = tool.run(&with(&of("none"), &here));
+        assert!(said.code == 4 && !said.err.contains("ActivityId"), "{said:?}");
+    }
+    tool.refused(&with(&["model", "show", "--database", "d"], &here), 4, "has no model");
+    let show = ["model", "show", "--database", "none"];
+    tool.refused(&with(&show, &here), 4, "there is no database 'none'");
 }

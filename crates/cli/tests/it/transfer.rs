@@ -7,29 +7,29 @@ use crate::client::Client;
 use crate::process::Running;
 use crate::tool::{Tool, at, with};
 
-const MEMORY: [&str; 3] = ["--memory", "--listen", "127.0.0.1:0"];
-const BOOKS: [&str; 4] = ["-d", "shop", "-c", "books"];
+pub(crate) const MEMORY: [&str; 3] = ["--memory", "--listen", "127.0.0.1:0"];
+pub(crate) const BOOKS: [&str; 4] = ["-d", "shop", "-c", "books"];
 
-fn item(n: usize) -> String {
+pub(crate) fn item(n: usize) -> String {
     format!(
         r#"{{"id":"b{n}","publisher":"p{}","n":{n},"tags":["a","b"],"note":"line\n{n}"}}"#,
         n % 7
     )
 }
 
-fn lines(range: std::ops::Range<usize>) -> String {
+pub(crate) fn lines(range: std::ops::Range<usize>) -> String {
     range.fold(String::new(), |mut text, n| {
         let _ = writeln!(text, "{}", item(n));
         text
     })
 }
 
-fn import<'a>(file: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn import<'a>(file: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["import", file], &BOOKS[..], &["--create", "/publisher"], more].concat()
 }
 
 /// All items of the container, as they were written.
-fn items(tool: &Tool, server: &[String]) -> Vec<String> {
+pub(crate) fn items(tool: &Tool, server: &[String]) -> Vec<String> {
     let export = [&["export", "-"], &BOOKS[..]].concat();
     let text = tool.must(&with(&export, server));
     let mut found: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -37,7 +37,7 @@ fn items(tool: &Tool, server: &[String]) -> Vec<String> {
     found
 }
 
-fn sorted(text: &str) -> Vec<String> {
+pub(crate) fn sorted(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.sort_unstable();
     lines
@@ -58,7 +58,7 @@ fn items_go_in_and_come_out_as_they_were_in_every_format() {
         let path = tool.path(name);
         let export = [&["export", &*path], &BOOKS[..]].concat();
         tool.must(&with(&export, &server));
-        tool.refused(&with(&export, &server), 1, "is there already; --force");
+        tool.refused(&with(&export, &server), 4, "is there already; --force");
         let other = ["import", &*path, "-d", "other", "-c", &name[4..], "--create", "publisher"];
         let said = tool.must(&with(&other, &server));
         assert!(said.starts_with("3,000 created"), "{name}: {said}");
@@ -236,4 +236,25 @@ fn a_container_moves_from_another_account_while_it_is_written() {
     let mut moved = Client::open(to.address(), &to.key()).unwrap();
     let container = moved.must("GET", "/dbs/shop/colls/books", &[], "").body;
     assert!(container.contains("\"paths\":[\"/n\"]"), "{container}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_who_has_read_enough_is_no_failure() {
+    use std::io::{BufRead as _, BufReader};
+    let tool = Tool::new();
+    let server = Running::start(&MEMORY);
+    let server = at(&server);
+    let file = tool.write("books.jsonl", &lines(0..5000));
+    tool.must(&with(&import(&file, &[]), &server));
+    let query = [&["query"], &BOOKS[..], &["--lines", "SELECT * FROM c"]].concat();
+    let export = [&["export", "-"], &BOOKS[..]].concat();
+    for command in [query, export] {
+        let mut child = tool.spawn(&with(&command, &server));
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with('{'), "{line}");
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use orrery_server::headers;
-use orrery_types::{Clock as _, Object, SystemClock, Value};
+use orrery_types::partition_key::KeyComponent;
+use orrery_types::{Clock as _, Object, PartitionKey, PropertyPath, SystemClock, Value};
 
 use super::import::{lane, load, prepare};
 use super::progress::Progress;
@@ -31,7 +32,13 @@ const ADDED: [&str; 6] = ["_lsn", "_rid", "_self", "_etag", "_attachments", "_ts
 #[derive(Debug, Args)]
 pub(crate) struct LiveArguments {
     /// Read from this account instead of a file
-    #[arg(long, value_name = "URL", conflicts_with_all = ["file", "data", "create"])]
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with_all = [
+            "file", "data", "create", "format", "existing", "id", "texts", "strict"
+        ]
+    )]
     pub(crate) from_endpoint: Option<String>,
     /// Its key
     #[arg(
@@ -56,28 +63,55 @@ pub(crate) struct LiveArguments {
     follow: bool,
 }
 
+impl LiveArguments {
+    /// The other account, and the container in it; `place` is where items go.
+    fn source(&self, place: &ContainerArguments) -> Result<(RemoteArguments, ContainerArguments)> {
+        let from = RemoteArguments {
+            endpoint: self.from_endpoint.clone().context("name the account to read")?,
+            key: self.from_key.clone(),
+            ca: self.from_ca.clone(),
+        };
+        let there = ContainerArguments {
+            database: self.from_database.clone().unwrap_or_else(|| place.database.clone()),
+            container: self.from_container.clone().unwrap_or_else(|| place.container.clone()),
+        };
+        Ok((from, there))
+    }
+}
+
 /// Copies, and follows if that is asked for.
 pub(super) fn run(
     arguments: &LiveArguments,
     server: &RemoteArguments,
     place: &ContainerArguments,
     connections: usize,
+    from_start: bool,
 ) -> Result<Tally> {
-    let from = RemoteArguments {
-        endpoint: arguments.from_endpoint.clone().context("name the account to read")?,
-        key: arguments.from_key.clone(),
-        ca: arguments.from_ca.clone(),
-    };
-    let there = ContainerArguments {
-        database: arguments.from_database.clone().unwrap_or_else(|| place.database.clone()),
-        container: arguments.from_container.clone().unwrap_or_else(|| place.container.clone()),
-    };
+    let (from, there) = arguments.source(place)?;
     let mut source = Feed { remote: from.connect()?, path: there.path() };
     let definition = source.definition(&place.container)?;
-    prepare(&mut server.connect()?, place, Some(&definition))?;
+    let key = key_paths(&definition);
+    let mut remote = server.connect()?;
+    prepare(&mut remote, place, Some(&definition))?;
     let target = Bulk::open(server, &place.path(), connections)?;
-    let note = Note::new(&["live", &from.endpoint, &there.path(), &server.endpoint, &place.path()]);
+    let note = Note::new(&[
+        "live",
+        &from.endpoint,
+        &there.path(),
+        &there.identity(&mut source.remote)?,
+        &server.endpoint,
+        &place.path(),
+        &place.identity(&mut remote)?,
+    ]);
+    if from_start {
+        note.remove();
+    }
     let mut positions = Positions::read(&note);
+    // Behind a page of which something was refused, nothing is noted: the next start reads it again.
+    let (mut noted, mut held) = (positions.clone(), Vec::new());
+    if !positions.0.is_empty() {
+        eprintln!("Going on from the positions that were noted; --from-start begins anew.");
+    }
     let total = source.count()?;
     let progress = Progress::of_items(total);
     let mut tally = Tally::default();
@@ -87,8 +121,15 @@ pub(super) fn run(
         for range in source.ranges()? {
             while let Some(changes) = source.next(&range, &mut positions)? {
                 moved = true;
-                copy(&target, changes, &progress, &mut tally)?;
-                positions.write(&note)?;
+                let before = tally.bad;
+                copy(&target, changes, &key, &progress, &mut tally)?;
+                if tally.bad > before {
+                    held.push(range.id.clone());
+                }
+                if let Some(etag) = positions.of(&range).filter(|_| !range.is_of(&held)) {
+                    noted.set(&range, &etag);
+                    noted.write(&note)?;
+                }
                 #[expect(clippy::cast_precision_loss, reason = "a rate is shown")]
                 let rate = tally.total() as f64 * 1e6
                     / SystemClock.now_us().saturating_sub(began_us).max(1) as f64;
@@ -105,9 +146,30 @@ pub(super) fn run(
     Ok(tally)
 }
 
-fn copy(target: &Bulk, changes: Vec<Value>, progress: &Progress, tally: &mut Tally) -> Result<()> {
+/// Where the partition key stands in an item.
+fn key_paths(definition: &Value) -> Vec<PropertyPath> {
+    let paths = definition.get("partitionKey").get("paths").as_array().unwrap_or_default();
+    paths.iter().filter_map(|path| PropertyPath::parse(path.as_str()?).ok()).collect()
+}
+
+/// An item as a person finds it again.
+fn name(item: &Value, key: &[PropertyPath]) -> String {
+    let component = |path| KeyComponent::from_value(PropertyPath::value_in(path, item));
+    let key = key.iter().map(|path| component(path).unwrap_or(KeyComponent::Undefined));
+    let key = PartitionKey(key.collect()).to_header();
+    format!("item {} with the partition key {key}", item.get("id").to_json())
+}
+
+fn copy(
+    target: &Bulk,
+    changes: Vec<Value>,
+    key: &[PropertyPath],
+    progress: &Progress,
+    tally: &mut Tally,
+) -> Result<()> {
+    let names: Vec<String> = changes.iter().map(|item| name(item, key)).collect();
     let mut lanes: Vec<Vec<Item>> = vec![Vec::new(); target.lanes()];
-    for (line, mut value) in (1_u64..).zip(changes) {
+    for (line, mut value) in (0_u64..).zip(changes) {
         if let Some(object) = value.as_object_mut() {
             for name in ADDED {
                 object.remove(name);
@@ -115,9 +177,10 @@ fn copy(target: &Bulk, changes: Vec<Value>, progress: &Progress, tally: &mut Tal
         }
         lanes[lane(&value, target.lanes())].push(Item { line, value });
     }
-    for (_, fate) in load(target, lanes, OnExisting::Replace)? {
+    for (line, fate) in load(target, lanes, OnExisting::Replace)? {
         if let Fate::Refused(reason) = &fate {
-            progress.say(&format!("an item was not taken: {reason}"));
+            let name = usize::try_from(line).ok().and_then(|at| names.get(at));
+            progress.say(&format!("{}: {reason}", name.map_or("an item", String::as_str)));
         }
         tally.add(&fate);
     }
@@ -219,7 +282,15 @@ struct Range {
     parents: Vec<String>,
 }
 
+impl Range {
+    /// Whether it is one of these, or a part of one.
+    fn is_of(&self, ids: &[String]) -> bool {
+        std::iter::once(&self.id).chain(&self.parents).any(|id| ids.contains(id))
+    }
+}
+
 /// How far each range was read.
+#[derive(Clone)]
 struct Positions(Vec<(String, String)>);
 
 impl Positions {
