@@ -3,7 +3,7 @@
 
 mod modelled;
 
-pub(crate) use modelled::HOLDINGS;
+pub(crate) use modelled::{HOLDINGS, Portfolio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

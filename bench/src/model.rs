@@ -1,6 +1,7 @@
 //! `model`: what a model costs. A create under a relation with one copy and one aggregate, beside a
 //! plain create of the same item; an append to a post with many comments, beside one with few; and a
-//! query that follows twenty references of an item, beside one for the item alone.
+//! query that follows twenty references of an item, beside one for the item alone and one for the
+//! same rows without what they refer to.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use anyhow::Result;
 
 use crate::client::Client;
 use crate::load::{self, CLIENT_NUMBERS, Until, Work};
-use crate::message::{HOLDINGS, Numbered, Signer};
+use crate::message::{HOLDINGS, Numbered, Portfolio, Signer};
 use crate::process::Process;
 use crate::sample::Series;
 use crate::{disk, machine};
@@ -70,9 +71,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let creators = CREATORS.map(|(container, _)| orders(container));
     let mut creates: Vec<Series> = CREATORS.iter().map(|_| Series::default()).collect();
     let (mut few, mut many, mut syncs) = (Series::default(), Series::default(), Series::default());
-    let portfolios = [false, true].map(|with_prices| signer.portfolios(with_prices));
-    let portfolios = portfolios.map(|requests| Work::Reads(requests.into()));
-    let mut queries = [Series::default(), Series::default()];
+    let portfolios = [Portfolio::Whole, Portfolio::Holdings, Portfolio::Prices];
+    let portfolios = portfolios.map(|kind| Work::Reads(signer.portfolios(kind).into()));
+    let mut queries = [Series::default(), Series::default(), Series::default()];
     for round in 0..options.rounds {
         syncs.push(disk::run(folder.path(), time / 4)?);
         let from = u64::try_from(round)? * CLIENTS * CLIENT_NUMBERS;
@@ -145,15 +146,19 @@ fn report_creates(creates: &[Series]) -> Result<()> {
     Ok(())
 }
 
-fn report_queries(queries: &[Series; 2]) -> Result<()> {
+fn report_queries(queries: &[Series; 3]) -> Result<()> {
     println!();
-    println!("| queries by one client | /s | p50 µs | p99 µs | times the item alone |");
-    println!("|---|---:|---:|---:|---:|");
-    let names = ["an item alone".to_owned(), format!("an item with {HOLDINGS} targets")];
+    println!("| queries by one client | /s | p50 µs | p99 µs | times the item | times its rows |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    let names = [
+        "an item".to_owned(),
+        format!("{HOLDINGS} rows of an item"),
+        format!("{HOLDINGS} rows of an item, each with its target"),
+    ];
     for (name, own) in names.iter().zip(queries) {
         let (p50, p99) = (own.quantile_us(0.5)?, own.quantile_us(0.99)?);
-        let times = queries[0].rate() / own.rate();
-        println!("| {name} | {:.0} | {p50:.0} | {p99:.0} | {times:.2} |", own.rate());
+        let (item, rows) = (queries[0].rate() / own.rate(), queries[1].rate() / own.rate());
+        println!("| {name} | {:.0} | {p50:.0} | {p99:.0} | {item:.2} | {rows:.2} |", own.rate());
     }
     Ok(())
 }

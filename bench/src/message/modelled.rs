@@ -8,6 +8,18 @@ const PEOPLE: u64 = 50;
 const STOCKS: u64 = 500;
 /// Holdings of a person.
 pub(crate) const HOLDINGS: u64 = 20;
+
+/// What is asked about a person.
+#[derive(Clone, Copy)]
+pub(crate) enum Portfolio {
+    /// The item as it is.
+    Whole,
+    /// A row for each holding, out of the item itself.
+    Holdings,
+    /// The same rows with a price from each holding's stock.
+    Prices,
+}
+
 /// Every post is of this blog, so that all are in one logical partition.
 const BLOG: &str = "b";
 
@@ -65,16 +77,20 @@ impl Signer {
         all
     }
 
-    /// Queries for each person: with the prices of what it holds, or for itself alone.
-    pub(crate) fn portfolios(&self, with_prices: bool) -> Vec<Vec<u8>> {
+    /// Queries of one kind, one for each person.
+    pub(crate) fn portfolios(&self, kind: Portfolio) -> Vec<Vec<u8>> {
         let link = format!("dbs/{DATABASE}/colls/people");
         let path = format!("{link}/docs");
-        let query = |person: u64| {
-            let text = if with_prices {
+        let text = match kind {
+            Portfolio::Whole => "SELECT * FROM p WHERE p.id = @id",
+            Portfolio::Holdings => {
+                "SELECT p.id, h.numberHeld * 2 AS v FROM p JOIN h IN p.holdings WHERE p.id = @id"
+            }
+            Portfolio::Prices => {
                 "SELECT p.id, h.numberHeld * h.stock.high AS v FROM p JOIN h IN p.holdings WHERE p.id = @id"
-            } else {
-                "SELECT * FROM p WHERE p.id = @id"
-            };
+            }
+        };
+        let query = |person: u64| {
             let body = format!(
                 r#"{{"query":"{text}","parameters":[{{"name":"@id","value":"p{person}"}}]}}"#
             );

@@ -90,9 +90,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let own = ours.settle()?;
     println!(
         "\nOn disk, settled: {:.1} MB, of that items {:.1} MB and index {:.1} MB; PostgreSQL {:.1} MB",
-        megabytes(own.all_bytes),
-        megabytes(own.items_bytes),
-        megabytes(own.index_bytes),
+        megabytes(own.all),
+        megabytes(own.items),
+        megabytes(own.index),
         megabytes(other),
     );
     Ok(())

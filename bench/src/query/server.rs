@@ -84,7 +84,7 @@ impl Server {
         loop {
             std::thread::sleep(LOOK_PAUSE);
             let now = self.process.processor()?;
-            if now - before <= LOOK_PAUSE / 50 {
+            if now.saturating_sub(before) <= LOOK_PAUSE / 50 {
                 return Ok(watch.elapsed());
             }
             ensure!(watch.elapsed() < REST_LIMIT, "the server does not come to rest");
@@ -132,16 +132,16 @@ impl Server {
         let store = RocksStore::open(&self.data.join("store"), &RocksOptions::default())?;
         let sizes = store.settle()?;
         let of = |space| sizes.iter().filter(|s| s.space == space).map(|s| s.disk_bytes).sum();
-        let all_bytes = sizes.iter().map(|size| size.disk_bytes).sum();
-        Ok(Settled { items_bytes: of(Space::Items), index_bytes: of(Space::Index), all_bytes })
+        let all = sizes.iter().map(|size| size.disk_bytes).sum();
+        Ok(Settled { items: of(Space::Items), index: of(Space::Index), all })
     }
 }
 
-/// What lies on the disk.
+/// Bytes that lie on the disk.
 pub(super) struct Settled {
-    pub(super) items_bytes: u64,
-    pub(super) index_bytes: u64,
-    pub(super) all_bytes: u64,
+    pub(super) items: u64,
+    pub(super) index: u64,
+    pub(super) all: u64,
 }
 
 fn batch(numbers: Range<u64>) -> Vec<u8> {

@@ -57,7 +57,6 @@ pub fn write(numbers: impl ExactSizeIterator<Item = (PathId, f64)>, out: &mut Ve
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "seven bits are taken")]
 fn low_byte(n: u64) -> u8 {
     (n & 0x7f) as u8
 }

@@ -212,7 +212,7 @@ fn new_activity_id() -> Uuid {
     })
 }
 
-/// The finalizer of SplitMix64: neighbours become strangers, and no two numbers the same.
+/// The finalizer of `SplitMix64`: neighbours become strangers, and no two numbers the same.
 fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -116,7 +116,7 @@ impl Reply {
         charge: f64,
         at: At<'_>,
     ) -> Self {
-        let headers = ITEM_TEMPLATE.filled(item_values(etag, charge, at, [].into_iter()));
+        let headers = ITEM_TEMPLATE.filled(&item_values(etag, charge, at, [].into_iter()));
         Self { status, body, headers, charge }
     }
 
@@ -128,7 +128,7 @@ impl Reply {
         at: At<'_>,
         location: impl Iterator<Item = &'l [u8]>,
     ) -> Self {
-        let headers = LOCATED_ITEM_TEMPLATE.filled(item_values(etag, charge, at, location));
+        let headers = LOCATED_ITEM_TEMPLATE.filled(&item_values(etag, charge, at, location));
         Self { status: StatusCode::OK, body, headers, charge }
     }
 
@@ -240,7 +240,7 @@ impl Template {
         Self { headers, takes }
     }
 
-    fn filled(&self, values: [HeaderValue; ITEM_TEXTS]) -> HeaderMap {
+    fn filled(&self, values: &[HeaderValue; ITEM_TEXTS]) -> HeaderMap {
         let mut headers = self.headers.clone();
         for (header, taken) in headers.values_mut().zip(&self.takes) {
             if let Some(value) = taken.and_then(|at| values.get(at)) {
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_filled_template_has_every_value_under_its_name() {
         let values: [HeaderValue; ITEM_TEXTS] = std::array::from_fn(HeaderValue::from);
-        let headers = LOCATED_ITEM_TEMPLATE.filled(values.clone());
+        let headers = LOCATED_ITEM_TEMPLATE.filled(&values);
         for (name, text) in PLACE_HEADERS.into_iter().chain(ITEM_HEADERS) {
             assert_eq!(headers.get(name), Some(&HeaderValue::from(text)), "{name}");
         }
@@ -314,7 +314,7 @@ mod tests {
             let own = ITEM_HEADERS.iter().any(|(own, _)| name == own);
             assert!(own || headers.get(name) == Some(value), "{name}");
         }
-        let plain = ITEM_TEMPLATE.filled(values);
+        let plain = ITEM_TEMPLATE.filled(&values);
         assert_eq!(plain.get(headers::CONTENT_LOCATION), None);
         assert_eq!(plain.len() + 1, headers.len());
     }

@@ -247,7 +247,9 @@ mod tests {
     fn what_is_not_finite_adds_up_as_doubles_do() {
         let sum = |numbers: &[f64]| {
             let mut sum = DoubleSum::default();
-            numbers.iter().for_each(|n| sum.add(*n));
+            for number in numbers {
+                sum.add(*number);
+            }
             sum.value()
         };
         assert_eq!(sum(&[1e16, -1e16, 1.0]), 1.0);

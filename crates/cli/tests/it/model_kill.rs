@@ -186,7 +186,9 @@ impl Writer {
         let status = self.answered(sent)?;
         assert!(matches!(status, 200 | 449), "{status}");
         if status == 200 {
-            edits.iter().for_each(|edit| edit.apply(&mut self.comments));
+            for edit in edits {
+                edit.apply(&mut self.comments);
+            }
         }
         self.pending.clear();
         Some(())

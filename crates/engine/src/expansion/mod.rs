@@ -73,15 +73,18 @@ struct Loaded {
 /// Keys of items, shared by those who look at them.
 type KeyList = Rc<Vec<Vec<u8>>>;
 
+/// What is known of items, by the number of their container and their key.
+type ByPlace<T> = RefCell<HashMap<(usize, Vec<u8>), T>>;
+
 /// Follows relations for one page.
 pub(crate) struct Expansion<'e> {
     pub(crate) names: &'e Names<'e>,
     /// By the number of the container; those that the page can reach.
     pools: Vec<Option<Shards<'e>>>,
-    loaded: RefCell<HashMap<(usize, Vec<u8>), Loaded>>,
-    lists: RefCell<HashMap<(usize, Vec<u8>), KeyList>>,
+    loaded: ByPlace<Loaded>,
+    lists: ByPlace<KeyList>,
     /// The buckets of bucketed arrays, and the elements of those that were loaded.
-    directories: RefCell<HashMap<(usize, Vec<u8>), Rc<Directory>>>,
+    directories: ByPlace<Rc<Directory>>,
     buckets: RefCell<HashMap<Vec<u8>, Value>>,
     used: Cell<usize>,
     used_bytes: Cell<usize>,
