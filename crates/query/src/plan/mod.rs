@@ -179,7 +179,9 @@ impl<'a> Planner<'a> {
     /// The way where it is found without comparing many: a value that few items have leads to them,
     /// and a small logical partition is read whole.
     fn at_once(&self, only: Option<&IndexOnly>, resume: Option<&Resume>) -> Option<Plan> {
-        if !self.is_plain() || self.filter.condition == Condition::Nothing {
+        // Who orders by several paths has to have an index for it, and is told that it serves.
+        let has_composite = matches!(&self.select.order, Order::Keys(keys) if keys.len() > 1);
+        if !self.is_plain() || has_composite || self.filter.condition == Condition::Nothing {
             return None;
         }
         let order = resume.and_then(Resume::source_order);
