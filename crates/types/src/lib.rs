@@ -1,5 +1,6 @@
-//! The vocabulary every other crate shares: values, numbers and their sums, paths, partition keys, ids, limits,
-//! time and the domain error. Nothing here does I/O and nothing here uses another crate of ours.
+//! The vocabulary every other crate shares: values, numbers and their sums, paths, partition keys,
+//! ids, limits, time and the domain error. Nothing here does I/O and nothing here uses another crate
+//! of ours.
 
 pub mod clock;
 pub mod effective_key;

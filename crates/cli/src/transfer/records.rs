@@ -67,7 +67,7 @@ pub(crate) fn shape_of(input: &mut impl BufRead) -> Result<Shape> {
 }
 
 /// The byte order mark with which some programs begin a file.
-const MARK: &[u8] = b"\xef\xbb\xbf";
+pub(super) const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl<R: BufRead> Records<R> {
     /// Reads from a place at which `input` already stands.

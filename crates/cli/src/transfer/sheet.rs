@@ -7,7 +7,7 @@ use std::io::{BufRead, Write};
 use anyhow::{Context as _, Result, bail};
 use orrery_types::{Object, Value};
 
-use super::records::{Position, Record, TEXT_BYTES_MAX};
+use super::records::{MARK, Position, Record, TEXT_BYTES_MAX};
 
 /// Whether cells are read as what they look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,9 +122,6 @@ fn looks_like_json(cell: &str) -> bool {
         _ => false,
     }
 }
-
-/// The byte order mark with which some programs begin a file.
-const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A row that is being read.
 #[derive(Default)]

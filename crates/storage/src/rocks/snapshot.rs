@@ -128,7 +128,6 @@ impl<'s> RocksSnapshot<'s> {
     fn options(&self) -> ReadOptions {
         let mut options = ReadOptions::default();
         options.set_snapshot(&self.view);
-        options.set_auto_readahead_size(false);
         options
     }
 }
