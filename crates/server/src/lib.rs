@@ -24,7 +24,7 @@ pub mod hybrid_row;
 pub mod keys;
 pub mod link;
 pub mod listener;
-mod private_file;
+pub mod private_file;
 mod reply;
 pub mod service;
 mod side;

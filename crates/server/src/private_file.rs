@@ -1,12 +1,12 @@
 //! Files that hold secrets: written whole or not at all, readable by their owner only. Used by
-//! `keys` and `tls`.
+//! `keys`, `tls` and the history of queries.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
 /// Writes beside the file and renames, so that a crash leaves the old file or the new one.
-pub(crate) fn write(path: &Path, content: &str) -> io::Result<()> {
+pub fn write(path: &Path, content: &str) -> io::Result<()> {
     let beside = path.with_extension("new");
     // A leftover of an interrupted start may have been made with other permissions.
     match fs::remove_file(&beside) {
@@ -24,7 +24,7 @@ pub(crate) fn write(path: &Path, content: &str) -> io::Result<()> {
 }
 
 /// The file's text, or none where there is no such file.
-pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
+pub fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

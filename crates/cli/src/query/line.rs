@@ -3,10 +3,11 @@
 //! lines are read as they come.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use console::{Key, Term, measure_text_width};
+use orrery_server::private_file;
 
 /// Lines of history kept.
 const HISTORY_MAX: usize = 1000;
@@ -98,21 +99,9 @@ impl Drop for LineReader {
         let first = self.history.len().saturating_sub(HISTORY_MAX);
         let text = self.history[first..].join("\n") + "\n";
         let kept = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        let _ = kept.and_then(|()| write_private(path, &text));
+        // Queries hold what people ask about.
+        let _ = kept.and_then(|()| private_file::write(path, &text));
     }
-}
-
-/// Writes a file that nobody else may read: queries hold what people ask about.
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    // One that was there keeps its mode unless it is told.
-    #[cfg(unix)]
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    file.write_all(text.as_bytes())
 }
 
 /// A line that is being typed.
@@ -238,7 +227,7 @@ mod tests {
         let path = folder.path().join("history");
         std::fs::write(&path, "older and longer").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        write_private(&path, "SELECT 1\n").unwrap();
+        private_file::write(&path, "SELECT 1\n").unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(
             (mode & 0o777, std::fs::read_to_string(&path).unwrap()),
