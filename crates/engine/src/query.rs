@@ -295,14 +295,15 @@ impl Engine {
             return Err(crossing_refused());
         }
         let crosses = !scope.confined && !single;
-        let merged = request.query.shape().needs_merge();
+        let shape = request.query.shape();
+        let merged = shape.needs_merge();
         // Also where there is one partition: so does the original, and a client that is told so today
         // has nothing new to learn when there are two. What was answered whole goes on as it began.
         let begins = paging.continuation.is_none();
-        // A filter that names one key is no exception where there are several: the Python SDK's tests
-        // have it of the service that it refuses there what its plan refuses.
-        let may_cross = !scope.confined && (!single || container.partitions.len() > 1);
-        if may_cross && merged && paging.merges && begins && bound.reads_items() {
+        // A filter that names one key leaves nothing to merge, but an aggregate without VALUE is refused
+        // before anybody looks at the filter: the Python SDK's tests have it so of the service.
+        let planned = crosses || !scope.confined && shape.aggregates_into_properties();
+        if planned && merged && paging.merges && begins && bound.reads_items() {
             return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
         }
         let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));

@@ -42,6 +42,11 @@ impl QueryShape {
             || self.order_by
             || self.top
     }
+
+    /// Whether an aggregate stands in an object: SELECT COUNT(1), without VALUE.
+    pub fn aggregates_into_properties(self) -> bool {
+        self.aggregates && !self.select_value && !self.group_by
+    }
 }
 
 impl Query {
@@ -53,10 +58,9 @@ impl Query {
     /// What a client must be able to do to merge it, in the words of the protocol.
     pub fn merge_features(&self) -> Vec<&'static str> {
         let shape = self.shape();
-        let single = shape.select_value;
         let needed = [
-            (shape.aggregates && single && !shape.group_by, "Aggregate"),
-            (shape.aggregates && !single && !shape.group_by, "NonValueAggregate"),
+            (shape.aggregates && shape.select_value && !shape.group_by, "Aggregate"),
+            (shape.aggregates_into_properties(), "NonValueAggregate"),
             (shape.distinct, "Distinct"),
             (shape.group_by, "GroupBy"),
             (shape.offset_limit, "OffsetAndLimit"),
