@@ -64,16 +64,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let time = Duration::from_millis(options.ms);
     let (server, _) = Process::serve(&options.server, &folder.path().join("data"))?;
     let signer = Signer::now();
-    fill(&server, &signer, options)?;
+    prepare(&server, signer.model_setup(CLIENTS, options.rounds).into_iter().map(|r| (r, 201)))?;
+    let queries = queries(&server, &signer, options)?;
+    prepare(&server, comments(&signer, options).map(|request| (request, 200)))?;
     let orders = |container: &str| -> Arc<[Numbered]> {
         (0..CLIENTS).map(|client| signer.order(container, client)).collect()
     };
     let creators = CREATORS.map(|(container, _)| orders(container));
     let mut creates: Vec<Series> = CREATORS.iter().map(|_| Series::default()).collect();
     let (mut few, mut many, mut syncs) = (Series::default(), Series::default(), Series::default());
-    let portfolios = [Portfolio::Whole, Portfolio::Holdings, Portfolio::Prices];
-    let portfolios = portfolios.map(|kind| Work::Reads(signer.portfolios(kind).into()));
-    let mut queries = [Series::default(), Series::default(), Series::default()];
     for round in 0..options.rounds {
         syncs.push(disk::run(folder.path(), time / 4)?);
         let from = u64::try_from(round)? * CLIENTS * CLIENT_NUMBERS;
@@ -97,9 +96,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             let work = Work::Numbered { requests, from, status: 200 };
             series.push(load::run(server.address, 1, &work, Until::Count(options.appends))?);
         }
-        for (work, series) in portfolios.iter().zip(&mut queries) {
-            series.push(load::run(server.address, 1, work, Until::Elapsed(time / 4))?);
-        }
     }
     machine::describe(&options.root);
     println!("- disk: {:.0} syncs/s by one writer", syncs.rate());
@@ -109,26 +105,39 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     report_queries(&queries)
 }
 
-/// Makes containers, models, customers and posts.
-fn fill(server: &Process, signer: &Signer, options: &Options) -> Result<()> {
+/// Asks about people, before anything else makes the server busy with itself.
+fn queries(server: &Process, signer: &Signer, options: &Options) -> Result<[Series; 3]> {
+    let time = Duration::from_millis(options.ms) / 4;
+    let portfolios = [Portfolio::Whole, Portfolio::Holdings, Portfolio::Prices];
+    let portfolios = portfolios.map(|kind| Work::Reads(signer.portfolios(kind).into()));
+    let mut queries = [Series::default(), Series::default(), Series::default()];
+    for _ in 0..options.rounds {
+        for (work, series) in portfolios.iter().zip(&mut queries) {
+            series.push(load::run(server.address, 1, work, Until::Elapsed(time))?);
+        }
+    }
+    Ok(queries)
+}
+
+/// Sends requests, each with the status that it must be answered with.
+fn prepare(server: &Process, requests: impl Iterator<Item = (Vec<u8>, u16)>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut client = Client::connect(server.address).await?;
-        for request in signer.model_setup(CLIENTS, options.rounds) {
-            client.expect(&request, 201).await?;
-        }
-        for round in 0..options.rounds {
-            let post = format!("few-{round}");
-            client.expect(&signer.append_many(&post, 0, FEW), 200).await?;
-        }
-        let mut first = 0;
-        while first < options.comments {
-            let count = PER_PATCH.min(options.comments - first);
-            client.expect(&signer.append_many("many", first, count), 200).await?;
-            first += count;
+        for (request, status) in requests {
+            client.expect(&request, status).await?;
         }
         Ok(())
     })
+}
+
+/// The comments that posts have at first.
+fn comments<'s>(signer: &'s Signer, options: &Options) -> impl Iterator<Item = Vec<u8>> + 's {
+    let (rounds, comments) = (options.rounds, options.comments);
+    let few = (0..rounds).map(|round| signer.append_many(&format!("few-{round}"), 0, FEW));
+    let first = (0..comments).step_by(usize::try_from(PER_PATCH).unwrap_or(1));
+    let many = move |first| signer.append_many("many", first, PER_PATCH.min(comments - first));
+    few.chain(first.map(many))
 }
 
 fn report_creates(creates: &[Series]) -> Result<()> {

@@ -6,6 +6,7 @@ pub(crate) mod facts;
 mod leg;
 mod reader;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use orrery_query::plan::{Plan, PlanRequest};
@@ -215,7 +216,14 @@ fn resume(bound: &BoundQuery, owner: &str, token: Option<&str>) -> Result<Option
 }
 
 fn query_page(rows: &[Row], continuation: Option<String>, report: Report) -> QueryPage {
-    let rows: Vec<String> = rows.iter().map(Row::to_json).collect();
+    // A row is often as long as the one before.
+    let mut length = 0;
+    let text = |row: &Row| {
+        let text = row.to_json(length);
+        length = text.len();
+        text
+    };
+    let rows: Vec<String> = rows.iter().map(text).collect();
     let work = QueryWork {
         partitions: report.partitions,
         items: report.items,
@@ -316,9 +324,6 @@ impl Engine {
         let resume = resume.map_err(query_error)?;
         let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
         let expanding = expanding.as_ref();
-        if paging.if_cheap && expanding.is_some() {
-            return Ok(None);
-        }
         let asked = Asked { bound: &bound, udfs: &udfs, size, paging, expanding };
         let Some((page, report)) = self.read_part(container, part, &asked, resume)? else {
             return Ok(None);
@@ -373,22 +378,35 @@ impl Engine {
         };
         let shards = &shards;
         let (plan, open) = plan(asked, shards, scope, resume.as_ref());
-        if asked.paging.if_cheap && !plan.is_cheap() {
+        let expansion = expansion.as_ref();
+        let if_cheap = asked.paging.if_cheap;
+        let stays_small = asked.expanding.is_none_or(|expanding| expanding.stays_small(&plan));
+        if if_cheap && !(stays_small && plan.is_cheap()) {
             return Ok(None);
         }
-        let expansion = expansion.as_ref();
         let out_of_time = || {
             let spent = expansion.is_some_and(Expansion::is_spent);
             spent || self.clock.now_us().saturating_sub(now_us) > limits::QUERY_PAGE_MS_MAX * 1000
         };
+        // A join or a query within the query may take any time for a single item. It is first asked
+        // after many steps, about a millisecond: whoever wanted little has waited enough by then.
+        let too_dear = Cell::new(false);
+        let gives_up = || {
+            too_dear.set(if_cheap);
+            if_cheap
+        };
         let (udfs, out_of_time) = (Some(asked.udfs as &dyn UdfHost), Some(&out_of_time as _));
         let relations = expansion.map(|expansion| expansion as &dyn RelationHost);
-        let context = EvalContext { udfs, relations, out_of_time, ..self.context() };
+        let cancelled = Some(&gives_up as _);
+        let context = EvalContext { udfs, relations, out_of_time, cancelled, ..self.context() };
         let run = Run::by(&plan, resume);
         shards.need(bound.members(&run))?;
         let (context, found) = (&context, None);
         let reader = Reader { bound, run, shards, scope, plan, context, expansion, open, found };
         let read = reader.read(asked.size, asked.paging.explains);
+        if too_dear.get() || expansion.is_some_and(Expansion::is_too_dear) {
+            return Ok(None);
+        }
         let (mut page, mut report) = read.map_err(|error| asked.udfs.failure(error))?;
         if let (Some(expanding), Some(expansion)) = (asked.expanding, expansion) {
             page.rows = expanding.rows(expansion, page.rows)?;

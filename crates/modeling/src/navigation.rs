@@ -29,6 +29,16 @@ impl RelationRule {
         targets
     }
 
+    /// The targets of all references of an item, as often as it refers to them.
+    pub fn all_targets(&self, item: &Value) -> Vec<Target> {
+        if !self.def.partition_key.is_empty() {
+            return self.references(item).into_iter().filter_map(|r| r.target).collect();
+        }
+        let mut targets = Vec::new();
+        each(self.def.path.steps(), item, &mut |value| targets.extend(self.one(item, item, value)));
+        targets
+    }
+
     /// The names at the top of an item by which targets are found.
     pub fn members(&self) -> Vec<Box<str>> {
         let paths = std::iter::once(&self.def.path).chain(&self.def.partition_key);

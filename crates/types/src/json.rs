@@ -92,9 +92,20 @@ fn write_number(number: Number, out: &mut String) {
         Number::Float(f) if f.abs() >= TWO_53 && number.as_i64().is_some() => {
             out.push_str(itoa::Buffer::new().format(number.as_i64().unwrap_or_default()));
         }
-        Number::Float(f) if f.is_finite() => out.push_str(ryu_js::Buffer::new().format(f)),
+        Number::Float(f) if f.is_finite() => match whole(f) {
+            Some(i) => out.push_str(itoa::Buffer::new().format(i)),
+            None => out.push_str(ryu_js::Buffer::new().format(f)),
+        },
         Number::Float(_) => write_json_string(&number.to_string(), out),
     }
+}
+
+/// A float that is a whole number, of which the digits are found much faster.
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "it is compared")]
+#[expect(clippy::float_cmp, reason = "the very same number is meant")]
+fn whole(f: f64) -> Option<i64> {
+    let i = f as i64;
+    (f.abs() < TWO_53 && i as f64 == f).then_some(i)
 }
 
 /// Appends a JSON string literal: quotes, backslashes and control characters escaped.

@@ -220,6 +220,8 @@ pub const IN_PLACE_QUERY_BYTES_MAX: usize = 4 * 1024;
 pub const IN_PLACE_QUERY_COST_MAX: f64 = 8000.0;
 /// Physical partitions that such a query may read. Ours.
 pub const IN_PLACE_QUERY_PARTITIONS_MAX: usize = 4;
+/// Items to which relations may lead such a query. Ours.
+pub const IN_PLACE_EXPAND_ITEMS_MAX: usize = 64;
 /// Time that requests in flight get to end when the server stops. Ours.
 pub const DRAIN_MS_MAX: u64 = 10_000;
 

@@ -7,6 +7,7 @@
 
 mod arrays;
 mod header;
+mod loads;
 mod names;
 mod read;
 mod semi_join;
@@ -14,13 +15,15 @@ mod semi_join;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use orrery_modeling::reference::Target;
-use orrery_query::{ItemSource, Place, RelationHost, SourceItem};
+use orrery_query::{ItemSource, Members, Place, RelationHost, SourceItem};
 use orrery_storage::{Scan, Space, key};
 use orrery_types::{Error, Result, Value, limits};
 
 use arrays::Directory;
+use loads::{Loaded, Loads};
 
 use crate::access::{Shards, Taken};
 use crate::items::place_of;
@@ -61,27 +64,23 @@ impl Reach {
     }
 }
 
-/// An item that was loaded.
-struct Loaded {
-    /// `None` if it is not there, or not to be seen.
-    value: Option<Value>,
-    bytes: usize,
-    /// Whether the answer needed it; what was loaded ahead does not count before.
-    used: bool,
-}
-
 /// Keys of items, shared by those who look at them.
 type KeyList = Rc<Vec<Vec<u8>>>;
 
 /// What is known of items, by the number of their container and their key.
 type ByPlace<T> = RefCell<HashMap<(usize, Vec<u8>), T>>;
 
+/// A container that the page can reach, and what it has loaded of it.
+struct Pool<'e> {
+    shards: Shards<'e>,
+    loads: RefCell<Loads>,
+}
+
 /// Follows relations for one page.
 pub(crate) struct Expansion<'e> {
     pub(crate) names: &'e Names<'e>,
     /// By the number of the container; those that the page can reach.
-    pools: Vec<Option<Shards<'e>>>,
-    loaded: ByPlace<Loaded>,
+    pools: Vec<Option<Pool<'e>>>,
     lists: ByPlace<KeyList>,
     /// The buckets of bucketed arrays, and the elements of those that were loaded.
     directories: ByPlace<Rc<Directory>>,
@@ -90,6 +89,9 @@ pub(crate) struct Expansion<'e> {
     used_bytes: Cell<usize>,
     /// Used before the item at hand.
     used_before: Cell<usize>,
+    /// Whether more than a few items are too many, and whether they were.
+    pub(crate) loads_little: bool,
+    too_dear: Cell<bool>,
 }
 
 impl<'e> Expansion<'e> {
@@ -124,29 +126,58 @@ impl<'e> Expansion<'e> {
         }
         let mut opened = Shards::open_together(engine, &parts)?.into_iter();
         let source = opened.next().ok_or_else(|| Error::internal("the container itself"))?;
-        let mut pools: Vec<Option<Shards<'e>>> = names.containers().iter().map(|_| None).collect();
+        let mut pools: Vec<Option<Pool<'e>>> = names.containers().iter().map(|_| None).collect();
         for (end, shards) in ends.into_iter().zip(opened) {
-            pools[end] = Some(shards);
+            pools[end] = Some(Pool { shards, loads: RefCell::default() });
         }
         let (used, used_bytes, used_before) = Default::default();
-        let (loaded, lists, directories, buckets) = Default::default();
+        let (lists, directories, buckets) = Default::default();
         let expansion = Self {
             names,
             pools,
-            loaded,
             lists,
             directories,
             buckets,
             used,
             used_bytes,
             used_before,
+            loads_little: false,
+            too_dear: Cell::new(false),
         };
         Ok((source, expansion))
     }
 
+    /// Has only these members parsed of the items in which each way ends.
+    pub(crate) fn need(&self, reads: &[(Way, Vec<Arc<str>>)]) -> Result<()> {
+        let rules = &self.names.scope.model.rules;
+        // Whether an item is of the type of the target is told by the item.
+        let is_of_type = |way: &Way| match way {
+            Way::Target(relation) => rules.types[rules.relations[*relation].to].filter.is_none(),
+            Way::Inverse(_) | Way::Array(_) => false,
+        };
+        if !reads.iter().all(|(way, _)| is_of_type(way)) {
+            return Ok(());
+        }
+        for (container, pool) in self.pools.iter().enumerate() {
+            let ends_here = |(way, _): &&(Way, _)| self.names.end(*way) == container;
+            let names = reads.iter().filter(ends_here).flat_map(|(_, fields)| fields.clone());
+            let names: Vec<Arc<str>> = names.collect();
+            if let (Some(pool), false) = (pool, names.is_empty()) {
+                pool.shards.need(Members { names: Some(names), texts: false })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether more would have been loaded than was to be.
+    pub(crate) fn is_too_dear(&self) -> bool {
+        self.too_dear.get()
+    }
+
     /// Items that were loaded, and their bytes.
     pub(crate) fn taken(&self) -> (u64, u64, u64) {
-        let sum = |of: fn(&Taken) -> u64| self.pools.iter().flatten().map(|p| of(&p.taken)).sum();
+        let taken = || self.pools.iter().flatten().map(|pool| &pool.shards.taken);
+        let sum = |of: fn(&Taken) -> u64| taken().map(of).sum();
         (sum(|t| t.items.get()), sum(|t| t.bytes.get()), sum(|t| t.entries.get()))
     }
 
@@ -162,18 +193,20 @@ impl<'e> Expansion<'e> {
             || self.used_bytes.get() >= limits::MODEL_EXPAND_BYTES_MAX
     }
 
-    fn pool(&self, container: usize) -> Result<&Shards<'e>> {
+    fn opened(&self, container: usize) -> Result<&Pool<'e>> {
         let pool = self.pools.get(container).and_then(Option::as_ref);
         pool.ok_or_else(|| Error::internal("a relation leads to a container that was not opened"))
     }
 
+    fn pool(&self, container: usize) -> Result<&Shards<'e>> {
+        self.opened(container).map(|pool| &pool.shards)
+    }
+
     /// Loads what is not there yet.
-    fn load(&self, container: usize, keys: &[Vec<u8>]) -> Result<()> {
-        let mut missing: Vec<Vec<u8>> = {
-            let loaded = self.loaded.borrow();
-            let is_missing = |key: &&Vec<u8>| !loaded.contains_key(&(container, (*key).clone()));
-            keys.iter().filter(is_missing).cloned().collect()
-        };
+    fn load(&self, container: usize, keys: impl Iterator<Item = Vec<u8>>) -> Result<()> {
+        let Pool { shards, loads } = self.opened(container)?;
+        let is_missing = |key: &Vec<u8>| loads.borrow().by_key(key).is_none();
+        let mut missing: Vec<Vec<u8>> = keys.filter(is_missing).collect();
         missing.sort_unstable();
         missing.dedup();
         // Whatever goes beyond is refused when it is used.
@@ -181,27 +214,71 @@ impl<'e> Expansion<'e> {
         if missing.is_empty() {
             return Ok(());
         }
-        let pool = self.pool(container)?;
-        let before = pool.taken.bytes.get();
-        let found = pool.by_keys(&missing)?;
-        let each = (pool.taken.bytes.get() - before) / (missing.len() as u64);
-        let mut loaded = self.loaded.borrow_mut();
+        if self.loads_little {
+            let before: usize = self.pools.iter().flatten().map(|p| p.loads.borrow().len()).sum();
+            if before + missing.len() > limits::IN_PLACE_EXPAND_ITEMS_MAX {
+                self.too_dear.set(true);
+                return Err(Error::internal("a query was too dear, whatever it cost"));
+            }
+        }
+        let before = shards.taken.bytes.get();
+        let found = shards.by_keys(&missing)?;
+        let each = (shards.taken.bytes.get() - before) / (missing.len() as u64);
+        let bytes = usize::try_from(each).unwrap_or(usize::MAX);
+        let mut loads = loads.borrow_mut();
+        loads.reserve(missing.len());
         for (key, item) in missing.into_iter().zip(found) {
-            let bytes = usize::try_from(each).unwrap_or(usize::MAX);
             let value = item.map(|item| item.value);
-            loaded.insert((container, key), Loaded { value, bytes, used: false });
+            loads.add(key, Loaded { value, bytes, used: false });
+        }
+        Ok(())
+    }
+
+    /// Loads what references lead to, as far as it is not there yet.
+    fn load_targets(&self, container: usize, mut targets: Vec<Target>) -> Result<()> {
+        let Pool { shards, loads } = self.opened(container)?;
+        targets.retain(|target| loads.borrow().by_target(target).is_none());
+        let definition = &shards.container.definition.partition_key;
+        let key = |target: &Target| {
+            let partition_key = definition.normalize(target.partition_key.clone());
+            // A value that is no id leads nowhere.
+            place_of(shards.container, partition_key, &target.id).ok().map(|at| at.key)
+        };
+        let keys: Vec<Option<Vec<u8>>> = targets.iter().map(key).collect();
+        self.load(container, keys.iter().flatten().cloned())?;
+        let mut loads = loads.borrow_mut();
+        for (target, key) in targets.into_iter().zip(keys) {
+            loads.note(target, key.as_deref());
         }
         Ok(())
     }
 
     /// An item for the answer.
     fn item(&self, container: usize, item_key: &[u8]) -> Result<Option<Value>> {
-        let place = (container, item_key.to_vec());
-        if !self.loaded.borrow().contains_key(&place) {
-            self.load(container, std::slice::from_ref(&place.1))?;
+        let loads = &self.opened(container)?.loads;
+        let mut number = loads.borrow().by_key(item_key);
+        if number.is_none() {
+            self.load(container, std::iter::once(item_key.to_vec()))?;
+            number = loads.borrow().by_key(item_key);
         }
-        let mut loaded = self.loaded.borrow_mut();
-        let Some(found) = loaded.get_mut(&place) else { return Ok(None) };
+        number.map_or(Ok(None), |number| self.take(container, number))
+    }
+
+    /// What a reference leads to, for the answer.
+    fn target(&self, container: usize, target: &Target) -> Result<Option<Value>> {
+        let loads = &self.opened(container)?.loads;
+        let mut number = loads.borrow().by_target(target);
+        if number.is_none() {
+            self.load_targets(container, vec![target.clone()])?;
+            number = loads.borrow().by_target(target);
+        }
+        number.map_or(Ok(None), |number| self.take(container, number))
+    }
+
+    /// An item that was loaded, for the answer.
+    fn take(&self, container: usize, number: usize) -> Result<Option<Value>> {
+        let mut loads = self.opened(container)?.loads.borrow_mut();
+        let Some(found) = loads.get_mut(number) else { return Ok(None) };
         if !found.used && found.value.is_some() {
             found.used = true;
             self.used.set(self.used.get() + 1);
@@ -215,46 +292,28 @@ impl<'e> Expansion<'e> {
         Ok(found.value.clone())
     }
 
-    /// The keys of the targets in one object of an item.
-    fn target_keys(&self, relation: usize, item: &Value, holder: &Value) -> Result<Vec<Vec<u8>>> {
-        let rule = &self.names.scope.model.rules.relations[relation];
-        self.keys_of(relation, rule.targets_at(item, holder))
-    }
-
-    /// The keys of all targets of an item.
-    fn all_target_keys(&self, relation: usize, item: &Value) -> Result<Vec<Vec<u8>>> {
-        let rule = &self.names.scope.model.rules.relations[relation];
-        self.keys_of(relation, rule.targets(item))
-    }
-
-    fn keys_of(&self, relation: usize, targets: Vec<Target>) -> Result<Vec<Vec<u8>>> {
-        let container = self.pool(self.names.end(Way::Target(relation)))?.container;
-        let definition = &container.definition.partition_key;
-        let key = |target: Target| {
-            let partition_key = definition.normalize(target.partition_key);
-            // A value that is no id leads nowhere.
-            place_of(container, partition_key, &target.id).ok().map(|at| at.key)
-        };
-        Ok(targets.into_iter().filter_map(key).collect())
-    }
-
     /// The targets of one object, those that are there and of the type.
     fn targets(&self, relation: usize, item: &Value, holder: &Value) -> Result<Vec<Value>> {
         let rules = &self.names.scope.model.rules;
         let rule = &rules.relations[relation];
         let end = self.names.end(Way::Target(relation));
-        let keys = self.target_keys(relation, item, holder)?;
-        let is_missing = |key: &Vec<u8>| !self.loaded.borrow().contains_key(&(end, key.clone()));
-        if keys.iter().any(is_missing) {
+        let Pool { shards, loads } = self.opened(end)?;
+        let wanted = rule.targets_at(item, holder);
+        let number = |target: &Target| loads.borrow().by_target(target);
+        let mut numbers: Vec<Option<usize>> = wanted.iter().map(number).collect();
+        if numbers.contains(&None) {
             // The item's other references to come, all at once.
-            self.load(end, &self.all_target_keys(relation, item)?)?;
+            self.load_targets(end, rule.all_targets(item))?;
+            numbers = wanted.iter().map(number).collect();
         }
-        let container = self.pool(end)?.container;
-        let mut targets = Vec::with_capacity(keys.len());
-        for key in keys {
-            let found = self.item(end, &key)?;
-            targets
-                .extend(found.filter(|value| rules.types[rule.to].matches(&container.id, value)));
+        let to = &rules.types[rule.to];
+        let mut targets = Vec::with_capacity(wanted.len());
+        for (target, number) in wanted.iter().zip(numbers) {
+            let found = match number {
+                Some(number) => self.take(end, number)?,
+                None => self.target(end, target)?,
+            };
+            targets.extend(found.filter(|value| to.matches(&shards.container.id, value)));
         }
         Ok(targets)
     }
@@ -263,7 +322,7 @@ impl<'e> Expansion<'e> {
     fn sources(&self, relation: usize, item: &Value) -> Result<Vec<Value>> {
         let end = self.names.end(Way::Inverse(relation));
         let keys = self.source_keys(relation, item)?;
-        self.load(end, &keys)?;
+        self.load(end, keys.iter().cloned())?;
         let mut sources = Vec::with_capacity(keys.len());
         for key in keys.iter() {
             sources.extend(self.item(end, key)?);
@@ -327,12 +386,11 @@ impl<'e> Expansion<'e> {
         for relation in relations {
             let rule = &rules.relations[*relation];
             let from = &rules.types[rule.from];
-            let mut keys = Vec::new();
-            for item in items.iter().filter(|item| from.matches(&from.def.container, item)) {
-                keys.extend(self.all_target_keys(*relation, item)?);
-            }
-            keys.truncate(limits::MODEL_EXPAND_ITEMS_MAX);
-            self.load(self.names.end(Way::Target(*relation)), &keys)?;
+            let of_type = items.iter().filter(|item| from.matches(&from.def.container, item));
+            let mut targets: Vec<Target> =
+                of_type.flat_map(|item| rule.all_targets(item)).collect();
+            targets.truncate(limits::MODEL_EXPAND_ITEMS_MAX);
+            self.load_targets(self.names.end(Way::Target(*relation)), targets)?;
         }
         Ok(())
     }

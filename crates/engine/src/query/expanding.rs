@@ -1,8 +1,11 @@
 //! What a query wants of relations: those that it follows itself, and those that the request wants
 //! expanded in its rows.
 
-use orrery_query::plan::PlanNode;
-use orrery_query::{BoundQuery, Relations as _, Row};
+use std::sync::Arc;
+
+use orrery_query::plan::access::Access;
+use orrery_query::plan::{Plan, PlanNode};
+use orrery_query::{BoundQuery, Followed, Relations as _, Row};
 use orrery_types::{Error, Result, Value};
 
 use super::{Paging, Report};
@@ -17,6 +20,20 @@ pub(super) struct Expanding<'e> {
     /// By the query and by the header.
     ways: Vec<Way>,
     wants: Option<Wants>,
+    /// What is read of the items that relations lead to, where it is known to be little.
+    reads: Vec<(Way, Vec<Arc<str>>)>,
+    /// Whether no more may be loaded than takes next to nothing.
+    if_cheap: bool,
+}
+
+/// What a query reads of the items that its relations lead to; nothing is known where a relation leads
+/// on from those, or a whole item is wanted.
+fn reads(bound: &BoundQuery, followed: &[Followed]) -> Vec<(Way, Vec<Arc<str>>)> {
+    if !followed.iter().all(|f| f.from_items && f.reads_fields()) || !bound.semi_joins().is_empty()
+    {
+        return vec![];
+    }
+    followed.iter().map(|f| (Way::of(f.navigation.number), f.fields.clone())).collect()
 }
 
 impl<'e> Expanding<'e> {
@@ -44,7 +61,18 @@ impl<'e> Expanding<'e> {
             return Ok(None);
         }
         paging.reach.allow(names.stay_within(&ways))?;
-        Ok(Some(Self { names, ways, wants }))
+        let reads = match wants {
+            None => reads(bound, &followed),
+            Some(_) => vec![],
+        };
+        Ok(Some(Self { names, ways, wants, reads, if_cheap: paging.if_cheap }))
+    }
+
+    /// Whether a page loads few items, or is noticed when it does not: it starts at items that the
+    /// query names, and follows references alone.
+    pub(super) fn stays_small(&self, plan: &Plan) -> bool {
+        let is_target = |way: &Way| matches!(way, Way::Target(_));
+        matches!(plan.access, Access::Points(_)) && self.ways.iter().all(is_target)
     }
 
     /// Opens the query's own partitions and all that its relations lead to, as of one moment.
@@ -55,7 +83,10 @@ impl<'e> Expanding<'e> {
         scope: &Scope,
     ) -> Result<(Shards<'e>, Option<Expansion<'e>>)> {
         let opened = Expansion::open(engine, container, scope, self.names, &self.ways)?;
-        Ok((opened.0, Some(opened.1)))
+        let (source, mut expansion) = opened;
+        expansion.loads_little = self.if_cheap;
+        expansion.need(&self.reads)?;
+        Ok((source, Some(expansion)))
     }
 
     /// The rows with what the request wants expanded.

@@ -99,6 +99,17 @@ impl Shelf {
         items: usize,
         paging: &Paging<'_>,
     ) -> Result<QueryPage> {
+        let page = self.try_page(container, text, items, paging)?;
+        Ok(page.expect("nobody asked for a cheap one"))
+    }
+
+    fn try_page(
+        &self,
+        container: &str,
+        text: &str,
+        items: usize,
+        paging: &Paging<'_>,
+    ) -> Result<Option<QueryPage>> {
         let container = self.0.container(container);
         let mut body = orrery_types::Object::new();
         body.set("query", text.into());
@@ -106,7 +117,7 @@ impl Shelf {
         let scope = container.scope(&ScopeRequest::default())?;
         let size = PageSize { items };
         let paging = Paging { crosses: true, ..*paging };
-        self.0.engine().query_items(&container, &scope, &request, size, &paging)
+        self.0.engine().try_query_items(&container, &scope, &request, size, &paging)
     }
 
     /// All rows, page by page.
@@ -344,6 +355,35 @@ fn what_a_page_may_load_is_bounded() {
         "SELECT VALUE p.books FROM p WHERE p.id = 'big'",
         "more than 1000 items",
     );
+}
+
+#[test]
+fn a_page_that_is_to_take_little_is_given_up_when_it_takes_more() {
+    let shelf = Shelf::filled();
+    let holdings = |count: usize| {
+        let holding = |n: usize| format!(r#"{{"stockId":"{n}","market":"n","held":1}}"#);
+        (0..count).map(holding).collect::<Vec<_>>().join(",")
+    };
+    for (id, count) in [("few", 60), ("many", 70)] {
+        shelf.put("people", &format!(r#"{{"id":"{id}","holdings":[{}]}}"#, holdings(count)));
+    }
+    let if_cheap = Paging { if_cheap: true, ..Paging::default() };
+    let rows = |text: &str| {
+        let page = shelf.try_page("people", text, 10_000, &if_cheap).expect(text);
+        page.map(|page| page.rows.len())
+    };
+    let prices = "SELECT VALUE h.stock.high FROM p JOIN h IN p.holdings WHERE p.id = ";
+    assert_eq!(rows(&format!("{prices}'few'")), Some(2));
+    assert_eq!(rows(&format!("{prices}'many'")), None, "it leads to more than 64 items");
+    let pairs = "SELECT VALUE 1 FROM p JOIN h IN p.holdings JOIN g IN p.holdings WHERE p.id = ";
+    assert_eq!(rows(&format!("{pairs}'p1'")), Some(16));
+    assert_eq!(rows(&format!("{pairs}'many'")), None, "it takes more than 16,384 steps");
+    let turned = "SELECT VALUE p.id FROM p JOIN h IN p.holdings WHERE h.stock.high = 20";
+    assert_eq!(rows(turned), None, "it does not name its items");
+    for text in [format!("{prices}'many'"), format!("{pairs}'many'"), turned.to_owned()] {
+        let page = shelf.page("people", &text, 10_000, &Paging::default()).expect(&text);
+        assert!(!page.rows.is_empty(), "{text}");
+    }
 }
 
 #[test]

@@ -15,10 +15,14 @@ pub enum Row {
 }
 
 impl Row {
-    /// Appends the JSON text.
-    pub fn to_json(&self) -> String {
+    /// The JSON text, which is probably about so long.
+    pub fn to_json(&self, length: usize) -> String {
         match self {
-            Self::Value(value) => value.to_json(),
+            Self::Value(value) => {
+                let mut text = String::with_capacity(length);
+                value.write_json(&mut text);
+                text
+            }
             // The lossy way alone goes from character to character.
             Self::Text(text) => match std::str::from_utf8(text) {
                 Ok(text) => text.to_owned(),

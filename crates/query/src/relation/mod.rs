@@ -103,10 +103,14 @@ pub struct Followed {
 }
 
 impl Followed {
+    /// Whether nothing but properties is read of what it leads to.
+    pub fn reads_fields(&self) -> bool {
+        self.uses.0 <= self.uses.1
+    }
+
     /// The path of the name, and the properties that are read there.
     pub fn path_and_fields(self) -> (String, Vec<String>) {
-        let (uses, steps) = self.uses;
-        let fields = if uses > steps { vec![] } else { self.fields };
+        let fields = if self.reads_fields() { self.fields } else { vec![] };
         let fields = fields.iter().map(ToString::to_string).collect();
         (self.navigation.path.to_string(), fields)
     }

@@ -85,7 +85,7 @@ fn run(text: &str, rows_max: usize) -> (Vec<String>, Vec<usize>) {
         let run = Run { resume, order: SourceOrder::Keys, chosen_order: None };
         let limits = PageLimits { rows_max, ..PageLimits::default() };
         let page = execute(&query, &mut One(Some(item)), &run, limits, &context).expect(text);
-        rows.extend(page.rows.iter().map(crate::Row::to_json));
+        rows.extend(page.rows.iter().map(|row| row.to_json(0)));
         let Some(token) = page.continuation else { break };
         resume = Some(Resume::parse(&token, &query).expect("a token"));
     }
