@@ -24,6 +24,8 @@ pub type Rows<'s> = Box<dyn RowCursor + 's>;
 /// Entries that are passed over on the way to a row before it is searched for: a step costs much less
 /// than a search.
 const STEPS_MAX: usize = 8;
+/// Rows that are so far apart may have many entries between them.
+const FAR: u64 = 64;
 
 /// Entries whose keys are a fixed prefix and a row: the list of one term, or all items.
 pub struct Postings<'s> {
@@ -35,6 +37,8 @@ pub struct Postings<'s> {
     /// The first rows, if they were counted before anybody asked for them; how many of them are behind.
     counted: Vec<Row>,
     behind: usize,
+    /// Entries that are passed over on the way to a row far ahead: fewer where that was in vain.
+    steps: usize,
     read: u64,
 }
 
@@ -50,7 +54,8 @@ impl<'s> Postings<'s> {
     }
 
     fn over(snapshot: &'s dyn Snapshot, space: Space, prefix: Vec<u8>) -> Self {
-        Self { snapshot, space, prefix, keys: None, counted: Vec::new(), behind: 0, read: 0 }
+        let (keys, counted) = (None, Vec::new());
+        Self { snapshot, space, prefix, keys, counted, behind: 0, steps: STEPS_MAX, read: 0 }
     }
 
     /// What stands before the row in every key.
@@ -111,14 +116,25 @@ impl RowCursor for Postings<'_> {
             self.read += 1;
             return keys.key().map(row_of).transpose();
         };
-        for _ in 0..STEPS_MAX {
+        let mut is_far = None;
+        for step in 0..=STEPS_MAX {
             let Some(key) = keys.key() else { return Ok(None) };
             let row = row_of(key)?;
+            let is_far = *is_far.get_or_insert(target.0.saturating_sub(row.0) > FAR);
             if row >= target {
+                if is_far {
+                    self.steps = (self.steps * 2).min(STEPS_MAX);
+                }
                 return Ok(Some(row));
+            }
+            if step == if is_far { self.steps } else { STEPS_MAX } {
+                break;
             }
             keys.next()?;
             self.read += 1;
+        }
+        if is_far == Some(true) {
+            self.steps = (self.steps / 2).max(1);
         }
         let from = self.key(target);
         let Some(keys) = &mut self.keys else { return Ok(None) };

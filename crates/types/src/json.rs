@@ -28,6 +28,19 @@ impl Value {
     /// names; the others are passed over, and what follows the last of them is not looked at.
     pub fn parse_members(text: &[u8], names: &[Arc<str>]) -> Result<Self, JsonError> {
         let mut entries = Vec::with_capacity(names.len());
+        if names.len() <= SOUGHT_MAX {
+            for name in names {
+                match sonic_rs::get(text, [&**name]) {
+                    Ok(found) => {
+                        let value = Self::parse(found.as_raw_str().as_bytes())?;
+                        entries.push((name.clone(), value));
+                    }
+                    Err(error) if error.is_not_found() => {}
+                    Err(error) => return Err(first_line(error)),
+                }
+            }
+            return Ok(Self::object(Object::from_distinct(entries)));
+        }
         for property in sonic_rs::to_object_iter(text) {
             let (name, value) = property.map_err(first_line)?;
             if let Some(known) = names.iter().find(|known| ***known == *name) {
@@ -81,6 +94,9 @@ impl Value {
         out
     }
 }
+
+/// Properties that are sought one by one; to look at each in turn is dearer.
+const SOUGHT_MAX: usize = 2;
 
 /// From here on a double's shortest digits are not its exact value.
 const TWO_53: f64 = 9_007_199_254_740_992.0;

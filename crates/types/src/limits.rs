@@ -161,6 +161,8 @@ pub const QUERY_TERMS_MAX: usize = 10_000;
 pub const QUERY_ROWS_GATHERED_MAX: usize = 2_000_000;
 /// Items that a query loads at once before it knows how large they are. Ours.
 pub const QUERY_FIRST_BATCH_MAX: usize = 64;
+/// What a logical partition may hold to be read whole before another way is looked for. Ours.
+pub const QUERY_SMALL_PARTITION_BYTES_MAX: usize = 256 * 1024;
 /// What it loads at once when it knows. Ours.
 pub const QUERY_BATCH_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Time for one page of a query that may stop anywhere: then it ends, with what it found and a

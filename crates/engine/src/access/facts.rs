@@ -146,6 +146,11 @@ impl IndexFacts for Facts<'_, '_> {
         self.count_few(path, span, most).ok().flatten()
     }
 
+    fn few_in_partition(&self, most: usize) -> Option<u64> {
+        let [shard] = &self.shards.list[..] else { return None };
+        self.open.begin(shard, most).ok().flatten()
+    }
+
     fn composites(&self) -> Vec<Vec<(ItemPath, Direction)>> {
         if !self.is_usable {
             return vec![];

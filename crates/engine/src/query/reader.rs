@@ -151,6 +151,11 @@ impl<'e> Reader<'_, '_, 'e> {
         if let Some(found) = &self.found {
             return Ok((run_over(&mut KeySource::new(shards, found.keys.clone()))?, None));
         }
+        if matches!(self.plan.access, Access::Scan)
+            && let Some(mut begun) = self.open.take_partition(shards)
+        {
+            return Ok((run_over(&mut begun)?, None));
+        }
         match &self.plan.access {
             // A page that follows relations is of one moment.
             Access::Scan if self.expansion.is_some() => {

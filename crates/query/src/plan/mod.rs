@@ -34,6 +34,9 @@ pub trait IndexFacts {
     fn estimate(&self, path: &[IndexStep], span: &Span) -> u64;
     /// The same, exactly, if they are no more than so many and that is told at little cost.
     fn few(&self, path: &[IndexStep], span: &Span, most: usize) -> Option<u64>;
+    /// Items of the one logical partition that is read, if they are no more than so many. They are kept
+    /// for whoever reads it whole.
+    fn few_in_partition(&self, most: usize) -> Option<u64>;
     /// Composite indexes in which every item has its entry.
     fn composites(&self) -> Vec<Vec<(ItemPath, Direction)>>;
     /// Items, roughly.
@@ -193,10 +196,17 @@ impl<'a> Planner<'a> {
         }
         let is_cheap = found.as_ref().is_some_and(|(few, _)| few.cost <= AT_ONCE);
         if !is_cheap && order != Some(SourceOrder::Rows) {
-            let items = self.key_term().and_then(|(path, span)| {
-                let items = facts.few(&path, &span, SMALL_PARTITION)?;
-                Some(count(items))
+            let items = self.key_term().and_then(|(path, span)| match (only, &found) {
+                (Some(_), _) => facts.few(&path, &span, SMALL_PARTITION),
+                (None, None) => facts.few_in_partition(SMALL_PARTITION),
+                // More of them are not worth reading.
+                (None, Some((few, _))) => {
+                    let most = whole((few.cost - SEEK) / SCANNED);
+                    let most = usize::try_from(most).unwrap_or(usize::MAX);
+                    facts.few_in_partition(SMALL_PARTITION.min(most))
+                }
             });
+            let items = items.map(count);
             let scan = items.map(|items| {
                 let cost = SEEK + items * SCANNED;
                 (Candidate { access: Access::Scan, cost, chosen_order: None }, items)
