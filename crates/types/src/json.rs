@@ -346,4 +346,36 @@ mod tests {
         check_refused(&nested(limits::NESTING_DEPTH_MAX + 1), "nesting is deeper");
         check_refused(&nested(100_000), "nesting is deeper");
     }
+
+    #[test]
+    fn members_are_those_of_the_whole_however_many_are_picked() {
+        let mut item = Object::new();
+        for (name, text) in [
+            ("plain", r#"{"plain":2}"#),
+            ("a\"b\\c", "[1,{\"x\":null}]"),
+            ("\u{1}\n\t", r#""a\"},{\"plain\":3""#),
+            ("é 😀", "1.5"),
+            ("", "0"),
+            ("0", "true"),
+            ("x", "null"),
+        ] {
+            item.set(name, Value::parse(text.as_bytes()).expect(text));
+        }
+        let item = Value::object(item);
+        let text = item.to_json();
+        let mut names: Vec<Arc<str>> =
+            item.as_object().expect("an object").iter().map(|(name, _)| name.clone()).collect();
+        names.extend(["y".into(), "plai".into(), "plain ".into()]);
+        for first in 0..names.len() {
+            for end in first..=names.len() {
+                let wanted = &names[first..end];
+                let found = Value::parse_members(text.as_bytes(), wanted).expect(&text);
+                for name in &names {
+                    let expected =
+                        if wanted.contains(name) { item.get(name) } else { &Value::Undefined };
+                    assert_eq!(found.get(name), expected, "{name} of {wanted:?}");
+                }
+            }
+        }
+    }
 }
