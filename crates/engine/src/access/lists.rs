@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use orrery_index::postings::Postings;
 use orrery_query::{ItemSource, Place, SourceItem};
 use orrery_storage::{Entry, Scan, Space};
-use orrery_types::{Error, Result, ShardId, limits};
+use orrery_types::{Result, ShardId, limits};
 
 use super::{Shard, Shards};
 use crate::storage_error::storage;
@@ -94,10 +94,7 @@ pub(crate) struct BegunScan<'s, 'e> {
 
 impl ItemSource for BegunScan<'_, '_> {
     fn seek(&mut self, place: Place<'_>) -> Result<()> {
-        let Place::Key(key) = place else {
-            return Err(Error::internal("items come in the order of keys"));
-        };
-        self.from = key.to_vec();
+        self.from = place.key()?.to_vec();
         Ok(())
     }
 

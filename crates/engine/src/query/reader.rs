@@ -243,9 +243,7 @@ struct ScanSource<'s, 'e> {
 
 impl ItemSource for ScanSource<'_, '_> {
     fn seek(&mut self, place: Place<'_>) -> Result<()> {
-        let Place::Key(key) = place else {
-            return Err(Error::internal("items come in the order of keys"));
-        };
+        let key = place.key()?;
         self.cursor = ItemCursor::at(self.shards.engine, self.shards.container, self.scope, key)?;
         Ok(())
     }
@@ -275,10 +273,7 @@ impl GivenSource {
 
 impl ItemSource for GivenSource {
     fn seek(&mut self, place: Place<'_>) -> Result<()> {
-        let Place::Key(key) = place else {
-            return Err(Error::internal("items come in the order of keys"));
-        };
-        self.from = key.to_vec();
+        self.from = place.key()?.to_vec();
         Ok(())
     }
 

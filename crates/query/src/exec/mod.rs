@@ -59,6 +59,18 @@ pub enum Place<'p> {
     Values { keys: &'p [Value], row: u64 },
 }
 
+impl<'p> Place<'p> {
+    /// The key, for a source whose items come in the order of keys.
+    pub fn key(self) -> orrery_types::Result<&'p [u8]> {
+        match self {
+            Self::Key(key) => Ok(key),
+            Self::Row(_) | Self::Values { .. } => {
+                Err(orrery_types::Error::internal("items come in the order of keys"))
+            }
+        }
+    }
+}
+
 /// The items that a query reads, in the order that its plan says; it does not change between pages.
 pub trait ItemSource {
     /// Goes to the first item at or after the place; called at most once and before all reading.
