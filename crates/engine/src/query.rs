@@ -404,12 +404,17 @@ impl Engine {
         let (context, found) = (&context, None);
         let reader = Reader { bound, run, shards, scope, plan, context, expansion, open, found };
         let read = reader.read(asked.size, asked.paging.explains);
-        if too_dear.get() || expansion.is_some_and(Expansion::is_too_dear) {
+        let is_too_dear = || too_dear.get() || expansion.is_some_and(Expansion::is_too_dear);
+        if is_too_dear() {
             return Ok(None);
         }
         let (mut page, mut report) = read.map_err(|error| asked.udfs.failure(error))?;
         if let (Some(expanding), Some(expansion)) = (asked.expanding, expansion) {
-            page.rows = expanding.rows(expansion, page.rows)?;
+            let rows = expanding.rows(expansion, page.rows);
+            if is_too_dear() {
+                return Ok(None);
+            }
+            page.rows = rows?;
             expanding.report(expansion, &mut report);
         }
         report.time_us = self.clock.now_us().saturating_sub(now_us);

@@ -378,6 +378,12 @@ fn a_page_that_is_to_take_little_is_given_up_when_it_takes_more() {
     let pairs = "SELECT VALUE 1 FROM p JOIN h IN p.holdings JOIN g IN p.holdings WHERE p.id = ";
     assert_eq!(rows(&format!("{pairs}'p1'")), Some(16));
     assert_eq!(rows(&format!("{pairs}'many'")), None, "it takes more than 16,384 steps");
+    let whole = |id: &str| {
+        let (text, expand) = (format!("SELECT * FROM p WHERE p.id = '{id}'"), Some("stock"));
+        let page = shelf.try_page("people", &text, 10, &Paging { expand, ..if_cheap });
+        page.expect(&text).map(|page| page.rows.len())
+    };
+    assert_eq!((whole("few"), whole("many")), (Some(1), None), "so does a header");
     let turned = "SELECT VALUE p.id FROM p JOIN h IN p.holdings WHERE h.stock.high = 20";
     assert_eq!(rows(turned), None, "it does not name its items");
     for text in [format!("{prices}'many'"), format!("{pairs}'many'"), turned.to_owned()] {
