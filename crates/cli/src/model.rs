@@ -81,7 +81,7 @@ pub(crate) fn run(command: &ModelCommand) -> Result<()> {
         }
         ModelCommand::Diagram(arguments) => diagram(arguments)?,
         ModelCommand::Show(on) => {
-            let answer = on.must(&mut on.server.connect()?, "GET", &[], b"")?;
+            let answer = on.accepted(on.ask(&mut on.server.connect()?, "GET", &[], b"")?)?;
             String::from_utf8_lossy(&answer.body).into_owned() + "\n"
         }
         ModelCommand::Apply { file, on } => apply(file, on)?,
@@ -101,15 +101,8 @@ impl OnServer {
         account::send(remote, method, &format!("/dbs/{}/_model", self.database), headers, body)
     }
 
-    /// The same, where only success will do.
-    fn must(
-        &self,
-        remote: &mut Remote,
-        method: &str,
-        headers: &[(&str, &str)],
-        body: &[u8],
-    ) -> Result<Answer> {
-        let answer = self.ask(remote, method, headers, body)?;
+    /// The answer, unless it is a refusal.
+    fn accepted(&self, answer: Answer) -> Result<Answer> {
         if answer.status < 400 { Ok(answer) } else { Err(refusal(&self.database, &answer)) }
     }
 }
@@ -155,7 +148,8 @@ fn apply(file: &Path, on: &OnServer) -> Result<String> {
         given
     };
     let headers: Vec<(&str, &str)> = etag.iter().map(|etag| ("if-match", etag.as_str())).collect();
-    let stored = on.must(&mut remote, "PUT", &headers, document.to_json().as_bytes())?;
+    let stored = on.ask(&mut remote, "PUT", &headers, document.to_json().as_bytes())?;
+    let stored = on.accepted(stored)?;
     let model = Value::parse(&stored.body).context("the server's answer is not JSON")?;
     let rules = model.get("_state").as_array().map_or(0, <[Value]>::len);
     let done = if stored.status == 201 { "stored" } else { "replaced" };
@@ -168,7 +162,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 fn verify(on: &OnServer) -> Result<String> {
     let mut remote = on.server.connect()?;
     let mut ask = |what: &str| -> Result<Value> {
-        let answer = on.must(&mut remote, "GET", &[(headers::MODEL_VERIFY, what)], b"")?;
+        let answer = on.ask(&mut remote, "GET", &[(headers::MODEL_VERIFY, what)], b"")?;
+        let answer = on.accepted(answer)?;
         Value::parse(&answer.body).context("the server's answer is not JSON")
     };
     let (mut report, mut shown) = (ask("start")?, None);
@@ -195,7 +190,7 @@ fn verify(on: &OnServer) -> Result<String> {
         let all = count("driftCount");
         bail!("{all} promises do not hold, of {items} items.{later}\n{}", lines.join("\n"));
     }
-    let model = on.must(&mut remote, "GET", &[], b"")?;
+    let model = on.accepted(on.ask(&mut remote, "GET", &[], b"")?)?;
     let model = Value::parse(&model.body).context("the server's answer is not JSON")?;
     let unkept = unkept(&model);
     if !unkept.is_empty() {

@@ -15,7 +15,7 @@ use orrery_types::{Clock as _, Object, SystemClock, Value};
 
 use super::offline::Offline;
 use super::progress::{Progress, summary};
-use super::records::{Position, Record, Records, Shape, shape_of};
+use super::records::{MARK, Position, Record, Records, Shape, shape_of};
 use super::resume::Note;
 use super::sheet::{Cells, SheetReader};
 use super::target::{Fate, Item, OnExisting, Tally, Target};
@@ -223,7 +223,7 @@ pub(crate) fn prepare(
 /// Refuses an object that is spread over lines: as lines, each of them would be bad.
 fn check_not_spread(input: &mut Input) -> Result<()> {
     let start = input.fill_buf().context("cannot read")?;
-    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    let start = start.strip_prefix(MARK).unwrap_or(start).trim_ascii_start();
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
     if let [b'{'] | [b'{', .., b'{' | b'[' | b','] = line {
         bail!(

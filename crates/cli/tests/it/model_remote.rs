@@ -15,16 +15,21 @@ fn run(arguments: &[&str]) -> (bool, String, String) {
     (output.status.success(), text(output.stdout), text(output.stderr))
 }
 
-#[test]
-fn a_model_is_applied_shown_verified_and_followed() {
-    let server = Running::start(&["--memory", "--listen", "127.0.0.1:0"]);
-    let (address, key) = (server.address(), server.key());
-    let mut client = Client::open(address, &key).unwrap();
+/// The database and containers that the model is about.
+fn make_containers(client: &mut Client) {
     client.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
     for id in ["books", "authors"] {
         let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/id"],"kind":"Hash"}}}}"#);
         client.must("POST", "/dbs/d/colls", &[], &body);
     }
+}
+
+#[test]
+fn a_model_is_applied_shown_verified_and_followed() {
+    let server = Running::start(&["--memory", "--listen", "127.0.0.1:0"]);
+    let (address, key) = (server.address(), server.key());
+    let mut client = Client::open(address, &key).unwrap();
+    make_containers(&mut client);
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("model.json"), MODEL).unwrap();
@@ -98,11 +103,7 @@ fn a_rule_that_older_items_break_is_not_said_to_hold() {
     let tool = Tool::new();
     let server = Running::start(&["--memory", "--listen", "127.0.0.1:0"]);
     let mut client = Client::open(server.address(), &server.key()).unwrap();
-    client.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
-    for id in ["books", "authors"] {
-        let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/id"],"kind":"Hash"}}}}"#);
-        client.must("POST", "/dbs/d/colls", &[], &body);
-    }
+    make_containers(&mut client);
     let key = [("x-ms-documentdb-partitionkey", r#"["b1"]"#)];
     let book = r#"{"id":"b1","authors":[{"id":"nobody"}]}"#;
     client.must("POST", "/dbs/d/colls/books/docs", &key, book);
