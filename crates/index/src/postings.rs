@@ -85,7 +85,7 @@ impl<'s> Postings<'s> {
         let rest = self.counted.get(self.behind..).unwrap_or_default();
         let passed = rest.partition_point(|row| *row < target);
         self.behind += passed;
-        // As many as a cursor would have read on the way.
+        // About as many as a cursor would have read on the way.
         self.read += passed.min(STEPS_MAX + 1) as u64 + u64::from(self.read == 0);
         self.counted.get(self.behind).copied()
     }
