@@ -33,7 +33,7 @@ pub(crate) struct Before {
 impl Before {
     pub(crate) fn read(stored: Stored) -> Result<Self> {
         let (header, _) = record::decode(&stored.bytes).map_err(storage)?;
-        let (version, bytes) = (stored.version, Bytes::from(stored.bytes));
+        let (version, bytes) = (stored.version, stored.bytes);
         let (value, terms) = (OnceCell::new(), OnceCell::new());
         Ok(Self { version, header, bytes, value, terms })
     }
@@ -328,7 +328,7 @@ pub(crate) fn unique_values(paths: &[PropertyPath], item: &Value) -> Vec<Value> 
 }
 
 /// The row that the value of a unique key names.
-pub(crate) fn unique_holder(bytes: Vec<u8>) -> Result<Row> {
+pub(crate) fn unique_holder(bytes: &[u8]) -> Result<Row> {
     let row = bytes.try_into().map(u64::from_be_bytes);
     row.map(Row).map_err(|_| Error::internal("a unique key is corrupt"))
 }

@@ -1,8 +1,9 @@
 //! Databases: create, read, list, delete. A database may own throughput that its containers share.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use orrery_storage::key::RecordKind;
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Error, Lsn, Result, Value};
@@ -36,7 +37,7 @@ impl Database {
             id: record.id.clone(),
             stamp: record.stamp,
             containers: BTreeMap::new(),
-            names: HashMap::new(),
+            names: HashMap::default(),
             model: None,
         })
     }

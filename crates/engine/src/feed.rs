@@ -182,7 +182,7 @@ impl<'e> ItemCursor<'e> {
                 if self.engine.is_hidden(self.container, &entry.key, version, &header) {
                     continue;
                 }
-                let body = Bytes::from(entry.value.bytes).slice(record::BODY_AT..);
+                let body = entry.value.bytes.slice(record::BODY_AT..);
                 return Ok(Some(FeedItem { key: entry.key, row: header.row.0, body }));
             }
             if !self.fill()? {

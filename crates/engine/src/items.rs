@@ -110,7 +110,7 @@ impl Engine {
         if self.is_hidden(container, &located.key, value.version, &header) {
             return Err(Error::NotFound);
         }
-        let body = Bytes::from(value.bytes).slice(record::BODY_AT..);
+        let body = value.bytes.slice(record::BODY_AT..);
         let charge = charge::read(body.len());
         if let Some(noted) = self.workload.notes_read() {
             let now_s = self.clock.now_s();
@@ -229,7 +229,7 @@ impl Engine {
                     return Err(Error::NotFound);
                 }
             }
-            return Ok(Located { partition, partition_key: own, key: value.bytes });
+            return Ok(Located { partition, partition_key: own, key: value.bytes.into() });
         }
         Err(Error::NotFound)
     }

@@ -134,7 +134,7 @@ impl RowNumbers {
         let (expect, start) = match current {
             None => (Expect::Absent, 1),
             Some(value) => {
-                let start = value.bytes.try_into().map(u64::from_be_bytes);
+                let start = value.bytes[..].try_into().map(u64::from_be_bytes);
                 let start = start.map_err(|_| Error::internal("a row counter is corrupt"))?;
                 (Expect::Version(value.version), start)
             }

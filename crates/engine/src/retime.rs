@@ -70,7 +70,8 @@ impl Engine {
             drop(snapshot);
             let Some(last) = entries.last() else { return Ok(()) };
             bounds = bounds.after(&last.key);
-            let scanned = |e: orrery_storage::Entry| Scanned { key: e.key, value: e.value.bytes };
+            let scanned =
+                |e: orrery_storage::Entry| Scanned { key: e.key, value: e.value.bytes.into() };
             let entries: Vec<Scanned> = entries.into_iter().map(scanned).collect();
             if self.try_batch(container, partition, &entries, step)? {
                 continue;

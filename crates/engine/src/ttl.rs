@@ -222,7 +222,7 @@ mod tests {
         let item = engine.store.get(partition.shard, Space::Items, &row).expect("a read").1;
         let mut part = Part::new(partition.shard, partition.epoch);
         let (space, value) = (Space::Items, b"nonsense".to_vec());
-        part.puts.push(Put { space, key: item.expect("the row").bytes, value });
+        part.puts.push(Put { space, key: item.expect("the row").bytes.into(), value });
         engine.store.commit(Commit { parts: vec![part] }).expect("a commit");
         clock.advance_s(1);
         engine.run_tasks(&|| false).expect_err("the damage is reported");

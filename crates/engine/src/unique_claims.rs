@@ -91,7 +91,7 @@ impl UniqueClaims {
         let View::Snapshot(snapshot) = &draft.view else { return Ok(()) };
         let get = |space, key: &[u8]| snapshot.get(space, key).map_err(storage);
         let Some(holder) = get(Space::Index, unique_key)? else { return Ok(()) };
-        let row = unique_holder(holder.bytes)?;
+        let row = unique_holder(&holder.bytes)?;
         if let Some(item_key) = get(Space::Items, &key::row(row))?
             && let Some(stored) = get(Space::Items, &item_key.bytes)?
             && let before = Before::read(stored)?

@@ -210,7 +210,7 @@ impl Verifier<'_> {
         }
         for unique in self.unique_keys(item, &partition_key) {
             let holder = self.get(Space::Index, &unique)?;
-            if holder.is_none_or(|holder| holder.bytes != item.header.row.0.to_be_bytes()) {
+            if holder.is_none_or(|holder| holder.bytes[..] != item.header.row.0.to_be_bytes()) {
                 self.fault(FaultKind::UniqueKeyMissing, &item.key);
             }
         }
@@ -254,7 +254,7 @@ impl Verifier<'_> {
         if self.is_term(entry) || key::rule_of(&entry.key).is_some() {
             return Ok(());
         }
-        let row = entry.value.bytes.as_slice().try_into().map(u64::from_be_bytes).ok();
+        let row = entry.value.bytes[..].try_into().map(u64::from_be_bytes).ok();
         let item = row.map(|row| self.item_of_row(Row(row))).transpose()?.flatten();
         let has_it = item.is_some_and(|item| {
             let partition_key = self.container.definition.partition_key.extract(&item.body);

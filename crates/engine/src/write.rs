@@ -197,7 +197,7 @@ impl Engine {
         let shard = located.partition.shard;
         let (_, holder) = self.store.get(shard, Space::Index, key).map_err(storage)?;
         let Some(holder) = holder else { return Ok(()) };
-        let row: Row = unique_holder(holder.bytes)?;
+        let row: Row = unique_holder(&holder.bytes)?;
         let _still = self.models.read();
         if self.purge_hidden_row(container, located.partition, row)? {
             return Ok(());

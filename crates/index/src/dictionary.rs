@@ -32,7 +32,7 @@ impl Home<'_> {
         let (_, found) = self.store.get(self.shard, Space::Meta, key)?;
         let Some(found) = found else { return Ok(None) };
         let corrupt = |_| StorageError::Corrupt("a number of the index is malformed".into());
-        let bytes = found.bytes.try_into().map_err(corrupt)?;
+        let bytes = found.bytes[..].try_into().map_err(corrupt)?;
         Ok(Some((u32::from_be_bytes(bytes), found.version)))
     }
 }

@@ -27,7 +27,7 @@ pub fn all(snapshot: &dyn Snapshot) -> Result<HashMap<Box<[PathId]>, ShapeId>> {
     let mut shapes = HashMap::new();
     for entry in snapshot.scan(&scan)? {
         let paths = key::parse_shape_name(&entry.key).ok_or_else(corrupt)?;
-        let id = entry.value.bytes.try_into().map_err(|_| corrupt())?;
+        let id = entry.value.bytes[..].try_into().map_err(|_| corrupt())?;
         shapes.insert(paths.into(), ShapeId(u32::from_be_bytes(id)));
     }
     Ok(shapes)

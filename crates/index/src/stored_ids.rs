@@ -47,7 +47,7 @@ impl<'s> StoredIds<'s> {
         }
         let found = self.snapshot.get(Space::Meta, &key)?.ok_or(NoNumber::Unknown)?;
         let corrupt = |_| StorageError::Corrupt("a number of the index is malformed".into());
-        let number = u32::from_be_bytes(found.bytes.try_into().map_err(corrupt)?);
+        let number = u32::from_be_bytes(found.bytes[..].try_into().map_err(corrupt)?);
         self.found.insert(key, number);
         Ok(number)
     }

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use orrery_types::Lsn;
 
 use crate::{Part, Space, Value};
@@ -83,7 +84,7 @@ impl Journal {
         }
         let value = |space: Space, bytes: &[u8]| {
             let version = if space.is_versioned() { lsn } else { Lsn(0) };
-            Some(Value { version, bytes: bytes.to_vec() })
+            Some(Value { version, bytes: Bytes::copy_from_slice(bytes) })
         };
         for put in &part.puts {
             state.set(put.space, put.key.clone(), value(put.space, &put.value));
@@ -138,7 +139,10 @@ mod tests {
         let state = |space, key: &[u8], value: Option<(u64, &str)>| Copied {
             space,
             key: key.to_vec(),
-            value: value.map(|(v, b)| Value { version: Lsn(v), bytes: b.as_bytes().to_vec() }),
+            value: value.map(|(v, b)| Value {
+                version: Lsn(v),
+                bytes: Bytes::copy_from_slice(b.as_bytes()),
+            }),
         };
         let feed_key = crate::key::feed(Lsn(6), 0);
         let expected = vec![

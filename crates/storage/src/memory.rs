@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use bytes::Bytes;
 use orrery_types::{Epoch, Lsn, ShardId};
 
 use crate::chunks::Chunks;
@@ -25,7 +26,7 @@ type Shards = BTreeMap<ShardId, Shard>;
 #[derive(Clone, Debug)]
 struct Stored {
     version: Lsn,
-    bytes: Arc<[u8]>,
+    bytes: Bytes,
 }
 
 #[derive(Clone, Debug)]
@@ -105,12 +106,12 @@ impl Shard {
 
     fn get(&self, space: Space, key: &[u8]) -> Option<Value> {
         let stored = self.map(space).get(key)?;
-        Some(Value { version: stored.version, bytes: stored.bytes.to_vec() })
+        Some(Value { version: stored.version, bytes: stored.bytes.clone() })
     }
 
     fn put(&mut self, space: Space, key: &[u8], value: &[u8], lsn: Lsn) {
         let version = if space.is_versioned() { lsn } else { Lsn(0) };
-        let stored = Stored { version, bytes: value.into() };
+        let stored = Stored { version, bytes: Bytes::copy_from_slice(value) };
         self.sizes[space as usize] += key.len() + value.len();
         if let Some(old) = self.map_mut(space).insert(key, stored) {
             self.sizes[space as usize] -= key.len() + old.bytes.len();
@@ -162,7 +163,7 @@ fn collect<'m>(range: impl Iterator<Item = (&'m [u8], &'m Stored)>, scan: &Scan<
     let mut entries = Vec::new();
     let mut size_bytes = 0;
     for (key, stored) in range {
-        let bytes = if scan.keys_only { Vec::new() } else { stored.bytes.to_vec() };
+        let bytes = if scan.keys_only { Bytes::new() } else { stored.bytes.clone() };
         size_bytes += key.len() + bytes.len();
         let value = Value { version: stored.version, bytes };
         entries.push(Entry { key: key.to_vec(), value });

@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use orrery_types::{Epoch, Lsn, ShardId, limits};
 
 use crate::copy_run::CopyRun;
@@ -56,7 +57,7 @@ pub enum ReadAt {
 #[expect(missing_docs, reason = "the summary says it")]
 pub struct Value {
     pub version: Lsn,
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
 }
 
 /// A key and its value, as scans return them. With `keys_only` the value's bytes are empty.

@@ -206,10 +206,10 @@ impl<'e> Shards<'e> {
     /// Items by row, in the order of the rows, without those that are out of scope or expired.
     pub(crate) fn load(&self, shard: &Shard<'_>, rows: &[Row]) -> Result<Vec<SourceItem>> {
         let snapshot = &*shard.snapshot;
-        let in_scope = |key: &Vec<u8>| shard.bounds.from <= *key && *key < shard.bounds.to;
+        let in_scope = |key: &Bytes| shard.bounds.from <= *key && *key < shard.bounds.to;
         let keys = keys_of(snapshot, rows)?.into_iter().filter(in_scope);
-        let keys: Vec<Vec<u8>> = keys.collect();
-        let item_keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let keys: Vec<Bytes> = keys.collect();
+        let item_keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let records = snapshot.get_many(Space::Items, &item_keys).map_err(storage)?;
         let mut items = Vec::with_capacity(records.len());
         for (key, record) in keys.into_iter().zip(records) {
@@ -217,7 +217,7 @@ impl<'e> Shards<'e> {
             let Some(record) = record else {
                 return Err(Error::internal("a row number leads to no item"));
             };
-            items.extend(self.item(key, record)?);
+            items.extend(self.item(key.into(), record)?);
         }
         Ok(items)
     }
@@ -231,7 +231,7 @@ impl<'e> Shards<'e> {
         if erased || self.engine.is_hidden(self.container, &key, stored.version, &header) {
             return Ok(None);
         }
-        let body = Bytes::from(stored.bytes).slice(record::BODY_AT..);
+        let body = stored.bytes.slice(record::BODY_AT..);
         source_item(self.members(), key, header.row.0, body).map(Some)
     }
 
@@ -336,7 +336,7 @@ const SCANNED_ROWS_MIN: usize = 8;
 const SPARSE_ROWS: u64 = 4;
 
 /// The keys of items by row, in the order of the rows, without rows that have no item.
-fn keys_of(snapshot: &dyn Snapshot, rows: &[Row]) -> Result<Vec<Vec<u8>>> {
+fn keys_of(snapshot: &dyn Snapshot, rows: &[Row]) -> Result<Vec<Bytes>> {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(vec![]) };
     let between = last.0.saturating_sub(first.0);
     let is_sorted = rows.is_sorted();

@@ -5,10 +5,11 @@
 
 pub(crate) mod records;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use foldhash::HashMap;
 use orrery_storage::key::RecordKind;
 use orrery_storage::{Commit, Part, StorageError, Store};
 use orrery_types::ids::{Address, Rid};

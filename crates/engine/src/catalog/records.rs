@@ -77,7 +77,7 @@ fn integer(number: u64) -> Value {
 
 fn get(store: &dyn Store, key: &[u8]) -> Result<Option<(Lsn, Vec<u8>)>> {
     let (_, value) = store.get(SYSTEM_SHARD, Space::Meta, key).map_err(storage)?;
-    Ok(value.map(|v| (v.version, v.bytes)))
+    Ok(value.map(|v| (v.version, v.bytes.into())))
 }
 
 /// One record by number.

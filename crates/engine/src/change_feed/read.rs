@@ -332,7 +332,7 @@ impl Reader<'_> {
 fn merged_at(snapshot: &dyn Snapshot) -> Result<Lsn> {
     let stored = snapshot.get(Space::Meta, &key::merged_at()).map_err(storage)?;
     let Some(stored) = stored else { return Ok(Lsn(0)) };
-    stored.bytes.try_into().map(|lsn| Lsn(u64::from_be_bytes(lsn))).map_err(|_| corrupt())
+    stored.bytes[..].try_into().map(|lsn| Lsn(u64::from_be_bytes(lsn))).map_err(|_| corrupt())
 }
 
 fn corrupt() -> Error {

@@ -136,7 +136,7 @@ impl Expansion<'_> {
 }
 
 fn directory_entry(entry: &Entry) -> Result<(u64, u64)> {
-    let length = entry.value.bytes.as_slice().try_into().map(u32::from_be_bytes);
+    let length = entry.value.bytes[..].try_into().map(u32::from_be_bytes);
     let found = key::parse_bucket(&entry.key).zip(length.ok());
     let (seq, length) = found.ok_or_else(|| Error::internal("a directory is corrupt"))?;
     Ok((seq, u64::from(length)))

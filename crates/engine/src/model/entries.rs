@@ -29,7 +29,7 @@ impl<'e> Draft<'e> {
             return Ok(own.clone());
         }
         let found = draft.stored(draft.partition.shard, Space::Index, key)?;
-        Ok(found.map(|value| value.bytes))
+        Ok(found.map(|value| value.bytes.into()))
     }
 
     /// The first or the last entry of a range.
@@ -96,6 +96,6 @@ impl<'e> Draft<'e> {
             keys_only: false,
         };
         let entries = self.scanned(self.partition.shard, &scan)?;
-        Ok(entries.into_iter().map(|entry| (entry.key, entry.value.bytes)).collect())
+        Ok(entries.into_iter().map(|entry| (entry.key, entry.value.bytes.into())).collect())
     }
 }

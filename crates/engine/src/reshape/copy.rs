@@ -204,7 +204,7 @@ impl<'e, C: Carrier> Copy<'e, C> {
         let Some(last) = entries.last().map(|entry| entry.key.clone()) else { return Ok(false) };
         let find_row = |row: Row| {
             let found = snapshot.get(Space::Items, &key::row(row)).map_err(storage)?;
-            Ok(found.map(|value| value.bytes))
+            Ok(found.map(|value| value.bytes.into()))
         };
         for entry in entries {
             let entry = Copied { space, key: entry.key, value: Some(entry.value) };
@@ -256,7 +256,7 @@ impl<'e, C: Carrier> Copy<'e, C> {
         let (store, shard) = (self.store, self.parents[parent].0.shard);
         let find_row = |row: Row| {
             let (_, found) = store.get(shard, Space::Items, &key::row(row)).map_err(storage)?;
-            Ok(found.map(|value| value.bytes))
+            Ok(found.map(|value| value.bytes.into()))
         };
         self.carrier.carry(parent, entry, &find_row, &mut self.outbox)
     }

@@ -95,7 +95,7 @@ impl PathNumbers {
         }
         // Numbers are never taken back.
         let Some(value) = &entry.value else { return Ok(Some(vec![])) };
-        let number = value.bytes.as_slice().try_into().map(u32::from_be_bytes);
+        let number = value.bytes[..].try_into().map(u32::from_be_bytes);
         let number = number.map_err(|_| corrupt())?;
         let given = self.translate(parent, &entry.key, number)?;
         if given.is_none() {
@@ -199,7 +199,7 @@ impl PathNumbers {
         prefix.write(&mut key);
         key.extend_from_slice(rest);
         if let (key::TermPrefix::Shape(id), Some(value)) = (prefix, &mut entry.value) {
-            value.bytes = self.numbers(parent, id, &value.bytes)?;
+            value.bytes = self.numbers(parent, id, &value.bytes)?.into();
         }
         entry.key = key;
         Ok(Translated::Entry(entry))
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     fn name(key: Vec<u8>, number: u32) -> Copied {
-        let value = Value { version: Lsn(1), bytes: number.to_be_bytes().to_vec() };
+        let value = Value { version: Lsn(1), bytes: number.to_be_bytes().to_vec().into() };
         Copied { space: Space::Meta, key, value: Some(value) }
     }
 
@@ -282,7 +282,7 @@ mod tests {
             let kept = kept.iter().map(|(path, number)| (PathId(*path), *number));
             orrery_index::numbers::write(kept, &mut bytes);
             let key = [key::shapes_of(ShapeId(shape)).from, key::row(key::Row(5))[1..].to_vec()];
-            let value = Some(Value { version: Lsn(0), bytes });
+            let value = Some(Value { version: Lsn(0), bytes: bytes.into() });
             Copied { space: Space::Index, key: key.concat(), value }
         };
         let child = shape(3, &[(1, 9.5), (2, 3.5)]);

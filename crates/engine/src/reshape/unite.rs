@@ -93,7 +93,7 @@ impl<'e> Unite<'e> {
         if taken > 0 {
             let (mut header, body) = record::decode(&value.bytes).map_err(storage)?;
             header.feed_seq = next_place(header.feed_seq, taken)?;
-            value.bytes = record::encode(&header, body);
+            value.bytes = record::encode(&header, body).into();
         }
         Ok(entry)
     }
@@ -175,7 +175,7 @@ impl Carrier for Unite<'_> {
         let put = |key: Vec<u8>, bytes: Vec<u8>| Copied {
             space: Space::Meta,
             key,
-            value: Some(Value { version: Lsn(1), bytes }),
+            value: Some(Value { version: Lsn(1), bytes: bytes.into() }),
         };
         out.push(0, numbered(key::index_ids(), self.numbers.last()));
         let horizon = Horizon::read(*first)?.joined(&self.at, &Horizon::read(*second)?);
@@ -188,7 +188,7 @@ impl Carrier for Unite<'_> {
 }
 
 fn numbered(key: Vec<u8>, number: u32) -> Copied {
-    let value = Value { version: Lsn(1), bytes: number.to_be_bytes().to_vec() };
+    let value = Value { version: Lsn(1), bytes: number.to_be_bytes().to_vec().into() };
     Copied { space: Space::Meta, key, value: Some(value) }
 }
 

@@ -149,7 +149,7 @@ fn entries_that_lead_nowhere_are_named() {
     check_orphan(Space::Feed, feed, nowhere, FaultKind::FeedOrphan);
     let unique = bench().entry(Space::Index, |_| true);
     let other = [&unique.key[..], b"x"].concat();
-    check_orphan(Space::Index, other, unique.value.bytes, FaultKind::UniqueKeyOrphan);
+    check_orphan(Space::Index, other, unique.value.bytes.into(), FaultKind::UniqueKeyOrphan);
     check_orphan(Space::Items, b"\x07what".to_vec(), vec![], FaultKind::KeyUnknown);
 }
 
@@ -197,10 +197,11 @@ fn a_term_too_few_or_too_many_is_named() {
 #[test]
 fn a_damaged_item_is_named() {
     let b = bench();
-    let mut item = b.item();
-    *item.value.bytes.last_mut().expect("bytes") ^= 1;
+    let item = b.item();
+    let mut value = Vec::from(item.value.bytes);
+    *value.last_mut().expect("bytes") ^= 1;
     let kinds = b.plant(|part| {
-        let put = Put { space: Space::Items, key: item.key, value: item.value.bytes };
+        let put = Put { space: Space::Items, key: item.key, value };
         part.puts.push(put);
     });
     assert!(kinds.contains(&FaultKind::ItemDamaged), "{kinds:?}");

@@ -3,7 +3,7 @@
 //! failed may have dropped what it should have kept, and trying again would report success without
 //! it.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use orrery_types::{Clock, Epoch, Lsn, ShardId, SystemClock};
@@ -12,7 +12,7 @@ use rocksdb::{WriteBatch, WriteOptions};
 use super::draft::Draft;
 use super::layout::{self, Header};
 use super::queue::{Answer, Pace, Request, Work};
-use super::{Core, NO_SHARD};
+use super::{Core, NO_SHARD, Shards};
 use crate::progress::Progress;
 use crate::{Commit, Space, StorageError};
 
@@ -106,13 +106,18 @@ fn draft_and_write(core: &Core, commits: Vec<&Commit>, size_bytes: usize) -> Vec
         return commits.iter().map(|_| Err(refused.clone())).collect();
     }
     let mut draft = Draft::new(core, &commits, size_bytes);
-    let mut answers: Vec<Answer> = commits.into_iter().map(|commit| draft.add(commit)).collect();
+    let mut answers: Vec<Answer> = commits.iter().map(|commit| draft.add(commit)).collect();
     if answers.iter().all(Result::is_err) {
         return answers;
     }
     let (batch, moved) = draft.finish();
+    let accepted = commits.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
+    core.rows.change(accepted.map(|(commit, _)| *commit));
     match write(core, batch) {
-        Ok(()) => moved.iter().for_each(|(progress, lsn)| progress.advance(*lsn)),
+        Ok(()) => {
+            core.rows.written();
+            moved.iter().for_each(|(progress, lsn)| progress.advance(*lsn));
+        }
         Err(unknown) => {
             let written = answers.iter_mut().filter(|answer| answer.is_ok());
             written.for_each(|answer| *answer = Err(unknown.clone()));
@@ -151,9 +156,15 @@ fn create(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError>
         return if same { Ok(()) } else { Err(StorageError::Gone { epoch: Some(current) }) };
     }
     write_header(core, shard, Header { epoch, lsn: Lsn(0) })?;
-    let mut shards = core.shards.write().unwrap_or_else(PoisonError::into_inner);
-    shards.insert(shard, Arc::new(Progress::new(epoch, Lsn(0))));
+    let progress = Arc::new(Progress::new(epoch, Lsn(0)));
+    change_shards(core, |shards| drop(shards.insert(shard, progress)));
     Ok(())
+}
+
+fn change_shards(core: &Core, change: impl FnOnce(&mut Shards)) {
+    let mut shards = Shards::clone(&core.shards.load());
+    change(&mut shards);
+    core.shards.store(Arc::new(shards));
 }
 
 fn fence(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
@@ -176,8 +187,10 @@ fn drop_shard(core: &Core, shard: ShardId) -> Result<(), StorageError> {
         batch.delete_range_cf(core.cf(space), from, to);
     }
     batch.delete_cf(core.cf(Space::Meta), layout::header_key(shard));
+    core.rows.change_all();
     write(core, batch)?;
-    core.shards.write().unwrap_or_else(PoisonError::into_inner).remove(&shard);
+    core.rows.written();
+    change_shards(core, |shards| drop(shards.remove(&shard)));
     progress.end();
     Ok(())
 }

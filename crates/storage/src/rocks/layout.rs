@@ -9,6 +9,7 @@
 //! Headers stand together under a shard number that no shard has, so that opening a store reads
 //! them in one short scan.
 
+use bytes::Bytes;
 use orrery_types::{Epoch, Lsn, ShardId};
 
 use crate::store::SHARD_RESERVED;
@@ -110,7 +111,8 @@ pub(super) fn version(space: Space, stored: &[u8]) -> Result<Lsn, StorageError> 
 
 /// A stored value, copied once.
 pub(super) fn value(space: Space, stored: &[u8]) -> Result<Value, StorageError> {
-    split(space, stored).map(|(version, bytes)| Value { version, bytes: bytes.to_vec() })
+    split(space, stored)
+        .map(|(version, bytes)| Value { version, bytes: Bytes::copy_from_slice(bytes) })
 }
 
 fn split(space: Space, stored: &[u8]) -> Result<(Lsn, &[u8]), StorageError> {

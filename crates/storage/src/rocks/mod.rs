@@ -13,6 +13,7 @@
 //! - `committer`  the thread that empties the queue
 //! - `draft`      checks and writes of one group of commits
 //! - `snapshot`   reads
+//! - `rows`       items that were read of late
 //! - `run`        sorted entries as table files
 //! - `reclaim`    the space of dropped shards
 //! - `settle`     what everything takes once it is compacted
@@ -27,15 +28,17 @@ mod memory;
 mod options;
 mod queue;
 mod reclaim;
+mod rows;
 mod run;
 mod settle;
 mod snapshot;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
+use arc_swap::ArcSwap;
+use foldhash::HashMap;
 use orrery_types::{Epoch, Lsn, ShardId};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{ColumnFamily, DB, FlushOptions, Range, WriteBatch, WriteOptions};
@@ -55,8 +58,11 @@ use crate::{
 use layout::Header;
 use queue::{Answer, Queue, Work};
 use reclaim::Reclaimer;
+use rows::Rows;
 use run::{RocksRun, Runs};
 use snapshot::RocksSnapshot;
+
+type Shards = HashMap<ShardId, Arc<Progress>>;
 
 const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
 /// A bulk load hands its entries to `RocksDB` in pieces of this size.
@@ -76,9 +82,11 @@ pub struct RocksStore {
 struct Core {
     db: DB,
     folder: PathBuf,
-    shards: RwLock<HashMap<ShardId, Arc<Progress>>>,
+    /// Changed by the committer alone, and seldom; looked up by everybody, all the time.
+    shards: ArcSwap<Shards>,
     queue: Queue,
     runs: Runs,
+    rows: Rows,
     /// Why writes are refused, once they are.
     failed: OnceLock<Box<str>>,
 }
@@ -100,9 +108,10 @@ impl RocksStore {
         let core = Arc::new(Core {
             db,
             folder: path.to_owned(),
-            shards: RwLock::new(shards.collect()),
+            shards: ArcSwap::from_pointee(shards.collect()),
             queue: Queue::default(),
             runs,
+            rows: Rows::new(options.row_cache_bytes),
             failed: OnceLock::new(),
         });
         let shared = core.clone();
@@ -148,8 +157,7 @@ impl Core {
     }
 
     fn progress(&self, shard: ShardId) -> Result<Arc<Progress>, StorageError> {
-        let shards = self.shards.read().unwrap_or_else(PoisonError::into_inner);
-        shards.get(&shard).cloned().ok_or(NO_SHARD)
+        self.shards.load().get(&shard).cloned().ok_or(NO_SHARD)
     }
 
     /// The header as it stands in the database right now, which is never older than a value that
@@ -261,14 +269,22 @@ impl Store for RocksStore {
         key: &[u8],
     ) -> Result<(Lsn, Option<Value>), StorageError> {
         let core = &*self.core;
-        let progress = core.progress(shard)?;
-        let found =
-            core.db.get_pinned_cf(core.cf(space), layout::key(shard, key)).map_err(read_error)?;
+        let shards = core.shards.load();
+        let progress = shards.get(&shard).ok_or(NO_SHARD)?;
+        let physical = layout::key(shard, key);
+        let (is_kept, moment) = (space == Space::Items, core.rows.moment());
+        if is_kept && let Some(value) = core.rows.find(&physical, Lsn(u64::MAX)) {
+            return Ok((progress.lsn().max(value.version), Some(value)));
+        }
+        let found = core.db.get_pinned_cf(core.cf(space), &physical).map_err(read_error)?;
         // A commit is visible an instant before its LSN is published, so what was found may be
         // newer than the published LSN. Its own version says so, or else the stored header does.
         match found {
             Some(bytes) if space.is_versioned() => {
                 let value = layout::value(space, &bytes)?;
+                if is_kept {
+                    core.rows.keep(&physical, &value, moment);
+                }
                 Ok((progress.lsn().max(value.version), Some(value)))
             }
             Some(bytes) => {
@@ -317,7 +333,7 @@ impl Store for RocksStore {
     }
 
     fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError> {
-        let shards = self.core.shards.read().unwrap_or_else(PoisonError::into_inner);
+        let shards = self.core.shards.load();
         let mut list: Vec<_> = shards.iter().map(|(id, p)| (*id, p.epoch())).collect();
         list.sort_unstable();
         Ok(list)

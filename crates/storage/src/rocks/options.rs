@@ -13,6 +13,8 @@ use crate::Space;
 pub struct RocksOptions {
     /// Cache of uncompressed blocks, shared by all spaces.
     pub block_cache_bytes: usize,
+    /// Items that were read of late, beside the blocks in which they lie.
+    pub row_cache_bytes: usize,
     /// Writes kept in memory before they go to a file, all spaces together.
     pub write_buffer_bytes: usize,
     /// Length of the log past which memory is written out: what a start after a crash replays.
@@ -25,8 +27,10 @@ pub struct RocksOptions {
 
 impl Default for RocksOptions {
     fn default() -> Self {
+        let cache_bytes = cache_bytes(memory::available_bytes());
         Self {
-            block_cache_bytes: cache_bytes(memory::available_bytes()),
+            block_cache_bytes: cache_bytes - cache_bytes / ROWS_PART,
+            row_cache_bytes: cache_bytes / ROWS_PART,
             write_buffer_bytes: 32 * 1024 * 1024,
             log_bytes_max: 16 * 1024 * 1024,
             background_jobs: 2,
@@ -41,6 +45,8 @@ fn cache_bytes(memory_bytes: Option<u64>) -> usize {
     quarter.unwrap_or_default().clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX)
 }
 
+/// Of the cache, one part is for items by themselves.
+const ROWS_PART: usize = 8;
 const CACHE_BYTES_MIN: usize = 64 * 1024 * 1024;
 const CACHE_BYTES_MAX: usize = 4 * 1024 * 1024 * 1024;
 

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use orrery_types::{Epoch, Lsn, ShardId};
 use rocksdb::properties::{ESTIMATE_NUM_KEYS, LIVE_SST_FILES_SIZE};
 use rocksdb::{DBRawIterator, Range, ReadOptions};
 
 use super::layout::{self, Header};
+use super::rows::Moment;
 use super::{Core, NO_SHARD, read_error};
 use crate::{Entry, KeyCursor, Scan, Snapshot, Space, StorageError, Value};
 
@@ -20,6 +22,8 @@ const COUNTED_IN_MEMORY_MAX: u64 = 512;
 const WALKED_MIN: usize = 16;
 /// What keys that lie side by side have in common at least: the shard, and a hash.
 const NEAR_BYTES: usize = 21;
+/// Values of more keys than these are read without a thought for who reads them again.
+const KEPT_MAX: usize = 128;
 /// Entries that are passed over on the way to a key before it is searched for.
 const STEPS_MAX: usize = 3;
 
@@ -29,11 +33,14 @@ pub(super) struct RocksSnapshot<'s> {
     view: Arc<rocksdb::Snapshot<'s>>,
     shard: ShardId,
     header: Header,
+    /// When it was taken, or just before.
+    moment: Moment,
 }
 
 impl<'s> RocksSnapshot<'s> {
     pub(super) fn new(core: &'s Core, shard: ShardId) -> Result<Self, StorageError> {
-        Self::over(core, Arc::new(core.db.snapshot()), shard)
+        let moment = core.rows.moment();
+        Self::over(core, Arc::new(core.db.snapshot()), shard, moment)
     }
 
     /// Views of several shards: one snapshot is over all of them.
@@ -41,21 +48,23 @@ impl<'s> RocksSnapshot<'s> {
         core: &'s Core,
         shards: &[ShardId],
     ) -> Result<Vec<Self>, StorageError> {
+        let moment = core.rows.moment();
         let view = Arc::new(core.db.snapshot());
-        shards.iter().map(|shard| Self::over(core, view.clone(), *shard)).collect()
+        shards.iter().map(|shard| Self::over(core, view.clone(), *shard, moment)).collect()
     }
 
     fn over(
         core: &'s Core,
         view: Arc<rocksdb::Snapshot<'s>>,
         shard: ShardId,
+        moment: Moment,
     ) -> Result<Self, StorageError> {
         let header = view
             .get_pinned_cf(core.cf(Space::Meta), layout::header_key(shard))
             .map_err(read_error)?
             .map(|bytes| Header::decode(&bytes))
             .ok_or(NO_SHARD)??;
-        Ok(Self { core, view, shard, header })
+        Ok(Self { core, view, shard, header, moment })
     }
 
     /// Entries of a range, as far as they are counted.
@@ -125,6 +134,17 @@ impl<'s> RocksSnapshot<'s> {
         Ok(keys.len())
     }
 
+    /// What is kept of a key, where this view shows it.
+    fn kept(&self, space: Space, key: &[u8]) -> Option<Value> {
+        if space == Space::Items { self.core.rows.find(key, self.header.lsn) } else { None }
+    }
+
+    fn keep(&self, space: Space, key: &[u8], value: &Value) {
+        if space == Space::Items {
+            self.core.rows.keep(key, value, self.moment);
+        }
+    }
+
     fn options(&self) -> ReadOptions {
         let mut options = ReadOptions::default();
         options.set_snapshot(&self.view);
@@ -151,11 +171,15 @@ impl Snapshot for RocksSnapshot<'_> {
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, StorageError> {
-        let found = self
-            .view
-            .get_pinned_cf(self.core.cf(space), layout::key(self.shard, key))
-            .map_err(read_error)?;
-        found.map(|bytes| layout::value(space, &bytes)).transpose()
+        let physical = layout::key(self.shard, key);
+        if let Some(value) = self.kept(space, &physical) {
+            return Ok(Some(value));
+        }
+        let found = self.view.get_pinned_cf(self.core.cf(space), &physical).map_err(read_error)?;
+        let Some(bytes) = found else { return Ok(None) };
+        let value = layout::value(space, &bytes)?;
+        self.keep(space, &physical, &value);
+        Ok(Some(value))
     }
 
     fn get_many(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, StorageError> {
@@ -165,9 +189,25 @@ impl Snapshot for RocksSnapshot<'_> {
         // In the order of keys neighbours share blocks, and one search serves several of them.
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|at| keys[*at]);
-        let physical: Vec<Vec<u8>> =
+        let mut physical: Vec<Vec<u8>> =
             order.iter().map(|at| layout::key(self.shard, keys[*at])).collect();
         let mut values = vec![None; keys.len()];
+        let is_kept = keys.len() <= KEPT_MAX;
+        if is_kept {
+            let mut missing = 0;
+            for nth in 0..order.len() {
+                let kept = self.kept(space, &physical[nth]);
+                if kept.is_none() {
+                    order.swap(missing, nth);
+                    physical.swap(missing, nth);
+                    missing += 1;
+                } else {
+                    values[order[nth]] = kept;
+                }
+            }
+            order.truncate(missing);
+            physical.truncate(missing);
+        }
         let walked = self.walk(space, &physical, |nth, value| values[order[nth]] = Some(value))?;
         let found = self.core.db.batched_multi_get_cf_opt(
             self.core.cf(space),
@@ -178,6 +218,13 @@ impl Snapshot for RocksSnapshot<'_> {
         for (at, result) in order[walked..].iter().zip(found) {
             let found = result.map_err(read_error)?;
             values[*at] = found.map(|bytes| layout::value(space, &bytes)).transpose()?;
+        }
+        if is_kept {
+            for (at, key) in order.iter().zip(&physical) {
+                if let Some(value) = &values[*at] {
+                    self.keep(space, key, value);
+                }
+            }
         }
         Ok(values)
     }
@@ -200,7 +247,7 @@ impl Snapshot for RocksSnapshot<'_> {
         while let Some((key, stored)) = iterator.item() {
             let key = layout::logical(key).to_vec();
             let value = if scan.keys_only {
-                Value { version: layout::version(scan.space, stored)?, bytes: Vec::new() }
+                Value { version: layout::version(scan.space, stored)?, bytes: Bytes::new() }
             } else {
                 layout::value(scan.space, stored)?
             };

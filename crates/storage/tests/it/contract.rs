@@ -1,9 +1,10 @@
 //! Commits, checks, snapshots and scans.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use orrery_storage::{
-    Check, Commit, Expect, Put, ReadAt, Scan, ShardStats, Space, StorageError, key,
+    Check, Commit, Expect, Put, ReadAt, Scan, ShardStats, Space, StorageError, Value, key,
 };
 use orrery_types::limits::{COMMIT_BYTES_MAX, COMMIT_FEED_ENTRIES_MAX as FEED_ENTRIES_MAX};
 use orrery_types::{Epoch, Lsn, ShardId};
@@ -105,7 +106,7 @@ fn concurrent_increments_under_a_version_check_are_never_lost() {
                 loop {
                     let (_, found) = store.get(SHARD, Space::Items, b"n").expect("a read");
                     let found = found.expect("the counter");
-                    let n: u64 = String::from_utf8(found.bytes).unwrap().parse().unwrap();
+                    let n: u64 = str::from_utf8(&found.bytes).unwrap().parse().unwrap();
                     let mut part = part(SHARD);
                     part.checks = vec![expect("n", Expect::Version(found.version))];
                     part.puts = vec![put(Space::Items, "n", &(n + 1).to_string())];
@@ -147,6 +148,54 @@ fn parts_happen_together_or_not_at_all() {
     });
 }
 
+/// One thread writes two keys in one commit, over and over, and says how far it is; others read
+/// them, so that every value is sought while it is read for the first time, replaced, and read
+/// again.
+#[test]
+fn reads_beside_writes_are_whole_and_not_older_than_what_was_acknowledged() {
+    const TIMES: u64 = 300;
+    on_every_store(|store| {
+        let acknowledged = AtomicU64::new(0);
+        let number = |value: &Value| {
+            str::from_utf8(&value.bytes).expect("text").parse::<u64>().expect("a number")
+        };
+        let write_both = |n: u64| {
+            let text = n.to_string();
+            write(store, &[("a", &text), ("b", &text)]);
+            acknowledged.store(n, SeqCst);
+        };
+        write_both(0);
+        let read = || {
+            let mut seen = 0;
+            while seen < TIMES {
+                let before = acknowledged.load(SeqCst);
+                let found = store.get(SHARD, Space::Items, b"a").expect("a read").1;
+                let now = number(&found.expect("a value"));
+                assert!(now >= before.max(seen), "{now} after {before} and {seen}");
+                let snapshot = latest(store, SHARD);
+                let [a, b] = &snapshot.get_many(Space::Items, &[b"a", b"b"]).expect("reads")[..]
+                else {
+                    panic!("two values");
+                };
+                let (a, b) = (a.as_ref().expect("a value"), b.as_ref().expect("a value"));
+                assert_eq!((number(a), a.version), (number(b), b.version), "one commit wrote both");
+                assert!(number(a) >= now, "a later view is not older");
+                let again = snapshot.get(Space::Items, b"b").expect("a read").expect("a value");
+                assert_eq!(&again, b, "a view does not change");
+                seen = number(a);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(read);
+            }
+            for n in 1..=TIMES {
+                write_both(n);
+            }
+        });
+    });
+}
+
 #[test]
 fn the_feed_is_keyed_by_the_lsn_of_its_commit() {
     on_every_store(|store| {
@@ -158,7 +207,7 @@ fn the_feed_is_keyed_by_the_lsn_of_its_commit() {
         let snapshot = latest(store, SHARD);
         let found: Vec<_> = all(&*snapshot, Space::Feed)
             .into_iter()
-            .map(|e| (key::parse_feed(&e.key).expect("a feed key"), e.value.bytes))
+            .map(|e| (key::parse_feed(&e.key).expect("a feed key"), e.value.bytes.to_vec()))
             .collect();
         let expected = [((Lsn(1), 0), vec![0]), ((Lsn(1), 1), vec![1]), ((Lsn(3), 0), vec![0])];
         assert_eq!(found, expected);

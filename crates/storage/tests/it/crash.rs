@@ -75,7 +75,7 @@ impl Name {
 fn head(store: &dyn Store, writer: u32) -> Option<(Lsn, u32)> {
     let (_, found) = store.get(HOME, Space::Meta, &writer.to_be_bytes()).expect("a read");
     let found = found?;
-    let n = u32::from_be_bytes(found.bytes.as_slice().try_into().expect("a number"));
+    let n = u32::from_be_bytes(found.bytes[..].try_into().expect("a number"));
     Some((found.version, n))
 }
 

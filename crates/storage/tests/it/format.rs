@@ -147,13 +147,13 @@ fn a_folder_of_format_1_opens_and_reads() {
     let store = open(folder.path());
     assert_eq!(store.shards(), Ok(vec![(SYSTEM, EPOCH), (SHARD, EPOCH)]));
     let system = latest(&store, SYSTEM);
-    let found = all(&*system, Space::Meta).into_iter().map(|e| (e.key, e.value.bytes));
+    let found = all(&*system, Space::Meta).into_iter().map(|e| (e.key, e.value.bytes.to_vec()));
     let catalog = catalog().parts.remove(0).puts.into_iter().map(|put| (put.key, put.value));
     assert_eq!(found.collect::<Vec<_>>(), catalog.collect::<Vec<_>>());
     let snapshot = latest(&store, SHARD);
     assert_eq!(snapshot.lsn(), Lsn(ITEMS));
     for space in [Space::Items, Space::Index, Space::Ttl] {
-        let found = all(&*snapshot, space).into_iter().map(|e| (e.key, e.value.bytes));
+        let found = all(&*snapshot, space).into_iter().map(|e| (e.key, e.value.bytes.to_vec()));
         assert_eq!(found.collect::<Vec<_>>(), expected(space), "{space:?}");
     }
     for n in 1..=ITEMS {

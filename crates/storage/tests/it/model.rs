@@ -78,7 +78,7 @@ impl Model {
             })
             .map(|((_, _, key), (version, bytes))| Entry {
                 key: key.clone(),
-                value: Value { version: *version, bytes: bytes.clone() },
+                value: Value { version: *version, bytes: bytes.clone().into() },
             })
             .collect();
         if scan.reverse {
@@ -173,7 +173,7 @@ fn run(random: &mut Random, store: &dyn Store, model: &mut Model, steps: usize) 
                 let found = store.get(ShardId(0), Space::Items, &key).expect("a read").1;
                 let expected = model.map.get(&(ShardId(0), Space::Items, key));
                 let expected = expected.map(|(lsn, bytes)| (*lsn, bytes.clone()));
-                assert_eq!(found.map(|v| (v.version, v.bytes)), expected);
+                assert_eq!(found.map(|v| (v.version, v.bytes.into())), expected);
             }
             _ => {
                 let commit = random_commit(random, model);

@@ -53,7 +53,7 @@ pub(crate) fn latest<'s>(store: &'s dyn Store, shard: ShardId) -> Box<dyn Snapsh
 }
 
 pub(crate) fn value(version: u64, text: &str) -> Value {
-    Value { version: Lsn(version), bytes: text.into() }
+    Value { version: Lsn(version), bytes: text.to_owned().into() }
 }
 
 /// All entries of a space, read by a scan without bounds.

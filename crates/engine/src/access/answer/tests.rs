@@ -82,7 +82,7 @@ impl Bench {
         let shapes = entries.into_iter().filter(|entry| key::parse_shape(&entry.key).is_some());
         let mut part = Part::new(partition.shard, partition.epoch);
         part.puts = shapes
-            .map(|e| Put { space: Space::Index, key: e.key, value: change(e.value.bytes) })
+            .map(|e| Put { space: Space::Index, key: e.key, value: change(e.value.bytes.into()) })
             .collect();
         assert!(!part.puts.is_empty());
         self.engine.store.commit(Commit { parts: vec![part] }).expect("a commit");

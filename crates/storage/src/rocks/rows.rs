@@ -1,0 +1,211 @@
+//! Items that were read of late, as the database has them now: who reads one of them again asks one
+//! map instead of the memory and the files of `RocksDB`.
+//!
+//! What is kept is never older than the database. A group of commits takes what it will change out
+//! *before* it writes, and leaves its number on the stripe; a reader puts in what it found only if
+//! no group after the moment of its view has been there. So between the two nobody can slip an old
+//! value in, and a view may use what is kept whenever it is not newer than the view.
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
+use orrery_types::{Lsn, ShardId};
+use quick_cache::unsync::Cache;
+use std::hash::BuildHasher as _;
+
+use super::layout;
+use crate::{Commit, Space, Value};
+
+/// Parts of the map, each with a lock of its own.
+const STRIPES: usize = 64;
+/// A larger value is not kept: it would push out too many others.
+const VALUE_BYTES_MAX: usize = 64 * 1024;
+/// What a value takes beside its bytes and those of its key, roughly.
+const ENTRY_BYTES: usize = 128;
+/// A usual value, by which the map guesses how many there will be.
+const USUAL_BYTES: usize = 1024;
+
+/// How many groups of commits were written when somebody began to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moment(u64);
+
+#[derive(Debug)]
+pub(super) struct Rows {
+    stripes: Box<[Mutex<Stripe>]>,
+    hasher: RandomState,
+    /// Groups that the committer has written.
+    written: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Stripe {
+    /// The last group that changed something here.
+    changed: u64,
+    values: Cache<Box<[u8]>, Value, ByBytes>,
+}
+
+#[derive(Clone, Debug)]
+struct ByBytes;
+
+impl quick_cache::Weighter<Box<[u8]>, Value> for ByBytes {
+    fn weight(&self, key: &Box<[u8]>, value: &Value) -> u64 {
+        (key.len() + value.bytes.len() + ENTRY_BYTES) as u64
+    }
+}
+
+impl Rows {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        let bytes = bytes_max / STRIPES;
+        let stripe = || Stripe {
+            changed: 0,
+            values: Cache::with_weighter(bytes / USUAL_BYTES, bytes as u64, ByBytes),
+        };
+        let stripes = (0..STRIPES).map(|_| Mutex::new(stripe())).collect();
+        Self { stripes, hasher: RandomState::default(), written: AtomicU64::new(0) }
+    }
+
+    /// To be asked for before a value is read, or the snapshot is taken in which it is.
+    pub(super) fn moment(&self) -> Moment {
+        Moment(self.written.load(SeqCst))
+    }
+
+    /// The value of a key, if it is here and a view of this LSN shows it.
+    pub(super) fn find(&self, key: &[u8], view: Lsn) -> Option<Value> {
+        let stripe = self.stripe(key);
+        stripe.values.get(key).filter(|value| value.version <= view).cloned()
+    }
+
+    /// Keeps a value that was read at or after a moment.
+    pub(super) fn keep(&self, key: &[u8], value: &Value, moment: Moment) {
+        if value.bytes.len() > VALUE_BYTES_MAX {
+            return;
+        }
+        let mut stripe = self.stripe(key);
+        if stripe.changed <= moment.0 {
+            stripe.values.insert(key.into(), value.clone());
+        }
+    }
+
+    /// Takes out what commits are about to change. Only the committer calls this, and then
+    /// [`Rows::written`] when the group is in the database.
+    pub(super) fn change<'c>(&self, commits: impl Iterator<Item = &'c Commit>) {
+        let group = self.written.load(SeqCst) + 1;
+        let mut physical = Vec::new();
+        let mut take = |shard: ShardId, key: &[u8]| {
+            layout::write_key(shard, key, &mut physical);
+            let mut stripe = self.stripe(&physical);
+            stripe.changed = group;
+            stripe.values.remove(&physical[..]);
+        };
+        for part in commits.flat_map(|commit| &commit.parts) {
+            let deletes = part.deletes.iter().map(|(space, key)| (*space, key));
+            let puts = part.puts.iter().map(|put| (put.space, &put.key));
+            for (_, key) in deletes.chain(puts).filter(|(space, _)| *space == Space::Items) {
+                take(part.shard, key);
+            }
+        }
+    }
+
+    /// The same for a change that is not told key by key.
+    pub(super) fn change_all(&self) {
+        let group = self.written.load(SeqCst) + 1;
+        for stripe in &self.stripes {
+            let mut stripe = lock(stripe);
+            stripe.changed = group;
+            stripe.values.clear();
+        }
+    }
+
+    /// What was to be changed is in the database.
+    pub(super) fn written(&self) {
+        self.written.fetch_add(1, SeqCst);
+    }
+
+    fn stripe(&self, key: &[u8]) -> MutexGuard<'_, Stripe> {
+        // The map within takes other bits of another hash.
+        let hash = usize::try_from(self.hasher.hash_one(key) % STRIPES as u64).unwrap_or_default();
+        lock(&self.stripes[hash])
+    }
+}
+
+fn lock(stripe: &Mutex<Stripe>) -> MutexGuard<'_, Stripe> {
+    stripe.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use orrery_types::Epoch;
+
+    use super::*;
+    use crate::{Part, Put};
+
+    const SHARD: ShardId = ShardId(1);
+    const NOW: Lsn = Lsn(u64::MAX);
+
+    fn value(version: u64) -> Value {
+        Value { version: Lsn(version), bytes: version.to_string().into_bytes().into() }
+    }
+
+    fn commit(key: &[u8]) -> Commit {
+        let put = Put { space: Space::Items, key: key.to_vec(), value: Vec::new() };
+        Commit { parts: vec![Part { puts: vec![put], ..Part::new(SHARD, Epoch(0)) }] }
+    }
+
+    #[test]
+    fn a_value_is_shown_to_views_that_have_reached_it() {
+        let (rows, key) = (Rows::new(1 << 20), layout::key(SHARD, b"a"));
+        rows.keep(&key, &value(5), rows.moment());
+        assert_eq!(rows.find(&key, Lsn(4)), None);
+        assert_eq!(rows.find(&key, Lsn(5)), Some(value(5)));
+        assert_eq!(rows.find(&layout::key(SHARD, b"b"), NOW), None);
+    }
+
+    #[test]
+    fn what_a_commit_changes_is_gone_before_it_is_written() {
+        let (rows, key) = (Rows::new(1 << 20), layout::key(SHARD, b"a"));
+        rows.keep(&key, &value(5), rows.moment());
+        rows.change([&commit(b"a")].into_iter());
+        assert_eq!(rows.find(&key, NOW), None);
+    }
+
+    #[test]
+    fn what_was_read_before_a_commit_is_not_kept_after_it() {
+        let (rows, key) = (Rows::new(1 << 20), layout::key(SHARD, b"a"));
+        let before = rows.moment();
+        rows.change([&commit(b"a")].into_iter());
+        rows.keep(&key, &value(5), before);
+        let during = rows.moment();
+        rows.written();
+        rows.keep(&key, &value(5), during);
+        assert_eq!(rows.find(&key, NOW), None, "it may be the value before the commit");
+        rows.keep(&key, &value(6), rows.moment());
+        assert_eq!(rows.find(&key, NOW), Some(value(6)));
+    }
+
+    #[test]
+    fn everything_can_change_at_once() {
+        let (rows, key) = (Rows::new(1 << 20), layout::key(SHARD, b"a"));
+        let before = rows.moment();
+        rows.keep(&key, &value(5), before);
+        rows.change_all();
+        rows.written();
+        rows.keep(&key, &value(5), before);
+        assert_eq!(rows.find(&key, NOW), None);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_giants_stay_out() {
+        let rows = Rows::new(1 << 20);
+        let large = Value { version: Lsn(1), bytes: vec![0; VALUE_BYTES_MAX + 1].into() };
+        rows.keep(b"large", &large, rows.moment());
+        assert_eq!(rows.find(b"large", NOW), None);
+        for number in 0..10_000_u32 {
+            let key = layout::key(SHARD, &number.to_be_bytes());
+            let value = Value { version: Lsn(1), bytes: vec![0; 1024].into() };
+            rows.keep(&key, &value, rows.moment());
+        }
+        let kept: u64 = rows.stripes.iter().map(|stripe| lock(stripe).values.weight()).sum();
+        assert!(kept > 0 && kept <= 1 << 20, "{kept}");
+    }
+}
