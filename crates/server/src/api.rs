@@ -24,7 +24,7 @@ use crate::handlers::item::{self, Wanted};
 use crate::headers::{self, RequestHeaders};
 use crate::link::{ContainerAddress, ResourceLink};
 use crate::reply::Reply;
-use crate::service::{Answer, Request, Response, Service};
+use crate::service::{Answer, Answering, Request, Response, Service};
 use crate::statistics::{Seen, Statistics};
 
 /// Everything a handler may use beside its request. Shared by all requests.
@@ -99,14 +99,11 @@ pub(crate) struct Call {
     pub(crate) headers: Box<RequestHeaders>,
     pub(crate) link: ResourceLink,
     pub(crate) principal: Principal,
-    /// The container that the request turned out to be about; failures name its session too.
-    container: OnceLock<Arc<Container>>,
+    marks: Marks,
     /// The level at which it reads.
     consistency: ConsistencyLevel,
     /// What it is to pay from, where throughput is enforced.
     pass: OnceLock<Pass>,
-    /// The shape of its query.
-    shape: OnceLock<Arc<str>>,
 }
 
 impl Call {
@@ -122,10 +119,9 @@ impl Call {
             headers,
             link,
             principal,
-            container: OnceLock::new(),
+            marks: Marks::default(),
             consistency,
             pass: OnceLock::new(),
-            shape: OnceLock::new(),
         })
     }
 
@@ -142,7 +138,7 @@ impl Call {
         {
             return Err(Error::ContainerRecreated);
         }
-        let _ = self.container.set(container.clone());
+        let _ = self.marks.container.set(container.clone());
         // Clients send their session with writes too; a write needs nothing of what they have read.
         if let Some(token) = self.headers.session_token.as_ref().filter(|_| self.reads()) {
             self.engine().check_session(&container, token)?;
@@ -166,12 +162,7 @@ impl Call {
     }
 
     pub(crate) fn set_shape(&self, shape: Arc<str>) {
-        let _ = self.shape.set(shape);
-    }
-
-    /// What statistics want to know when the request is answered and gone.
-    fn marks(&self) -> Marks {
-        Marks { container: self.container.get().cloned(), shape: self.shape.get().cloned() }
+        let _ = self.marks.shape.set(shape);
     }
 
     /// Pays for the request, now that it is known what it cost.
@@ -265,7 +256,7 @@ impl Call {
         let uri = self.request.path_and_query.as_str();
         let mut response = error::response(error, self.request.activity_id, uri);
         let mut charge = 0.0;
-        if let Some(container) = self.container.get()
+        if let Some(container) = self.marks.container.get()
             && let Ok(token) = self.engine().session_token(container)
         {
             let is_throttled = response.status() == StatusCode::TOO_MANY_REQUESTS;
@@ -288,11 +279,13 @@ impl Call {
 /// An answer, and what it cost in request units.
 type Charged = (Response, f64);
 
-/// What is left of a request when it is answered.
+/// What a request turned out to be about, for those who count it when it is answered and gone.
 #[derive(Default)]
 struct Marks {
-    container: Option<Arc<Container>>,
-    shape: Option<Arc<str>>,
+    /// Failures name its session too.
+    container: OnceLock<Arc<Container>>,
+    /// The shape of its query.
+    shape: OnceLock<Arc<str>>,
 }
 
 /// A body as text: text is passed on as it is, for whoever reads it to judge.
@@ -311,49 +304,76 @@ pub(crate) fn json_text(body: &Bytes) -> Result<Bytes> {
 }
 
 impl Service for Api {
-    async fn call(&self, request: Request) -> Answer {
+    fn call(self: &Arc<Self>, request: Request) -> Answering<Answer> {
         let began = Instant::now();
         let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
-        let failure = |error: &Error| error::response(error, activity_id, uri.as_str());
         let call = match Call::read(self.shared.clone(), request) {
             Ok(call) => call,
             Err(error) => {
-                return Answer { response: failure(&error), operation: "other", charge: 0.0 };
+                let response = error::response(&error, activity_id, uri.as_str());
+                return Answering::Now(Answer { response, operation: "other", charge: 0.0 });
             }
         };
-        let name = dispatch::name(&call.link.target);
-        let is_head = call.request.method == Method::HEAD;
-        let operation = dispatch::operation(&call);
-        let in_place = match dispatch::work(&call) {
+        let ending = Ending {
+            began,
+            name: dispatch::name(&call.link.target),
+            operation: dispatch::operation(&call),
+            is_head: call.request.method == Method::HEAD,
+        };
+        let work = dispatch::work(&call);
+        let in_place = match work {
             Work::InPlace => Some(call.answer()),
-            Work::Commit => call.commit().await,
             Work::IfCheap => call.answer_if_cheap(),
-            Work::Blocking => None,
+            Work::Commit | Work::Blocking => None,
         };
-        let ((mut response, charge), marks) = match in_place {
-            Some(charged) => (charged, call.marks()),
+        if let Some(charged) = in_place {
+            return Answering::Now(ending.answer(charged, &call.shared, &call.marks));
+        }
+        let shared = self.shared.clone();
+        Answering::later(async move {
+            if work == Work::Commit
+                && let Some(charged) = call.commit().await
+            {
+                return ending.answer(charged, &shared, &call.marks);
+            }
             // The count of blocking threads is the bound on operations at once; more wait.
-            None => tokio::task::spawn_blocking(move || (call.answer(), call.marks()))
-                .await
-                .unwrap_or_else(|_| {
-                    let panicked = Error::internal("an operation panicked");
-                    ((failure(&panicked), 0.0), Marks::default())
-                }),
-        };
-        if self.shared.statistics.is_on() {
-            self.shared.statistics.record(&Seen {
-                container: marks.container.as_ref().map(|c| (c.rid(), c.alt_link())),
-                operation,
-                shape: marks.shape.as_ref(),
+            let blocking = tokio::task::spawn_blocking(move || (call.answer(), call.marks));
+            let (charged, marks) = blocking.await.unwrap_or_else(|_| {
+                let panicked = Error::internal("an operation panicked");
+                let response = error::response(&panicked, activity_id, uri.as_str());
+                ((response, 0.0), Marks::default())
+            });
+            ending.answer(charged, &shared, &marks)
+        })
+    }
+}
+
+/// What is done with every answer.
+struct Ending {
+    began: Instant,
+    name: &'static str,
+    operation: &'static str,
+    is_head: bool,
+}
+
+impl Ending {
+    fn answer(self, charged: Charged, shared: &Shared, marks: &Marks) -> Answer {
+        let (mut response, charge) = charged;
+        let statistics = &shared.statistics;
+        if statistics.is_on() {
+            statistics.record(&Seen {
+                container: marks.container.get().map(|c| (c.rid(), c.alt_link())),
+                operation: self.operation,
+                shape: marks.shape.get(),
                 status: response.status(),
                 charge,
-                took: began.elapsed(),
+                took: self.began.elapsed(),
             });
         }
-        if is_head {
+        if self.is_head {
             *response.body_mut() = http_body_util::Full::default();
         }
-        Answer { response, operation: name, charge }
+        Answer { response, operation: self.name, charge }
     }
 }
 

@@ -4,7 +4,8 @@
 //! tell HTTP/2 from HTTP/1. Every wait for the client has an end: [`Watch`] knows what the
 //! connection waits for and since when, and [`Deadline`] ends it when that takes too long.
 
-use std::future::{Future, poll_fn};
+use std::convert::Infallible;
+use std::future::{Future, Ready, poll_fn, ready};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -22,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::front::Front;
 use crate::listener::Limits;
-use crate::service::{Scheme, Service};
+use crate::service::{Answering, Response, Scheme, Service};
 
 /// First byte of a TLS record that holds a handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -75,11 +76,10 @@ async fn speak<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let builder = builder(&limits);
     let mut is_closing = false;
     let service = service_fn(|request| {
-        let (front, serving) = (Arc::clone(&front), Serving::begin(&watch));
-        async move {
-            let response = front.answer(request, scheme, peer).await;
-            drop(serving);
-            Ok::<_, std::convert::Infallible>(response)
+        let serving = Serving::begin(&watch);
+        match front.answer(request, scheme, peer) {
+            Answering::Now(response) => Served::Now(ready(Ok(response))),
+            Answering::Later(response) => Served::Later { response, _serving: serving },
         }
     });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -103,6 +103,24 @@ async fn speak<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 deadline.as_mut().give_grace();
             }
             Step::Close | Step::Cut => return Err("the client took too long".into()),
+        }
+    }
+}
+
+/// The answer to a request, as the HTTP library waits for it. While it does, the request counts as one
+/// that is being served.
+enum Served {
+    Now(Ready<Result<Response, Infallible>>),
+    Later { response: Pin<Box<dyn Future<Output = Response> + Send>>, _serving: Serving },
+}
+
+impl Future for Served {
+    type Output = Result<Response, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Now(response) => Pin::new(response).poll(cx),
+            Self::Later { response, .. } => response.as_mut().poll(cx).map(Ok),
         }
     }
 }

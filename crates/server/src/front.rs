@@ -5,29 +5,29 @@
 //! request before any framework has touched it.
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use orrery_types::Error;
 use tokio::time::Instant;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
 use crate::body::{Bodies, Expectation};
 use crate::cors::CorsPolicy;
 use crate::header_texts::{self, HeaderTexts};
 use crate::listener::{Limits, ListenerConfig};
-use crate::service::{Answer, Request, Response, Scheme, Service};
+use crate::service::{Answer, Answering, Request, Response, Scheme, Service};
 use crate::side::{self, SideRoute};
 use crate::telemetry::{self, Metrics};
 use crate::{error, explorer, headers};
@@ -74,57 +74,76 @@ impl<S: Service> Front<S> {
     }
 
     /// Answers one request, whatever it is.
-    pub(crate) async fn answer(
-        &self,
+    pub(crate) fn answer(
+        self: &Arc<Self>,
         request: http::Request<Incoming>,
         scheme: Scheme,
         peer: SocketAddr,
-    ) -> Response {
-        let began = Instant::now();
+    ) -> Answering<Response> {
         let activity_id = activity_id(request.headers());
-        let authority = authority(&request);
-        let origin = request.headers().get(http::header::ORIGIN).cloned();
-        let method = request.method().clone();
-        let span = telemetry::request_span(activity_id, &method);
-        let context = Context { activity_id, scheme, peer, authority: authority.clone() };
-        let mut answer = self.route(request, context).instrument(span.clone()).await;
-        let headers = answer.response.headers_mut();
-        if origin.is_some() {
-            let authority = authority.as_ref().and_then(|authority| authority.to_str().ok());
-            self.config.cors.mark(origin.as_ref(), authority, headers);
+        let span = telemetry::request_span(activity_id, request.method());
+        let heard = Heard {
+            began: Instant::now(),
+            activity_id,
+            scheme,
+            peer,
+            authority: authority(&request),
+            origin: request.headers().get(http::header::ORIGIN).cloned(),
+        };
+        match span.in_scope(|| self.route(request, &heard)) {
+            Answering::Now(answer) => Answering::Now(self.finish(&heard, &span, answer)),
+            Answering::Later(answer) => {
+                let front = Arc::clone(self);
+                Answering::later(async move {
+                    let answer = answer.instrument(span.clone()).await;
+                    front.finish(&heard, &span, answer)
+                })
+            }
         }
-        let took = began.elapsed();
-        finish(headers, activity_id, took);
-        telemetry::request_ended(&span, activity_id, &answer, took);
+    }
+
+    /// Adds what every answer has, and counts it.
+    fn finish(&self, heard: &Heard, span: &Span, mut answer: Answer) -> Response {
+        let headers = answer.response.headers_mut();
+        if heard.origin.is_some() {
+            let authority = heard.authority.as_ref().and_then(|authority| authority.to_str().ok());
+            self.config.cors.mark(heard.origin.as_ref(), authority, headers);
+        }
+        let took = heard.began.elapsed();
+        add_usual(headers, heard.activity_id, took);
+        telemetry::request_ended(span, heard.activity_id, &answer, took);
         answer.response
     }
 
-    async fn route(&self, request: http::Request<Incoming>, context: Context) -> Answer {
-        let own = |response| Answer { response, operation: "other", charge: 0.0 };
+    fn route(
+        self: &Arc<Self>,
+        request: http::Request<Incoming>,
+        heard: &Heard,
+    ) -> Answering<Answer> {
         if let Some(route) = SideRoute::of(request.method(), request.uri().path()) {
-            let response = self.side(route, &request, context.activity_id);
-            return Answer { operation: route.name(), ..own(response) };
+            let response = self.side(route, &request, heard.activity_id);
+            return Answering::Now(Answer { operation: route.name(), ..own(response) });
         }
         if request.method() == Method::OPTIONS {
             let mut response = side::text(StatusCode::OK, "");
             CorsPolicy::preflight(request.headers(), response.headers_mut());
-            return own(response);
+            return Answering::Now(own(response));
         }
         let uri = request.uri().path_and_query().cloned();
         let uri = uri.unwrap_or_else(|| PathAndQuery::from_static("/"));
         if let Some(problem) = head_problem(&request, uri.as_str(), self.limits()) {
-            let refusal = error::head_too_large(&problem, context.activity_id);
-            return own(closing(request.version(), refusal));
+            let refusal = error::head_too_large(&problem, heard.activity_id);
+            return Answering::Now(own(closing(request.version(), refusal)));
         }
-        let fail = |error: &Error| error::response(error, context.activity_id, uri.as_str());
         let Some(service) = self.service.get() else {
-            let starting = "The server is starting. Try again soon.";
-            return own(fail(&Error::Unavailable(starting.into())));
+            let starting = Error::Unavailable("The server is starting. Try again soon.".into());
+            let response = error::response(&starting, heard.activity_id, uri.as_str());
+            return Answering::Now(own(response));
         };
         let (mut parts, body) = request.into_parts();
         // A service need not know that HTTP/2 moved this one.
         if parts.version >= Version::HTTP_2
-            && let Some(authority) = &context.authority
+            && let Some(authority) = &heard.authority
         {
             parts.headers.entry(http::header::HOST).or_insert_with(|| authority.clone());
         }
@@ -132,23 +151,35 @@ impl<S: Service> Front<S> {
             Some(_) => Expectation::Continue,
             None => Expectation::None,
         };
-        let read = self.bodies.read(body, expectation, self.limits()).await;
-        let (body, _held) = match read {
-            Ok(read) => read,
-            Err(error) => return own(closing(parts.version, fail(&error))),
-        };
-        let call = service.call(Request {
-            activity_id: context.activity_id,
+        let version = parts.version;
+        let request = Request {
+            activity_id: heard.activity_id,
             method: parts.method,
-            path_and_query: uri.clone(),
-            authority: context.authority,
+            path_and_query: uri,
+            authority: heard.authority.clone(),
             headers: parts.headers,
-            body,
-            scheme: context.scheme,
-            peer: context.peer,
-        });
-        let answer = caught(call).await;
-        answer.unwrap_or_else(|| own(fail(&Error::internal("the service panicked"))))
+            body: Bytes::new(),
+            scheme: heard.scheme,
+            peer: heard.peer,
+        };
+        if body.is_end_stream() {
+            return call(service, request);
+        }
+        let (front, service) = (Arc::clone(self), Arc::clone(service));
+        Answering::later(async move {
+            let fail = |error: &Error| {
+                let uri = request.path_and_query.as_str();
+                error::response(error, request.activity_id, uri)
+            };
+            let (body, _held) = match front.bodies.read(body, expectation, front.limits()).await {
+                Ok(read) => read,
+                Err(error) => return own(closing(version, fail(&error))),
+            };
+            match call(&service, Request { body, ..request }) {
+                Answering::Now(answer) => answer,
+                Answering::Later(answer) => answer.await,
+            }
+        })
     }
 
     fn side(
@@ -181,11 +212,19 @@ impl<S: Service> Front<S> {
     }
 }
 
-struct Context {
+/// What is known of a request before anybody has read it.
+struct Heard {
+    began: Instant,
     activity_id: Uuid,
     scheme: Scheme,
     peer: SocketAddr,
     authority: Option<HeaderValue>,
+    origin: Option<HeaderValue>,
+}
+
+/// An answer that no service gave.
+fn own(response: Response) -> Answer {
+    Answer { response, operation: "other", charge: 0.0 }
 }
 
 fn activity_id(headers: &HeaderMap) -> Uuid {
@@ -252,14 +291,20 @@ fn closing(version: Version, mut response: Response) -> Response {
     response
 }
 
-/// Runs a call to its end; a panic inside is none of the connection's business.
-async fn caught(call: impl Future<Output = Answer>) -> Option<Answer> {
-    let mut call = pin!(call);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))) {
-        Ok(polled) => polled.map(Some),
-        Err(_) => Poll::Ready(None),
-    })
-    .await
+/// Has the service answer; a panic inside is none of the connection's business.
+fn call<S: Service>(service: &Arc<S>, request: Request) -> Answering<Answer> {
+    let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
+    let panicked = move || {
+        own(error::response(&Error::internal("the service panicked"), activity_id, uri.as_str()))
+    };
+    match catch_unwind(AssertUnwindSafe(|| service.call(request))) {
+        Ok(Answering::Now(answer)) => Answering::Now(answer),
+        Ok(Answering::Later(mut answer)) => Answering::later(poll_fn(move |cx| {
+            let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)));
+            polled.unwrap_or_else(|_| Poll::Ready(panicked()))
+        })),
+        Err(_) => Answering::Now(panicked()),
+    }
 }
 
 /// What every answer says unless it says something else.
@@ -277,7 +322,7 @@ pub(crate) static USUAL_HEADERS: LazyLock<[(HeaderName, HeaderValue); 8]> = Lazy
     .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
 });
 
-fn finish(headers: &mut HeaderMap, activity_id: Uuid, took: Duration) {
+fn add_usual(headers: &mut HeaderMap, activity_id: Uuid, took: Duration) {
     let mut texts = HeaderTexts::<2>::with_capacity(64);
     texts.add(|out| {
         let mut buffer = Uuid::encode_buffer();

@@ -35,4 +35,4 @@ pub mod token;
 mod wire;
 
 pub use listener::{Drained, Limits, ListenerConfig, Server};
-pub use service::{Answer, Request, Response, Scheme, Service};
+pub use service::{Answer, Answering, Request, Response, Scheme, Service};

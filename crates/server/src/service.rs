@@ -3,6 +3,8 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -70,8 +72,24 @@ pub struct Answer {
     pub charge: f64,
 }
 
+/// Something that is there, or will be. Most requests are answered at once, and what they would wait
+/// in is larger than they are: only what does wait is given a place.
+pub enum Answering<T> {
+    /// It is there.
+    Now(T),
+    /// It has to be waited for.
+    Later(Pin<Box<dyn Future<Output = T> + Send>>),
+}
+
+impl<T> Answering<T> {
+    /// What is to be waited for.
+    pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self::Later(Box::pin(future))
+    }
+}
+
 /// Answers requests. A panic inside becomes a 500, so an implementation need not catch any.
 pub trait Service: Send + Sync + 'static {
     /// Answers one request; errors are answers too.
-    fn call(&self, request: Request) -> impl Future<Output = Answer> + Send;
+    fn call(self: &Arc<Self>, request: Request) -> Answering<Answer>;
 }

@@ -6,11 +6,11 @@
 //! and seldom meets another there. Their size is bounded; what does not fit is counted as *other*.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use foldhash::HashMap;
 use http::StatusCode;
 use orrery_types::ids::Rid;
 use orrery_types::{Object, Value, limits};
@@ -163,7 +163,7 @@ impl Statistics {
 
     /// Everything that was counted since the start, as JSON; `now_us` is when it is asked.
     pub(crate) fn to_value(&self, now_us: u64) -> Value {
-        let mut sums: HashMap<Key, Row> = HashMap::new();
+        let mut sums: HashMap<Key, Row> = HashMap::default();
         for table in self.tables.iter().flatten() {
             for (key, row) in &*table.lock().unwrap_or_else(PoisonError::into_inner) {
                 sums.entry(key.clone()).or_default().add(row);

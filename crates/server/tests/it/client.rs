@@ -8,7 +8,9 @@ use http_body_util::Full;
 use orrery_server::cors::CorsPolicy;
 use orrery_server::telemetry::Metrics;
 use orrery_server::tls::{Tls, TlsSource};
-use orrery_server::{Answer, Limits, ListenerConfig, Request, Response, Server, Service};
+use orrery_server::{
+    Answer, Answering, Limits, ListenerConfig, Request, Response, Server, Service,
+};
 use orrery_types::SystemClock;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -44,26 +46,34 @@ impl OpenGate {
 }
 
 impl Service for Echo {
-    async fn call(&self, request: Request) -> Answer {
+    fn call(self: &Arc<Self>, request: Request) -> Answering<Answer> {
         match request.path_and_query.as_str() {
             "/panic" => panic!("asked to"),
+            "/panic-later" => Answering::later(async { panic!("asked to") }),
             "/wait" => {
-                self.waiting.notify_one();
-                self.go.0.acquire().await.unwrap().forget();
+                let echo = Arc::clone(self);
+                Answering::later(async move {
+                    echo.waiting.notify_one();
+                    echo.go.0.acquire().await.unwrap().forget();
+                    echo_of(&request)
+                })
             }
-            _ => {}
+            _ => Answering::Now(echo_of(&request)),
         }
-        let text = format!(
-            "{} {} {} {} {}",
-            request.scheme.as_str(),
-            request.method,
-            request.path_and_query,
-            request.host().unwrap_or("-"),
-            request.body.len()
-        );
-        let response = Response::new(Full::new(text.into()));
-        Answer { response, operation: "echo", charge: 0.0 }
     }
+}
+
+fn echo_of(request: &Request) -> Answer {
+    let text = format!(
+        "{} {} {} {} {}",
+        request.scheme.as_str(),
+        request.method,
+        request.path_and_query,
+        request.host().unwrap_or("-"),
+        request.body.len()
+    );
+    let response = Response::new(Full::new(text.into()));
+    Answer { response, operation: "echo", charge: 0.0 }
 }
 
 pub(crate) struct Running {

@@ -93,9 +93,11 @@ async fn every_answer_has_the_common_headers() {
 async fn a_panic_in_the_service_is_a_500_and_the_connection_goes_on() {
     let running = start(Limits::default()).await;
     let mut stream = running.connect().await;
-    let response = get(&mut stream, "/panic").await;
-    assert_eq!(status(&response), "500");
-    assert!(body(&response).contains("\"code\":\"InternalServerError\""), "{response}");
+    for path in ["/panic", "/panic-later"] {
+        let response = get(&mut stream, path).await;
+        assert_eq!(status(&response), "500");
+        assert!(body(&response).contains("\"code\":\"InternalServerError\""), "{response}");
+    }
     assert_eq!(status(&get(&mut stream, "/dbs").await), "200");
 }
 
