@@ -12,6 +12,7 @@ use rocksdb::{WriteBatch, WriteOptions};
 use super::draft::Draft;
 use super::layout::{self, Header};
 use super::queue::{Answer, Pace, Request, Work};
+use super::turns::Turn;
 use super::{Core, NO_SHARD, Shards};
 use crate::progress::Progress;
 use crate::{Commit, Space, StorageError};
@@ -57,15 +58,19 @@ fn process(core: &Core, group: Vec<Request>) {
             continue;
         }
         commit_all(core, std::mem::take(&mut commits));
+        let turn = core.turns.begin();
         let answer = match request.work {
             Work::Create(shard, epoch) => create(core, shard, epoch),
             Work::Fence(shard, epoch) => fence(core, shard, epoch),
-            Work::Drop(shard) => drop_shard(core, shard),
+            Work::Drop(shard) => drop_shard(core, shard, turn),
             Work::Freeze(shard, frozen) => core.progress(shard).map(|p| p.freeze(frozen)),
             Work::Advance(shard, lsn) => advance(core, shard, lsn),
             Work::Loaded(shard, lsn) => loaded(core, shard, lsn),
             Work::Commit(_) => unreachable!("commits were set aside"),
         };
+        if core.failed.get().is_none() {
+            core.turns.end(turn);
+        }
         request.answer(answer.map(|()| Vec::new()));
     }
     commit_all(core, commits);
@@ -112,11 +117,12 @@ fn draft_and_write(core: &Core, commits: Vec<&Commit>, size_bytes: usize) -> Vec
     }
     let (batch, moved) = draft.finish();
     let accepted = commits.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
-    core.rows.change(accepted.map(|(commit, _)| *commit));
+    let turn = core.turns.begin();
+    core.rows.change(turn, accepted.map(|(commit, _)| *commit));
     match write(core, batch) {
         Ok(()) => {
-            core.rows.written();
             moved.iter().for_each(|(progress, lsn)| progress.advance(*lsn));
+            core.turns.end(turn);
         }
         Err(unknown) => {
             let written = answers.iter_mut().filter(|answer| answer.is_ok());
@@ -179,7 +185,7 @@ fn fence(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> 
     Ok(())
 }
 
-fn drop_shard(core: &Core, shard: ShardId) -> Result<(), StorageError> {
+fn drop_shard(core: &Core, shard: ShardId, turn: Turn) -> Result<(), StorageError> {
     let Ok(progress) = core.progress(shard) else { return Ok(()) };
     let (from, to) = layout::shard_bounds(shard);
     let mut batch = WriteBatch::default();
@@ -187,9 +193,8 @@ fn drop_shard(core: &Core, shard: ShardId) -> Result<(), StorageError> {
         batch.delete_range_cf(core.cf(space), from, to);
     }
     batch.delete_cf(core.cf(Space::Meta), layout::header_key(shard));
-    core.rows.change_all();
+    core.rows.change_all(turn);
     write(core, batch)?;
-    core.rows.written();
     change_shards(core, |shards| drop(shards.remove(&shard)));
     progress.end();
     Ok(())

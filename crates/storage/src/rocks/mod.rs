@@ -14,8 +14,10 @@
 //! - `draft`      checks and writes of one group of commits
 //! - `snapshot`   reads
 //! - `rows`       items that were read of late
+//! - `turns`      by which readers see that nothing was written meanwhile
 //! - `run`        sorted entries as table files
 //! - `reclaim`    the space of dropped shards
+//! - `tidy`       one layer of files, once nobody writes
 //! - `settle`     what everything takes once it is compacted
 //! - `export`     a folder written from another engine
 
@@ -32,6 +34,8 @@ mod rows;
 mod run;
 mod settle;
 mod snapshot;
+mod tidy;
+mod turns;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -61,6 +65,7 @@ use reclaim::Reclaimer;
 use rows::Rows;
 use run::{RocksRun, Runs};
 use snapshot::RocksSnapshot;
+use turns::Turns;
 
 type Shards = HashMap<ShardId, Arc<Progress>>;
 
@@ -86,6 +91,7 @@ struct Core {
     shards: ArcSwap<Shards>,
     queue: Queue,
     runs: Runs,
+    turns: Turns,
     rows: Rows,
     /// Why writes are refused, once they are.
     failed: OnceLock<Box<str>>,
@@ -111,6 +117,7 @@ impl RocksStore {
             shards: ArcSwap::from_pointee(shards.collect()),
             queue: Queue::default(),
             runs,
+            turns: Turns::default(),
             rows: Rows::new(options.row_cache_bytes),
             failed: OnceLock::new(),
         });
@@ -272,7 +279,7 @@ impl Store for RocksStore {
         let shards = core.shards.load();
         let progress = shards.get(&shard).ok_or(NO_SHARD)?;
         let physical = layout::key(shard, key);
-        let (is_kept, moment) = (space == Space::Items, core.rows.moment());
+        let (is_kept, moment) = (space == Space::Items, core.turns.moment());
         if is_kept && let Some(value) = core.rows.find(&physical, Lsn(u64::MAX)) {
             return Ok((progress.lsn().max(value.version), Some(value)));
         }

@@ -1,20 +1,20 @@
 //! Items that were read of late, as the database has them now: who reads one of them again asks one
 //! map instead of the memory and the files of `RocksDB`.
 //!
-//! What is kept is never older than the database. A group of commits takes what it will change out
-//! *before* it writes, and leaves its number on the stripe; a reader puts in what it found only if
-//! no group after the moment of its view has been there. So between the two nobody can slip an old
-//! value in, and a view may use what is kept whenever it is not newer than the view.
+//! What is kept is never older than the database. The committer takes what it will change out
+//! *before* it writes, and leaves its turn on the stripe; a reader puts in what it found only if
+//! that turn was over before the moment of its view. So nobody can slip an old value in between, and
+//! a view may use what is kept whenever it is not newer than the view.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::hash::BuildHasher as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use orrery_types::{Lsn, ShardId};
 use quick_cache::unsync::Cache;
-use std::hash::BuildHasher as _;
 
 use super::layout;
+use super::turns::{Moment, Turn};
 use crate::{Commit, Space, Value};
 
 /// Parts of the map, each with a lock of its own.
@@ -26,22 +26,16 @@ const ENTRY_BYTES: usize = 128;
 /// A usual value, by which the map guesses how many there will be.
 const USUAL_BYTES: usize = 1024;
 
-/// How many groups of commits were written when somebody began to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moment(u64);
-
 #[derive(Debug)]
 pub(super) struct Rows {
     stripes: Box<[Mutex<Stripe>]>,
     hasher: RandomState,
-    /// Groups that the committer has written.
-    written: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Stripe {
-    /// The last group that changed something here.
-    changed: u64,
+    /// The last turn that changed something here.
+    changed: Turn,
     values: Cache<Box<[u8]>, Value, ByBytes>,
 }
 
@@ -58,16 +52,11 @@ impl Rows {
     pub(super) fn new(bytes_max: usize) -> Self {
         let bytes = bytes_max / STRIPES;
         let stripe = || Stripe {
-            changed: 0,
+            changed: Turn::default(),
             values: Cache::with_weighter(bytes / USUAL_BYTES, bytes as u64, ByBytes),
         };
         let stripes = (0..STRIPES).map(|_| Mutex::new(stripe())).collect();
-        Self { stripes, hasher: RandomState::default(), written: AtomicU64::new(0) }
-    }
-
-    /// To be asked for before a value is read, or the snapshot is taken in which it is.
-    pub(super) fn moment(&self) -> Moment {
-        Moment(self.written.load(SeqCst))
+        Self { stripes, hasher: RandomState::default() }
     }
 
     /// The value of a key, if it is here and a view of this LSN shows it.
@@ -82,20 +71,18 @@ impl Rows {
             return;
         }
         let mut stripe = self.stripe(key);
-        if stripe.changed <= moment.0 {
+        if stripe.changed.is_over_at(moment) {
             stripe.values.insert(key.into(), value.clone());
         }
     }
 
-    /// Takes out what commits are about to change. Only the committer calls this, and then
-    /// [`Rows::written`] when the group is in the database.
-    pub(super) fn change<'c>(&self, commits: impl Iterator<Item = &'c Commit>) {
-        let group = self.written.load(SeqCst) + 1;
+    /// Takes out what commits are about to change.
+    pub(super) fn change<'c>(&self, turn: Turn, commits: impl Iterator<Item = &'c Commit>) {
         let mut physical = Vec::new();
         let mut take = |shard: ShardId, key: &[u8]| {
             layout::write_key(shard, key, &mut physical);
             let mut stripe = self.stripe(&physical);
-            stripe.changed = group;
+            stripe.changed = turn;
             stripe.values.remove(&physical[..]);
         };
         for part in commits.flat_map(|commit| &commit.parts) {
@@ -108,18 +95,12 @@ impl Rows {
     }
 
     /// The same for a change that is not told key by key.
-    pub(super) fn change_all(&self) {
-        let group = self.written.load(SeqCst) + 1;
+    pub(super) fn change_all(&self, turn: Turn) {
         for stripe in &self.stripes {
             let mut stripe = lock(stripe);
-            stripe.changed = group;
+            stripe.changed = turn;
             stripe.values.clear();
         }
-    }
-
-    /// What was to be changed is in the database.
-    pub(super) fn written(&self) {
-        self.written.fetch_add(1, SeqCst);
     }
 
     fn stripe(&self, key: &[u8]) -> MutexGuard<'_, Stripe> {
@@ -137,6 +118,7 @@ fn lock(stripe: &Mutex<Stripe>) -> MutexGuard<'_, Stripe> {
 mod tests {
     use orrery_types::Epoch;
 
+    use super::super::turns::Turns;
     use super::*;
     use crate::{Part, Put};
 
@@ -154,8 +136,8 @@ mod tests {
 
     #[test]
     fn a_value_is_shown_to_views_that_have_reached_it() {
-        let (rows, key) = (Rows::new(1 << 20), layout::key(SHARD, b"a"));
-        rows.keep(&key, &value(5), rows.moment());
+        let (rows, turns, key) = (Rows::new(1 << 20), Turns::default(), layout::key(SHARD, b"a"));
+        rows.keep(&key, &value(5), turns.moment());
         assert_eq!(rows.find(&key, Lsn(4)), None);
         assert_eq!(rows.find(&key, Lsn(5)), Some(value(5)));
         assert_eq!(rows.find(&layout::key(SHARD, b"b"), NOW), None);
@@ -163,47 +145,49 @@ mod tests {
 
     #[test]
     fn what_a_commit_changes_is_gone_before_it_is_written() {
-        let (rows, key) = (Rows::new(1 << 20), layout::key(SHARD, b"a"));
-        rows.keep(&key, &value(5), rows.moment());
-        rows.change([&commit(b"a")].into_iter());
+        let (rows, turns, key) = (Rows::new(1 << 20), Turns::default(), layout::key(SHARD, b"a"));
+        rows.keep(&key, &value(5), turns.moment());
+        rows.change(turns.begin(), [&commit(b"a")].into_iter());
         assert_eq!(rows.find(&key, NOW), None);
     }
 
     #[test]
     fn what_was_read_before_a_commit_is_not_kept_after_it() {
-        let (rows, key) = (Rows::new(1 << 20), layout::key(SHARD, b"a"));
-        let before = rows.moment();
-        rows.change([&commit(b"a")].into_iter());
+        let (rows, turns, key) = (Rows::new(1 << 20), Turns::default(), layout::key(SHARD, b"a"));
+        let before = turns.moment();
+        let turn = turns.begin();
+        rows.change(turn, [&commit(b"a")].into_iter());
         rows.keep(&key, &value(5), before);
-        let during = rows.moment();
-        rows.written();
+        let during = turns.moment();
+        turns.end(turn);
         rows.keep(&key, &value(5), during);
         assert_eq!(rows.find(&key, NOW), None, "it may be the value before the commit");
-        rows.keep(&key, &value(6), rows.moment());
+        rows.keep(&key, &value(6), turns.moment());
         assert_eq!(rows.find(&key, NOW), Some(value(6)));
     }
 
     #[test]
     fn everything_can_change_at_once() {
-        let (rows, key) = (Rows::new(1 << 20), layout::key(SHARD, b"a"));
-        let before = rows.moment();
+        let (rows, turns, key) = (Rows::new(1 << 20), Turns::default(), layout::key(SHARD, b"a"));
+        let before = turns.moment();
         rows.keep(&key, &value(5), before);
-        rows.change_all();
-        rows.written();
+        let turn = turns.begin();
+        rows.change_all(turn);
+        turns.end(turn);
         rows.keep(&key, &value(5), before);
         assert_eq!(rows.find(&key, NOW), None);
     }
 
     #[test]
     fn memory_is_bounded_and_giants_stay_out() {
-        let rows = Rows::new(1 << 20);
+        let (rows, now) = (Rows::new(1 << 20), Turns::default().moment());
         let large = Value { version: Lsn(1), bytes: vec![0; VALUE_BYTES_MAX + 1].into() };
-        rows.keep(b"large", &large, rows.moment());
+        rows.keep(b"large", &large, now);
         assert_eq!(rows.find(b"large", NOW), None);
         for number in 0..10_000_u32 {
             let key = layout::key(SHARD, &number.to_be_bytes());
             let value = Value { version: Lsn(1), bytes: vec![0; 1024].into() };
-            rows.keep(&key, &value, rows.moment());
+            rows.keep(&key, &value, now);
         }
         let kept: u64 = rows.stripes.iter().map(|stripe| lock(stripe).values.weight()).sum();
         assert!(kept > 0 && kept <= 1 << 20, "{kept}");

@@ -9,7 +9,7 @@ use rocksdb::properties::{ESTIMATE_NUM_KEYS, LIVE_SST_FILES_SIZE};
 use rocksdb::{DBRawIterator, Range, ReadOptions};
 
 use super::layout::{self, Header};
-use super::rows::Moment;
+use super::turns::Moment;
 use super::{Core, NO_SHARD, read_error};
 use crate::{Entry, KeyCursor, Scan, Snapshot, Space, StorageError, Value};
 
@@ -39,7 +39,7 @@ pub(super) struct RocksSnapshot<'s> {
 
 impl<'s> RocksSnapshot<'s> {
     pub(super) fn new(core: &'s Core, shard: ShardId) -> Result<Self, StorageError> {
-        let moment = core.rows.moment();
+        let moment = core.turns.moment();
         Self::over(core, Arc::new(core.db.snapshot()), shard, moment)
     }
 
@@ -48,7 +48,7 @@ impl<'s> RocksSnapshot<'s> {
         core: &'s Core,
         shards: &[ShardId],
     ) -> Result<Vec<Self>, StorageError> {
-        let moment = core.rows.moment();
+        let moment = core.turns.moment();
         let view = Arc::new(core.db.snapshot());
         shards.iter().map(|shard| Self::over(core, view.clone(), *shard, moment)).collect()
     }
@@ -59,11 +59,17 @@ impl<'s> RocksSnapshot<'s> {
         shard: ShardId,
         moment: Moment,
     ) -> Result<Self, StorageError> {
-        let header = view
-            .get_pinned_cf(core.cf(Space::Meta), layout::header_key(shard))
-            .map_err(read_error)?
-            .map(|bytes| Header::decode(&bytes))
-            .ok_or(NO_SHARD)??;
+        let known =
+            core.shards.load().get(&shard).map(|progress| (progress.epoch(), progress.lsn()));
+        let header = match known {
+            // Nothing was written since before the snapshot, so what is known is what it shows.
+            Some((epoch, lsn)) if core.turns.is_still(moment) => Header { epoch, lsn },
+            _ => view
+                .get_pinned_cf(core.cf(Space::Meta), layout::header_key(shard))
+                .map_err(read_error)?
+                .map(|bytes| Header::decode(&bytes))
+                .ok_or(NO_SHARD)??,
+        };
         Ok(Self { core, view, shard, header, moment })
     }
 
