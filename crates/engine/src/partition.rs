@@ -10,6 +10,7 @@ use orrery_storage::{Check, Commit, Expect, Part, Put, Space, Store};
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Lsn, Result, ShardId, Value};
 
+use crate::access::term_sizes::TermSizes;
 use crate::gate::Gates;
 use crate::resource::{Resource, object};
 use crate::storage_error::storage;
@@ -37,13 +38,28 @@ pub struct PhysicalPartition {
     pub(crate) dictionary: Arc<Dictionary>,
     /// How many items it had when somebody asked last, roughly, and as of when.
     items: Arc<Mutex<Option<(Lsn, u64)>>>,
+    /// How many rows the terms of its index have, roughly.
+    pub(crate) term_sizes: Arc<TermSizes>,
 }
 
 impl PhysicalPartition {
     pub(crate) fn new(id: u32, range: KeyRange, shard: ShardId, epoch: Epoch) -> Self {
         let (gates, rows, dictionary) = (Arc::default(), Arc::default(), Arc::default());
-        let (parents, splitting, items) = (vec![], Arc::default(), Arc::default());
-        Self { id, range, shard, epoch, parents, gates, rows, splitting, dictionary, items }
+        let (parents, splitting) = (vec![], Arc::default());
+        let (items, term_sizes) = (Arc::default(), Arc::default());
+        Self {
+            id,
+            range,
+            shard,
+            epoch,
+            parents,
+            gates,
+            rows,
+            splitting,
+            dictionary,
+            items,
+            term_sizes,
+        }
     }
 
     pub(crate) fn to_value(&self) -> Value {

@@ -258,6 +258,8 @@ pub const INDEX_NAME_BYTES_MAX: usize = 1024;
 /// Property paths that a partition keeps in memory; beyond, it forgets them and reads again those
 /// that are needed. Ours.
 pub const INDEX_PATHS_CACHED_MAX: usize = 16 * 1024;
+/// Terms of a partition whose number of rows is remembered. Ours.
+pub const INDEX_TERM_SIZES_MAX: usize = 1024;
 /// Sets of paths that a partition tells apart; items with further ones are looked at. Ours; stored
 /// terms depend on it, so another number needs the index built anew.
 pub const INDEX_SHAPES_MAX: usize = 1024;

@@ -71,13 +71,19 @@ impl<'s, 'e> Facts<'s, 'e> {
             if !span.codes().single {
                 return IndexStats::new(&*shard.snapshot).terms(&bounds).map_err(storage);
             }
-            let counted = self.open.count(shard, &bounds.from, COUNTED_MAX)?;
+            let (term, at) = (&bounds.from, shard.snapshot.lsn());
+            if let Some(noted) = shard.partition.term_sizes.of(term, at) {
+                return Ok(noted);
+            }
+            let counted = self.open.count(shard, term, COUNTED_MAX)?;
             if counted < COUNTED_MAX {
                 return Ok(counted as u64);
             }
-            let (space, counted) = (Space::Index, counted as u64);
-            let guessed = shard.snapshot.estimate_beyond(space, &bounds.from, &bounds.to, counted);
-            guessed.map_err(storage)
+            let guessed =
+                shard.snapshot.estimate_beyond(Space::Index, term, &bounds.to, counted as u64);
+            let guessed = guessed.map_err(storage)?;
+            shard.partition.term_sizes.note(term, at, guessed);
+            Ok(guessed)
         })
     }
 
@@ -88,7 +94,16 @@ impl<'s, 'e> Facts<'s, 'e> {
             let Some(head) = shard.head(&*self.shards.engine.store, path)? else { continue };
             let bounds = within(&head, span);
             total += if span.codes().single {
-                self.open.count(shard, &bounds.from, most + 1)?
+                let (term, at) = (&bounds.from, shard.snapshot.lsn());
+                let sizes = &shard.partition.term_sizes;
+                if sizes.exceed(term, at, most) {
+                    return Ok(None);
+                }
+                let counted = self.open.count(shard, term, most + 1)?;
+                if counted > most {
+                    sizes.note_least(term, at, counted as u64);
+                }
+                counted
             } else {
                 shard.count_terms(&bounds, most + 1)?
             };

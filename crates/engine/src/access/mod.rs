@@ -8,6 +8,7 @@ pub(crate) mod keys;
 pub(crate) mod lists;
 pub(crate) mod ordered;
 pub(crate) mod rows;
+pub(crate) mod term_sizes;
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
