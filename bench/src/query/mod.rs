@@ -1,7 +1,7 @@
 //! `query`: queries of one client on a growing container, beside `PostgreSQL` with `jsonb` and a GIN
 //! index on the same items. The two take turns at every single query, and both must find the same.
-//! Every query is asked twice: the first time its items are somewhere on the disk or in the system's
-//! memory, the second time where the one who is asked keeps them.
+//! Every query is asked twice: the first time its items are on the disk or in the system's memory,
+//! because both were started anew, the second time where the one who is asked keeps them.
 
 mod cases;
 mod goods;
@@ -73,6 +73,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let other_s = watch.elapsed().as_secs_f64();
         loaded = items;
         let rest_s = ours.rest()?.as_secs_f64();
+        ours = ours.restart(&options.server)?;
+        theirs = theirs.restart()?;
         println!(
             "\n{items} items; loaded in {own_s:.0} s, by COPY in {other_s:.0} s; at rest {rest_s:.0} s \
              later\n"

@@ -35,19 +35,25 @@ impl Postgres {
             run(Command::new("chmod").arg("a+rx").arg(folder))?;
         }
         run(as_user(&programs.join("initdb")).args(["-A", "trust", "-U", USER, "-D"]).arg(&data))?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let settings = format!("{SETTINGS} -p {port} -k {}", data.display());
-        let log = data.join("log");
-        let mut start = as_user(&programs.join("pg_ctl"));
-        run(start.arg("-D").arg(&data).arg("-l").arg(&log).args(["-w", "-o", &settings, "start"]))?;
-        let address = format!("host=127.0.0.1 port={port} user={USER} dbname=postgres");
-        let mut client = Client::connect(&address, NoTls)?;
+        let mut client = serve(&programs, &data)?;
         client.batch_execute(
             "CREATE TABLE items (id text PRIMARY KEY, pk text NOT NULL, doc jsonb NOT NULL);
              CREATE INDEX items_pk ON items (pk);
              CREATE INDEX items_doc ON items USING gin (doc jsonb_path_ops);",
         )?;
         Ok(Self { programs, data, client })
+    }
+
+    /// Stops and starts it anew, so that nothing is in its own memory.
+    pub(super) fn restart(mut self) -> Result<Self> {
+        self.stop("fast")?;
+        self.client = serve(&self.programs, &self.data)?;
+        Ok(self)
+    }
+
+    fn stop(&self, how: &str) -> Result<()> {
+        let mut stop = as_user(&self.programs.join("pg_ctl"));
+        run(stop.arg("-D").arg(&self.data).args(["-w", "-m", how, "stop"]))
     }
 
     pub(super) fn load(&mut self, numbers: std::ops::Range<u64>) -> Result<()> {
@@ -85,10 +91,20 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let mut stop = as_user(&self.programs.join("pg_ctl"));
         // If it does not stop, there is nothing more to be done about it here.
-        let _ = run(stop.arg("-D").arg(&self.data).args(["-m", "immediate", "stop"]));
+        let _ = self.stop("immediate");
     }
+}
+
+/// Starts a server on a folder, and talks to it.
+fn serve(programs: &Path, data: &Path) -> Result<Client> {
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+    let settings = format!("{SETTINGS} -p {port} -k {}", data.display());
+    let log = data.join("log");
+    let mut start = as_user(&programs.join("pg_ctl"));
+    run(start.arg("-D").arg(data).arg("-l").arg(&log).args(["-w", "-o", &settings, "start"]))?;
+    let address = format!("host=127.0.0.1 port={port} user={USER} dbname=postgres");
+    Ok(Client::connect(&address, NoTls)?)
 }
 
 /// Where the server's programs are: Debian keeps them off the path, one folder for each version.

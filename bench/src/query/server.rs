@@ -29,6 +29,8 @@ pub(super) struct Server {
 const LOADERS: usize = 16;
 /// How often an idle server is looked for, and for how long at most.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// It begins to tidy up when nobody has written for a second or two.
+const QUIET_LOOKS: usize = 4;
 const REST_LIMIT: Duration = Duration::from_secs(300);
 /// Rows that a query may bring back in one page; more than any of them has.
 const ROWS_MAX: usize = 1000;
@@ -45,6 +47,16 @@ impl Server {
             }
             anyhow::Ok(client)
         })?;
+        Ok(Self { process, data, runtime, client })
+    }
+
+    /// Stops and starts it anew, so that nothing is in its own memory.
+    pub(super) fn restart(self, binary: &Path) -> Result<Self> {
+        let Self { process, data, runtime, client } = self;
+        drop(client);
+        process.stop()?;
+        let (process, _) = Process::serve(binary, &data)?;
+        let client = runtime.block_on(Client::connect(process.address))?;
         Ok(Self { process, data, runtime, client })
     }
 
@@ -80,11 +92,13 @@ impl Server {
     /// Waits until the work that a load leaves behind is done, and says how long that took.
     pub(super) fn rest(&self) -> Result<Duration> {
         let watch = Stopwatch::start();
-        let mut before = self.process.processor()?;
+        let (mut before, mut quiet) = (self.process.processor()?, 0);
         loop {
             std::thread::sleep(LOOK_PAUSE);
             let now = self.process.processor()?;
-            if now.saturating_sub(before) <= LOOK_PAUSE / 50 {
+            let is_quiet = now.saturating_sub(before) <= LOOK_PAUSE / 50;
+            quiet = if is_quiet { quiet + 1 } else { 0 };
+            if quiet >= QUIET_LOOKS {
                 return Ok(watch.elapsed());
             }
             ensure!(watch.elapsed() < REST_LIMIT, "the server does not come to rest");
