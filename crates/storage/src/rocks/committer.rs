@@ -64,8 +64,8 @@ fn process(core: &Core, group: Vec<Request>) {
             Work::Fence(shard, epoch) => fence(core, shard, epoch),
             Work::Drop(shard) => drop_shard(core, shard, turn),
             Work::Freeze(shard, frozen) => core.progress(shard).map(|p| p.freeze(frozen)),
-            Work::Advance(shard, lsn) => advance(core, shard, lsn),
-            Work::Loaded(shard, lsn) => loaded(core, shard, lsn),
+            Work::Advance(shard, lsn) => advance(core, shard, lsn, turn),
+            Work::Loaded(shard, lsn) => loaded(core, shard, lsn, turn),
             Work::Commit(_) => unreachable!("commits were set aside"),
         };
         if core.failed.get().is_none() {
@@ -81,7 +81,8 @@ fn commit_all(core: &Core, requests: Vec<Request>) {
         return;
     }
     let size_bytes = requests.iter().map(Request::size_bytes).sum();
-    let answers = draft_and_write(core, requests.iter().map(commit_of).collect(), size_bytes);
+    let commits: Vec<&Commit> = requests.iter().map(commit_of).collect();
+    let answers = draft_and_write(core, &commits, size_bytes);
     for (request, answer) in requests.into_iter().zip(answers) {
         if let Ok(lsns) = &answer {
             record(core, commit_of(&request), lsns);
@@ -106,11 +107,11 @@ fn commit_of(request: &Request) -> &Commit {
     }
 }
 
-fn draft_and_write(core: &Core, commits: Vec<&Commit>, size_bytes: usize) -> Vec<Answer> {
+fn draft_and_write(core: &Core, commits: &[&Commit], size_bytes: usize) -> Vec<Answer> {
     if let Err(refused) = core.refuse_if_failed() {
         return commits.iter().map(|_| Err(refused.clone())).collect();
     }
-    let mut draft = Draft::new(core, &commits, size_bytes);
+    let mut draft = Draft::new(core, commits, size_bytes);
     let mut answers: Vec<Answer> = commits.iter().map(|commit| draft.add(commit)).collect();
     if answers.iter().all(Result::is_err) {
         return answers;
@@ -121,7 +122,9 @@ fn draft_and_write(core: &Core, commits: Vec<&Commit>, size_bytes: usize) -> Vec
     core.rows.change(turn, accepted.map(|(commit, _)| *commit));
     match write(core, batch) {
         Ok(()) => {
-            moved.iter().for_each(|(progress, lsn)| progress.advance(*lsn));
+            for (progress, lsn) in &moved {
+                progress.advance(*lsn);
+            }
             core.turns.end(turn);
         }
         Err(unknown) => {
@@ -200,11 +203,12 @@ fn drop_shard(core: &Core, shard: ShardId, turn: Turn) -> Result<(), StorageErro
     Ok(())
 }
 
-fn advance(core: &Core, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
+fn advance(core: &Core, shard: ShardId, lsn: Lsn, turn: Turn) -> Result<(), StorageError> {
     let progress = core.progress(shard)?;
     if progress.lsn() > lsn {
         return Err(StorageError::Conflict { part: 0, check: 0 });
     }
+    core.rows.change_all(turn);
     // Written even if it is there already: the sync is what the caller waits for.
     write_header(core, shard, Header { epoch: progress.epoch(), lsn })?;
     if progress.lsn() < lsn {
@@ -213,11 +217,12 @@ fn advance(core: &Core, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
     Ok(())
 }
 
-fn loaded(core: &Core, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
+fn loaded(core: &Core, shard: ShardId, lsn: Lsn, turn: Turn) -> Result<(), StorageError> {
     let progress = core.progress(shard).map_err(|_| NO_SHARD)?;
     if progress.lsn() != Lsn(0) {
         return Err(StorageError::Conflict { part: 0, check: 0 });
     }
+    core.rows.change_all(turn);
     write_header(core, shard, Header { epoch: progress.epoch(), lsn })?;
     progress.advance(lsn);
     Ok(())

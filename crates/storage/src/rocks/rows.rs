@@ -94,7 +94,8 @@ impl Rows {
         }
     }
 
-    /// The same for a change that is not told key by key.
+    /// The same for a change that is not told key by key: a shard that goes, or one that comes with what
+    /// was copied into it without the committer.
     pub(super) fn change_all(&self, turn: Turn) {
         for stripe in &self.stripes {
             let mut stripe = lock(stripe);

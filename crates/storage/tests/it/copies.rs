@@ -76,6 +76,21 @@ fn a_copy_keeps_versions_and_goes_on_counting() {
 }
 
 #[test]
+fn what_was_read_of_a_copy_before_it_took_over_is_not_remembered() {
+    on_every_store(|store| {
+        store.create_shard(COPY, EPOCH).expect("a shard");
+        let of = |text| [copied("a", Some((5, text))), copied("b", Some((6, text)))];
+        store.copy_into(COPY, &of("old"), CopyLog::None).expect("a copy");
+        let read = |key: &str| store.get(COPY, Space::Items, key.as_bytes()).expect("a read").1;
+        assert_eq!(read("a"), Some(value(5, "old")));
+        store.copy_into(COPY, &of("new"), CopyLog::None).expect("a copy");
+        store.copy_into(COPY, &[copied("b", None)], CopyLog::Written).expect("a copy");
+        store.advance_shard(COPY, Lsn(12)).expect("it goes forward");
+        assert_eq!((read("a"), read("b")), (Some(value(5, "new")), None));
+    });
+}
+
+#[test]
 fn a_copy_that_took_over_is_on_disk() {
     let folder = tempfile::tempdir().expect("a folder");
     let copy = folder.path().join("copy");
