@@ -82,6 +82,10 @@ pub(crate) fn resource_id(body: &Value) -> Result<Box<str>> {
 
 /// Refuses ids that cannot stand in a URL.
 pub(crate) fn check_characters(id: &str, forbidden: &[char]) -> Result<()> {
+    // Nearly all ids, and the way of every point read.
+    if id.bytes().all(|b| b.is_ascii_graphic() && !forbidden.contains(&char::from(b))) {
+        return Ok(());
+    }
     if let Some(bad) = id.chars().find(|c| forbidden.contains(c) || c.is_control()) {
         return Err(Error::invalid(format!(
             "The id '{id}' contains the illegal character {bad:?}."

@@ -110,7 +110,7 @@ impl Authenticator {
         let malformed = || Error::Unauthenticated(MALFORMED.into());
         let header = headers.get(http::header::AUTHORIZATION);
         let header = header.ok_or_else(|| Error::Unauthenticated(MISSING.into()))?;
-        let header = header.to_str().map_err(|_| malformed())?;
+        let header = std::str::from_utf8(header.as_bytes()).map_err(|_| malformed())?;
         let header = decoded(header).ok_or_else(malformed)?;
         let (kind, signature) = parts(&header).ok_or_else(malformed)?;
         match kind {
@@ -214,22 +214,21 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
 
 /// The header without its percent-encoding. A plus is a plus: it is not form-encoded.
 fn decoded(header: &str) -> Option<Cow<'_, str>> {
-    if !header.contains('%') {
+    let mut pieces = header.split('%');
+    let plain = pieces.next()?;
+    if plain.len() == header.len() {
         return Some(header.into());
     }
     let mut text = Vec::with_capacity(header.len());
-    let mut rest = header.as_bytes();
-    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
-        let (plain, escape) = rest.split_at(at);
-        text.extend_from_slice(plain);
-        let byte = match *escape {
-            [_, high, low, ..] => hex(high).zip(hex(low)).map(|(high, low)| high << 4 | low),
+    text.extend_from_slice(plain.as_bytes());
+    for piece in pieces.map(str::as_bytes) {
+        let byte = match *piece {
+            [high, low, ..] => hex(high).zip(hex(low)).map(|(high, low)| high << 4 | low),
             _ => None,
         };
         text.push(byte.unwrap_or(b'%'));
-        rest = &escape[if byte.is_some() { 3 } else { 1 }..];
+        text.extend_from_slice(&piece[if byte.is_some() { 2 } else { 0 }..]);
     }
-    text.extend_from_slice(rest);
     String::from_utf8(text).ok().map(Cow::Owned)
 }
 
