@@ -15,7 +15,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 
 use crate::client::Answer;
 
@@ -40,22 +41,35 @@ pub(crate) fn run() -> Result<()> {
     std::io::stdin().read_to_end(&mut input)?;
     let mut parts = Parts(&input);
     let answers = Arc::new([response(&mut parts)?, response(&mut parts)?]);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async move {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        println!("{}", listener.local_addr()?);
-        std::io::stdout().flush()?;
-        loop {
-            let (stream, _) = listener.accept().await?;
-            stream.set_nodelay(true)?;
-            let answers = Arc::clone(&answers);
-            tokio::spawn(async move {
-                let service = service_fn(|request| answer(request, &answers));
-                // A connection that breaks off is the client's business.
-                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-            });
-        }
-    })
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    println!("{}", listener.local_addr()?);
+    std::io::stdout().flush()?;
+    // A connection stays with one thread, as in the server.
+    let threads: Vec<Handle> = (0..std::thread::available_parallelism()?.get())
+        .map(|_| serving_thread())
+        .collect::<Result<_>>()?;
+    for thread in threads.iter().cycle() {
+        let (stream, _) = listener.accept()?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let answers = Arc::clone(&answers);
+        thread.spawn(async move {
+            let stream = TcpStream::from_std(stream)?;
+            let service = service_fn(|request| answer(request, &answers));
+            // A connection that breaks off is the client's business.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            std::io::Result::Ok(())
+        });
+    }
+    Ok(())
+}
+
+/// A thread that serves what it is given until the process ends.
+fn serving_thread() -> Result<Handle> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+    Ok(handle)
 }
 
 async fn answer(

@@ -33,6 +33,9 @@ pub(crate) struct Options {
     /// Length of each measurement in milliseconds
     #[arg(long, default_value_t = 2000)]
     ms: u64,
+    /// Leave the creates out
+    #[arg(long)]
+    reads_only: bool,
 }
 
 const CLIENTS: [u64; 2] = [1, 32];
@@ -65,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     let time = Duration::from_millis(options.ms);
     let arena = Arena::open(options, folder.path())?;
-    let events = events();
+    let events = events(options.reads_only);
     let mut series: Vec<Series> = events.iter().map(|_| Series::default()).collect();
     let mut syncs = Series::default();
     let mut numbers = (1..).map(|run| run * LOADERS * CLIENT_NUMBERS);
@@ -87,11 +90,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     report(&events, &series)
 }
 
-fn events() -> Vec<Event> {
+fn events(reads_only: bool) -> Vec<Event> {
     let mut events = Vec::new();
     for clients in CLIENTS {
         for contestant in [Contestant::Server, Contestant::Bare] {
             events.push((Operation::Read, clients, contestant));
+        }
+        if reads_only {
+            continue;
         }
         for contestant in [Contestant::Server, Contestant::Bare, Contestant::Store] {
             events.push((Operation::Create, clients, contestant));

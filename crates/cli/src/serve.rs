@@ -26,6 +26,7 @@ use orrery_server::{Drained, Limits, ListenerConfig, Server, Service};
 use orrery_storage::{MemoryStore, RocksOptions, RocksStore, Store};
 use orrery_types::limits::SPLIT_ANNOUNCED_MS;
 use orrery_types::{Clock, SystemClock};
+use tokio::runtime::Handle;
 use uuid::Uuid;
 
 /// How often the files that may change are looked at.
@@ -35,9 +36,11 @@ const UPKEEP_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) fn run(choices: Choices, config: Option<&Path>) -> Result<()> {
     let settings = Settings::resolve(choices, config)?;
     start_log(&settings.log, settings.log_format)?;
+    // For the socket, for upkeep and for what blocks: connections have threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("orrery")
+        .worker_threads(1)
         .max_blocking_threads(orrery_types::limits::BLOCKING_OPERATIONS_MAX)
         .build()
         .context("The threads of the server cannot be started")?;
@@ -62,7 +65,8 @@ async fn serve(settings: Settings) -> Result<()> {
     let authenticator = Authenticator::new(keys.clone(), clock.clone());
     let (endpoint, consistency) = (settings.endpoint.clone(), settings.consistency);
     let backups = Arc::new(Backups::new(backup_folder(&settings)));
-    let api = Api::new(engine, authenticator, clock.clone(), endpoint, consistency);
+    let blocking = Handle::current();
+    let api = Api::new(engine, authenticator, clock.clone(), endpoint, consistency, blocking);
     let api = api.with_statistics(Statistics::new(settings.statistics));
     let api = Arc::new(api.with_backups(backups.clone()));
     server.serve(api.clone());

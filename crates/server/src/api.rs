@@ -4,13 +4,16 @@
 //! handing them over would cost more than they do. A write of one item is prepared in place too,
 //! and its commit awaited.
 
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use orrery_engine::throttle::{Claim, Pass};
 use orrery_engine::{Container, Engine, charge};
+use orrery_types::thread_slot::{Apart, THREAD_SLOTS, thread_slot};
 use orrery_types::{Clock, Error, PartitionKey, Result, Value, limits};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -30,6 +33,9 @@ use crate::statistics::{Seen, Statistics};
 /// Everything a handler may use beside its request. Shared by all requests.
 pub struct Api {
     shared: Arc<Shared>,
+    /// The same, through a count of owners for each thread: one for all would be written to twice by
+    /// every request, and threads would wait for each other.
+    own: OnceLock<Box<[Owned]>>,
 }
 
 pub(crate) struct Shared {
@@ -44,16 +50,19 @@ pub(crate) struct Shared {
     pub(crate) statistics: Statistics,
     /// Where backups are made, if they are.
     pub(crate) backups: Option<Arc<Backups>>,
+    /// Whose threads do what would hold up the thread of a connection.
+    blocking: Handle,
 }
 
 impl Api {
-    /// A service for an engine.
+    /// A service for an engine, which leaves what takes long to the blocking threads of a runtime.
     pub fn new(
         engine: Arc<Engine>,
         authenticator: Authenticator,
         clock: Arc<dyn Clock>,
         endpoint: Option<String>,
         consistency: ConsistencyLevel,
+        blocking: Handle,
     ) -> Self {
         let statistics = Statistics::new(true);
         let shared = Shared {
@@ -64,8 +73,9 @@ impl Api {
             consistency,
             statistics,
             backups: None,
+            blocking,
         };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), own: OnceLock::new() }
     }
 
     /// The same with statistics of its requests, or without.
@@ -86,15 +96,33 @@ impl Api {
         self
     }
 
+    fn own(&self) -> Owned {
+        let own = || Owned(Arc::new(Apart(self.shared.clone())));
+        let all = self.own.get_or_init(|| (0..THREAD_SLOTS).map(|_| own()).collect());
+        all[thread_slot()].clone()
+    }
+
     /// Who checks credentials.
     pub fn authenticator(&self) -> &Authenticator {
         &self.shared.authenticator
     }
 }
 
+/// What requests share, held by one of them.
+#[derive(Clone)]
+pub(crate) struct Owned(Arc<Apart<Arc<Shared>>>);
+
+impl Deref for Owned {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0.0
+    }
+}
+
 /// One request, read and authenticated.
 pub(crate) struct Call {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Owned,
     pub(crate) request: Request,
     pub(crate) headers: Box<RequestHeaders>,
     pub(crate) link: ResourceLink,
@@ -107,7 +135,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    fn read(shared: Arc<Shared>, request: Request) -> Result<Self> {
+    fn read(shared: Owned, request: Request) -> Result<Self> {
         let link = ResourceLink::parse(request.path_and_query.as_str())?;
         let principal =
             shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
@@ -130,7 +158,7 @@ impl Call {
     }
 
     /// The container of a path, for an operation on what is in it.
-    pub(crate) fn container(&self, address: &ContainerAddress) -> Result<Arc<Container>> {
+    pub(crate) fn container(&self, address: &ContainerAddress) -> Result<&Arc<Container>> {
         let found = self.engine().read_container(&address.database, &address.container);
         let container = found.map_err(|_| Error::OwnerNotFound)?;
         if let Some(intended) = &self.headers.intended_collection_rid
@@ -138,13 +166,15 @@ impl Call {
         {
             return Err(Error::ContainerRecreated);
         }
-        let _ = self.marks.container.set(container.clone());
+        let rid = container.rid();
+        let container = self.marks.container.get_or_init(|| container);
+        debug_assert_eq!(container.rid(), rid, "a request is about one container");
         // Clients send their session with writes too; a write needs nothing of what they have read.
         if let Some(token) = self.headers.session_token.as_ref().filter(|_| self.reads()) {
-            self.engine().check_session(&container, token)?;
+            self.engine().check_session(container, token)?;
         }
         if self.engine().throttles() && dispatch::spends(self) {
-            self.admit(&container)?;
+            self.admit(container)?;
         }
         Ok(container)
     }
@@ -307,7 +337,7 @@ impl Service for Api {
     fn call(self: &Arc<Self>, request: Request) -> Answering<Answer> {
         let began = Instant::now();
         let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
-        let call = match Call::read(self.shared.clone(), request) {
+        let call = match Call::read(self.own(), request) {
             Ok(call) => call,
             Err(error) => {
                 let response = error::response(&error, activity_id, uri.as_str());
@@ -329,7 +359,7 @@ impl Service for Api {
         if let Some(charged) = in_place {
             return Answering::Now(ending.answer(charged, &call.shared, &call.marks));
         }
-        let shared = self.shared.clone();
+        let shared = call.shared.clone();
         Answering::later(async move {
             if work == Work::Commit
                 && let Some(charged) = call.commit().await
@@ -337,7 +367,7 @@ impl Service for Api {
                 return ending.answer(charged, &shared, &call.marks);
             }
             // The count of blocking threads is the bound on operations at once; more wait.
-            let blocking = tokio::task::spawn_blocking(move || (call.answer(), call.marks));
+            let blocking = shared.blocking.spawn_blocking(move || (call.answer(), call.marks));
             let (charged, marks) = blocking.await.unwrap_or_else(|_| {
                 let panicked = Error::internal("an operation panicked");
                 let response = error::response(&panicked, activity_id, uri.as_str());

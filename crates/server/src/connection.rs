@@ -142,6 +142,8 @@ fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         // `Watch` keeps the time, because the library's own clock also runs while idle.
         .header_read_timeout(None)
+        // Who has said all that it wants to say may still listen.
+        .half_close(true)
         .max_headers(limits.headers_max.saturating_mul(HEAD_ROOM))
         .max_buf_size(head_bytes.max(16 * 1024));
     builder

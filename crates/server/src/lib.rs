@@ -1,5 +1,5 @@
 //! The HTTP front: sockets, TLS, limits, credentials and the shapes of the wire. A request goes
-//! `listener` → `connection` → `front` → `service`, and a service reads its `link`, `auth` and
+//! `listener` → `serving_threads` → `connection` → `front` → `service`, and a service reads its `link`, `auth` and
 //! `headers`. [`api::Api`] is the service that serves the database: `dispatch` picks a handler, the
 //! handler calls the engine. Nothing here knows SQL or how data is kept.
 
@@ -27,6 +27,7 @@ pub mod listener;
 pub mod private_file;
 mod reply;
 pub mod service;
+mod serving_threads;
 mod side;
 pub mod statistics;
 pub mod telemetry;

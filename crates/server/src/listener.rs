@@ -1,5 +1,6 @@
 //! The socket: takes connections, as many at once as the limit allows, and gives each to
-//! `connection`. More wait in the system's queue, which is what makes clients slow down.
+//! `connection` on one of the `serving_threads`. More wait in the system's queue, which is what makes
+//! clients slow down.
 //!
 //! [`Server::start`] listens before there is anything to serve, so that `/healthz` answers while
 //! a large store opens; [`Server::serve`] brings the service; [`Server::stop`] lets requests in
@@ -19,6 +20,7 @@ use crate::connection;
 use crate::cors::CorsPolicy;
 use crate::front::Front;
 use crate::service::Service;
+use crate::serving_threads::ServingThreads;
 use crate::telemetry::Metrics;
 use crate::tls::Tls;
 
@@ -103,7 +105,8 @@ impl<S: Service> Server<S> {
         let address = listener.local_addr()?;
         let front = Arc::new(Front::new(config));
         let (stop, stopping) = watch::channel(false);
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&front), stopping));
+        let threads = ServingThreads::start()?;
+        let accepting = tokio::spawn(accept(listener, threads, Arc::clone(&front), stopping));
         let metrics = front.metrics();
         let upkeep = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(Duration::from_secs(UPKEEP_S));
@@ -137,6 +140,7 @@ impl<S: Service> Server<S> {
 
 async fn accept<S: Service>(
     listener: TcpListener,
+    threads: ServingThreads,
     front: Arc<Front<S>>,
     mut stopping: watch::Receiver<bool>,
 ) -> Drained {
@@ -157,13 +161,16 @@ async fn accept<S: Service>(
         while let Some(ended) = connections.try_join_next() {
             log_panic(ended);
         }
-        match accepted {
+        // The thread that serves a connection is also the one that is told when bytes come.
+        match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
             Ok((stream, peer)) => {
                 let (front, stopping) = (Arc::clone(&front), stopping.clone());
-                connections.spawn(async move {
+                let (thread, seat) = threads.seat();
+                let serving = async move {
                     serve_one(stream, peer, front, stopping).await;
-                    drop(permit);
-                });
+                    drop((permit, seat));
+                };
+                connections.spawn_on(serving, thread);
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -172,15 +179,22 @@ async fn accept<S: Service>(
         }
     }
     drop(listener);
-    drain(connections, limits.drain_time).await
+    let drained = drain(connections, limits.drain_time).await;
+    // Nothing is left to hold them up.
+    drop(threads);
+    drained
 }
 
 async fn serve_one<S: Service>(
-    stream: TcpStream,
+    stream: std::net::TcpStream,
     peer: SocketAddr,
     front: Arc<Front<S>>,
     stopping: watch::Receiver<bool>,
 ) {
+    let stream = match TcpStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(error) => return tracing::warn!(%peer, %error, "cannot serve a connection"),
+    };
     // Answers are small and whole; waiting to fill a packet only adds delay.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");

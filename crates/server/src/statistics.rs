@@ -5,18 +5,14 @@
 //! Counting must cost a request nothing to speak of, so each thread counts into one of a few tables
 //! and seldom meets another there. Their size is bounded; what does not fit is counted as *other*.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use foldhash::HashMap;
 use http::StatusCode;
 use orrery_types::ids::Rid;
+use orrery_types::thread_slot::{THREAD_SLOTS, thread_slot};
 use orrery_types::{Object, Value, limits};
-
-/// Tables that threads share out among themselves.
-const TABLES: usize = 16;
 
 /// What one request was.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +129,7 @@ pub struct Statistics {
 impl Statistics {
     /// Statistics that count, or do not.
     pub fn new(is_on: bool) -> Self {
-        let tables = || (0..TABLES).map(|_| Mutex::default()).collect();
+        let tables = || (0..THREAD_SLOTS).map(|_| Mutex::default()).collect();
         Self { tables: is_on.then(tables) }
     }
 
@@ -143,7 +139,7 @@ impl Statistics {
 
     pub(crate) fn record(&self, seen: &Seen<'_>) {
         let Some(tables) = &self.tables else { return };
-        let Some(table) = tables.get(own_table()) else { return };
+        let Some(table) = tables.get(thread_slot()) else { return };
         let mut rows = table.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Key {
             container: seen.container.map(|(rid, _)| rid),
@@ -153,7 +149,7 @@ impl Statistics {
         if let Some(row) = rows.get_mut(&key) {
             return row.count(seen);
         }
-        let fits = rows.len() < limits::STATISTICS_ROWS_MAX / TABLES;
+        let fits = rows.len() < limits::STATISTICS_ROWS_MAX / THREAD_SLOTS;
         let row = rows.entry(if fits { key } else { OTHER }).or_default();
         if fits {
             row.container = seen.container.map(|(_, name)| name.into());
@@ -198,19 +194,6 @@ fn row_value((key, row): &(Key, Row)) -> Value {
 
 fn whole(count: u64) -> Value {
     Value::from(i64::try_from(count).unwrap_or(i64::MAX))
-}
-
-/// The table of this thread.
-fn own_table() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static OWN: Cell<Option<usize>> = const { Cell::new(None) };
-    }
-    OWN.with(|own| {
-        let table = own.get().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed) % TABLES);
-        own.set(Some(table));
-        table
-    })
 }
 
 #[cfg(test)]
@@ -280,7 +263,7 @@ mod tests {
         }
         let value = statistics.to_value(0);
         let rows = value.get("rows").as_array().unwrap();
-        assert!(rows.len() <= limits::STATISTICS_ROWS_MAX / TABLES + 1, "{}", rows.len());
+        assert!(rows.len() <= limits::STATISTICS_ROWS_MAX / THREAD_SLOTS + 1, "{}", rows.len());
         let counts = rows.iter().filter_map(|row| row.get("count").as_i64());
         assert_eq!(counts.sum::<i64>(), i64::try_from(requests).unwrap());
         assert!(rows.iter().any(|row| row.get("operation").as_str() == Some("other")));

@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use std::io::IsTerminal as _;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -105,11 +105,13 @@ impl Metrics {
 
     /// All metrics as text for Prometheus.
     pub fn render(&self) -> String {
+        hand_over_all();
         self.handle.render()
     }
 
     /// Folds the samples taken since the last time into their buckets.
     pub(crate) fn fold(&self) {
+        hand_over_all();
         self.handle.run_upkeep();
     }
 }
@@ -148,51 +150,87 @@ pub(crate) fn request_ended(span: &Span, activity_id: Uuid, answer: &Answer, too
     }
 }
 
-/// Where the requests of one operation and status are counted.
+/// Where one thread counts the requests of one operation and status. All threads count into the same
+/// metrics, and would wait for each other there: so a few dozen requests are counted at once.
 struct Meter {
-    operation: &'static str,
-    status: StatusCode,
     requests: metrics::Counter,
     charge: metrics::Counter,
-    /// Less than one request unit that is not counted yet: counters count whole ones.
-    charge_rest: f64,
     seconds: metrics::Histogram,
+    pending: Mutex<Pending>,
 }
 
+/// What is not in the metrics yet.
+#[derive(Default)]
+struct Pending {
+    /// Less than one request unit may be left over: counters count whole ones.
+    charge: f64,
+    seconds: Vec<f64>,
+}
+
+/// Requests that are counted at once.
+const COUNTED_AT_ONCE: usize = 64;
+
+/// The meters of all threads, for whoever wants to see everything. A thread that ends leaves its own
+/// here: it cannot hand anything over any more, because by then nothing of its own is left to it.
+static METERS: Mutex<Vec<Arc<Meter>>> = Mutex::new(Vec::new());
+
 impl Meter {
-    fn new(operation: &'static str, status: StatusCode) -> Self {
+    fn new(operation: &'static str, status: StatusCode) -> Arc<Self> {
         let labels = [("operation", operation.to_owned()), ("status", status.as_str().to_owned())];
         let requests = metrics::counter!(REQUESTS, &labels);
         let charge = metrics::counter!(REQUEST_CHARGE, "operation" => operation);
         let seconds = metrics::histogram!(REQUEST_SECONDS, "operation" => operation);
-        Self { operation, status, requests, charge, charge_rest: 0.0, seconds }
+        let meter = Arc::new(Self { requests, charge, seconds, pending: Mutex::default() });
+        METERS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&meter));
+        meter
     }
 
-    fn count(&mut self, charge: f64, took: Duration) {
-        self.requests.increment(1);
-        self.charge_rest += charge;
-        let whole = self.charge_rest.trunc();
-        self.charge_rest -= whole;
+    fn count(&self, charge: f64, took: Duration) {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.charge += charge;
+        pending.seconds.push(took.as_secs_f64());
+        if pending.seconds.len() >= COUNTED_AT_ONCE {
+            self.hand_over(&mut pending);
+        }
+    }
+
+    fn hand_over(&self, pending: &mut Pending) {
+        self.requests.increment(pending.seconds.len() as u64);
+        let whole = pending.charge.trunc();
+        pending.charge -= whole;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole")]
         self.charge.increment(whole as u64);
-        self.seconds.record(took.as_secs_f64());
+        pending.seconds.drain(..).for_each(|seconds| self.seconds.record(seconds));
     }
+}
+
+/// Brings everything into the metrics that was counted, and forgets the meters of threads that ended.
+fn hand_over_all() {
+    let mut meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
+    meters.retain(|meter| {
+        // Looked at first: who counts once more and ends just then is handed over the next time.
+        let is_in_use = Arc::strong_count(meter) > 1;
+        let mut pending = meter.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        meter.hand_over(&mut pending);
+        is_in_use
+    });
 }
 
 fn count(operation: &'static str, status: StatusCode, charge: f64, took: Duration) {
     thread_local! {
         /// Looked up once by each thread: finding a metric by its labels is dearer than counting.
         /// There are few, so a list is searched as fast as anything.
-        static METERS: RefCell<Vec<Meter>> = const { RefCell::new(Vec::new()) };
+        static OWN: RefCell<Vec<(&'static str, StatusCode, Arc<Meter>)>> =
+            const { RefCell::new(Vec::new()) };
     }
-    METERS.with_borrow_mut(|meters| {
-        let known = |meter: &Meter| meter.status == status && meter.operation == operation;
-        let at = meters.iter().position(known).unwrap_or_else(|| {
-            meters.push(Meter::new(operation, status));
-            meters.len() - 1
-        });
-        if let Some(meter) = meters.get_mut(at) {
-            meter.count(charge, took);
+    OWN.with_borrow_mut(|meters| {
+        let known =
+            |of: &&(&'static str, StatusCode, Arc<Meter>)| of.1 == status && of.0 == operation;
+        if let Some((.., meter)) = meters.iter().find(known) {
+            return meter.count(charge, took);
         }
+        let meter = Meter::new(operation, status);
+        meter.count(charge, took);
+        meters.push((operation, status, meter));
     });
 }

@@ -12,6 +12,7 @@ pub mod limits;
 pub mod number;
 pub mod partition_key;
 pub mod path;
+pub mod thread_slot;
 pub mod value;
 
 pub use clock::{Clock, ManualClock, SystemClock};

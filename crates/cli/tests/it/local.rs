@@ -50,7 +50,8 @@ impl Local {
         };
         let keys = AccountKeys::open(None, &given, WellKnownKey::Refused).unwrap();
         let authenticator = Authenticator::new(keys, as_clock.clone());
-        let api = Api::new(Arc::new(made(engine)), authenticator, as_clock, None, consistency);
+        let (engine, blocking) = (Arc::new(made(engine)), runtime.handle().clone());
+        let api = Api::new(engine, authenticator, as_clock, None, consistency, blocking);
         let config = ListenerConfig {
             tls: None,
             limits: Limits::default(),

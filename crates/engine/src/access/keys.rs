@@ -91,7 +91,7 @@ impl ItemSource for SnapshotScan<'_, '_> {
             self.from = key::after(&last.key);
             let mut items = Vec::with_capacity(entries.len());
             for entry in entries {
-                items.extend(self.shards.item(entry.key, entry.value)?);
+                items.extend(self.shards.item(entry.key, &entry.value)?);
             }
             if !items.is_empty() {
                 return Ok(items);

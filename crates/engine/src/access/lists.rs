@@ -103,7 +103,7 @@ impl ItemSource for BegunScan<'_, '_> {
         while batch.len() < items_max {
             let Some(Entry { key, value }) = self.entries.next() else { break };
             if key >= self.from {
-                batch.extend(self.shards.item(key, value)?);
+                batch.extend(self.shards.item(key, &value)?);
             }
         }
         Ok(batch)

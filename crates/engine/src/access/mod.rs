@@ -158,7 +158,7 @@ impl<'e> Shards<'e> {
                 let records = shard.snapshot.get_many(Space::Items, &wanted).map_err(storage)?;
                 for (at, record) in batch.iter().zip(records) {
                     if let Some(record) = record {
-                        found[*at] = self.item(keys[*at].clone(), record)?;
+                        found[*at] = self.item(keys[*at].clone(), &record)?;
                     }
                 }
             }
@@ -218,13 +218,13 @@ impl<'e> Shards<'e> {
             let Some(record) = record else {
                 return Err(Error::internal("a row number leads to no item"));
             };
-            items.extend(self.item(key.into(), record)?);
+            items.extend(self.item(key.into(), &record)?);
         }
         Ok(items)
     }
 
     /// A stored item, unless it has expired or was erased.
-    pub(crate) fn item(&self, key: Vec<u8>, stored: Stored) -> Result<Option<SourceItem>> {
+    pub(crate) fn item(&self, key: Vec<u8>, stored: &Stored) -> Result<Option<SourceItem>> {
         Taken::add(&self.taken.items, 1);
         Taken::add(&self.taken.bytes, stored.bytes.len() as u64);
         let (header, _) = record::decode(&stored.bytes).map_err(storage)?;
@@ -246,7 +246,7 @@ impl<'e> Shards<'e> {
             let found = shard.snapshot.get_many(Space::Items, &batch_keys).map_err(storage)?;
             for (key, record) in batch.iter().zip(found) {
                 if let Some(record) = record {
-                    items.extend(self.item(key.clone(), record)?);
+                    items.extend(self.item(key.clone(), &record)?);
                 }
             }
         }

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use orrery_modeling::advisor::{ContainerWork, GrowthWatch, QueryWork};
+use orrery_types::thread_slot::{Apart, THREAD_SLOTS, thread_slot};
 use orrery_types::{PartitionKey, Value, limits};
 
 use crate::Container;
@@ -28,7 +29,8 @@ const SCALE: f64 = 16.0;
 #[derive(Debug)]
 pub(crate) struct Workload {
     is_on: AtomicBool,
-    requests: AtomicU64,
+    /// By thread.
+    requests: [Apart<AtomicU64>; THREAD_SLOTS],
     /// Whether an answer is being watched for the reads that follow it.
     watching: AtomicBool,
     notes: Mutex<Notes>,
@@ -38,7 +40,7 @@ impl Default for Workload {
     fn default() -> Self {
         Self {
             is_on: AtomicBool::new(true),
-            requests: AtomicU64::new(0),
+            requests: Default::default(),
             watching: AtomicBool::new(false),
             notes: Mutex::default(),
         }
@@ -126,12 +128,13 @@ impl Workload {
     }
 
     pub(crate) fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+        self.requests.iter().map(|of| of.0.load(Ordering::Relaxed)).sum()
     }
 
     /// Whether this request is one of the sample.
     fn is_sampled(&self) -> bool {
-        self.is_on() && mixed(self.requests.fetch_add(1, Ordering::Relaxed)).is_multiple_of(SAMPLED)
+        let Some(requests) = self.requests.get(thread_slot()) else { return false };
+        self.is_on() && mixed(requests.0.fetch_add(1, Ordering::Relaxed)).is_multiple_of(SAMPLED)
     }
 
     fn note(&self, now_s: u64, f: impl FnOnce(&mut Notes)) {

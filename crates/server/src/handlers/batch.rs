@@ -30,16 +30,16 @@ pub(crate) fn run(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         let partition = id.map(|id| container.partition_by_id(id)).transpose()?;
         let on_error =
             if call.headers.batch_continue_on_error { OnError::Continue } else { OnError::Stop };
-        call.engine().bulk(&container, partition, key.as_ref(), &operations, on_error)?
+        call.engine().bulk(container, partition, key.as_ref(), &operations, on_error)?
     } else {
-        call.engine().batch(&container, key.as_ref(), &operations)?
+        call.engine().batch(container, key.as_ref(), &operations)?
     };
     for answer in &answers.answers {
         if let Answer::Failed(failure) = answer {
             error::log(failure, call.request.activity_id, call.request.path_and_query.as_str());
         }
     }
-    Ok(reply(&container, form, &answers))
+    Ok(reply(container, form, &answers))
 }
 
 fn reply(container: &Container, form: Form, answers: &Answers) -> Reply {

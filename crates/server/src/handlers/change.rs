@@ -24,7 +24,7 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress, mode: FeedMode) -> Result
         (FeedMode::FullFidelity, _) => Mode::AllVersions,
     };
     let page = call.engine().read_changes(
-        &container,
+        container,
         &ChangesRequest {
             scope: scope_request(call)?,
             mode,
@@ -49,7 +49,7 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress, mode: FeedMode) -> Result
         .header_if(headers::LSN, lsn.as_deref())
         .header(headers::SESSION_TOKEN, &page.session_token)
         .charge(call.read_charge(page.charge))
-        .container(&container))
+        .container(container))
 }
 
 fn shape(call: &Call) -> Result<Shape> {

@@ -85,8 +85,8 @@ pub(crate) fn query(call: &Call, db: &Address) -> Result<Reply> {
 pub(crate) fn conflicts(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
     let queries = call.headers.is_query;
-    if queries && !scope(call, &container)?.confined && !call.headers.enable_cross_partition {
+    if queries && !scope(call, container)?.confined && !call.headers.enable_cross_partition {
         return Err(crossing_refused());
     }
-    Ok(wire::values(container.rid_text(), "Conflicts", &[]).container(&container))
+    Ok(wire::values(container.rid_text(), "Conflicts", &[]).container(container))
 }

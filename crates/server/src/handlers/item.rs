@@ -25,19 +25,19 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
     let container = call.container(at)?;
     let key = call.partition_key()?;
     let item = match &call.headers.model_expand {
-        None => call.engine().read_item(&container, key.as_ref(), id)?,
+        None => call.engine().read_item(container, key.as_ref(), id)?,
         Some(expand) => {
             let reach = super::grant::reach(call);
-            call.engine().read_item_expanded(&container, key.as_ref(), id, expand, reach)?
+            call.engine().read_item_expanded(container, key.as_ref(), id, expand, reach)?
         }
     };
-    let (at, charge) = ((&*container, item.place), call.read_charge(item.charge));
+    let (at, charge) = ((&**container, item.place), call.read_charge(item.charge));
     if call.conditions().unmodified(item.stamp) {
         return Ok(Reply::empty(StatusCode::NOT_MODIFIED)
             .etag(item.stamp.etag)
             .charge(charge)
-            .container(&container)
-            .place(&container, item.place));
+            .container(container)
+            .place(container, item.place));
     }
     // Where the request was answered: clients of several regions tell these apart by it.
     let Request { scheme, authority, path_and_query, .. } = &call.request;
@@ -65,7 +65,7 @@ pub(crate) fn wanted(call: &Call) -> Result<Wanted> {
     };
     let container = call.container(at)?;
     let partition_key = call.partition_key()?;
-    let body = || ItemBody::parse(&container, &call.body()?);
+    let body = || ItemBody::parse(container, &call.body()?);
     let conditions = call.conditions();
     let write = match (call.request.method.as_str(), &call.link.target) {
         ("POST", _) if call.headers.is_upsert => ItemWrite::Upsert(body()?, conditions),
@@ -77,7 +77,7 @@ pub(crate) fn wanted(call: &Call) -> Result<Wanted> {
         ("DELETE", Target::Item(_, id)) => ItemWrite::Delete(id.clone(), conditions),
         _ => return Err(Error::MethodNotAllowed),
     };
-    Ok(Wanted { container, partition_key, write })
+    Ok(Wanted { container: container.clone(), partition_key, write })
 }
 
 /// Writes one item and waits until it is durable.
@@ -96,11 +96,11 @@ pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result
     let key = call
         .partition_key()?
         .ok_or_else(|| Error::invalid("PartitionKey value must be supplied for this operation."))?;
-    let places = call.engine().erase_partition_key(&container, &key)?;
+    let places = call.engine().erase_partition_key(container, &key)?;
     let charge = charge::catalog_read();
-    let reply = Reply::empty(StatusCode::OK).charge(charge).container(&container);
+    let reply = Reply::empty(StatusCode::OK).charge(charge).container(container);
     if let [place] = places[..] {
-        return Ok(reply.place(&container, place));
+        return Ok(reply.place(container, place));
     }
     let tokens = places.iter().map(|place| container.token(place.partition, place.lsn));
     let tokens: Vec<String> = tokens.collect();
@@ -162,18 +162,18 @@ fn write_with_triggers(call: &Call) -> Result<Reply> {
         after: call.headers.post_triggers.clone(),
     };
     let key = call.partition_key()?;
-    let facts = super::script::facts(call, &container);
+    let facts = super::script::facts(call, container);
     let engine = call.engine();
-    let written = engine.write_with_triggers(&container, key.as_ref(), &write, &names, &facts)?;
-    Ok(wrote(call, &container, written))
+    let written = engine.write_with_triggers(container, key.as_ref(), &write, &names, &facts)?;
+    Ok(wrote(call, container, written))
 }
 
 pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
-    let scope = scope(call, &container)?;
+    let scope = scope(call, container)?;
     let size = PageSize::from_header(call.headers.max_item_count)?;
     let continuation = call.headers.continuation.as_deref();
-    let page = call.engine().read_items(&container, &scope, size, continuation)?;
+    let page = call.engine().read_items(container, &scope, size, continuation)?;
     let bytes = page.items.iter().map(bytes::Bytes::len).sum();
     let body =
         wire::feed_text(container.rid_text(), "Documents", page.items.iter().map(|i| &**i), bytes);
@@ -185,7 +185,7 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         .header_if(headers::SESSION_TOKEN, session.as_deref())
         .header_if(headers::PARTITION_KEY_RANGE_ID, session.as_deref().and_then(range_of))
         .charge(call.read_charge(page.charge))
-        .container(&container))
+        .container(container))
 }
 
 /// The range, or the first of those, that a session token is of. Clients that find no range in an

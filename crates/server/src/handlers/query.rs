@@ -33,7 +33,7 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
     if call.shared.statistics.is_on() {
         call.set_shape(request.shape());
     }
-    let scope = scope(call, &container)?;
+    let scope = scope(call, container)?;
     let size = PageSize::from_header(call.headers.max_item_count)?;
     let paging = Paging {
         continuation: call.headers.continuation.as_deref(),
@@ -45,7 +45,7 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
         reach: super::grant::reach(call),
         ..Paging::default()
     };
-    let page = call.engine().try_query_items(&container, &scope, &request, size, &paging)?;
+    let page = call.engine().try_query_items(container, &scope, &request, size, &paging)?;
     let Some(page) = page else { return Ok(None) };
     let session = Some(&*page.session_token).filter(|t| !t.is_empty());
     let mut reply = wire::texts_of(container.rid_text(), "Documents", &page.rows)
@@ -54,7 +54,7 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
         .header_if(headers::PARTITION_KEY_RANGE_ID, session.and_then(range_of))
         .header(headers::REQUIRES_DISTRIBUTION, "False")
         .charge(call.read_charge(page.charge))
-        .container(&container);
+        .container(container);
     if call.headers.populate_query_metrics {
         reply = reply.header(headers::QUERY_METRICS, &query_metrics(&page));
     }
@@ -157,10 +157,10 @@ fn advice(request: &QueryRequest) -> String {
 pub(crate) fn plan(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
     let request = QueryRequest::parse(&call.json()?)?;
-    let scope = scope(call, &container)?;
+    let scope = scope(call, container)?;
     let features = &call.headers.supported_query_features;
-    let plan = call.engine().query_plan_for(&container, &scope, &request, features)?;
-    Ok(Reply::json(StatusCode::OK, plan).charge(charge::catalog_read()).container(&container))
+    let plan = call.engine().query_plan_for(container, &scope, &request, features)?;
+    Ok(Reply::json(StatusCode::OK, plan).charge(charge::catalog_read()).container(container))
 }
 
 /// A query over resources of the catalog, whole.

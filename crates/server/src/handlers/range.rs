@@ -21,19 +21,19 @@ pub(crate) fn list(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let reply = if unchanged {
         Reply::empty(StatusCode::NOT_MODIFIED)
     } else {
-        let ranges = call.engine().list_ranges(&container)?;
+        let ranges = call.engine().list_ranges(container)?;
         let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
         wire::values(container.rid_text(), LIST, &bodies)
     };
     Ok(reply
         .header(headers::ETAG, &etag)
         .charge(orrery_engine::charge::catalog_read())
-        .container(&container))
+        .container(container))
 }
 
 pub(crate) fn query(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
-    let ranges = call.engine().list_ranges(&container)?;
+    let ranges = call.engine().list_ranges(container)?;
     let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
     super::query::resources(call, container.rid_text(), LIST, bodies)
 }
@@ -98,5 +98,5 @@ fn reshaped(call: &Call, at: &ContainerAddress, done: &Reshaped) -> Result<Reply
     body.set("parents", ids(&done.parents));
     body.set("children", ids(&done.children));
     let body = Value::object(body).to_json();
-    Ok(Reply::json(StatusCode::OK, body).charge(1.0).container(&container))
+    Ok(Reply::json(StatusCode::OK, body).charge(1.0).container(container))
 }

@@ -23,9 +23,9 @@ fn list_name(kind: ScriptKind) -> &'static str {
 pub(crate) fn create(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
     let container = call.container(at)?;
     let upsert = call.headers.is_upsert;
-    let (script, created) = call.engine().create_script(&container, kind, &call.json()?, upsert)?;
+    let (script, created) = call.engine().create_script(container, kind, &call.json()?, upsert)?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(Reply::resource(status, &script).charge(charge::catalog_write()).container(&container))
+    Ok(Reply::resource(status, &script).charge(charge::catalog_write()).container(container))
 }
 
 pub(crate) fn read(
@@ -35,13 +35,13 @@ pub(crate) fn read(
     id: &Address,
 ) -> Result<Reply> {
     let container = call.container(at)?;
-    let script = call.engine().read_script(&container, kind, id)?;
+    let script = call.engine().read_script(container, kind, id)?;
     let reply = if call.conditions().unmodified(script.stamp) {
         Reply::empty(StatusCode::NOT_MODIFIED).etag(script.stamp.etag)
     } else {
         Reply::resource(StatusCode::OK, &script)
     };
-    Ok(reply.charge(charge::catalog_read()).container(&container))
+    Ok(reply.charge(charge::catalog_read()).container(container))
 }
 
 pub(crate) fn replace(
@@ -52,9 +52,9 @@ pub(crate) fn replace(
 ) -> Result<Reply> {
     let container = call.container(at)?;
     let (body, conditions) = (call.json()?, call.conditions());
-    let script = call.engine().replace_script(&container, kind, id, &body, &conditions)?;
+    let script = call.engine().replace_script(container, kind, id, &body, &conditions)?;
     let reply = Reply::resource(StatusCode::OK, &script);
-    Ok(reply.charge(charge::catalog_write()).container(&container))
+    Ok(reply.charge(charge::catalog_write()).container(container))
 }
 
 pub(crate) fn delete(
@@ -64,21 +64,21 @@ pub(crate) fn delete(
     id: &Address,
 ) -> Result<Reply> {
     let container = call.container(at)?;
-    call.engine().delete_script(&container, kind, id, &call.conditions())?;
+    call.engine().delete_script(container, kind, id, &call.conditions())?;
     let reply = Reply::empty(StatusCode::NO_CONTENT);
-    Ok(reply.charge(charge::catalog_write()).container(&container))
+    Ok(reply.charge(charge::catalog_write()).container(container))
 }
 
 pub(crate) fn list(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
     let container = call.container(at)?;
-    let scripts = call.engine().list_scripts(&container, kind)?;
+    let scripts = call.engine().list_scripts(container, kind)?;
     let reply = wire::resources(Some(container.rid()), list_name(kind), scripts, &call.headers)?;
-    Ok(reply.container(&container))
+    Ok(reply.container(container))
 }
 
 pub(crate) fn query(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
     let container = call.container(at)?;
-    let scripts = call.engine().list_scripts(&container, kind)?;
+    let scripts = call.engine().list_scripts(container, kind)?;
     let bodies: Vec<Value> = scripts.into_iter().map(|script| script.body).collect();
     super::query::resources(call, &container.rid().to_string(), list_name(kind), bodies)
 }
@@ -87,14 +87,14 @@ pub(crate) fn query(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Res
 pub(crate) fn execute(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
     let container = call.container(at)?;
     let key = call.partition_key()?;
-    let facts = facts(call, &container);
+    let facts = facts(call, container);
     let body = call.body()?;
-    let executed = call.engine().execute_procedure(&container, id, key.as_ref(), &body, &facts)?;
+    let executed = call.engine().execute_procedure(container, id, key.as_ref(), &body, &facts)?;
     Ok(Reply::json(StatusCode::OK, executed.body)
         .script_log(&executed.log)
         .charge(executed.charge)
-        .container(&container)
-        .place(&container, executed.place))
+        .container(container)
+        .place(container, executed.place))
 }
 
 /// What a script is told about the request. Credentials are none of its business.
