@@ -84,6 +84,15 @@ impl QueryRequest {
         self.query.text_shape().into()
     }
 
+    /// Whether it may take any time before its plan is known: it calls a function of the user's, or a
+    /// pattern has to be compiled and may be matched while the query is bound. The words within a
+    /// string count too; then it only goes the longer way.
+    fn may_take_long(&self) -> bool {
+        let text = self.query.text().as_bytes();
+        let has = |word: &[u8]| text.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
+        has(b"udf") || has(b"regexmatch")
+    }
+
     /// The parsed text.
     pub fn query(&self) -> &Query {
         &self.query
@@ -166,6 +175,7 @@ fn bind(
     let facts = ContainerFacts {
         computed: &facts.computed,
         order: Some(&facts.order),
+        vectors: &facts.vectors,
         has_udf: Some(&has_udf),
         relations: names.map(|names| names as &dyn Relations),
         ..Default::default()
@@ -288,7 +298,8 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<Option<QueryPage>> {
-        if paging.if_cheap && container.partitions.len() > limits::IN_PLACE_QUERY_PARTITIONS_MAX {
+        let are_many = container.partitions.len() > limits::IN_PLACE_QUERY_PARTITIONS_MAX;
+        if paging.if_cheap && (are_many || request.may_take_long()) {
             return Ok(None);
         }
         let database = self.database_of(container);
@@ -318,7 +329,9 @@ impl Engine {
         let scope = narrowed.as_ref().unwrap_or(scope);
         let owner = owner(container, scope);
         let state = paging.continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
-        let in_legs = crosses && !merged && container.partitions.len() > 1;
+        // What reads no items has one row, whatever partitions there are.
+        let several = container.partitions.len() > 1 && bound.reads_items();
+        let in_legs = crosses && !merged && several;
         let (leg, state) = Leg::parse(container, scope, state, in_legs)?;
         let resume = state.map(|text| Resume::parse(&text, &bound)).transpose();
         let resume = resume.map_err(query_error)?;
@@ -503,6 +516,11 @@ impl Engine {
                     PlanScope::CrossPartition
                 };
                 (one, keys.iter().map(point).collect())
+            }
+            // What reads no items is asked of one partition, the first.
+            _ if !bound.reads_items() => {
+                let (min, max) = (String::new(), String::new());
+                (PlanScope::CrossPartition, vec![PlanRange { min, max, max_inclusive: true }])
             }
             _ => {
                 let whole = KeyRange::full();

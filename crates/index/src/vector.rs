@@ -133,6 +133,11 @@ impl VectorEmbeddingPolicy {
 }
 
 impl Embedding {
+    /// How vectors there are compared, as the policy names it.
+    pub fn distance(&self) -> &str {
+        self.sent.get("distanceFunction").as_str().unwrap_or_default()
+    }
+
     fn parse(value: &Value) -> Result<Self> {
         let path = path_text(value)?;
         let data_type = value.get("dataType").as_str().unwrap_or_default();

@@ -54,21 +54,6 @@ impl Query {
     pub fn shape(&self) -> QueryShape {
         shape_of(self.select())
     }
-
-    /// What a client must be able to do to merge it, in the words of the protocol.
-    pub fn merge_features(&self) -> Vec<&'static str> {
-        let shape = self.shape();
-        let needed = [
-            (shape.aggregates && shape.select_value && !shape.group_by, "Aggregate"),
-            (shape.aggregates_into_properties(), "NonValueAggregate"),
-            (shape.distinct, "Distinct"),
-            (shape.group_by, "GroupBy"),
-            (shape.offset_limit, "OffsetAndLimit"),
-            (shape.order_by && !shape.rank, "OrderBy"),
-            (shape.top, "Top"),
-        ];
-        needed.into_iter().filter(|(needed, _)| *needed).map(|(_, feature)| feature).collect()
-    }
 }
 
 fn shape_of(select: &Select) -> QueryShape {
@@ -99,12 +84,15 @@ impl BoundQuery {
             let Some(values) = values_in(&self.bound.select, self.bound.item_slot, path) else {
                 break;
             };
-            // Arrays and objects are nobody's partition key.
-            let components: Vec<KeyComponent> = values
-                .iter()
-                .filter(|v| !v.is_undefined())
-                .filter_map(KeyComponent::from_value)
-                .collect();
+            // Items with an array or an object there are kept where those without a key are.
+            let component =
+                |v: &Value| KeyComponent::from_value(v).unwrap_or(KeyComponent::Undefined);
+            let mut components: Vec<KeyComponent> = Vec::with_capacity(values.len());
+            for component in values.iter().filter(|v| !v.is_undefined()).map(component) {
+                if !components.contains(&component) {
+                    components.push(component);
+                }
+            }
             if keys.len().saturating_mul(components.len()) > limits::QUERY_KEYS_MAX {
                 break;
             }
@@ -209,7 +197,9 @@ mod tests {
         check("NOT (c.pk = 'a')", &["/pk"], None);
         check("c.pk NOT IN ('a')", &["/pk"], None);
         check("c.pk = c.x", &["/pk"], None);
-        check("c.pk = [1]", &["/pk"], Some(&[]));
+        check("c.pk = [1]", &["/pk"], Some(&["[{}]"]));
+        check("c.pk IN ([1], {}, 1)", &["/pk"], Some(&["[1]", "[{}]"]));
+        check("c.a = 'x' AND c.b IN ([1], 2)", &["/a", "/b"], Some(&["[\"x\",2]", "[\"x\",{}]"]));
         check("c.pk = undefined", &["/pk"], Some(&[]));
         check("c.a.b = 1 AND c.t = 2", &["/a/b", "/t"], Some(&["[1,2]"]));
         check("c.a.b = 1", &["/a/b", "/t"], Some(&["[1]"]));

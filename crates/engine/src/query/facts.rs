@@ -3,8 +3,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use orrery_query::{ComputedProperty, IndexedOrder};
-use orrery_types::Result;
+use orrery_index::vector::Embedding;
+use orrery_query::{ComputedProperty, IndexedOrder, Metric, VectorPath};
+use orrery_types::{PropertyPath, Result};
 
 use super::query_error;
 use crate::container::definition::ContainerDef;
@@ -13,11 +14,12 @@ use crate::container::definition::ContainerDef;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueryFacts(Arc<OnceLock<DefinedFacts>>);
 
-/// Computed properties, and which orders the index serves.
+/// Computed properties, which orders the index serves, and how vectors are compared.
 #[derive(Debug)]
 pub(crate) struct DefinedFacts {
     pub(crate) computed: Vec<ComputedProperty>,
     pub(crate) order: IndexedOrder,
+    pub(crate) vectors: Vec<VectorPath>,
 }
 
 impl PartialEq for QueryFacts {
@@ -36,6 +38,13 @@ impl QueryFacts {
             definition.computed.iter().map(|c| (c.name.to_string(), c.query.to_string())).collect();
         let computed = ComputedProperty::parse_all(&definitions).map_err(query_error)?;
         let order = IndexedOrder::new(&definition.indexing);
-        Ok(self.0.get_or_init(|| DefinedFacts { computed, order }))
+        let embeddings = &definition.vectors.embeddings;
+        // The policy was checked when it was given.
+        let vector = |embedding: &Embedding| {
+            let path = PropertyPath::parse(&embedding.path).ok()?;
+            Some(VectorPath { path, metric: Metric::parse(embedding.distance())? })
+        };
+        let vectors = embeddings.iter().filter_map(vector).collect();
+        Ok(self.0.get_or_init(|| DefinedFacts { computed, order, vectors }))
     }
 }

@@ -25,6 +25,7 @@ mod modelled_layouts;
 mod modelled_together;
 mod path_numbers;
 mod prefixes;
+mod query_scope;
 mod random;
 mod reindex;
 mod reopen;

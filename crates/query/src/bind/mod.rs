@@ -8,6 +8,7 @@ mod rank;
 mod relation;
 mod select;
 
+pub(crate) use rank::call_of;
 pub(crate) use select::{selects_aggregate, visit};
 
 use std::collections::HashMap;

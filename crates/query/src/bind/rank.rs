@@ -113,7 +113,7 @@ impl<'a> Binder<'a> {
 }
 
 /// The arguments, if the expression is a call of that function.
-fn call_of<'e>(expr: &'e Expr, function: &str) -> Option<&'e [Expr]> {
+pub(crate) fn call_of<'e>(expr: &'e Expr, function: &str) -> Option<&'e [Expr]> {
     match &*expr.kind {
         ExprKind::Call(name, arguments) if name.eq_ignore_ascii_case(function) => Some(arguments),
         _ => None,

@@ -27,6 +27,7 @@ pub use page::{Page, PageLimits, Run, answer_aggregates, answer_rows, execute};
 pub use row::Row;
 pub use token::Resume;
 
+pub(crate) use page::wanted;
 pub(crate) use parts::Skips;
 
 use crate::bound::BoundSelect;

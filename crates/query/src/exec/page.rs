@@ -431,11 +431,9 @@ fn whole_source(select: &BoundSelect) -> Option<(&crate::bound::BoundSource, &Bo
     }
 }
 
-/// Rows to be seen before TOP or LIMIT ends the query, those before OFFSET included.
-pub(super) fn wanted(select: &BoundSelect) -> Option<u64> {
-    let limited = select.limit.map(|limit| limit.saturating_add(select.offset));
-    match (select.top, limited) {
-        (Some(top), Some(limited)) => Some(top.min(limited)),
-        (top, limited) => top.or(limited),
-    }
+/// Rows to be seen before TOP or LIMIT ends the query, those before OFFSET included. Where a query has
+/// both, TOP counts what OFFSET leaves, as it does for clients that merge.
+pub(crate) fn wanted(select: &BoundSelect) -> Option<u64> {
+    let shown = [select.top, select.limit].into_iter().flatten().min();
+    shown.map(|shown| shown.saturating_add(select.offset))
 }

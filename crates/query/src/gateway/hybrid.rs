@@ -127,6 +127,9 @@ fn component(select: &Select, score: &Score<'_>, all: &[Score<'_>], rows: u64) -
     };
     let scores: Vec<String> = all.iter().map(|s| format!("({} ?? -1)", s.text)).collect();
     let payload = format!("{{\"payload\": {row}, \"componentScores\": [{}]}}", scores.join(", "));
+    // Clients fill in the place for their filter together with the statistics, where those are needed.
+    let needs_statistics = all.iter().any(|score| score.terms.is_some());
+    let filter: Vec<String> = needs_statistics.then(|| format!("({FILTER})")).into_iter().collect();
     // The direction of a vector's score is its metric's affair and must not be written.
     let direction = if score.terms.is_some() { " DESC" } else { "" };
     let text = &score.text;
@@ -139,7 +142,7 @@ fn component(select: &Select, score: &Score<'_>, all: &[Score<'_>], rows: u64) -
             "SELECT TOP {rows} {root}._rid, [{{\"item\": {text}}}] AS orderByItems, {payload} AS \
              payload{}{} ORDER BY {text}{direction}",
             from_text(select),
-            where_text(select, &[format!("({FILTER})")]),
+            where_text(select, &filter),
         ),
         ..QueryInfo::default()
     };

@@ -1,8 +1,9 @@
 //! The query plan that SDKs ask for: what they must merge, and the query to send to each
-//! partition instead of the original. `parts` writes the pieces of the rewritten texts, `hybrid`
-//! the plan of ORDER BY RANK. The texts are those that the service's planner is known to make;
+//! partition instead of the original. `features` says what merging takes, `parts` writes the pieces of
+//! the rewritten texts, `hybrid` the plan of ORDER BY RANK. The texts are those that the service's planner is known to make;
 //! this crate parses and runs them like any other query.
 
+mod features;
 mod hybrid;
 mod parts;
 

@@ -292,8 +292,7 @@ impl<'a> Planner<'a> {
 
     fn wanted_in_order(&self) -> f64 {
         let select = self.select;
-        let limited = select.limit.map(|limit| limit.saturating_add(select.offset));
-        let most = [select.top, limited].into_iter().flatten().min().unwrap_or(u64::MAX);
+        let most = crate::exec::wanted(select).unwrap_or(u64::MAX);
         count(most.min(self.request.rows as u64 + 1))
     }
 
@@ -584,9 +583,10 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 impl BoundSelect {
     /// Whether rows can be given one by one when items come in the order of ORDER BY.
     pub(crate) fn streams_in_order(&self) -> bool {
-        let unordered = matches!(self.order, Order::None);
+        // Nothing comes in the order of ranks: they are known when all items are.
+        let by_keys = matches!(self.order, Order::Keys(_));
         self.streams()
-            || (!unordered && self.grouping.is_none() && !self.distinct && {
+            || (by_keys && self.grouping.is_none() && !self.distinct && {
                 match self.sources.first().map(|s| &s.origin) {
                     Some(crate::bound::Origin::Rows(inner)) if inner.reads_items => inner.streams(),
                     _ => true,

@@ -1,0 +1,106 @@
+//! What a client must be able to do to merge a query, in the words of the protocol. A client names what
+//! it can do; one that lacks something would merge without a word, and wrongly.
+
+use super::distinct_count;
+use crate::ast::{Expr, ExprKind, OrderBy, Select, Selection};
+use crate::bind::{call_of, visit};
+use crate::functions::aggregate::AggregateKind;
+use crate::query::Query;
+
+impl Query {
+    /// The features that merging it takes.
+    pub fn merge_features(&self) -> Vec<&'static str> {
+        let (shape, select) = (self.shape(), self.select());
+        let by_keys = match &select.order_by {
+            Some(OrderBy::Keys(keys)) => keys.as_slice(),
+            Some(OrderBy::Rank(_)) | None => &[],
+        };
+        let by_vector = by_keys.iter().any(|key| call_of(&key.expr, "VectorDistance").is_some());
+        let needed = [
+            (shape.aggregates && shape.select_value && !shape.group_by, "Aggregate"),
+            (shape.aggregates_into_properties(), "NonValueAggregate"),
+            (selects(select, |kind| kind == AggregateKind::CountIf), "CountIf"),
+            (selects(select, is_list_or_set), "ListAndSetAggregate"),
+            (shape.distinct, "Distinct"),
+            (distinct_count(select).is_some(), "DCount"),
+            (shape.group_by, "GroupBy"),
+            (shape.offset_limit, "OffsetAndLimit"),
+            (!by_keys.is_empty(), "OrderBy"),
+            (by_keys.len() > 1, "MultipleOrderBy"),
+            (by_vector, "NonStreamingOrderBy"),
+            (shape.rank, "HybridSearch"),
+            (is_weighted(select), "WeightedRankFusion"),
+            (shape.top, "Top"),
+        ];
+        needed.into_iter().filter(|(needed, _)| *needed).map(|(_, feature)| feature).collect()
+    }
+}
+
+fn is_list_or_set(kind: AggregateKind) -> bool {
+    matches!(kind, AggregateKind::MakeList | AggregateKind::MakeSet)
+}
+
+/// Whether the select list has such an aggregate.
+fn selects(select: &Select, such: impl Fn(AggregateKind) -> bool) -> bool {
+    let mut found = false;
+    let mut look = |expr: &Expr| {
+        visit(expr, &mut |part| {
+            if let ExprKind::Call(name, _) = &*part.kind {
+                found |= AggregateKind::find(name).is_some_and(&such);
+            }
+        });
+    };
+    match &select.selection {
+        Selection::Star => {}
+        Selection::Value(expr) => look(expr),
+        Selection::List(items) => items.iter().for_each(|item| look(&item.expr)),
+    }
+    found
+}
+
+/// Whether ranks are fused by weights: what follows the scores is a list of them.
+fn is_weighted(select: &Select) -> bool {
+    let Some(OrderBy::Rank(scores)) = &select.order_by else { return false };
+    let is_score = |expr: &Expr| matches!(&*expr.kind, ExprKind::Call(..));
+    let fused = scores.iter().filter_map(|score| call_of(score, "RRF"));
+    fused.filter_map(<[Expr]>::last).any(|last| !is_score(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(query: &str, expected: &[&str]) {
+        assert_eq!(Query::parse(query).expect(query).merge_features(), expected, "{query}");
+    }
+
+    #[test]
+    fn a_query_needs_what_its_clauses_say() {
+        check("SELECT * FROM c WHERE c.a = 1", &[]);
+        check("SELECT VALUE COUNT(1) FROM c", &["Aggregate"]);
+        check("SELECT COUNT(1) FROM c", &["NonValueAggregate"]);
+        check("SELECT VALUE COUNTIF(c.a) FROM c", &["Aggregate", "CountIf"]);
+        check("SELECT VALUE MAKESET(c.a) FROM c", &["Aggregate", "ListAndSetAggregate"]);
+        check("SELECT c.a, MAKELIST(c.b) FROM c GROUP BY c.a", &["ListAndSetAggregate", "GroupBy"]);
+        check("SELECT DISTINCT TOP 3 c.a FROM c", &["Distinct", "Top"]);
+        let counted = "SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.a FROM c) AS s";
+        check(counted, &["Aggregate", "Distinct", "DCount"]);
+        check("SELECT * FROM c ORDER BY c.a OFFSET 1 LIMIT 2", &["OffsetAndLimit", "OrderBy"]);
+        check("SELECT * FROM c ORDER BY c.a, c.b", &["OrderBy", "MultipleOrderBy"]);
+    }
+
+    #[test]
+    fn searching_needs_more() {
+        let near = "SELECT TOP 3 * FROM c ORDER BY VectorDistance(c.v, [1])";
+        check(near, &["OrderBy", "NonStreamingOrderBy", "Top"]);
+        check("SELECT * FROM c ORDER BY RANK FullTextScore(c.t, 'a')", &["HybridSearch"]);
+        let fused = |more| {
+            format!(
+                "SELECT * FROM c ORDER BY RANK RRF(FullTextScore(c.t, 'a'), \
+                 VectorDistance(c.v, [1]){more})"
+            )
+        };
+        check(&fused(""), &["HybridSearch"]);
+        check(&fused(", [2, 1]"), &["HybridSearch", "WeightedRankFusion"]);
+    }
+}
