@@ -9,8 +9,7 @@ use orrery_types::{PartitionKey, Result};
 
 use crate::api::Call;
 use crate::auth::{Principal, denied};
-use crate::link::{ContainerAddress, ResourceLink, Target};
-use crate::token::Grant;
+use crate::link::{ContainerAddress, ResourceLink, ScriptKind, Target};
 
 /// Refuses what the principal's grant does not cover; keys cover everything.
 pub(crate) fn check(call: &Call) -> Result<()> {
@@ -20,8 +19,8 @@ pub(crate) fn check(call: &Call) -> Result<()> {
         return Ok(());
     }
     let link = target_link(call.engine(), target).ok_or_else(denied)?;
-    let reads_around = call.request.method == http::Method::GET
-        && matches!(target, Target::Container(_) | Target::Ranges(_));
+    let is_around = matches!(target, Target::Container(_) | Target::Ranges(_));
+    let reads_around = call.reads() && is_around;
     let around = reads_around && {
         let container = link.trim_end_matches("pkranges").trim_end_matches('/');
         grant.resource.trim_matches('/').starts_with(container)
@@ -29,12 +28,21 @@ pub(crate) fn check(call: &Call) -> Result<()> {
     if !around && !grant.covers(&link) {
         return Err(denied());
     }
+    let Some(key) = &grant.partition_key else { return Ok(()) };
+    // A grant for one partition key opens what belongs to that key alone. A container and its scripts
+    // are everybody's: who may change them reaches the items of all keys.
     match target {
-        Target::Items(_) | Target::Item(..) | Target::Scripts(..) | Target::Script(..) => {
-            check_key(call, grant)
-        }
-        _ => Ok(()),
+        Target::Items(_) | Target::Item(..) | Target::PartitionKeyDelete(_) => check_key(call, key),
+        Target::Script(_, ScriptKind::Procedure, _) if runs(call) => check_key(call, key),
+        Target::Scripts(..) | Target::Script(..) if call.reads() => check_key(call, key),
+        _ if reads_around => Ok(()),
+        _ => Err(denied()),
     }
+}
+
+/// Whether a procedure is executed, and not changed.
+fn runs(call: &Call) -> bool {
+    call.request.method == http::Method::POST
 }
 
 /// How far the principal may follow relations.
@@ -48,11 +56,11 @@ pub(crate) fn reach(call: &Call) -> Reach {
     if whole { Reach::Container } else { Reach::Nothing }
 }
 
-/// A grant for one partition key opens requests for just that key.
-fn check_key(call: &Call, grant: &Grant) -> Result<()> {
-    let Some(granted) = &grant.partition_key else { return Ok(()) };
+/// A grant for the first values of a hierarchical key opens all keys that begin with them.
+fn check_key(call: &Call, granted: &str) -> Result<()> {
     let granted = PartitionKey::parse_header(granted).map_err(|_| denied())?;
-    if call.partition_key()? == Some(granted) { Ok(()) } else { Err(denied()) }
+    let is_covered = call.partition_key()?.is_some_and(|key| key.0.starts_with(&granted.0));
+    if is_covered { Ok(()) } else { Err(denied()) }
 }
 
 /// The link by rids of a permission's resource; the text itself if it leads nowhere now.
