@@ -52,13 +52,9 @@ pub(crate) fn work(call: &Call) -> Work {
     }
 }
 
-/// Whether a query may be tried in place: not if it calls a function of the user's, which may take any
-/// time. The word in the text of a string counts too; then the query only goes the longer way.
+/// Whether a query may be tried in place; the engine has the last word.
 fn is_plain_query(call: &Call) -> bool {
-    let body = &call.request.body[..];
-    !call.headers.is_query_plan
-        && body.len() <= limits::IN_PLACE_QUERY_BYTES_MAX
-        && !may_call_functions(body)
+    !call.headers.is_query_plan && call.request.body.len() <= limits::IN_PLACE_QUERY_BYTES_MAX
 }
 
 /// Answers a query in place, if it is cheap.
@@ -81,14 +77,10 @@ fn writes_item(call: &Call) -> bool {
             !headers.is_query && !headers.is_query_plan && !headers.is_batch
         }
         ("PUT" | "DELETE", Target::Item(..)) => true,
-        ("PATCH", Target::Item(..)) => !may_call_functions(&call.request.body),
+        // A condition is a query, and may take any time.
+        ("PATCH", Target::Item(..)) => !item::has_condition(call),
         _ => false,
     }
-}
-
-/// Whether a query or the condition of a patch may call a function, which takes its time.
-fn may_call_functions(body: &[u8]) -> bool {
-    body.windows(3).any(|word| word.eq_ignore_ascii_case(b"udf"))
 }
 
 /// Whether an operation spends the throughput of its container: what reads or writes items does, and

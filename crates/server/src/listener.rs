@@ -26,6 +26,8 @@ use crate::tls::Tls;
 
 /// Pause after the system refuses a connection, for want of file handles for instance.
 const ACCEPT_PAUSE_MS: u64 = 50;
+/// How long connections that were cut may take to end.
+const CUT_TIME: Duration = Duration::from_secs(1);
 /// How often histograms are folded, which bounds the memory that samples take.
 const UPKEEP_S: u64 = 5;
 
@@ -180,7 +182,6 @@ async fn accept<S: Service>(
     }
     drop(listener);
     let drained = drain(connections, limits.drain_time).await;
-    // Nothing is left to hold them up.
     drop(threads);
     drained
 }
@@ -214,7 +215,10 @@ async fn drain(mut connections: JoinSet<()>, time: Duration) -> Drained {
         return Drained::Completely;
     }
     let left = connections.len();
-    connections.shutdown().await;
+    connections.abort_all();
+    // A thread that is busy cannot let go of its connections, and is not waited for.
+    let gone = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(CUT_TIME, gone).await;
     Drained::Cut(left)
 }
 

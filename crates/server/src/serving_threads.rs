@@ -6,10 +6,14 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+
+/// How long the end of a thread is waited for: one that is in the middle of something may never come.
+const END_TIME: Duration = Duration::from_secs(1);
 
 /// All of them. Dropping them ends what they serve.
 #[derive(Debug)]
@@ -23,7 +27,8 @@ struct ServingThread {
     connections: Arc<AtomicUsize>,
     /// Dropped to end the thread.
     running: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Hears when it has ended.
+    ended: Receiver<()>,
 }
 
 /// A connection's place on a thread.
@@ -61,9 +66,10 @@ impl Drop for ServingThreads {
         for thread in &mut self.threads {
             thread.running.take();
         }
-        for thread in &mut self.threads {
-            // One that panicked has said so.
-            let _ = thread.thread.take().map(JoinHandle::join);
+        for thread in &self.threads {
+            if thread.ended.recv_timeout(END_TIME) == Err(RecvTimeoutError::Timeout) {
+                tracing::warn!("a thread is busy with a request and is left behind");
+            }
         }
     }
 }
@@ -72,11 +78,15 @@ impl ServingThread {
     fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        let (running, ended) = oneshot::channel();
-        let serve = move || drop(runtime.block_on(ended));
-        let thread = std::thread::Builder::new().name("orrery-serving".into()).spawn(serve)?;
-        let (running, thread) = (Some(running), Some(thread));
-        Ok(Self { handle, connections: Arc::default(), running, thread })
+        let (running, stopped) = oneshot::channel();
+        let (ending, ended) = mpsc::channel();
+        let serve = move || {
+            let _ = runtime.block_on(stopped);
+            drop(runtime);
+            drop::<mpsc::Sender<()>>(ending);
+        };
+        std::thread::Builder::new().name("orrery-serving".into()).spawn(serve)?;
+        Ok(Self { handle, connections: Arc::default(), running: Some(running), ended })
     }
 }
 

@@ -172,6 +172,9 @@ pub const QUERY_PAGE_MS_MAX: u64 = 5_000;
 pub const QUERY_STRING_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Size of one compiled regular expression. Ours; undefined.
 pub const REGEX_COMPILED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Text that a pattern with look-around or back-references is matched against: the time that takes
+/// grows with the square of it, whatever the steps. Ours; 400.
+pub const REGEX_BACKTRACK_SUBJECT_BYTES_MAX: usize = 16 * 1024;
 /// Steps of one backtracking search. Ours; 400.
 pub const REGEX_BACKTRACK_STEPS_MAX: usize = 1_000_000;
 /// Points of one polygon. Service; undefined.

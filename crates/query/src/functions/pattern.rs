@@ -54,6 +54,11 @@ impl Patterns {
         match &*self.expressions.get(pattern, &modifiers.into(), compile) {
             None => Ok(None),
             Some(Expression::Linear(regex)) => Ok(Some(regex.is_match(subject))),
+            Some(Expression::Backtracking(_))
+                if subject.len() > limits::REGEX_BACKTRACK_SUBJECT_BYTES_MAX =>
+            {
+                Err(TooManySteps)
+            }
             Some(Expression::Backtracking(regex)) => {
                 regex.is_match(subject).map(Some).map_err(|_| TooManySteps)
             }
@@ -122,5 +127,9 @@ mod tests {
         check("a", "(a{1000}){1000}", "", Ok(None));
         let subject = "a".repeat(60) + "x";
         check(&subject, "^(a|a|aa)+\\1b?$", "", Err(TooManySteps));
+        let subject = "a".repeat(limits::REGEX_BACKTRACK_SUBJECT_BYTES_MAX + 1);
+        check(&subject, "(?=a)a", "", Err(TooManySteps));
+        check(&subject[1..], "(?=a)a", "", Ok(Some(true)));
+        check(&subject, "aa", "", Ok(Some(true)));
     }
 }

@@ -80,6 +80,11 @@ pub(crate) fn wanted(call: &Call) -> Result<Wanted> {
     Ok(Wanted { container: container.clone(), partition_key, write })
 }
 
+/// Whether a patch comes with a condition. Who reads it properly says what is wrong with it.
+pub(crate) fn has_condition(call: &Call) -> bool {
+    call.json().is_ok_and(|body| !body.get("condition").is_undefined())
+}
+
 /// Writes one item and waits until it is durable.
 pub(crate) fn write(call: &Call) -> Result<Reply> {
     if names_triggers(call) {
