@@ -29,7 +29,7 @@ impl<'a> Binder<'a> {
         }
         let filter = select.filter.as_ref().map(|e| self.expr(e)).transpose()?;
         let order = self.order(select)?;
-        let (projection, grouping) = self.projection(select)?;
+        let (projection, grouping) = self.projection(select, &sources)?;
         let top = self.count(select.top.as_ref(), "SC2060")?;
         let (offset, limit) = match &select.offset_limit {
             None => (None, None),
@@ -173,9 +173,10 @@ impl<'a> Binder<'a> {
     fn projection(
         &mut self,
         select: &'a Select,
+        sources: &[BoundSource],
     ) -> Result<(Projection, Option<Grouping>), QueryError> {
         if matches!(select.selection, Selection::Star) {
-            return Ok((self.star(select)?, None));
+            return Ok((self.star(select, sources)?, None));
         }
         if select.group_by.is_empty() && !selects_aggregate(&select.selection) {
             return Ok((self.selection(&select.selection)?, None));
@@ -194,7 +195,8 @@ impl<'a> Binder<'a> {
         Ok((projection, Some(group.grouping)))
     }
 
-    fn star(&self, select: &Select) -> Result<Projection, QueryError> {
+    /// The values of the only source, whether it has a name or not.
+    fn star(&self, select: &Select, sources: &[BoundSource]) -> Result<Projection, QueryError> {
         if !select.group_by.is_empty() {
             return Err(self.error(
                 select.span,
@@ -202,9 +204,8 @@ impl<'a> Binder<'a> {
                 "'SELECT *' is not allowed with GROUP BY.",
             ));
         }
-        let scope = self.scopes.last().expect("a query is being bound");
-        match (select.from.as_slice(), scope.aliases.as_slice()) {
-            ([_], [(_, alias)]) => Ok(Projection::Value(Node::Path(alias.slot, Vec::new()))),
+        match sources {
+            [source] => Ok(Projection::Value(Node::Path(source.slot, Vec::new()))),
             _ => Err(self.error(
                 select.span,
                 "SC2040",
