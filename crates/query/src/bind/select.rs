@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::expr::constant;
 use super::{Alias, Binder, GroupScope, ITEM_SLOT, Position, Root, Scope};
 use crate::ast::{Collection, Count, CountValue, Expr, ExprKind, Select, Selection, Source};
 use crate::bound::{BoundSelect, BoundSource, Grouping, Node, Origin, Projection, Slot, Step};
@@ -89,7 +90,12 @@ impl<'a> Binder<'a> {
                 (Origin::Rows(Box::new(rows)), None, reads_items)
             }
             Collection::Expr(expr) => {
-                self.root = if first { Root::Any } else { Root::None };
+                self.root = match path_root(expr) {
+                    _ if !first => Root::None,
+                    // Where the items come from, the name of a constant is a name like any other.
+                    Some(name) if constant(name).is_some() => Root::Named(name.clone()),
+                    _ => Root::Any,
+                };
                 let node = self.expr(expr)?;
                 let path = self.item_path(&node);
                 let reads_items = matches!(self.root, Root::Named(_));
@@ -253,6 +259,15 @@ impl<'a> Binder<'a> {
             return Err(self.error(key.span, "SC2104", message));
         }
         self.expr(key)
+    }
+}
+
+/// The name that a path begins with; `None` for other expressions.
+fn path_root(expr: &Expr) -> Option<&Arc<str>> {
+    match &*expr.kind {
+        ExprKind::Identifier(name) => Some(name),
+        ExprKind::Member(of, _) | ExprKind::Index(of, _) => path_root(of),
+        _ => None,
     }
 }
 
