@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use orrery_query::{ComputedProperty, IndexedOrder};
+use orrery_query::{ComputedProperty, Geospatial, IndexedOrder};
 use orrery_types::Result;
 
 use super::query_error;
@@ -13,11 +13,12 @@ use crate::container::definition::ContainerDef;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueryFacts(Arc<OnceLock<DefinedFacts>>);
 
-/// Computed properties, and which orders the index serves.
+/// Computed properties, which orders the index serves, and what figures lie on.
 #[derive(Debug)]
 pub(crate) struct DefinedFacts {
     pub(crate) computed: Vec<ComputedProperty>,
     pub(crate) order: IndexedOrder,
+    pub(crate) geospatial: Geospatial,
 }
 
 impl PartialEq for QueryFacts {
@@ -36,6 +37,7 @@ impl QueryFacts {
             definition.computed.iter().map(|c| (c.name.to_string(), c.query.to_string())).collect();
         let computed = ComputedProperty::parse_all(&definitions).map_err(query_error)?;
         let order = IndexedOrder::new(&definition.indexing);
-        Ok(self.0.get_or_init(|| DefinedFacts { computed, order }))
+        let geospatial = definition.geospatial();
+        Ok(self.0.get_or_init(|| DefinedFacts { computed, order, geospatial }))
     }
 }

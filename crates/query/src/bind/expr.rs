@@ -194,6 +194,7 @@ impl<'a> Binder<'a> {
         if function.dependence == Dependence::Place {
             return self.placed_call(expr, function, arguments);
         }
+        let function = functions::spatial::fitting(function, self.facts.geospatial);
         Ok(Node::Call(function, self.list(arguments)?))
     }
 

@@ -14,7 +14,7 @@ pub(crate) mod like;
 mod math;
 mod object;
 pub(crate) mod pattern;
-mod spatial;
+pub(crate) mod spatial;
 mod string;
 mod type_check;
 pub(crate) mod vector;
