@@ -14,6 +14,7 @@ pub(crate) mod like;
 mod math;
 mod object;
 pub(crate) mod pattern;
+mod pcre;
 pub(crate) mod spatial;
 mod string;
 mod type_check;
