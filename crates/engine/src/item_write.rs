@@ -104,7 +104,8 @@ impl ItemWrite {
                 let before = current.value()?;
                 let udfs = UdfCalls::new(engine, container);
                 let context = EvalContext { udfs: Some(&udfs), ..engine.context() };
-                patch.check_condition(before, &context).map_err(|error| udfs.failure(error))?;
+                let met = patch.check_condition(before, container, &context);
+                met.map_err(|error| udfs.failure(error))?;
                 let after = patch.apply(before.clone())?;
                 Ok(Decision::Put(ItemBody::check(container, after)?))
             }

@@ -94,9 +94,16 @@ impl Patch {
     }
 
     /// Whether the item meets the condition.
-    pub(crate) fn check_condition(&self, item: &Value, context: &EvalContext<'_>) -> Result<()> {
+    pub(crate) fn check_condition(
+        &self,
+        item: &Value,
+        container: &Container,
+        context: &EvalContext<'_>,
+    ) -> Result<()> {
         match &self.condition {
-            Some(condition) if !condition.matches(item, context)? => Err(Error::ConditionNotMet),
+            Some(condition) if !condition.matches(item, container, context)? => {
+                Err(Error::ConditionNotMet)
+            }
             _ => Ok(()),
         }
     }

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
-    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, Followed, ItemSource, Page,
-    PageLimits, Place, PlanRange, PlanScope, Query, QueryError, RelationHost, Relations, Resume,
-    Row, Run, SourceItem, UdfHost, execute, query_plan,
+    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, Followed, Geospatial, ItemSource,
+    Page, PageLimits, Place, PlanRange, PlanScope, Query, QueryError, RelationHost, Relations,
+    Resume, Row, Run, SourceItem, UdfHost, execute, query_plan,
 };
 use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
 
@@ -177,6 +177,7 @@ fn bind(
         order: Some(&facts.order),
         vectors: &facts.vectors,
         has_udf: Some(&has_udf),
+        geospatial: facts.geospatial,
         relations: names.map(|names| names as &dyn Relations),
         ..Default::default()
     };
@@ -552,17 +553,32 @@ impl Engine {
 
 /// The condition of a patch: `FROM c WHERE …` over the one item.
 #[derive(Debug)]
-pub(crate) struct Condition(orrery_query::BoundQuery);
+pub(crate) struct Condition {
+    query: Query,
+    /// Made ready for a container of the usual kind.
+    bound: BoundQuery,
+}
 
 impl Condition {
     pub(crate) fn parse(text: &str) -> Result<Arc<Self>> {
         let query = Query::parse_condition(text).map_err(query_error)?;
         let bound = query.bind(&[], &ContainerFacts::default()).map_err(query_error)?;
-        Ok(Arc::new(Self(bound)))
+        Ok(Arc::new(Self { query, bound }))
     }
 
-    pub(crate) fn matches(&self, item: &Value, context: &EvalContext<'_>) -> Result<bool> {
-        self.0.matches(item, context).map_err(query_error)
+    pub(crate) fn matches(
+        &self,
+        item: &Value,
+        container: &Container,
+        context: &EvalContext<'_>,
+    ) -> Result<bool> {
+        let geospatial = container.definition.geospatial();
+        if geospatial == Geospatial::default() {
+            return self.bound.matches(item, context).map_err(query_error);
+        }
+        let facts = ContainerFacts { geospatial, ..ContainerFacts::default() };
+        let bound = self.query.bind(&[], &facts).map_err(query_error)?;
+        bound.matches(item, context).map_err(query_error)
     }
 }
 

@@ -513,14 +513,12 @@ fn bits(op: BinaryOp, a: i32, b: i32) -> Option<Value> {
     Some(result.into())
 }
 
-/// The low 32 bits of the whole part, signed, as JavaScript takes them.
+/// The low 32 bits of the whole part, signed, as JavaScript takes them: of the double, so that an
+/// integer beyond 2⁵³ is rounded first.
 #[expect(clippy::cast_possible_truncation, reason = "truncation is the rule")]
 fn to_int32(number: Number) -> i32 {
-    match number {
-        Number::Int(i) => i as i32,
-        Number::Float(f) if f.is_finite() => f.trunc().rem_euclid(4_294_967_296.0) as i64 as i32,
-        Number::Float(_) => 0,
-    }
+    let f = number.as_f64();
+    if f.is_finite() { f.trunc().rem_euclid(4_294_967_296.0) as i64 as i32 } else { 0 }
 }
 
 #[cfg(test)]
@@ -536,5 +534,8 @@ mod tests {
         check(-4_294_967_297.0, -1);
         check(f64::NAN, 0);
         check(f64::INFINITY, 0);
+        assert_eq!(to_int32(9_007_199_254_740_993_i64.into()), 0);
+        assert_eq!(to_int32((-1_i64).into()), -1);
+        assert_eq!(to_int32(i64::MAX.into()), 0);
     }
 }

@@ -1,5 +1,6 @@
 //! What binding needs to know about the container: computed properties, user-defined functions,
-//! which orders its index can serve, and its vectors. The engine fills it in from its catalogue.
+//! which orders its index can serve, its vectors, and what its figures lie on. The engine fills it
+//! in from its catalogue.
 
 use orrery_index::IndexStep;
 use orrery_types::PropertyPath;
@@ -20,8 +21,20 @@ pub struct ContainerFacts<'a> {
     pub order: Option<&'a dyn OrderSupport>,
     /// Its vectors and their metrics.
     pub vectors: &'a [VectorPath],
+    /// What its figures lie on.
+    pub geospatial: Geospatial,
     /// The relations that lead from its items to others.
     pub relations: Option<&'a dyn Relations>,
+}
+
+/// The `geospatialConfig` of a container.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Geospatial {
+    /// The Earth: longitude and latitude in degrees, lengths in metres.
+    #[default]
+    Geography,
+    /// A plane: lengths in the units of the coordinates.
+    Geometry,
 }
 
 /// One entry of the vector embedding policy.

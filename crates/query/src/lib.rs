@@ -43,7 +43,7 @@ pub use exec::{
     ItemSource, Page, PageLimits, Place, Resume, Row, Run, SourceItem, answer_aggregates,
     answer_rows, execute,
 };
-pub use facts::{ContainerFacts, OrderKey, OrderSupport, VectorPath};
+pub use facts::{ContainerFacts, Geospatial, OrderKey, OrderSupport, VectorPath};
 pub use functions::vector::Metric;
 pub use gateway::{PlanRange, PlanScope, query_plan};
 pub use indexed_order::IndexedOrder;

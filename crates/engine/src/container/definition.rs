@@ -4,6 +4,7 @@
 use orrery_index::{
     FullTextPolicy, IndexingMode, IndexingPolicy, PolicyError, VectorEmbeddingPolicy,
 };
+use orrery_query::Geospatial;
 use orrery_types::{
     Error, Object, PartitionKeyDef, PartitionKeyKind, PropertyPath, Result, Value, limits,
 };
@@ -102,6 +103,15 @@ impl ContainerDef {
     pub fn versions_kept_s(&self) -> Option<u64> {
         let minutes = self.echoed.get("changeFeedPolicy")?.get("retentionDuration").as_i64()?;
         u64::try_from(minutes).ok().filter(|m| *m > 0).map(|m| m.saturating_mul(60))
+    }
+
+    /// What the figures of its items lie on.
+    pub(crate) fn geospatial(&self) -> Geospatial {
+        let config = self.echoed.get("geospatialConfig");
+        match config.map(|config| config.get("type")).and_then(Value::as_str) {
+            Some("Geometry") => Geospatial::Geometry,
+            _ => Geospatial::Geography,
+        }
     }
 
     /// The definition after a replace. What a body leaves out that cannot change, stays.

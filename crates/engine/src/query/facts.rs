@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use orrery_index::vector::Embedding;
-use orrery_query::{ComputedProperty, IndexedOrder, Metric, VectorPath};
+use orrery_query::{ComputedProperty, Geospatial, IndexedOrder, Metric, VectorPath};
 use orrery_types::{PropertyPath, Result};
 
 use super::query_error;
@@ -14,12 +14,14 @@ use crate::container::definition::ContainerDef;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueryFacts(Arc<OnceLock<DefinedFacts>>);
 
-/// Computed properties, which orders the index serves, and how vectors are compared.
+/// Computed properties, which orders the index serves, how vectors are compared, and what figures lie
+/// on.
 #[derive(Debug)]
 pub(crate) struct DefinedFacts {
     pub(crate) computed: Vec<ComputedProperty>,
     pub(crate) order: IndexedOrder,
     pub(crate) vectors: Vec<VectorPath>,
+    pub(crate) geospatial: Geospatial,
 }
 
 impl PartialEq for QueryFacts {
@@ -45,6 +47,7 @@ impl QueryFacts {
             Some(VectorPath { path, metric: Metric::parse(embedding.distance())? })
         };
         let vectors = embeddings.iter().filter_map(vector).collect();
-        Ok(self.0.get_or_init(|| DefinedFacts { computed, order, vectors }))
+        let geospatial = definition.geospatial();
+        Ok(self.0.get_or_init(|| DefinedFacts { computed, order, vectors, geospatial }))
     }
 }

@@ -11,6 +11,7 @@ mod encryption_key;
 mod erasure;
 mod expansion;
 mod expansion_law;
+mod geospatial;
 mod golden_plans;
 mod hostile_queries;
 mod interposed;

@@ -88,15 +88,11 @@ impl<'a> Binder<'a> {
             }
             return Ok(Node::Path(alias.slot, Vec::new()));
         }
-        match &**name {
-            "NaN" => return Ok(Node::Constant(f64::NAN.into())),
-            "Infinity" => return Ok(Node::Constant(f64::INFINITY.into())),
-            _ => {}
-        }
-        match &self.root {
-            Root::Any => self.root = Root::Named(name.clone()),
-            Root::Named(root) if root == name => {}
-            Root::Named(_) | Root::None => {
+        match (&self.root, constant(name)) {
+            (Root::Named(root), _) if root == name => {}
+            (_, Some(value)) => return Ok(Node::Constant(value.into())),
+            (Root::Any, None) => self.root = Root::Named(name.clone()),
+            (Root::Named(_) | Root::None, None) => {
                 let message = format!("Identifier '{name}' could not be resolved.");
                 return Err(self.error(span, "SC2001", message));
             }
@@ -198,6 +194,7 @@ impl<'a> Binder<'a> {
         if function.dependence == Dependence::Place {
             return self.placed_call(expr, function, arguments);
         }
+        let function = functions::spatial::fitting(function, self.facts.geospatial);
         Ok(Node::Call(function, self.list(arguments)?))
     }
 
@@ -315,6 +312,15 @@ impl<'a> Binder<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// The number that a name stands for where it is no alias.
+pub(super) fn constant(name: &str) -> Option<f64> {
+    match name {
+        "NaN" => Some(f64::NAN),
+        "Infinity" => Some(f64::INFINITY),
+        _ => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::expr::constant;
 use super::{Alias, Binder, GroupScope, ITEM_SLOT, Position, Root, Scope};
 use crate::ast::{Collection, Count, CountValue, Expr, ExprKind, Select, Selection, Source};
 use crate::bound::{BoundSelect, BoundSource, Grouping, Node, Origin, Projection, Slot, Step};
@@ -29,7 +30,7 @@ impl<'a> Binder<'a> {
         }
         let filter = select.filter.as_ref().map(|e| self.expr(e)).transpose()?;
         let order = self.order(select)?;
-        let (projection, grouping) = self.projection(select)?;
+        let (projection, grouping) = self.projection(select, &sources)?;
         let top = self.count(select.top.as_ref(), "SC2060")?;
         let (offset, limit) = match &select.offset_limit {
             None => (None, None),
@@ -89,7 +90,12 @@ impl<'a> Binder<'a> {
                 (Origin::Rows(Box::new(rows)), None, reads_items)
             }
             Collection::Expr(expr) => {
-                self.root = if first { Root::Any } else { Root::None };
+                self.root = match path_root(expr) {
+                    _ if !first => Root::None,
+                    // Where the items come from, the name of a constant is a name like any other.
+                    Some(name) if constant(name).is_some() => Root::Named(name.clone()),
+                    _ => Root::Any,
+                };
                 let node = self.expr(expr)?;
                 let path = self.item_path(&node);
                 let reads_items = matches!(self.root, Root::Named(_));
@@ -173,9 +179,10 @@ impl<'a> Binder<'a> {
     fn projection(
         &mut self,
         select: &'a Select,
+        sources: &[BoundSource],
     ) -> Result<(Projection, Option<Grouping>), QueryError> {
         if matches!(select.selection, Selection::Star) {
-            return Ok((self.star(select)?, None));
+            return Ok((self.star(select, sources)?, None));
         }
         if select.group_by.is_empty() && !selects_aggregate(&select.selection) {
             return Ok((self.selection(&select.selection)?, None));
@@ -194,7 +201,8 @@ impl<'a> Binder<'a> {
         Ok((projection, Some(group.grouping)))
     }
 
-    fn star(&self, select: &Select) -> Result<Projection, QueryError> {
+    /// The values of the only source, whether it has a name or not.
+    fn star(&self, select: &Select, sources: &[BoundSource]) -> Result<Projection, QueryError> {
         if !select.group_by.is_empty() {
             return Err(self.error(
                 select.span,
@@ -202,9 +210,8 @@ impl<'a> Binder<'a> {
                 "'SELECT *' is not allowed with GROUP BY.",
             ));
         }
-        let scope = self.scopes.last().expect("a query is being bound");
-        match (select.from.as_slice(), scope.aliases.as_slice()) {
-            ([_], [(_, alias)]) => Ok(Projection::Value(Node::Path(alias.slot, Vec::new()))),
+        match sources {
+            [source] => Ok(Projection::Value(Node::Path(source.slot, Vec::new()))),
             _ => Err(self.error(
                 select.span,
                 "SC2040",
@@ -252,6 +259,15 @@ impl<'a> Binder<'a> {
             return Err(self.error(key.span, "SC2104", message));
         }
         self.expr(key)
+    }
+}
+
+/// The name that a path begins with; `None` for other expressions.
+fn path_root(expr: &Expr) -> Option<&Arc<str>> {
+    match &*expr.kind {
+        ExprKind::Identifier(name) => Some(name),
+        ExprKind::Member(of, _) | ExprKind::Index(of, _) => path_root(of),
+        _ => None,
     }
 }
 

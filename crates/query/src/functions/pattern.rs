@@ -9,6 +9,7 @@ use std::rc::Rc;
 use orrery_types::limits;
 
 use super::like::LikePattern;
+use super::pcre::translate;
 
 /// Compiled patterns of each kind kept at once.
 const KEPT_MAX: usize = 64;
@@ -46,10 +47,7 @@ impl Patterns {
             if !modifiers.chars().all(|c| "msix".contains(c)) {
                 return None;
             }
-            if modifiers.is_empty() {
-                return compile(pattern);
-            }
-            compile(&format!("(?{modifiers}){pattern}"))
+            compile(&translate(pattern, modifiers))
         };
         match &*self.expressions.get(pattern, &modifiers.into(), compile) {
             None => Ok(None),
@@ -124,6 +122,15 @@ mod tests {
         check("FOO", "foo", "", Ok(Some(false)));
         check("a", "(", "", Ok(None));
         check("a", "a", "q", Ok(None));
+        check("abcd\n", "d$", "", Ok(Some(true)));
+        check("abcd\n\n", "d$", "", Ok(Some(false)));
+        check("d\n", "d$\\n", "", Ok(Some(true)));
+        check("d\nd", "d$\\n", "", Ok(Some(false)));
+        check("a\nb", "a$", "m", Ok(Some(true)));
+        check("x[&~-y", "^x[[&]+[~~]--?y", "", Ok(Some(true)));
+        check("a[&", "(?=a)a[[][&&]$", "", Ok(Some(true)));
+        check("a <b", "(?=a) a[ ]\\<b", "x", Ok(Some(true)));
+        check("{a}", "^{a}$", "", Ok(Some(true)));
         check("a", "(a{1000}){1000}", "", Ok(None));
         let subject = "a".repeat(60) + "x";
         check(&subject, "^(a|a|aa)+\\1b?$", "", Err(TooManySteps));

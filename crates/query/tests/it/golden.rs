@@ -6,8 +6,8 @@ use std::path::Path;
 use base64::Engine as _;
 use orrery_index::IndexingPolicy;
 use orrery_query::{
-    BoundQuery, ComputedProperty, ContainerFacts, IndexedOrder, Metric, Query, QueryError,
-    VectorPath,
+    BoundQuery, ComputedProperty, ContainerFacts, Geospatial, IndexedOrder, Metric, Query,
+    QueryError, VectorPath,
 };
 use orrery_types::{Number, PropertyPath, Value};
 
@@ -91,6 +91,10 @@ fn bind(case: &Value) -> Result<BoundQuery, QueryError> {
         has_udf: Some(&has_udf),
         order: Some(&order),
         vectors: &vectors,
+        geospatial: match setup.get("geospatialConfig").get("type").as_str() {
+            Some("Geometry") => Geospatial::Geometry,
+            _ => Geospatial::Geography,
+        },
         ..Default::default()
     };
     Query::parse(&text_of(case.get("query")))?.bind(&parameters, &facts)
