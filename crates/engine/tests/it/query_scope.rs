@@ -122,3 +122,21 @@ fn top_counts_what_offset_leaves() {
     let text = "SELECT TOP 3 VALUE c.id FROM c ORDER BY c.id OFFSET 1 LIMIT 2";
     assert_eq!(rows(&world, text), [r#""b""#, r#""c""#]);
 }
+
+#[test]
+fn what_may_take_any_time_is_not_answered_in_passing() {
+    let world = world("", None, &[r#"{"id":"a","pk":"p","s":"aa"}"#]);
+    let container = world.container("c");
+    let scope = container.scope(&ScopeRequest::default()).expect("a scope");
+    let is_answered = |text: &str| {
+        let paging = Paging { crosses: true, if_cheap: true, ..Paging::default() };
+        let (request, size) = (request(text), PageSize { items: 10 });
+        let page = world.engine().try_query_items(&container, &scope, &request, size, &paging);
+        page.expect(text).is_some()
+    };
+    assert!(is_answered("SELECT * FROM c WHERE c.id = 'a'"));
+    for text in ["SELECT VALUE UDF.f(c) FROM c", "SELECT * FROM c WHERE RegexMatch(c.s, '(?=a)a')"]
+    {
+        assert!(!is_answered(text), "{text}");
+    }
+}
