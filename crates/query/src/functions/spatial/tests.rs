@@ -1,3 +1,5 @@
+//! Figures on the Earth and in a plane, compared with what is known of them.
+
 use super::*;
 
 fn value(text: &str) -> Value {
