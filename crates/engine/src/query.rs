@@ -8,6 +8,7 @@ mod reader;
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
@@ -140,6 +141,8 @@ pub struct Paging<'t> {
     pub expand: Option<&'t str>,
     /// How far relations may lead.
     pub reach: Reach,
+    /// Becomes true when nobody waits for the answer any more.
+    pub left: Option<&'t AtomicBool>,
 }
 
 /// What a transaction reads is checked by its commit, and that ends at its logical partition.
@@ -407,7 +410,7 @@ impl Engine {
         let too_dear = Cell::new(false);
         let gives_up = || {
             too_dear.set(if_cheap);
-            if_cheap
+            if_cheap || asked.paging.left.is_some_and(|left| left.load(Ordering::Relaxed))
         };
         let (udfs, out_of_time) = (Some(asked.udfs as &dyn UdfHost), Some(&out_of_time as _));
         let relations = expansion.map(|expansion| expansion as &dyn RelationHost);

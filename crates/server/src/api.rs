@@ -5,6 +5,7 @@
 //! and its commit awaited.
 
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -132,6 +133,8 @@ pub(crate) struct Call {
     consistency: ConsistencyLevel,
     /// What it is to pay from, where throughput is enforced.
     pass: OnceLock<Pass>,
+    /// Whether its client has gone: what is only read need not be read any further.
+    pub(crate) left: Arc<AtomicBool>,
 }
 
 impl Call {
@@ -150,6 +153,7 @@ impl Call {
             marks: Marks::default(),
             consistency,
             pass: OnceLock::new(),
+            left: Arc::default(),
         })
     }
 
@@ -360,7 +364,9 @@ impl Service for Api {
             return Answering::Now(ending.answer(charged, &call.shared, &call.marks));
         }
         let shared = call.shared.clone();
+        let leaving = Leaving(call.left.clone());
         Answering::later(async move {
+            let _leaving = leaving;
             if work == Work::Commit
                 && let Some(charged) = call.commit().await
             {
@@ -375,6 +381,15 @@ impl Service for Api {
             });
             ending.answer(charged, &shared, &marks)
         })
+    }
+}
+
+/// Tells those who work on a request that nobody waits for the answer, when it goes before they end.
+struct Leaving(Arc<AtomicBool>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

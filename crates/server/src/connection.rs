@@ -142,8 +142,6 @@ fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         // `Watch` keeps the time, because the library's own clock also runs while idle.
         .header_read_timeout(None)
-        // Who has said all that it wants to say may still listen.
-        .half_close(true)
         .max_headers(limits.headers_max.saturating_mul(HEAD_ROOM))
         .max_buf_size(head_bytes.max(16 * 1024));
     builder
@@ -171,6 +169,10 @@ struct WatchState {
     /// The first bytes, enough to know the protocol.
     opening: [u8; HTTP2_OPENING.len()],
     bytes_read: usize,
+    /// Whether a request came whose answer is not written yet.
+    owes: bool,
+    /// When the client closed its side although an answer is owed.
+    ended: Option<Instant>,
 }
 
 impl WatchState {
@@ -189,7 +191,8 @@ impl Watch {
     fn new() -> Self {
         let phase = Phase::Head { since: Instant::now() };
         let opening = [0; HTTP2_OPENING.len()];
-        Self { state: Mutex::new(WatchState { phase, opening, bytes_read: 0 }) }
+        let (bytes_read, owes, ended) = (0, false, None);
+        Self { state: Mutex::new(WatchState { phase, opening, bytes_read, owes, ended }) }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut WatchState) -> T) -> T {
@@ -213,20 +216,37 @@ impl Watch {
         });
     }
 
-    fn wrote(&self) {
+    /// Whether the client has said all that it wants to say and may still listen. The HTTP library
+    /// takes the end of what it reads for the end of the client, so it hears of it later.
+    fn holds_end(&self) -> bool {
         self.with(|state| {
+            if state.owes {
+                state.ended.get_or_insert_with(Instant::now);
+            }
+            state.owes
+        })
+    }
+
+    /// Notes that bytes went out; says whether the client waits for nothing more.
+    fn wrote(&self) -> bool {
+        self.with(|state| {
+            if !matches!(state.phase, Phase::Serving { .. }) {
+                state.owes = false;
+            }
             // Under HTTP/2 an answer to a ping is written too, and pings are no requests.
             if let (Phase::Idle { .. }, false) = (state.phase, state.is_http2()) {
                 state.phase = Phase::Idle { since: Instant::now() };
             }
-        });
+            !state.owes && state.ended.is_some()
+        })
     }
 
     fn deadline(&self, limits: &Limits) -> Option<(Instant, Step)> {
-        self.with(|state| match state.phase {
-            Phase::Idle { since } => Some((since + limits.idle_time, Step::Close)),
-            Phase::Head { since } => Some((since + limits.head_time, Step::Cut)),
-            Phase::Serving { .. } => None,
+        self.with(|state| match (state.phase, state.ended) {
+            (_, Some(ended)) => Some((ended + limits.left_time, Step::Cut)),
+            (Phase::Idle { since }, _) => Some((since + limits.idle_time, Step::Close)),
+            (Phase::Head { since }, _) => Some((since + limits.head_time, Step::Cut)),
+            (Phase::Serving { .. }, _) => None,
         })
     }
 }
@@ -242,6 +262,7 @@ impl Serving {
                 Phase::Idle { .. } | Phase::Head { .. } => 0,
             };
             state.phase = Phase::Serving { requests: before + 1 };
+            state.owes = true;
         });
         Self(Arc::clone(watch))
     }
@@ -279,6 +300,8 @@ impl<I: AsyncRead + Unpin> AsyncRead for WatchedStream<I> {
         let fresh = &buf.filled()[before..];
         if !fresh.is_empty() {
             self.watch.read(fresh);
+        } else if matches!(polled, Poll::Ready(Ok(()))) && self.watch.holds_end() {
+            return Poll::Pending;
         }
         polled
     }
@@ -291,8 +314,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for WatchedStream<I> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.inner).poll_write(cx, bytes);
-        if polled.is_ready() {
-            self.watch.wrote();
+        if polled.is_ready() && self.watch.wrote() {
+            cx.waker().wake_by_ref();
         }
         polled
     }
@@ -311,8 +334,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for WatchedStream<I> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
-        if polled.is_ready() {
-            self.watch.wrote();
+        if polled.is_ready() && self.watch.wrote() {
+            cx.waker().wake_by_ref();
         }
         polled
     }

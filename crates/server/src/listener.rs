@@ -45,6 +45,7 @@ pub struct Limits {
     pub discard_bytes_max: usize,
     pub tls_time: Duration,
     pub idle_time: Duration,
+    pub left_time: Duration,
     pub streams_max: u32,
     pub drain_time: Duration,
 }
@@ -62,6 +63,7 @@ impl Default for Limits {
             discard_bytes_max: limits::DISCARD_BYTES_MAX,
             tls_time: Duration::from_millis(limits::TLS_HANDSHAKE_MS_MAX),
             idle_time: Duration::from_millis(limits::CONNECTION_IDLE_MS_MAX),
+            left_time: Duration::from_millis(limits::CLIENT_LEFT_MS_MAX),
             streams_max: limits::HTTP2_STREAMS_MAX,
             drain_time: Duration::from_millis(limits::DRAIN_MS_MAX),
         }

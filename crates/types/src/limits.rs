@@ -203,6 +203,9 @@ pub const TLS_HANDSHAKE_MS_MAX: u64 = 10_000;
 pub const CONNECTIONS_MAX: usize = 4096;
 /// Streams of one HTTP/2 connection served at once. Ours.
 pub const HTTP2_STREAMS_MAX: u32 = 256;
+/// Time that an answer may take after the client has closed its side of the connection; then it is
+/// taken to have left, and its queries end. Ours.
+pub const CLIENT_LEFT_MS_MAX: u64 = 1_000;
 /// Time without a request after which a kept connection is closed. Ours.
 pub const CONNECTION_IDLE_MS_MAX: u64 = 180_000;
 /// Bytes of a body past the limit that are read and thrown away, so that the client gets to read

@@ -1,6 +1,7 @@
 //! Queries that are made to hurt: each ends in a documented error or a bounded answer.
 
 use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
 
 use orrery_engine::feed::PageSize;
 use orrery_engine::query::{Paging, QueryPage, QueryRequest};
@@ -107,4 +108,24 @@ fn a_token_is_good_for_its_own_query_only() {
         }
     }
     refused(run(&world, texts[0], 5, Some("-RID:~AAAA#RT:1")), "a token of another server");
+}
+
+#[test]
+fn a_query_ends_when_nobody_waits_for_it() {
+    let world = world();
+    let container = world.container("c");
+    let scope = container.scope(&ScopeRequest::default()).expect("a scope");
+    let text = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.l JOIN b IN c.l JOIN d IN c.l";
+    let body = format!(r#"{{"query":{}}}"#, Value::from(text).to_json());
+    let request = QueryRequest::parse(&json(&body)).expect("a query");
+    for left in [false, true] {
+        let left = AtomicBool::new(left);
+        let paging = Paging { crosses: true, left: Some(&left), ..Paging::default() };
+        let size = PageSize { items: 10 };
+        let page = world.engine().query_items(&container, &scope, &request, size, &paging);
+        match left.into_inner() {
+            false => assert_eq!(page.expect("an answer").rows, ["2560000"]),
+            true => assert!(matches!(page, Err(Error::Timeout(_))), "{page:?}"),
+        }
+    }
 }

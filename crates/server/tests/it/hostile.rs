@@ -69,6 +69,28 @@ async fn a_connection_that_is_half_closed_still_gets_its_answer() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_half_closed_waits_for_its_answer() {
+    let running = start(Limits::default()).await;
+    let mut stream = running.connect().await;
+    stream.write_all(b"GET /wait HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
+    stream.shutdown().await.unwrap();
+    running.service.waiting.notified().await;
+    running.service.go.open();
+    assert_eq!(status(&read_to_close(&mut stream).await), "200");
+}
+
+#[tokio::test]
+async fn a_client_that_has_left_is_not_served_for_long() {
+    let left_time = Duration::from_millis(20);
+    let running = start(Limits { connections_max: 1, left_time, ..Limits::default() }).await;
+    let mut stream = running.connect().await;
+    stream.write_all(b"GET /wait HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
+    running.service.waiting.notified().await;
+    drop(stream);
+    still_serves(&running).await;
+}
+
+#[tokio::test]
 async fn clients_that_leave_take_nothing_with_them() {
     let running = start(Limits { connections_max: 4, ..Limits::default() }).await;
     for n in 0..40 {
