@@ -182,7 +182,6 @@ fn bind(
         has_udf: Some(&has_udf),
         geospatial: facts.geospatial,
         relations: names.map(|names| names as &dyn Relations),
-        ..Default::default()
     };
     request.query.bind(&request.parameters, &facts).map_err(query_error)
 }
