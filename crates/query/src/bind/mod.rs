@@ -9,7 +9,7 @@ mod relation;
 mod select;
 
 pub(crate) use rank::call_of;
-pub(crate) use select::{selects_aggregate, visit};
+pub(crate) use select::{selects_aggregate, selects_such, visit};
 
 use std::collections::HashMap;
 use std::sync::Arc;

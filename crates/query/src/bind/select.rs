@@ -288,11 +288,16 @@ pub(super) fn distinct(properties: Vec<(Arc<str>, Node)>) -> Vec<(Arc<str>, Node
 
 /// Whether a select list has an aggregate of its own, not one of a subquery.
 pub(crate) fn selects_aggregate(selection: &Selection) -> bool {
+    selects_such(selection, |_| true)
+}
+
+/// The same for aggregates of some kinds.
+pub(crate) fn selects_such(selection: &Selection, such: impl Fn(AggregateKind) -> bool) -> bool {
     let mut found = false;
     let mut look = |e: &Expr| {
         visit(e, &mut |e| {
             if let ExprKind::Call(name, _) = &*e.kind {
-                found |= AggregateKind::find(name).is_some();
+                found |= AggregateKind::find(name).is_some_and(&such);
             }
         });
     };

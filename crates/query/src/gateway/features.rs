@@ -2,8 +2,8 @@
 //! it can do; one that lacks something would merge without a word, and wrongly.
 
 use super::distinct_count;
-use crate::ast::{Expr, ExprKind, OrderBy, Select, Selection};
-use crate::bind::{call_of, visit};
+use crate::ast::{Expr, ExprKind, OrderBy, Select};
+use crate::bind::{call_of, selects_such};
 use crate::functions::aggregate::AggregateKind;
 use crate::query::Query;
 
@@ -11,6 +11,7 @@ impl Query {
     /// The features that merging it takes.
     pub fn merge_features(&self) -> Vec<&'static str> {
         let (shape, select) = (self.shape(), self.select());
+        let selection = &select.selection;
         let by_keys = match &select.order_by {
             Some(OrderBy::Keys(keys)) => keys.as_slice(),
             Some(OrderBy::Rank(_)) | None => &[],
@@ -19,8 +20,8 @@ impl Query {
         let needed = [
             (shape.aggregates && shape.select_value && !shape.group_by, "Aggregate"),
             (shape.aggregates_into_properties(), "NonValueAggregate"),
-            (selects(select, |kind| kind == AggregateKind::CountIf), "CountIf"),
-            (selects(select, is_list_or_set), "ListAndSetAggregate"),
+            (selects_such(selection, |kind| kind == AggregateKind::CountIf), "CountIf"),
+            (selects_such(selection, is_list_or_set), "ListAndSetAggregate"),
             (shape.distinct, "Distinct"),
             (distinct_count(select).is_some(), "DCount"),
             (shape.group_by, "GroupBy"),
@@ -38,24 +39,6 @@ impl Query {
 
 fn is_list_or_set(kind: AggregateKind) -> bool {
     matches!(kind, AggregateKind::MakeList | AggregateKind::MakeSet)
-}
-
-/// Whether the select list has such an aggregate.
-fn selects(select: &Select, such: impl Fn(AggregateKind) -> bool) -> bool {
-    let mut found = false;
-    let mut look = |expr: &Expr| {
-        visit(expr, &mut |part| {
-            if let ExprKind::Call(name, _) = &*part.kind {
-                found |= AggregateKind::find(name).is_some_and(&such);
-            }
-        });
-    };
-    match &select.selection {
-        Selection::Star => {}
-        Selection::Value(expr) => look(expr),
-        Selection::List(items) => items.iter().for_each(|item| look(&item.expr)),
-    }
-    found
 }
 
 /// Whether ranks are fused by weights: what follows the scores is a list of them.
