@@ -133,8 +133,9 @@ pub(crate) struct Call {
     consistency: ConsistencyLevel,
     /// What it is to pay from, where throughput is enforced.
     pass: OnceLock<Pass>,
-    /// Whether its client has gone: what is only read need not be read any further.
-    pub(crate) left: Arc<AtomicBool>,
+    /// Whether its client has gone: what is only read need not be read any further. Who is answered
+    /// at once has no time to go.
+    pub(crate) left: Option<Arc<AtomicBool>>,
 }
 
 impl Call {
@@ -153,7 +154,7 @@ impl Call {
             marks: Marks::default(),
             consistency,
             pass: OnceLock::new(),
-            left: Arc::default(),
+            left: None,
         })
     }
 
@@ -341,7 +342,7 @@ impl Service for Api {
     fn call(self: &Arc<Self>, request: Request) -> Answering<Answer> {
         let began = Instant::now();
         let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
-        let call = match Call::read(self.own(), request) {
+        let mut call = match Call::read(self.own(), request) {
             Ok(call) => call,
             Err(error) => {
                 let response = error::response(&error, activity_id, uri.as_str());
@@ -364,7 +365,7 @@ impl Service for Api {
             return Answering::Now(ending.answer(charged, &call.shared, &call.marks));
         }
         let shared = call.shared.clone();
-        let leaving = Leaving(call.left.clone());
+        let leaving = Leaving(Arc::clone(call.left.insert(Arc::default())));
         Answering::later(async move {
             let _leaving = leaving;
             if work == Work::Commit

@@ -44,7 +44,7 @@ pub(crate) fn work(call: &Call) -> Work {
         {
             Work::InPlace
         }
-        _ if writes_item(call) && call.request.body.len() <= limits::IN_PLACE_BODY_BYTES_MAX => {
+        _ if call.request.body.len() <= limits::IN_PLACE_BODY_BYTES_MAX && writes_item(call) => {
             Work::Commit
         }
         Target::Items(_) if queries(call) && is_plain_query(call) => Work::IfCheap,

@@ -1,6 +1,6 @@
 //! The HTTP front: sockets, TLS, limits, credentials and the shapes of the wire. A request goes
-//! `listener` → `serving_threads` → `connection` → `front` → `service`, and a service reads its `link`, `auth` and
-//! `headers`. [`api::Api`] is the service that serves the database: `dispatch` picks a handler, the
+//! `listener` → `serving_threads` → `connection` → `front` → `service`, and a service reads its
+//! `link`, `auth` and `headers`. [`api::Api`] is the service that serves the database: `dispatch` picks a handler, the
 //! handler calls the engine. Nothing here knows SQL or how data is kept.
 
 pub mod api;

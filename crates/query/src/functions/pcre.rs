@@ -290,11 +290,12 @@ fn set(group: &mut Group, flags: &str) {
 mod tests {
     use super::*;
 
+    fn check(pattern: &str, modifiers: &str, expected: &str) {
+        assert_eq!(translate(pattern, modifiers), expected, "{pattern}");
+    }
+
     #[test]
     fn what_engines_read_differently_is_rewritten() {
-        let check = |pattern: &str, modifiers: &str, expected: &str| {
-            assert_eq!(translate(pattern, modifiers), expected, "{pattern}");
-        };
         check("abc|[a-z]+(d)", "", "abc|[a-z]+(d)");
         check("a[[]", "", r"a[\[]");
         check("[[:alpha:]&&[:^digit:]--]", "", r"[[:alpha:]\&\&[:^digit:]\-\-]");
@@ -313,9 +314,6 @@ mod tests {
 
     #[test]
     fn the_end_is_taken_where_nothing_follows_it_and_looked_at_elsewhere() {
-        let check = |pattern: &str, modifiers: &str, expected: &str| {
-            assert_eq!(translate(pattern, modifiers), expected, "{pattern}");
-        };
         check("d$", "", r"d(?:\n?\z)");
         check(r"d\Z", "m", r"(?m)d(?:\n?\z)");
         check("d$", "m", "(?m)d$");

@@ -43,7 +43,7 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
         if_cheap,
         expand: call.headers.model_expand.as_deref(),
         reach: super::grant::reach(call),
-        left: Some(&call.left),
+        left: call.left.as_deref(),
         ..Paging::default()
     };
     let page = call.engine().try_query_items(container, &scope, &request, size, &paging)?;
