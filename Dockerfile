@@ -1,7 +1,7 @@
 # A small image of the server, built from the checkout and nothing else.
 #
 #   docker build -t orrery .
-#   docker run -p 8081:8081 -v orrery:/var/lib/orrery orrery
+#   docker run -p 127.0.0.1:8081:8081 -v orrery:/var/lib/orrery orrery
 #
 # The packages of a release come out of the same build, for the oldest Debian they should run on:
 #

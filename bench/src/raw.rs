@@ -134,7 +134,9 @@ mod tests {
         assert!(!sample.latencies_ns.is_empty());
         let key = match &raw.create(0).unwrap().parts[0].checks[0] {
             Check::Key { key, .. } => key.clone(),
-            Check::Unchanged(_) => panic!("a create is guarded by a key"),
+            Check::Unchanged(_) | Check::StripeUnchanged { .. } => {
+                panic!("a create is guarded by a key")
+            }
         };
         let (_, value) = raw.store.get(SHARD, Space::Items, &key).unwrap();
         let value = value.expect("the first writer's first item");

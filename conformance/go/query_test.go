@@ -171,7 +171,7 @@ func TestAQueryThatCannotBeParsedIsRefusedWithItsPlace(t *testing.T) {
 	pager := newShelf(t).NewQueryItemsPager("SELECT * FROM", pk("a"), nil)
 	_, err := pager.NextPage(ctx(t))
 	refusal := fails(t, err, http.StatusBadRequest)
-	if text := refusal.Error(); !strings.Contains(text, "SC1001") {
+	if text := refusal.Error(); !strings.Contains(text, "SC1002") {
 		t.Fatalf("no place in %s", text)
 	}
 }

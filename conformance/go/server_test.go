@@ -121,7 +121,7 @@ func newShelf(t *testing.T, changes ...func(*azcosmos.ContainerProperties)) shel
 // newWideShelf makes a container with several physical partitions.
 func newWideShelf(t *testing.T, partitions int32) shelf {
 	t.Helper()
-	throughput := azcosmos.NewManualThroughputProperties(partitions * 10_000)
+	throughput := azcosmos.NewManualThroughputProperties(partitions * 6_000)
 	return addShelf(t, scratch(t), &azcosmos.CreateContainerOptions{ThroughputProperties: &throughput})
 }
 

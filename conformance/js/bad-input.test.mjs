@@ -26,8 +26,8 @@ test("what is not a JSON object is refused", async () => {
   for (const body of bodies) await refused(body);
 });
 
-test("an id must be a text of the right length and letters", async () => {
-  for (const id of [undefined, null, 7, true, {}, [], "", "a/b", "a\\b", "x".repeat(1024)]) {
+test("an id must be a text of the right length", async () => {
+  for (const id of [undefined, null, 7, true, {}, [], "", "x".repeat(1024)]) {
     await refused(JSON.stringify({ id, pk: "bad" }));
   }
 });

@@ -127,7 +127,7 @@ test("bulk operations succeed and fail each for itself", async () => {
 test("bulk of every kind over several physical partitions", async () => {
   const wide = (await place.database.containers.create(
     { id: "wide", partitionKey: { paths: ["/pk"] } },
-    { offerThroughput: 30000 },
+    { offerThroughput: 18000 },
   )).container;
   const ids = Array.from({ length: 250 }, (_, n) => `${n}`);
   const bulk = (operation) =>

@@ -61,7 +61,7 @@ test("from now gives what comes after", async () => {
   ]);
 });
 
-test("from a time gives what was written at it or later", async () => {
+test("from a time gives what was written after it", async () => {
   const changes = await place.container();
   await changes.items.create({ id: "a", pk: "a", n: 1 });
   const hour = 3600_000;
@@ -71,7 +71,7 @@ test("from a time gives what was written at it or later", async () => {
 });
 
 test("pages of every size give every change once, in order, over several partitions", async () => {
-  const changes = await place.container({ throughput: 30000 });
+  const changes = await place.container({ throughput: 18000 });
   const COUNT = 60;
   for (let n = 0; n < COUNT; n++) await changes.items.create({ id: `${n}`, pk: `p${n % 7}`, n });
   const { resources: ranges } = await changes.readPartitionKeyRanges().fetchAll();
@@ -90,7 +90,7 @@ test("pages of every size give every change once, in order, over several partiti
 });
 
 test("a partition key and a feed range have feeds of their own", async () => {
-  const changes = await place.container({ throughput: 20000 });
+  const changes = await place.container({ throughput: 12000 });
   for (let n = 0; n < 20; n++) await changes.items.create({ id: `${n}`, pk: `p${n % 4}`, n });
   const one = await read(changes, ChangeFeedStartFrom.Beginning("p1"));
   assert.deepEqual(shown(one), ["1:1", "5:5", "9:9", "13:13", "17:17"]);
@@ -142,7 +142,9 @@ test("the wire: 200 with an etag, then 304 with an etag and no body", async () =
 });
 
 test("a position that nobody gave, or of another container, is refused", async () => {
-  const [one, other] = [await place.container(), await place.container()];
+  // Of one range a position is an LSN, which any container may have; of several it names its container.
+  const wide = () => place.container({ throughput: 12000 });
+  const [one, other] = [await wide(), await wide()];
   const { etag } = (await changesOf(one, { "if-none-match": "*" })).headers;
   assert.equal((await changesOf(one, { "if-none-match": etag })).status, 304);
   const edited = etag.replace(/\d"$/, (end) => `${(Number(end[0]) + 1) % 10}"`);
@@ -160,7 +162,7 @@ test("a position that nobody gave, or of another container, is refused", async (
 
 test("a feed of keys that a partition does not hold is gone", async () => {
   const partitionKey = { paths: ["/pk"], version: 2 };
-  const changes = await place.container({ throughput: 20000, partitionKey });
+  const changes = await place.container({ throughput: 12000, partitionKey });
   const headers = (id, start, end) => ({
     "x-ms-documentdb-partitionkeyrangeid": id,
     "x-ms-read-key-type": "EffectivePartitionKeyRange",

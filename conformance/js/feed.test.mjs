@@ -78,7 +78,7 @@ test("lists of databases and containers are paged too", async () => {
 });
 
 test("partition key ranges cover all keys without gap or overlap", async () => {
-  const big = await place.container({ throughput: 20000 });
+  const big = await place.container({ throughput: 12000 });
   for (const one of [container, big]) {
     const { resources } = await one.readPartitionKeyRanges().fetchAll();
     const ranges = resources.toSorted((a, b) => (a.minInclusive < b.minInclusive ? -1 : 1));

@@ -48,7 +48,7 @@ it("a fault is marked at its place", async () => {
   await expect.poll(() => page.locator("[data-label=Query] .cm-lintRange-error").innerText()).toBe("x");
   await picture(page, "query-fault");
   await run("SELECT * FROM");
-  await page.getByText("incorrect syntax near '<EOF>'").waitFor();
+  await page.getByText("unexpected end-of-file").waitFor();
 });
 
 it("rows are JSON and a chart too, and have statistics", async () => {

@@ -7,6 +7,7 @@ mod bench;
 mod conformance;
 mod examples;
 mod explorer;
+mod fuzz;
 mod golden;
 mod lint;
 mod package;
@@ -43,6 +44,8 @@ enum Verb {
     Bench(bench::Options),
     /// Make what a release consists of: a Debian package, an archive.
     Package(package::Options),
+    /// Run the fuzz targets, each for so many inputs or seconds.
+    Fuzz(fuzz::Options),
     /// Write the expected text of all golden cases anew, to be read before it is committed.
     Golden,
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Explorer(options) => explorer::run(&options),
         Verb::Bench(options) => bench::run(&options),
         Verb::Package(options) => package::run(&options),
+        Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Golden => golden::run(),
     };
     match outcome {

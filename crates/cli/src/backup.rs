@@ -69,7 +69,8 @@ pub(crate) fn backup(arguments: &BackupArguments) -> Result<()> {
         let again = check(&beside)?;
         anyhow::ensure!(again == contents, "the backup reads other than it was written");
     }
-    std::fs::rename(&beside, path).with_context(|| format!("cannot name {}", path.display()))?;
+    orrery_files::rename(&beside, path)
+        .with_context(|| format!("cannot name {}", path.display()))?;
     let size = std::fs::metadata(path).map_or(0, |about| about.len());
     if arguments.json {
         let text = format!(
@@ -106,7 +107,7 @@ fn check(path: &Path) -> Result<Contents> {
 
 fn write(arguments: &BackupArguments, path: &Path) -> Result<Contents> {
     let shown = path.display().to_string();
-    let file = File::create(path).with_context(|| format!("cannot write {shown}"))?;
+    let file = orrery_files::create(path).with_context(|| format!("cannot write {shown}"))?;
     let out = BufWriter::with_capacity(1 << 20, file);
     let archive = ArchiveWriter::new(out, SystemClock.now_s())?;
     let (out, contents) = match &arguments.data {
@@ -267,13 +268,12 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<()> {
     let file = File::open(&arguments.file).with_context(|| format!("cannot open {shown}"))?;
     let draft = folder.join("restore-in-progress");
     let _ = std::fs::remove_dir_all(&draft);
-    std::fs::create_dir_all(&draft).with_context(|| format!("cannot make {}", draft.display()))?;
+    orrery_files::create_folders(&draft)
+        .with_context(|| format!("cannot make {}", draft.display()))?;
     let restored = unpack(BufReader::with_capacity(1 << 20, file), &draft, arguments.quick);
     let done = restored.and_then(|found| {
-        std::fs::rename(draft.join(STORE), &store).context("cannot put the data in its place")?;
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .context("cannot sync the folder")?;
+        orrery_files::rename(&draft.join(STORE), &store)
+            .context("cannot put the data in its place")?;
         Ok(found)
     });
     let _ = std::fs::remove_dir_all(&draft);
@@ -298,8 +298,8 @@ fn unpack(input: impl Read, into: &Path, quick: bool) -> Result<(Contents, inspe
     let contents = archive::read(input, &mut |name, content| {
         let path = into.join(name);
         let parent = path.parent().context("a file of the backup has no folder")?;
-        std::fs::create_dir_all(parent)?;
-        let mut file = File::create(&path)?;
+        orrery_files::create_folders(parent)?;
+        let mut file = orrery_files::create(&path)?;
         std::io::copy(content, &mut file)?;
         file.sync_all().with_context(|| format!("cannot write {}", path.display()))
     })?;

@@ -237,7 +237,8 @@ fn query(remote: &mut Remote, number: u64) -> Result<Option<f64>> {
         (headers::IS_QUERY, "true"),
         (headers::ENABLE_CROSS_PARTITION, "true"),
     ];
-    let body = format!("{{\"query\":\"SELECT c.id, c.group FROM c WHERE c.n = {number}\"}}");
+    let body =
+        format!("{{\"query\":\"SELECT c.id, c[\\\"group\\\"] FROM c WHERE c.n = {number}\"}}");
     send(remote, "POST", &path, &sent, &body)
 }
 

@@ -32,17 +32,28 @@ pub(crate) fn open(folder: &Path) -> Result<Engine> {
 
 /// Opens the folder of a store, or makes one there.
 pub(crate) fn open_store(store: &Path, options: &RocksOptions) -> Result<Engine> {
-    let store = RocksStore::open(store, options).map_err(|error| match error {
-        OpenError::Corrupt(_) | OpenError::NotWhole { .. } => {
-            let text = format!("{error}; restore a backup");
-            anyhow::Error::from(Failure::new(Exit::Damaged, text))
-        }
-        other => other.into(),
-    })?;
+    let store = RocksStore::open(store, options).map_err(unopened)?;
     let node = u32::from_be_bytes(*Uuid::new_v4().as_bytes().first_chunk().expect("16 bytes"));
     Engine::open(Arc::new(store), Arc::new(SystemClock), node)
         .map_err(|error| unread(&error))
         .context("cannot read the catalog")
+}
+
+/// Why a store does not open, and what to do about it.
+pub(crate) fn unopened(error: OpenError) -> anyhow::Error {
+    let text = match &error {
+        OpenError::LogDamaged(damage) if !damage.is_in_tables => format!(
+            "{error}; restore a backup, or start the server once with --accept-log-damage, which keeps \
+             everything before the damage and sets the rest aside"
+        ),
+        OpenError::LogDamaged(_) | OpenError::Corrupt(_) | OpenError::NotWhole { .. } => {
+            format!("{error}; restore a backup")
+        }
+        OpenError::InUse(_) | OpenError::UnknownFormat { .. } | OpenError::Io(_) => {
+            return error.into();
+        }
+    };
+    Failure::new(Exit::Damaged, text).into()
 }
 
 /// Why something in a folder cannot be read. Nothing but its own content is asked for, so what is

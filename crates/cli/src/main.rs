@@ -18,6 +18,7 @@ mod ready;
 mod remote;
 mod serve;
 mod table;
+mod tasks;
 mod throughput;
 mod top;
 mod transfer;
@@ -55,6 +56,9 @@ enum Command {
     Query(Box<query::QueryArguments>),
     /// Show what a server is busy with: charge, rate and latency
     Top(top::TopArguments),
+    /// List the background work of a server that fails, or try it again
+    #[command(subcommand)]
+    Tasks(tasks::TasksCommand),
     /// Show or set the throughput of a database or container
     Throughput(throughput::ThroughputArguments),
     /// Bring items in: from files, or from another account
@@ -96,6 +100,10 @@ struct ServeArguments {
     /// File with settings in TOML; flags and environment count over it
     #[arg(long, env = "ORRERY_CONFIG", value_name = "FILE")]
     config: Option<std::path::PathBuf>,
+    /// Start although the write-ahead log is damaged: keep what lies before the damage, and set aside
+    /// the acknowledged writes behind it
+    #[arg(long)]
+    accept_log_damage: bool,
     #[command(flatten)]
     choices: Choices,
 }
@@ -105,6 +113,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Some(Command::Query(arguments)) => query::run(&arguments),
         Some(Command::Top(arguments)) => top::run(&arguments),
+        Some(Command::Tasks(command)) => tasks::run(&command),
         Some(Command::Throughput(arguments)) => throughput::run(&arguments),
         Some(Command::Import(arguments)) => transfer::import(&arguments),
         Some(Command::Export(arguments)) => transfer::export(&arguments),
@@ -128,8 +137,8 @@ fn main() -> ExitCode {
         Some(Command::Ready(arguments)) => ready::run(&arguments),
         Some(Command::Split(arguments)) => layout::split(&arguments),
         Some(Command::Merge(arguments)) => layout::merge(&arguments),
-        Some(Command::Serve(serve)) => serve::run(serve.choices, serve.config.as_deref()),
-        None => serve::run(arguments.serve.choices, arguments.serve.config.as_deref()),
+        Some(Command::Serve(serve)) => serve::run(*serve),
+        None => serve::run(arguments.serve),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,25 +16,31 @@ use orrery_engine::tasks::Background;
 use orrery_server::api::Api;
 use orrery_server::auth::Authenticator;
 use orrery_server::backups::Backups;
-use orrery_server::config::{Choices, Settings};
+use orrery_server::config::Settings;
 use orrery_server::cors::CorsPolicy;
-use orrery_server::keys::{AccountKeys, WellKnownKey};
+use orrery_server::keys::{AccountKeys, WELL_KNOWN_KEY, WellKnownKey};
 use orrery_server::statistics::Statistics;
-use orrery_server::telemetry::{Metrics, record_model_lag, start_log};
+use orrery_server::telemetry::{Metrics, record_failing_work, record_model_lag, start_log};
 use orrery_server::tls::Tls;
 use orrery_server::{Drained, Limits, ListenerConfig, Server, Service};
-use orrery_storage::{MemoryStore, RocksOptions, RocksStore, Store};
+use orrery_storage::rocks::memory::available_bytes;
+use orrery_storage::{MemoryStore, OnLogDamage, RocksOptions, RocksStore, Store};
 use orrery_types::limits::SPLIT_ANNOUNCED_MS;
-use orrery_types::{Clock, SystemClock};
+use orrery_types::{Clock, SystemClock, limits};
 use tokio::runtime::Handle;
 use uuid::Uuid;
+
+use crate::ServeArguments;
+use crate::data_folder::{self, STORE};
 
 /// How often the files that may change are looked at.
 const UPKEEP_PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves until a signal says to stop.
-pub(crate) fn run(choices: Choices, config: Option<&Path>) -> Result<()> {
-    let settings = Settings::resolve(choices, config)?;
+pub(crate) fn run(arguments: ServeArguments) -> Result<()> {
+    let settings = Settings::resolve(arguments.choices, arguments.config.as_deref())?;
+    let on_log_damage =
+        if arguments.accept_log_damage { OnLogDamage::Accept } else { OnLogDamage::Refuse };
     start_log(&settings.log, settings.log_format)?;
     // For the socket, for upkeep and for what blocks: connections have threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -44,13 +50,13 @@ pub(crate) fn run(choices: Choices, config: Option<&Path>) -> Result<()> {
         .max_blocking_threads(orrery_types::limits::BLOCKING_OPERATIONS_MAX)
         .build()
         .context("The threads of the server cannot be started")?;
-    runtime.block_on(serve(settings))
+    runtime.block_on(serve(settings, on_log_damage))
 }
 
-async fn serve(settings: Settings) -> Result<()> {
+async fn serve(settings: Settings, on_log_damage: OnLogDamage) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     if let Some(folder) = &settings.data {
-        std::fs::create_dir_all(folder)
+        orrery_files::create_folders(folder)
             .with_context(|| format!("Cannot make the data folder {}", folder.display()))?;
     }
     let well_known = WellKnownKey::decide(settings.listen, settings.allow_well_known_key);
@@ -59,9 +65,9 @@ async fn serve(settings: Settings) -> Result<()> {
     // Before the socket: a signal must not find the process without a handler.
     let stop = stop_signal()?;
     let server = listen(&settings, tls).await?;
-    let engine = open_engine(&settings, clock.clone()).await?;
+    let engine = open_engine(&settings, on_log_damage, clock.clone()).await?;
     let background = Background::start(engine.clone()).context("Cannot start a thread")?;
-    let lag = tokio::spawn(watch_lag(engine.clone()));
+    let lag = tokio::spawn(watch_background(engine.clone()));
     let authenticator = Authenticator::new(keys.clone(), clock.clone());
     let (endpoint, consistency) = (settings.endpoint.clone(), settings.consistency);
     let backups = Arc::new(Backups::new(backup_folder(&settings)));
@@ -74,6 +80,7 @@ async fn serve(settings: Settings) -> Result<()> {
     announce(&settings, server.address(), &keys).context("Cannot write to standard output")?;
     stop.await;
     tracing::info!("stopping; requests in flight may end");
+    end_in_time(settings.drain_ms.map_or(Limits::default().drain_time, Duration::from_millis));
     match server.stop().await {
         Drained::Completely => tracing::info!("stopped"),
         Drained::Cut(connections) => {
@@ -84,6 +91,23 @@ async fn serve(settings: Settings) -> Result<()> {
     lag.abort();
     drop(background);
     Ok(())
+}
+
+/// How long the store may take to close, after requests had their time.
+const CLOSE_TIME: Duration = Duration::from_secs(20);
+
+/// Ends the process even if something keeps it from closing, as a disk that does not answer may: what
+/// was acknowledged is durable.
+fn end_in_time(drain_time: Duration) {
+    let watch = std::thread::Builder::new().name("end-in-time".into());
+    let watched = watch.spawn(move || {
+        std::thread::sleep(drain_time + CLOSE_TIME);
+        tracing::error!("the store does not close; the process ends without that");
+        std::process::exit(1);
+    });
+    if let Err(error) = watched {
+        tracing::warn!(%error, "the end of the process is not watched");
+    }
 }
 
 /// Where backups are copied to: beside the store, so that its files can be linked.
@@ -124,12 +148,14 @@ async fn keep_up(
     }
 }
 
-/// How often the lag of models is looked at.
+/// How often the background work is looked at.
 const LAG_PERIOD: Duration = Duration::from_secs(5);
 
-/// Shows the lag of models among the metrics.
-async fn watch_lag(engine: Arc<Engine>) {
+/// Shows the lag of models and the background work that fails among the metrics.
+async fn watch_background(engine: Arc<Engine>) {
     loop {
+        let failing = engine.failing_units();
+        record_failing_work(failing.retrying, failing.quarantined);
         let engine = engine.clone();
         let lag = tokio::task::spawn_blocking(move || engine.model_lag_ms()).await;
         if let Ok(Ok(lag_ms)) = lag {
@@ -140,10 +166,14 @@ async fn watch_lag(engine: Arc<Engine>) {
 }
 
 /// Opens the store and reads the catalog, off the threads that answer `/healthz` meanwhile.
-async fn open_engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<Engine>> {
+async fn open_engine(
+    settings: &Settings,
+    on_log_damage: OnLogDamage,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<Engine>> {
     let store = {
         let settings = settings.clone();
-        tokio::task::spawn_blocking(move || open_store(&settings)).await??
+        tokio::task::spawn_blocking(move || open_store(&settings, on_log_damage)).await??
     };
     let node = u32::from_be_bytes(*Uuid::new_v4().as_bytes().first_chunk().expect("16 bytes"));
     let engine = tokio::task::spawn_blocking(move || Engine::open(store, clock, node)).await?;
@@ -159,7 +189,17 @@ async fn open_engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<E
     }
     layout.partitions_first = settings.ranges.unwrap_or(layout.partitions_first);
     let engine = engine.with_script_bounds(bounds).with_layout(layout);
+    let engine = engine.with_query_memory(query_memory_bytes(settings));
     Ok(Arc::new(engine.with_enforced_throughput(settings.enforce_throughput)))
+}
+
+/// What the settings say, or a quarter of the memory that the process may use.
+fn query_memory_bytes(settings: &Settings) -> usize {
+    let said = settings.query_memory_mb.map(|megabytes| megabytes.saturating_mul(1024 * 1024));
+    let bytes = said.or_else(|| Some(available_bytes()? / limits::QUERY_MEMORY_SHARE));
+    bytes.map_or(limits::QUERY_MEMORY_TOTAL_BYTES_DEFAULT, |bytes| {
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    })
 }
 
 async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Server<S>> {
@@ -184,12 +224,13 @@ async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Ser
 }
 
 /// The store of the settings: a folder, or memory.
-fn open_store(settings: &Settings) -> Result<Arc<dyn Store>> {
+fn open_store(settings: &Settings, on_log_damage: OnLogDamage) -> Result<Arc<dyn Store>> {
     Ok(match &settings.data {
         None => Arc::new(MemoryStore::new()),
         Some(folder) => {
-            let store = RocksStore::open(&folder.join("store"), &RocksOptions::default())?;
-            Arc::new(store)
+            let options = RocksOptions { on_log_damage, ..RocksOptions::default() };
+            let store = RocksStore::open(&folder.join(STORE), &options);
+            Arc::new(store.map_err(data_folder::unopened)?)
         }
     })
 }
@@ -231,10 +272,18 @@ fn announce(settings: &Settings, address: SocketAddr, keys: &AccountKeys) -> std
         writeln!(out, "                     http://{reachable}/")?;
     }
     writeln!(out, "  Key                {key}")?;
-    if keys.well_known_use() != WellKnownKey::Refused {
+    let takes_well_known = keys.well_known_use() != WellKnownKey::Refused;
+    if takes_well_known {
         writeln!(out, "                     and the key that the emulator is known by")?;
     }
+    // Some clients choose the gateway by the emulator's key.
+    let is_local = address.ip().is_loopback() && settings.endpoint.is_none();
+    let key = if takes_well_known && is_local { WELL_KNOWN_KEY } else { key };
     writeln!(out, "  Connection string  AccountEndpoint={endpoint};AccountKey={key};")?;
+    writeln!(
+        out,
+        "                     Clients must use Gateway mode; Direct mode is not served."
+    )?;
     writeln!(out, "  Explorer           {endpoint}_explorer/")?;
     match &settings.data {
         Some(folder) => writeln!(out, "  Data               {}", folder.display())?,

@@ -60,14 +60,14 @@ pub enum Answer {
     Written(Written),
     /// It was refused.
     Failed(Error),
-    /// It was undone, or never begun, because another one failed.
-    Dependent,
+    /// It was undone, or never begun, because another one failed; and what it had cost.
+    Dependent(f64),
 }
 
 impl Answer {
     /// Whether it did what was asked.
     pub fn is_success(&self) -> bool {
-        !matches!(self, Self::Failed(_) | Self::Dependent)
+        !matches!(self, Self::Failed(_) | Self::Dependent(_))
     }
 
     /// Its own share of the charge.
@@ -76,7 +76,7 @@ impl Answer {
             Self::Read(item) | Self::NotModified(item) => item.charge,
             Self::Written(item) => item.charge,
             Self::Failed(_) => REFUSED,
-            Self::Dependent => 0.0,
+            Self::Dependent(charge) => *charge,
         }
     }
 }
@@ -90,6 +90,14 @@ pub struct Answers {
     pub places: Vec<Place>,
     /// The charge of everything that was done, or tried.
     pub charge: f64,
+}
+
+impl Answers {
+    /// Those of one partition. They cost together what each of them cost.
+    fn of(answers: Vec<Answer>, place: Place) -> Self {
+        let charge = rounded(answers.iter().map(Answer::charge).sum());
+        Self { answers, places: vec![place], charge }
+    }
 }
 
 impl Engine {
@@ -107,28 +115,37 @@ impl Engine {
             failed = None;
             let mut run = Run::default();
             let mut answers = Vec::with_capacity(operations.len());
-            for (at, operation) in operations.iter().enumerate() {
-                let answer = run.run(transaction, operation, None);
-                let answer = answer.inspect_err(|error| {
-                    failed = Some((at, error.clone(), transaction.charge()));
-                })?;
-                answers.push(answer);
+            for operation in operations {
+                match run.run(transaction, operation, None) {
+                    Ok(answer) => answers.push(answer),
+                    Err(error) => {
+                        let undone: Vec<f64> = answers.iter().map(Answer::charge).collect();
+                        failed = Some((undone, error.clone()));
+                        return Err(error);
+                    }
+                }
+            }
+            // What later operations changed by a model has the etag that was answered before.
+            for answer in &mut answers {
+                if let Answer::Written(written) = answer
+                    && !written.body.is_empty()
+                    && let Some(text) = transaction.latest_text(written.stamp)
+                {
+                    written.body = text;
+                }
             }
             Ok(answers)
         });
         match (transacted, failed) {
-            (Ok(done), _) => {
-                let (answers, charge) = (done.value, done.charge);
-                Ok(Answers { answers, places: vec![done.place], charge: rounded(charge) })
-            }
-            (Err(error), Some((at, of_operation, charge)))
+            (Ok(done), _) => Ok(Answers::of(done.value, done.place)),
+            (Err(error), Some((undone, of_operation)))
                 if error == of_operation && is_refusal(&error) =>
             {
-                let mut answers = vec![Answer::Dependent; operations.len()];
-                answers[at] = Answer::Failed(error);
                 let place = self.place_now(partition_of(container, key)?)?;
-                let charge = rounded(charge + REFUSED);
-                Ok(Answers { answers, places: vec![place], charge })
+                let mut answers: Vec<_> = undone.into_iter().map(Answer::Dependent).collect();
+                answers.push(Answer::Failed(error));
+                answers.resize(operations.len(), Answer::Dependent(0.0));
+                Ok(Answers::of(answers, place))
             }
             (Err(error), _) => Err(error),
         }
@@ -222,7 +239,7 @@ impl Run {
                 self.written_bytes += item.body.len();
                 &mut item.body
             }
-            Answer::NotModified(_) | Answer::Failed(_) | Answer::Dependent => return,
+            Answer::NotModified(_) | Answer::Failed(_) | Answer::Dependent(_) => return,
         };
         match content {
             Content::Full => self.sent_bytes += body.len(),

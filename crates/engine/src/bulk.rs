@@ -43,7 +43,7 @@ impl Engine {
     ) -> Result<Answers> {
         check_count(operations)?;
         let mut tally =
-            Tally { answers: vec![Answer::Dependent; operations.len()], places: vec![] };
+            Tally { answers: vec![Answer::Dependent(0.0); operations.len()], places: vec![] };
         let aim = |at: usize| aim_of(container, partition, partition_key, &operations[at]);
         match on_error {
             OnError::Continue => {

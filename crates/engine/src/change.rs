@@ -3,7 +3,7 @@
 //! an item and what stands beside it are always one commit.
 
 use std::cell::OnceCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use orrery_index::Terms;
@@ -85,6 +85,8 @@ pub(crate) struct After {
     pub(crate) row: Row,
     pub(crate) stamp: Stamp,
     pub(crate) terms: Terms,
+    /// Whether no client wrote it: it follows from the change of another item.
+    pub(crate) derived: bool,
 }
 
 /// The place of an item and what becomes of it.
@@ -97,6 +99,7 @@ pub(crate) struct Slot<'c> {
 
 /// What becomes of an item.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "slots are boxed, and most are written")]
 pub(crate) enum Becomes {
     /// It was only read; the commit holds if it is still the same.
     Unchanged,
@@ -105,6 +108,12 @@ pub(crate) enum Becomes {
 }
 
 impl Slot<'_> {
+    /// The precondition under which a commit holds that has read the item.
+    pub(crate) fn check(&self) -> Check {
+        let expect = self.before.as_ref().map_or(Expect::Absent, |b| Expect::Version(b.version));
+        Check::Key { space: Space::Items, key: self.at.key.clone(), expect }
+    }
+
     pub(crate) fn after(&self) -> Option<&After> {
         match &self.outcome {
             Becomes::Is(after) => Some(after),
@@ -174,25 +183,63 @@ impl<'s> Current<'s> {
     }
 }
 
-/// A unique key that must be free, by the number of its check in the part.
-#[derive(Debug)]
-pub(crate) struct UniqueGuard {
+/// A unique key that must be free, by the number of its check in its part of the commit.
+pub(crate) struct UniqueGuard<'s> {
+    pub(crate) part: usize,
     pub(crate) check: usize,
     pub(crate) key: Vec<u8>,
+    /// Which of the container's unique keys it is.
+    pub(crate) ordinal: usize,
+    pub(crate) container: &'s Container,
+    /// The item that shall have it.
+    pub(crate) slot: &'s Slot<'s>,
+}
+
+impl UniqueGuard<'_> {
+    /// Whether this is the check that failed.
+    pub(crate) fn is(&self, part: usize, check: usize) -> bool {
+        self.part == part && self.check == check
+    }
+
+    /// What the writer is told if another item has the key.
+    pub(crate) fn violation(&self) -> Error {
+        unique_violation(self.container, self.ordinal, self.slot)
+    }
+}
+
+/// An item would get a unique key that another one has.
+pub(crate) fn unique_violation(container: &Container, ordinal: usize, slot: &Slot<'_>) -> Error {
+    let Some(after) = slot.after().filter(|after| after.derived) else {
+        return Error::UniqueKeyViolation;
+    };
+    let id = key::parse_item(&slot.at.key).map_or("", |key| key.id);
+    let paths = container.definition.unique_keys.get(ordinal).map_or(&[][..], |paths| paths);
+    let names: Vec<String> = paths.iter().map(ToString::to_string).collect();
+    let values = unique_values(paths, &after.value);
+    Error::DerivedKeyViolation(
+        format!(
+            "Unique index constraint violation: by the model, this write gives the item '{id}' of \
+             container '{}' the value {} for its unique key '{}', and another item of the same \
+             partition key has it. Nothing was written.",
+            container.id,
+            Value::array(values).to_json(),
+            names.join(", ")
+        )
+        .into(),
+    )
 }
 
 /// Everything that the slots of one physical partition change, in one part: records, rows, unique
 /// keys, index terms, expiries, feed entries and versions, the latter two in the order of the slots.
-pub(crate) fn part(
+pub(crate) fn part<'s>(
     engine: &Engine,
-    indexer: &Indexer<'_>,
-    slots: &[&Slot<'_>],
-) -> Result<(Part, Vec<UniqueGuard>)> {
+    indexer: &Indexer<'s>,
+    slots: &[&'s Slot<'s>],
+) -> Result<(Part, Vec<UniqueGuard<'s>>)> {
     let Indexer { container, partition, .. } = *indexer;
     let mut part = Part::new(partition.shard, partition.epoch);
     for slot in slots {
-        let expect = slot.before.as_ref().map_or(Expect::Absent, |b| Expect::Version(b.version));
-        part.checks.push(Check::Key { space: Space::Items, key: slot.at.key.clone(), expect });
+        part.checks.push(slot.check());
         if slot.is_written() {
             if let Some(before) = &slot.before {
                 unwrite(container, slot, before, &mut part);
@@ -262,12 +309,12 @@ fn write(container: &Container, slot: &Slot<'_>, after: &After, part: &mut Part)
 }
 
 /// Unique keys that change: the old ones go, the new ones must be free, or be freed by another
-/// slot of the same commit.
-fn unique_keys(
-    container: &Container,
-    slots: &[&Slot<'_>],
+/// slot of the same commit. No two slots may have one in the end, whoever wrote them.
+fn unique_keys<'s>(
+    container: &'s Container,
+    slots: &[&'s Slot<'s>],
     part: &mut Part,
-) -> Result<Vec<UniqueGuard>> {
+) -> Result<Vec<UniqueGuard<'s>>> {
     let mut guards = Vec::new();
     if container.definition.unique_keys.is_empty() {
         return Ok(guards);
@@ -279,22 +326,30 @@ fn unique_keys(
         let new = slot.after().map(|after| keys(&after.value));
         for ordinal in 0..container.definition.unique_keys.len() {
             let nth = |keys: &Option<Vec<Vec<u8>>>| keys.as_ref()?.get(ordinal).cloned();
-            moves.push((*slot, nth(&old), nth(&new)));
+            moves.push((*slot, ordinal, nth(&old), nth(&new)));
         }
     }
     let freed: HashSet<&Vec<u8>> = moves
         .iter()
-        .filter(|(_, old, new)| old != new)
-        .filter_map(|(_, o, _)| o.as_ref())
+        .filter(|(_, _, old, new)| old != new)
+        .filter_map(|(_, _, old, _)| old.as_ref())
         .collect();
     part.deletes.extend(freed.iter().map(|key| (Space::Index, (*key).clone())));
-    for (slot, old, new) in &moves {
+    let mut holders: HashMap<&Vec<u8>, &Slot<'_>> = HashMap::new();
+    for (slot, ordinal, old, new) in &moves {
         let (Some(key), Some(after)) = (new, slot.after()) else { continue };
+        if let Some(other) = holders.insert(key, slot) {
+            // Of the two, the one that no client has named is the one to tell of.
+            let told = if after.derived { *slot } else { other };
+            return Err(unique_violation(container, *ordinal, told));
+        }
         if old == new && slot.keeps_row() {
             continue;
         }
         if old != new && !freed.contains(key) {
-            guards.push(UniqueGuard { check: part.checks.len(), key: key.clone() });
+            let (check, ordinal) = (part.checks.len(), *ordinal);
+            let held = key.clone();
+            guards.push(UniqueGuard { part: 0, check, key: held, ordinal, container, slot });
             let (key, expect) = (key.clone(), Expect::Absent);
             part.checks.push(Check::Key { space: Space::Index, key, expect });
         }

@@ -18,7 +18,8 @@ use crate::items::{Located, Outcome, Place, Written, place_of};
 use crate::model::{Event, ModelDraft, Moment};
 use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
-use crate::storage_error::storage;
+use crate::ttl::expiry;
+use crate::unique_claims::UniqueClaims;
 use crate::workload::Wrote;
 use crate::{Container, Engine};
 
@@ -32,43 +33,25 @@ pub(crate) enum View<'e> {
     Moment(&'e Moment<'e>),
 }
 
-/// What the owner of a draft has to say about a change before it is added.
-pub(crate) trait Admission {
-    /// Refuses a change for what only the owner knows; nothing is added then. The last of the
-    /// places is that of the after image, if there is one.
-    fn admit(
-        &mut self,
-        draft: &Draft<'_>,
-        places: &[&Located<'_>],
-        after: Option<&After>,
-    ) -> Result<()>;
-
-    /// A change begins.
-    fn begin(&mut self) {}
-
-    /// The change that began last was refused after it had been admitted: it did not happen.
-    fn retract(&mut self) {}
-}
-
-/// Admits everything: the commit's checks decide.
-pub(crate) struct ByCommit;
-
-impl Admission for ByCommit {
-    fn admit(&mut self, _: &Draft<'_>, _: &[&Located<'_>], _: Option<&After>) -> Result<()> {
-        Ok(())
-    }
-}
-
 /// The slots of one physical partition, by item key.
 pub(crate) struct Draft<'e> {
     pub(crate) engine: &'e Engine,
     pub(crate) container: &'e Container,
     pub(crate) partition: &'e PhysicalPartition,
     pub(crate) view: View<'e>,
+    /// The statement time: the second by which everything in the draft judges whether an item has
+    /// expired, from its first read to its commit.
+    pub(crate) now_s: u64,
     pub(crate) slots: BTreeMap<Vec<u8>, Box<Slot<'e>>>,
     pub(crate) numbers: Numbers<'e>,
     /// Keys of the slots that were written, in the order of their last write.
     pub(crate) written: Vec<Vec<u8>>,
+    /// Keys beside items that were looked up, with their versions; `None`: it was not there.
+    pub(crate) lookups: Vec<(Space, Vec<u8>, Option<Lsn>)>,
+    /// The stripe of the logical partition of which a range was read, and the LSN of its snapshot.
+    pub(crate) range: Option<(u8, Lsn)>,
+    /// Unique keys as the changes so far leave them; `None`: the commit's checks decide.
+    pub(crate) claims: Option<UniqueClaims>,
     /// What the model of the database makes of the changes.
     pub(crate) model: ModelDraft<'e>,
 }
@@ -80,9 +63,20 @@ impl<'e> Draft<'e> {
         partition: &'e PhysicalPartition,
         view: View<'e>,
     ) -> Self {
-        let (slots, numbers) = (BTreeMap::new(), Numbers::Given);
-        let (written, model) = (vec![], ModelDraft::default());
-        Self { engine, container, partition, view, slots, numbers, written, model }
+        Self {
+            engine,
+            container,
+            partition,
+            view,
+            now_s: engine.clock.now_s(),
+            slots: BTreeMap::new(),
+            numbers: Numbers::Given,
+            written: vec![],
+            lookups: vec![],
+            range: None,
+            claims: None,
+            model: ModelDraft::default(),
+        }
     }
 
     pub(crate) fn indexer(&self) -> Indexer<'e> {
@@ -95,17 +89,18 @@ impl<'e> Draft<'e> {
         self.written.is_empty()
     }
 
+    /// How many items it changes, in whichever partition.
+    pub(crate) fn changes(&self) -> usize {
+        let others = self.model.others.iter().map(|other| other.written.len());
+        self.written.len() + others.sum::<usize>()
+    }
+
     /// Makes sure that the item at a place has been read.
     pub(crate) fn load(&mut self, at: &Located<'e>) -> Result<()> {
         if self.slots.contains_key(&at.key) {
             return Ok(());
         }
-        let stored = match &self.view {
-            View::Snapshot(snapshot) => snapshot.get(Space::Items, &at.key).map_err(storage)?,
-            View::Now | View::Moment(_) => {
-                self.stored(self.partition.shard, Space::Items, &at.key)?
-            }
-        };
+        let stored = self.stored(self.partition.shard, Space::Items, &at.key)?;
         let before = stored.map(Before::read).transpose()?;
         let slot = Slot { at: at.clone(), before, outcome: Becomes::Unchanged };
         self.slots.insert(at.key.clone(), Box::new(slot));
@@ -114,7 +109,9 @@ impl<'e> Draft<'e> {
 
     /// Whether a stored item is not to be seen.
     pub(crate) fn is_hidden(&self, key: &[u8], before: &Before) -> bool {
-        self.engine.is_hidden(self.container, key, before.version, &before.header)
+        let expired = expiry(&self.container.definition, &before.header);
+        expired.is_some_and(|at| at <= self.now_s)
+            || self.container.erasures.hide(key, before.version)
     }
 
     /// The item in a slot, if it is there and to be seen.
@@ -131,18 +128,12 @@ impl<'e> Draft<'e> {
     }
 
     /// Adds a change with all that the model makes of it, unless it is refused.
-    pub(crate) fn apply(
-        &mut self,
-        at: &Located<'e>,
-        write: &ItemWrite,
-        owner: &mut dyn Admission,
-    ) -> Result<Written> {
+    pub(crate) fn apply(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
         self.begin_change();
-        owner.begin();
-        let written = self.change(at, write, owner);
+        let written = self.change(at, write);
+        let written = written.and_then(|written| self.claim_unique_keys().map(|()| written));
         if written.is_err() {
             self.undo_change();
-            owner.retract();
         }
         if let Ok(written) = &written {
             self.note(at, written);
@@ -162,24 +153,19 @@ impl<'e> Draft<'e> {
         self.engine.workload.wrote(self.container, self.engine.clock.now_s(), &wrote);
     }
 
-    fn change(
-        &mut self,
-        at: &Located<'e>,
-        write: &ItemWrite,
-        owner: &mut dyn Admission,
-    ) -> Result<Written> {
+    fn change(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
+        self.model.reach = write.reach();
         self.load(at)?;
         let (edits, rest) = self.array_edits(at, write)?;
         let write = rest.as_ref().unwrap_or(write);
         let current = self.current(&at.key);
         let decision = write.decide(self.engine, self.container, current)?;
-        self.refuse_bucket(current, &decision)?;
         let stamp = current.map(Current::stamp);
         let row = current.map(Current::row);
+        self.refuse_bucket(at, &decision)?;
         let Decision::Put(body) = decision else {
             let stamp = stamp.ok_or(Error::NotFound)?;
             let charge = self.charge(&at.key, None, write.patched())?;
-            owner.admit(self, &[at], None)?;
             let before = self.known_image(&at.key)?;
             self.settle(at, Becomes::Gone);
             self.follow(vec![Event::new(self.spot(at), before, None)])?;
@@ -201,18 +187,22 @@ impl<'e> Draft<'e> {
         let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
         let after = self.after(at, row, body)?;
         let charge = self.charge(&at.key, Some(&after), write.patched())?;
-        let (text, stamp) = (after.text.clone(), after.stamp);
+        let (mut text, stamp) = (after.text.clone(), after.stamp);
         let value = after.value.clone();
         if let Some(target) = &target {
-            owner.admit(self, &[at, target], Some(&after))?;
             self.settle(at, Becomes::Gone);
             self.settle(target, Becomes::Is(after));
             let gone = Event::new(self.spot(at), before, None);
             self.follow(vec![Event::new(self.spot(target), None, Some(value)), gone])?;
         } else {
-            owner.admit(self, &[at], Some(&after))?;
             self.settle(at, Becomes::Is(after));
             self.follow(vec![Event::new(self.spot(at), past, Some(value))])?;
+        }
+        // What followed may have changed the item itself, if it refers to itself.
+        if self.model.scope.is_some()
+            && let Some(Current::Own(last)) = self.current(&target.as_ref().unwrap_or(at).key)
+        {
+            text = last.text.clone();
         }
         Ok(self.result(outcome, text, stamp, charge))
     }
@@ -250,7 +240,7 @@ impl<'e> Draft<'e> {
             None => at.partition.next_row(&*self.engine.store)?,
         };
         let text = Bytes::from(body.to_text(self.container, row, stamp)?);
-        Ok(After { value: body.value, text, ttl: body.ttl, row, stamp, terms })
+        Ok(After { value: body.value, text, ttl: body.ttl, row, stamp, terms, derived: false })
     }
 
     pub(crate) fn settle(&mut self, at: &Located<'e>, outcome: Becomes) {
@@ -297,7 +287,7 @@ impl<'e> Draft<'e> {
     }
 
     /// The commit's part: what was only read comes first, then the changes in their order.
-    pub(crate) fn part(&self) -> Result<(Part, Vec<UniqueGuard>)> {
+    pub(crate) fn part(&self) -> Result<(Part, Vec<UniqueGuard<'_>>)> {
         let read = self.slots.values().filter(|slot| !slot.is_written());
         let written = self.written.iter().filter_map(|key| self.slots.get(key));
         let slots: Vec<&Slot<'_>> = read.chain(written).map(|slot| &**slot).collect();

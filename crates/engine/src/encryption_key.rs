@@ -50,6 +50,11 @@ impl Engine {
         record.ok_or(Error::NotFound)
     }
 
+    pub(crate) fn has_encryption_key(&self, database: u32, id: &str) -> Result<bool> {
+        let (kind, parent) = (RecordKind::EncryptionKey, u64::from(database));
+        Ok(records::by_name(&*self.store, kind, parent, id)?.is_some())
+    }
+
     /// Keeps a new key.
     pub fn create_encryption_key(&self, database: &Address, body: &Value) -> Result<Resource> {
         let id = resource_id(body)?;

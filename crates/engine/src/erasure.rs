@@ -1,9 +1,10 @@
-//! Deleting everything that has a partition key, or that lies under the first values of a
-//! hierarchical one. The request is answered when an *erasure* is written down: it names the key and
-//! the LSN of that moment, and hides every item of the key that was written up to then, at once. The
-//! keys under a prefix may lie in several shards; then each has an erasure for its part of them, with
-//! an LSN of its own, all written in one commit. The background thread removes them, with everything beside them,
-//! and then the erasure. It stands in the shard itself, so a restart forgets nothing.
+//! Deleting everything that has a partition key. The request is answered when an *erasure* is written
+//! down: it names the key and the LSN of that moment, and hides every item of the key that was written
+//! up to then, at once. The background thread removes them, with everything beside them, and then the
+//! erasure. It stands in the shard itself, so a restart forgets nothing.
+//!
+//! Version 0.1 also took the first values of a hierarchical key, and wrote an erasure for the keys
+//! under them into each shard. Such an erasure is still read and finished.
 
 use arc_swap::ArcSwap;
 use orrery_storage::key::{self, Bounds};
@@ -17,8 +18,11 @@ use crate::change::{Becomes, Before, Slot, part};
 use crate::gate::{Pass, Passage};
 use crate::item_index::{Indexer, Numbers};
 use crate::items::{Located, Place, complete_key};
+use crate::model::Purged;
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
+use crate::tasks::{Cursor, Run, TURN_BATCHES, Turn};
+use crate::units::{Failure, UnitKey, Work};
 use crate::{Container, Engine};
 
 /// A key whose items are deleted, as far as they were written up to an LSN.
@@ -139,8 +143,8 @@ impl Engine {
         self.is_expired(container, header) || container.erasures.hide(item_key, version)
     }
 
-    /// Deletes all items of a partition key, or of all keys that begin with the given values. They are
-    /// gone when it returns; the space they take is freed in the background.
+    /// Deletes all items of a partition key, which must be complete. They are gone when it returns;
+    /// the space they take is freed in the background.
     pub fn erase_partition_key(
         &self,
         container: &Container,
@@ -155,49 +159,31 @@ impl Engine {
         container: &Container,
         partition_key: &PartitionKey,
     ) -> Result<Vec<Place>> {
-        let definition = &container.definition.partition_key;
-        let key = definition.normalize(partition_key.clone());
-        let levels = definition.paths.len();
-        let is_prefix = !key.0.is_empty() && key.0.len() < levels;
-        let key = if is_prefix { key } else { complete_key(container, partition_key)? };
-        let is_modelled = self.is_modelled(container);
-        if is_prefix && is_modelled {
-            return Err(Error::invalid(
-                "The model of the database is about the items of this container, and delete by the \
-                 first values of a partition key does not keep it in this version. Delete one \
-                 partition key after the other.",
-            ));
-        }
-        let range = definition.range_of(&key);
+        // The service refuses the first values of a hierarchical key: 400 with sub-status 1001.
+        let key = complete_key(container, partition_key)?;
+        let range = container.definition.partition_key.range_of(&key);
         let reached = container.partitions.iter();
         let reached: Vec<_> =
             reached.filter_map(|p| Some((p, p.range.intersect(&range)?))).collect();
         if container.erasures.undone() + reached.len() > limits::ERASURES_PENDING_MAX {
             return Err(Error::RateLimited { retry_after_ms: 1000 });
         }
-        // Nobody writes to the logical partitions meanwhile, so that all their items are either of
+        // Nobody writes to the logical partition meanwhile, so that all its items are either of
         // before or of after.
         let close = |partition: &PhysicalPartition| {
-            if is_prefix {
-                partition.gates.close()
-            } else {
-                vec![partition.gates.of(&key.to_canonical()).pass(Passage::Alone)]
-            }
+            partition.gates.of(&key.to_canonical()).pass(Passage::Alone)
         };
-        let _passes: Vec<Vec<Pass>> = reached.iter().map(|(p, _)| close(p)).collect();
-        if is_modelled {
+        let _passes: Vec<Pass> = reached.iter().map(|(p, _)| close(p)).collect();
+        // Behind the gates: a model takes over while they are closed.
+        if self.is_modelled(container) {
             // What follows from the end of each of them belongs to the same commit.
             let (partition, _) = reached.first().ok_or(Error::PartitionGone)?;
             return Ok(vec![self.erase_modelled(container, partition, &key)?]);
         }
         let (mut parts, mut erasures) = (vec![], vec![]);
-        for (partition, keys) in &reached {
+        for (partition, _) in &reached {
             let up_to = self.shard_lsn(partition)?;
-            let erasure = if is_prefix {
-                Erasure::of_prefix(container, key.clone(), keys.clone(), up_to)
-            } else {
-                Erasure::of_key(container, key.clone(), up_to)
-            };
+            let erasure = Erasure::of_key(container, key.clone(), up_to);
             let mut part = Part::new(partition.shard, partition.epoch);
             let (key, value) = (key::erasure(&erasure.name), erasure.to_bytes());
             part.puts.push(Put { space: Space::Meta, key, value });
@@ -234,87 +220,106 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the items of all erasures.
-    pub(crate) fn run_erasures(&self, stop: &dyn Fn() -> bool) -> Result<()> {
+    /// Removes the items of all erasures, in turns.
+    pub(crate) fn run_erasures(&self, run: &mut Run<'_>) {
         for container in self.catalog.state().containers() {
             container.erasures.forget(self.clock.now_s());
             for erasure in container.erasures.0.load_full().iter().filter(|e| e.done_s.is_none()) {
-                match self.run_erasure(container, erasure, stop) {
-                    // The container was deleted meanwhile.
-                    Err(Error::PartitionGone) => break,
-                    other => other?,
-                }
+                let unit = UnitKey::of(container, Work::Erasure, &erasure.name);
+                self.run_unit(run, &unit, erasure.up_to.0, &mut |run| {
+                    self.run_erasure(container, erasure, run, &unit)
+                });
             }
         }
-        Ok(())
     }
 
+    /// A turn at one erasure.
     fn run_erasure(
         &self,
         container: &Container,
         erasure: &Erasure,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<()> {
+        run: &mut Run<'_>,
+        unit: &UnitKey,
+    ) -> std::result::Result<Turn, Failure> {
         let definition = &container.definition.partition_key;
         let range = definition.range_of(&erasure.partition_key);
         let range = erasure.part.as_ref().unwrap_or(&range);
-        for partition in &container.partitions {
-            let Some(keys) = partition.range.intersect(range) else { continue };
-            if !self.erase_in(container, partition, &keys, erasure, stop)?
-                || !self.take_back(partition, erasure)?
-            {
-                return Ok(());
+        for _ in 0..TURN_BATCHES {
+            if (run.stop)() {
+                return Ok(Turn::Unfinished);
             }
+            let cursor = run.cursor(unit, container);
+            let Some(partition) = container.partitions.get(cursor.range) else {
+                // What the model forbids stays, hidden, for now.
+                if let Some(failure) = cursor.left.take() {
+                    return Err(failure);
+                }
+                container.erasures.mark_done(erasure, self.clock.now_s());
+                return Ok(Turn::Done);
+            };
+            let Some(keys) = partition.range.intersect(range) else {
+                cursor.next_range();
+                continue;
+            };
+            if !self.erase_some(container, partition, &keys, erasure, cursor)? {
+                continue;
+            }
+            if cursor.left.is_none() && !self.take_back(partition, erasure)? {
+                return Ok(Turn::Done);
+            }
+            cursor.next_range();
         }
-        container.erasures.mark_done(erasure, self.clock.now_s());
-        Ok(())
+        Ok(Turn::Unfinished)
     }
 
-    /// Removes the items of an erasure from a partition; false if it had to stop.
-    fn erase_in(
+    /// Removes the next items of an erasure from a partition; whether there are no more.
+    fn erase_some(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
         keys: &KeyRange,
         erasure: &Erasure,
-        stop: &dyn Fn() -> bool,
+        cursor: &mut Cursor,
     ) -> Result<bool> {
         let mut bounds = match erasure.part {
             Some(_) => key::items_in(keys),
             None => Bounds::prefix(erasure.prefix.clone()),
         };
-        let mut postponed = false;
-        loop {
-            if stop() {
+        if let Some(last) = &cursor.last {
+            bounds = bounds.after(last);
+        }
+        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let entries = read(&*snapshot, Space::Items, &bounds)?;
+        drop(snapshot);
+        let Some(last) = entries.last() else { return Ok(true) };
+        cursor.last = Some(last.key.clone());
+        let erased = |e: &Entry| e.value.version <= erasure.up_to && erasure.names(&e.key);
+        let slot = |entry: Entry| {
+            let before = Before::read(entry.value)?;
+            let partition_key = match erasure.part {
+                Some(_) => container.definition.partition_key.extract(before.value()?),
+                None => erasure.partition_key.clone(),
+            };
+            let at = Located { partition, partition_key, key: entry.key };
+            Ok(Slot { at, before: Some(before), outcome: Becomes::Gone })
+        };
+        let slots = entries.into_iter().filter(erased).map(slot);
+        let slots = slots.collect::<Result<Vec<_>>>()?;
+        {
+            // No model takes over during the commit.
+            let _still = self.models.read();
+            if !self.is_modelled(container) {
+                self.remove(container, partition, &slots)?;
                 return Ok(false);
             }
-            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-            let entries = read(&*snapshot, Space::Items, &bounds)?;
-            drop(snapshot);
-            let Some(last) = entries.last() else { return Ok(!postponed) };
-            bounds = bounds.after(&last.key);
-            let erased = |e: &Entry| e.value.version <= erasure.up_to && erasure.names(&e.key);
-            let slot = |entry: Entry| {
-                let before = Before::read(entry.value)?;
-                let partition_key = match erasure.part {
-                    Some(_) => container.definition.partition_key.extract(before.value()?),
-                    None => erasure.partition_key.clone(),
-                };
-                let at = Located { partition, partition_key, key: entry.key };
-                Ok(Slot { at, before: Some(before), outcome: Becomes::Gone })
-            };
-            let slots = entries.into_iter().filter(erased).map(slot);
-            let slots = slots.collect::<Result<Vec<_>>>()?;
-            if self.is_modelled(container) {
-                // With all that follows; what the model forbids stays, hidden, for now.
-                let _still = self.models.read();
-                for slot in &slots {
-                    postponed |= !self.purge_modelled(container, &slot.at)?;
-                }
-            } else {
-                self.remove(container, partition, &slots)?;
+        }
+        for slot in &slots {
+            let _still = self.models.read();
+            if let Purged::Refused(error) = self.purge_modelled(container, &slot.at)? {
+                cursor.left = Some(Failure::of_item(error, container, &slot.at.key));
             }
         }
+        Ok(false)
     }
 
     /// Removes items in one commit, or one by one if it is too large or somebody wrote to one of

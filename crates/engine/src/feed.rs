@@ -20,13 +20,13 @@ pub struct PageSize {
 }
 
 impl PageSize {
-    /// From the header: absent means the default, `-1` leaves it to the server.
+    /// From the header: absent or 0 means the default, `-1` leaves it to the server.
     pub fn from_header(max_item_count: Option<i64>) -> Result<Self> {
         let items = match max_item_count {
-            None => limits::PAGE_ITEMS_DEFAULT,
+            None | Some(0) => limits::PAGE_ITEMS_DEFAULT,
             Some(-1) => limits::PAGE_ITEMS_MAX,
-            Some(n) => usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| {
-                Error::invalid(format!("The max item count must be -1 or positive; it is {n}."))
+            Some(n) => usize::try_from(n).map_err(|_| {
+                Error::invalid(format!("The max item count must be -1, 0 or positive; it is {n}."))
             })?,
         };
         Ok(Self { items })

@@ -9,6 +9,7 @@ use orrery_storage::StorageError;
 use orrery_types::ids::Address;
 use orrery_types::{Epoch, Error, Result, ShardId};
 
+use crate::model::ModelScope;
 use crate::storage_error::storage;
 use crate::{Container, Engine};
 
@@ -76,7 +77,7 @@ impl Engine {
     }
 
     /// The container as it is once every change of the catalog in progress is over, its shards
-    /// fenced; `None` if it is gone.
+    /// fenced, and so those that its writes reach through a model; `None` if it is gone.
     fn renewed(&self, container: &Container) -> Result<Option<Arc<Container>>> {
         self.catalog.wait_for_changes();
         let database = Address::Rid(container.database_rid());
@@ -84,6 +85,13 @@ impl Engine {
             return Ok(None);
         };
         self.fence(&now)?;
+        let owner = self.database_of(&now);
+        if let Some(scope) = ModelScope::of(owner.as_deref(), &now) {
+            let reached = |other: &&Arc<Container>| {
+                other.number != now.number && scope.model.rules.concerns(&other.id)
+            };
+            scope.database.containers().filter(reached).try_for_each(|other| self.fence(other))?;
+        }
         Ok(Some(now))
     }
 

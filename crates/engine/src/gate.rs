@@ -36,12 +36,17 @@ impl Gates {
 
     /// The gate of a logical partition, named by any bytes that it alone has.
     pub(crate) fn of(&self, logical_partition: &[u8]) -> &Arc<Gate> {
-        let mut hasher = Xxh3::new();
-        hasher.write(logical_partition);
-        let count = u64::try_from(self.0.len()).unwrap_or(1);
-        let at = usize::try_from(hasher.finish() % count).unwrap_or_default();
-        self.0.get(at).expect("a remainder is below the count")
+        self.0.get(usize::from(stripe_of(logical_partition))).expect("there is one for each stripe")
     }
+}
+
+/// The stripe of a logical partition, named by any bytes that it alone has: what one lock serves,
+/// and what `Check::StripeUnchanged` is about.
+pub(crate) fn stripe_of(logical_partition: &[u8]) -> u8 {
+    let mut hasher = Xxh3::new();
+    hasher.write(logical_partition);
+    let count = u64::try_from(limits::GATES_PER_PARTITION).unwrap_or(1);
+    u8::try_from(hasher.finish() % count).unwrap_or_default()
 }
 
 #[derive(Debug, Default)]

@@ -13,6 +13,8 @@ use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result, limits};
 use crate::change::{After, Before, Slot};
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
+use crate::tasks::{Run, TURN_BATCHES, Turn};
+use crate::units::{UnitKey, Work};
 use crate::{Container, Engine};
 
 impl Engine {
@@ -59,16 +61,18 @@ impl Engine {
     pub(crate) fn rebase_history(
         &self,
         container: &Container,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<()> {
+        run: &mut Run<'_>,
+        _: &UnitKey,
+    ) -> Result<Turn> {
         let database = Address::Rid(container.database_rid());
         match self.catalog.container(&database, &Address::Rid(container.rid())) {
             Ok(now) if now.definition.versions_kept_s().is_some() => {
-                self.with_current(&now, &mut |now| self.begin_history(now))
+                self.with_current(&now, &mut |now| self.begin_history(now))?;
+                Ok(Turn::Done)
             }
-            Ok(now) => self.trim_history(&now, u64::MAX, stop),
+            Ok(now) => self.trim_history(&now, u64::MAX, run.stop),
             // It was deleted meanwhile.
-            Err(Error::NotFound | Error::OwnerNotFound) => Ok(()),
+            Err(Error::NotFound | Error::OwnerNotFound) => Ok(Turn::Done),
             Err(error) => Err(error),
         }
     }
@@ -86,27 +90,34 @@ impl Engine {
     }
 
     /// Removes versions that are older than the policies of their containers keep them.
-    pub(crate) fn trim_histories(&self, stop: &dyn Fn() -> bool) -> Result<()> {
+    pub(crate) fn trim_histories(&self, run: &mut Run<'_>) {
         for container in self.catalog.state().containers() {
             if let Some(kept_s) = container.definition.versions_kept_s() {
                 let before_s = self.clock.now_s().saturating_sub(kept_s);
-                self.trim_history(container, before_s, stop)?;
+                let unit = UnitKey::of(container, Work::History, b"trimmed");
+                self.run_unit(run, &unit, 0, &mut |run| {
+                    Ok(self.trim_history(container, before_s, run.stop)?)
+                });
             }
         }
-        Ok(())
     }
 
-    /// Removes a container's versions of before a second.
-    pub(crate) fn trim_history(
+    /// Removes some of a container's versions of before a second.
+    fn trim_history(
         &self,
         container: &Container,
         before_s: u64,
         stop: &dyn Fn() -> bool,
-    ) -> Result<()> {
+    ) -> Result<Turn> {
+        let mut batches = 0..TURN_BATCHES;
         for partition in &container.partitions {
-            while !stop() && self.trim_step(partition, before_s)? {}
+            while self.trim_step(partition, before_s)? {
+                if stop() || batches.next().is_none() {
+                    return Ok(Turn::Unfinished);
+                }
+            }
         }
-        Ok(())
+        Ok(Turn::Done)
     }
 
     /// One commit's worth of it; whether there may be more.

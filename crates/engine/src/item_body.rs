@@ -9,7 +9,7 @@ use orrery_types::json::write_json_string;
 use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
 use crate::Container;
-use crate::resource::{check_characters, missing_id, require_object, wrong_id_type};
+use crate::resource::{missing_id, require_object, wrong_id_type};
 use crate::stamp::Stamp;
 
 /// Properties that the server writes; what a client sends under these names is dropped.
@@ -51,9 +51,8 @@ impl ItemBody {
         let id = (**id).into();
         let ttl = match object.get("ttl") {
             None => None,
-            // Without a policy on the container the property may be anything; what it says of a
+            // Checked whether the container has a policy or not, as by the service: what it says of a
             // life counts from when the container gets one.
-            Some(given) if container.definition.default_ttl.is_none() => check_ttl(given).ok(),
             Some(given) => Some(check_ttl(given)?),
         };
         let key = container.definition.partition_key.extract(&value);
@@ -103,8 +102,7 @@ fn too_large(size: usize) -> Error {
     Error::TooLarge { what: "the item", size, limit: limits::ITEM_SIZE_BYTES_MAX }
 }
 
-/// The service refuses slashes in the ids of items; `?` and `#`, which it refuses in the names of
-/// other resources, it takes here.
+/// Items take any characters, as the service's do: in a URL they stand escaped.
 pub(crate) fn check_item_id(id: &str) -> Result<()> {
     if id.is_empty() {
         return Err(missing_id());
@@ -117,7 +115,7 @@ pub(crate) fn check_item_id(id: &str) -> Result<()> {
             limits::ITEM_ID_BYTES_MAX + 1
         )));
     }
-    check_characters(id, &['/', '\\'])
+    Ok(())
 }
 
 fn check_ttl(given: &Value) -> Result<i64> {

@@ -2,12 +2,14 @@
 //! call of a script are all one of these.
 
 use orrery_query::EvalContext;
+use orrery_storage::key::Row;
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result};
 
 use crate::change::Current;
+use crate::expansion::Reach;
 use crate::item_body::ItemBody;
-use crate::items::{Located, check_same_key, complete_key, place_of};
+use crate::items::{Located, check_same_key, complete_key, item_row, place_of};
 use crate::patch::Patch;
 use crate::resource::Preconditions;
 use crate::script::UdfCalls;
@@ -52,7 +54,11 @@ impl ItemWrite {
             Self::Replace(item, body, _) => {
                 let given = partition_key.unwrap_or(&body.key);
                 let located = engine.locate(container, Some(given), item)?;
-                self.check(container, &located)?;
+                if let Err(mismatch) = self.check(container, &located) {
+                    // What is not there is not there, whatever is to take its place.
+                    let there = engine.is_there(container, &located)?;
+                    return Err(if there { mismatch } else { Error::NotFound });
+                }
                 Ok(located)
             }
             Self::Patch(item, ..) | Self::Delete(item, _) => {
@@ -67,6 +73,27 @@ impl ItemWrite {
         match self {
             Self::Replace(_, body, _) => check_same_key(&at.partition_key, &body.key),
             _ => self.check_paths(container),
+        }
+    }
+
+    /// The row of the item, if the request names it by its rid.
+    pub(crate) fn row(&self) -> Result<Option<Row>> {
+        match self {
+            Self::Create(_) | Self::Upsert(..) => Ok(None),
+            Self::Replace(item, ..) | Self::Patch(item, ..) | Self::Delete(item, _) => {
+                item_row(item)
+            }
+        }
+    }
+
+    /// How far what follows from it by a model may go. A new item ends nothing.
+    pub(crate) fn reach(&self) -> Reach {
+        match self {
+            Self::Create(_) => Reach::Database,
+            Self::Upsert(_, conditions)
+            | Self::Replace(_, _, conditions)
+            | Self::Patch(_, _, conditions)
+            | Self::Delete(_, conditions) => conditions.reach,
         }
     }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orrery_storage::key::{self, Row};
-use orrery_storage::{Space, record};
+use orrery_storage::{Space, Value as Stored, record};
 use orrery_types::ids::{Address, ChildKind, Rid};
-use orrery_types::{Error, Lsn, PartitionKey, Result};
+use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
 
 use crate::change::stored_value;
 use crate::charge;
-use crate::gate::Gate;
+use crate::gate::{Gate, stripe_of};
 use crate::item_body::{ItemBody, check_item_id};
 use crate::item_write::ItemWrite;
 use crate::partition::PhysicalPartition;
@@ -78,6 +78,11 @@ impl<'c> Located<'c> {
         self.partition.gates.of(&self.partition_key.to_canonical())
     }
 
+    /// The stripe of the item's logical partition.
+    pub(crate) fn stripe(&self) -> u8 {
+        stripe_of(&self.partition_key.to_canonical())
+    }
+
     /// Whether the item has this id.
     pub(crate) fn id_is(&self, id: &str) -> bool {
         key::parse_item(&self.key).is_some_and(|key| key.id == id)
@@ -101,11 +106,16 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         item: &Address,
     ) -> Result<ItemRead> {
-        let located = self.locate(container, partition_key, item)?;
+        let (located, lsn, value) = if let Some(row) = item_row(item)? {
+            self.item_of_row(container, partition_key, row)?
+        } else {
+            let located = self.locate(container, partition_key, item)?;
+            let shard = located.partition.shard;
+            let found = self.store.get(shard, Space::Items, &located.key);
+            let (lsn, value) = found.map_err(storage)?;
+            (located, lsn, value.ok_or(Error::NotFound)?)
+        };
         let partition = located.partition;
-        let (lsn, value) =
-            self.store.get(partition.shard, Space::Items, &located.key).map_err(storage)?;
-        let value = value.ok_or(Error::NotFound)?;
         let (header, _) = record::decode(&value.bytes).map_err(storage)?;
         if self.is_hidden(container, &located.key, value.version, &header) {
             return Err(Error::NotFound);
@@ -122,6 +132,14 @@ impl Engine {
             stamp: Stamp { etag: header.etag, ts: header.ts_s },
             place: Place { partition: partition.id, lsn, item_lsn: value.version },
         })
+    }
+
+    /// Whether an item is there to be seen.
+    pub(crate) fn is_there(&self, container: &Container, at: &Located<'_>) -> Result<bool> {
+        let found = self.store.get(at.partition.shard, Space::Items, &at.key).map_err(storage)?.1;
+        let Some(value) = found else { return Ok(false) };
+        let (header, _) = record::decode(&value.bytes).map_err(storage)?;
+        Ok(!self.is_hidden(container, &at.key, value.version, &header))
     }
 
     /// Makes an item; an item with its id must not be there.
@@ -194,44 +212,57 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         item: &Address,
     ) -> Result<Located<'c>> {
-        let row = match item {
-            Address::Name(id) => {
-                let key = partition_key.ok_or_else(key_missing)?;
-                let key = complete_key(container, key)?;
-                return place_of(container, key, id);
-            }
-            Address::Rid(Rid::Child { kind: ChildKind::Item, number, .. }) => Row(*number),
-            Address::Rid(_) => return Err(Error::NotFound),
-        };
-        self.locate_row(container, partition_key, row)
+        if let Address::Name(id) = item {
+            let key = partition_key.ok_or_else(key_missing)?;
+            let key = complete_key(container, key)?;
+            return place_of(container, key, id);
+        }
+        let row = item_row(item)?.ok_or(Error::NotFound)?;
+        self.item_of_row(container, partition_key, row).map(|(located, ..)| located)
     }
 
-    /// The place of an item by its number: the row leads to the key.
-    fn locate_row<'c>(
+    /// An item by its number, with an LSN of its shard that is not older: the row leads to the key, and
+    /// the item there must have that row. If it has moved in between, the row is looked up again.
+    fn item_of_row<'c>(
         &self,
         container: &'c Container,
         partition_key: Option<&PartitionKey>,
         row: Row,
-    ) -> Result<Located<'c>> {
-        for partition in &container.partitions {
-            let found = self.store.get(partition.shard, Space::Items, &key::row(row));
-            let Some(value) = found.map_err(storage)?.1 else { continue };
-            let corrupt = || Error::internal("a row leads to no item");
-            key::parse_item(&value.bytes).ok_or_else(corrupt)?;
-            let (_, stored) =
-                self.store.get(partition.shard, Space::Items, &value.bytes).map_err(storage)?;
-            let stored = stored.ok_or(Error::NotFound)?;
-            let (_, text) = record::decode(&stored.bytes).map_err(storage)?;
-            let own = container.definition.partition_key.extract(&stored_value(text)?);
-            if let Some(given) = partition_key {
-                let given = complete_key(container, given)?;
-                if given != own {
+    ) -> Result<(Located<'c>, Lsn, Stored)> {
+        'partitions: for partition in &container.partitions {
+            let get = |key: &[u8]| self.store.get(partition.shard, Space::Items, key);
+            for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+                let Some(entry) = get(&key::row(row)).map_err(storage)?.1 else {
+                    continue 'partitions;
+                };
+                let corrupt = || Error::internal("a row leads to no item");
+                key::parse_item(&entry.bytes).ok_or_else(corrupt)?;
+                let (lsn, Some(stored)) = get(&entry.bytes).map_err(storage)? else { continue };
+                let (header, text) = record::decode(&stored.bytes).map_err(storage)?;
+                if header.row != row {
+                    continue;
+                }
+                let own = container.definition.partition_key.extract(&stored_value(text)?);
+                if let Some(given) = partition_key
+                    && complete_key(container, given)? != own
+                {
                     return Err(Error::NotFound);
                 }
+                let key = entry.bytes.into();
+                return Ok((Located { partition, partition_key: own, key }, lsn, stored));
             }
-            return Ok(Located { partition, partition_key: own, key: value.bytes.into() });
+            return Err(Error::RetryWith);
         }
         Err(Error::NotFound)
+    }
+}
+
+/// The row of an item that is addressed by its rid; `None` if it is addressed by its id.
+pub(crate) fn item_row(item: &Address) -> Result<Option<Row>> {
+    match item {
+        Address::Name(_) => Ok(None),
+        Address::Rid(Rid::Child { kind: ChildKind::Item, number, .. }) => Ok(Some(Row(*number))),
+        Address::Rid(_) => Err(Error::NotFound),
     }
 }
 

@@ -32,6 +32,7 @@ pub mod partition;
 pub mod patch;
 pub mod permission;
 pub mod query;
+mod read_set;
 mod reindex;
 pub mod reshape;
 pub mod resource;
@@ -47,6 +48,7 @@ pub mod throughput;
 pub mod transaction;
 pub mod ttl;
 mod unique_claims;
+mod units;
 pub mod usage;
 pub mod user;
 pub mod verify;
@@ -57,18 +59,20 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use orrery_script::{Bounds, Scripts};
-use orrery_storage::Store;
-use orrery_types::{Clock, Result, ShardId};
+use orrery_storage::{StorageError, Store};
+use orrery_types::{Clock, Error, Result, ShardId};
 
 use catalog::Catalog;
 use stamp::Stamper;
 use storage_error::storage;
 use tasks::Tasks;
 use throttle::Throttle;
+use units::Units;
 
 pub use container::Container;
 pub use database::Database;
 pub use resource::Resource;
+pub use units::FailingUnits;
 
 /// The database: a store, what is in it, and the time. Shared by all requests.
 pub struct Engine {
@@ -77,6 +81,8 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stamper: Stamper,
     pub(crate) tasks: Tasks,
+    /// Background work that failed the last time.
+    pub(crate) units: Units,
     pub(crate) scripts: Scripts,
     /// Splits and merges.
     pub(crate) reshapes: reshape::Reshapes,
@@ -90,6 +96,10 @@ pub struct Engine {
     pub(crate) throttle: Throttle,
     /// What was seen of requests, for the advisor.
     pub(crate) workload: workload::Workload,
+    /// Which long queries run, and which wait.
+    pub(crate) slices: query::slices::Slices,
+    /// What queries hold together.
+    pub(crate) query_memory: query::memory::QueryMemory,
 }
 
 impl Engine {
@@ -98,7 +108,7 @@ impl Engine {
     pub fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, node: u32) -> Result<Self> {
         let catalog = Catalog::open(store.clone())?;
         let stamper = Stamper::new(clock.clone(), node);
-        let tasks = Tasks::default();
+        let (tasks, units) = (Tasks::default(), Units::default());
         let scripts = Scripts::new(Bounds::default());
         let models = model::Turns::default();
         let verifications = model::Verifications::default();
@@ -106,12 +116,14 @@ impl Engine {
         let layout = reshape::LayoutPolicy::default();
         let throttle = Throttle::open(&*store)?;
         let workload = workload::Workload::default();
+        let query_memory = query::memory::QueryMemory::default();
         let engine = Self {
             store,
             catalog,
             clock,
             stamper,
             tasks,
+            units,
             scripts,
             reshapes,
             layout,
@@ -119,14 +131,17 @@ impl Engine {
             verifications,
             throttle,
             workload,
+            slices: query::slices::Slices::default(),
+            query_memory,
         };
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
             if container.retime {
+                engine.fence_at_start(container)?;
                 engine.tasks.retime(container.clone());
             }
             if !container.index.is_complete() {
-                engine.fence(container)?;
+                engine.fence_at_start(container)?;
                 engine.tasks.reindex(container.clone());
             }
         }
@@ -155,6 +170,30 @@ impl Engine {
         self
     }
 
+    /// The same with so much memory for all queries together.
+    #[must_use]
+    pub fn with_query_memory(mut self, bytes_max: usize) -> Self {
+        self.query_memory = query::memory::QueryMemory::new(bytes_max);
+        self
+    }
+
+    /// Whether the store takes writes: after a failed one it refuses all until it is opened again, and
+    /// on a full disk until there is room.
+    pub fn is_writable(&self) -> bool {
+        self.store.writable().is_ok()
+    }
+
+    /// Fences a container's shards, unless the disk is full: then the backfill does it, or a writer.
+    fn fence_at_start(&self, container: &Container) -> Result<()> {
+        match self.fence(container) {
+            Err(error @ Error::Unavailable(_)) => {
+                tracing::warn!(%error, "a shard is fenced later");
+                Ok(())
+            }
+            fenced => fenced,
+        }
+    }
+
     /// Frees shards that no container has: a process that ended between two steps of making or
     /// deleting a container left them.
     fn drop_orphans(&self) -> Result<()> {
@@ -164,7 +203,13 @@ impl Engine {
         owned.insert(catalog::SYSTEM_SHARD);
         for (shard, _) in self.store.shards().map_err(storage)? {
             if !owned.contains(&shard) {
-                self.store.drop_shard(shard).map_err(storage)?;
+                match self.store.drop_shard(shard) {
+                    // Reads go on, and a later start finds it again.
+                    Err(error @ StorageError::NoRoom(_)) => {
+                        tracing::warn!(%error, "a shard without a container stays for now");
+                    }
+                    other => other.map_err(storage)?,
+                }
             }
         }
         Ok(())

@@ -92,22 +92,22 @@ impl Engine {
             return Ok(());
         }
         let database = self.database_of(container);
+        let mut kept = vec![];
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
             let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
             let mut draft = Draft::new(self, container, partition, View::Snapshot(snapshot));
             draft.model.scope = ModelScope::of(database.as_deref(), container);
-            let mut claims = UniqueClaims::default();
+            draft.claims = Some(UniqueClaims::new(kept.clone()));
             for Arrival { number, at, write } in group {
-                let applied = draft.apply(at, write, &mut claims);
-                if claims.blocked_by_hidden.is_some() {
+                let applied = draft.apply(at, write);
+                if draft.unblock().is_some() {
                     break;
                 }
                 answers[*number] = answer(applied.map(|written| written.outcome), existing)?;
             }
-            if let Some(row) = claims.blocked_by_hidden {
+            if let Some(unblock) = draft.unblock() {
                 drop(draft);
-                let _still = self.models.read();
-                self.purge_hidden_row(container, partition, row)?;
+                kept.extend(self.unblock(unblock)?);
                 continue;
             }
             if draft.is_empty() {

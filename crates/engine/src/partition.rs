@@ -145,6 +145,17 @@ impl RowNumbers {
     }
 
     fn reserve(store: &dyn Store, shard: ShardId, epoch: Epoch) -> Result<std::ops::Range<u64>> {
+        let (part, block) = Self::reservation(store, shard, epoch)?;
+        store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+        Ok(block)
+    }
+
+    /// The writes that reserve the next block, and the block.
+    fn reservation(
+        store: &dyn Store,
+        shard: ShardId,
+        epoch: Epoch,
+    ) -> Result<(Part, std::ops::Range<u64>)> {
         let key = key::rows_reserved();
         let (_, current) = store.get(shard, Space::Meta, &key).map_err(storage)?;
         let (expect, start) = match current {
@@ -159,12 +170,32 @@ impl RowNumbers {
         let mut part = Part::new(shard, epoch);
         part.checks.push(Check::Key { space: Space::Meta, key: key.clone(), expect });
         part.puts.push(Put { space: Space::Meta, key, value: end.to_be_bytes().to_vec() });
-        store.commit(Commit { parts: vec![part] }).map_err(storage)?;
-        Ok(start..end)
+        Ok((part, start..end))
     }
 }
 
+/// Reserves the first row numbers of new partitions, all in one commit. So a new range is at LSN 1,
+/// as the service's are: some clients take LSN 0 for no LSN.
+pub(crate) fn reserve_first_rows(
+    store: &dyn Store,
+    partitions: &[PhysicalPartition],
+) -> Result<()> {
+    let reserved = |p: &PhysicalPartition| RowNumbers::reservation(store, p.shard, p.epoch);
+    let reserved = partitions.iter().map(reserved).collect::<Result<Vec<_>>>()?;
+    let (parts, blocks): (Vec<Part>, Vec<_>) = reserved.into_iter().unzip();
+    store.commit(Commit { parts }).map_err(storage)?;
+    for (partition, block) in partitions.iter().zip(blocks) {
+        *partition.rows.block.lock().unwrap_or_else(PoisonError::into_inner) = block;
+    }
+    Ok(())
+}
+
 impl Container {
+    /// The partition that a shard holds, unless it was split or merged.
+    pub(crate) fn partition_with(&self, shard: ShardId) -> Result<&PhysicalPartition> {
+        self.partitions.iter().find(|p| p.shard == shard).ok_or(Error::PartitionGone)
+    }
+
     /// The partition that holds a key.
     pub fn partition_of(&self, key: &EffectiveKey) -> Result<&PhysicalPartition> {
         let at = self.partitions.partition_point(|p| p.range.max <= *key);

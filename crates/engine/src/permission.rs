@@ -3,7 +3,7 @@
 
 use orrery_storage::key::RecordKind;
 use orrery_types::ids::{Address, Rid};
-use orrery_types::{Error, Lsn, Object, Result, Value};
+use orrery_types::{Error, Lsn, Object, PartitionKey, Result, Value};
 
 use crate::Engine;
 use crate::catalog::records::{self, Record};
@@ -61,12 +61,9 @@ fn permission_body(body: &Value) -> Result<Object> {
     })?;
     let partition_key = match body.get("resourcePartitionKey") {
         Value::Undefined | Value::Null => Value::Undefined,
-        Value::Array(values) => Value::Array(values.clone()),
-        other => {
-            return Err(Error::invalid(format!(
-                "resourcePartitionKey must be an array; it is {}.",
-                other.to_json()
-            )));
+        key => {
+            check_key(key)?;
+            key.clone()
         }
     };
     Ok(object([
@@ -74,6 +71,20 @@ fn permission_body(body: &Value) -> Result<Object> {
         ("resource", resource.into()),
         ("resourcePartitionKey", partition_key),
     ]))
+}
+
+/// A partition key that a permission may name: as the header has it, with one value at least. No value
+/// would mean every key.
+fn check_key(key: &Value) -> Result<()> {
+    let parsed = PartitionKey::parse_header(&key.to_json());
+    if parsed.is_ok_and(|key| !key.0.is_empty()) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "resourcePartitionKey must be an array of one or more values of a partition key; it is {}. \
+         Leave it out to permit every key.",
+        key.to_json()
+    )))
 }
 
 fn or_missing(value: &Value) -> String {
@@ -167,6 +178,15 @@ impl Engine {
         Ok(owner.resource(&self.permission_record(owner, permission)?))
     }
 
+    /// The permission with a rid, if it and its user are still there.
+    pub fn permission(&self, rid: Rid) -> Result<Option<Resource>> {
+        let Rid::Permission { database, user, permission } = rid else { return Ok(None) };
+        let owner = Owner { database, user };
+        let kind = RecordKind::Permission;
+        let record = records::by_number(&*self.store, kind, owner.parent(), permission)?;
+        Ok(record.map(|record| owner.resource(&record)))
+    }
+
     /// The permissions of a user, behind the user's rid.
     pub fn list_permissions(
         &self,
@@ -211,7 +231,7 @@ impl Engine {
         Ok(owner.resource(&record))
     }
 
-    /// Deletes a permission. Tokens that were issued for it end with their time.
+    /// Deletes a permission. Tokens that were issued for it open nothing from then on.
     pub fn delete_permission(
         &self,
         database: &Address,

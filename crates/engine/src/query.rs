@@ -4,7 +4,10 @@
 mod expanding;
 pub(crate) mod facts;
 mod leg;
+pub(crate) mod memory;
 mod reader;
+mod resume_position;
+pub(crate) mod slices;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,11 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
-    BoundQuery, ComputedProperty, ContainerFacts, EvalContext, Followed, Geospatial, ItemSource,
-    Page, PageLimits, Place, PlanRange, PlanScope, Query, QueryError, RelationHost, Relations,
-    Resume, Row, Run, SourceItem, UdfHost, execute, query_plan,
+    BoundQuery, ContainerFacts, EvalContext, Followed, Geospatial, ItemSource, Page, PageLimits,
+    Place, PlanTarget, Query, QueryError, RelationHost, Relations, Resume, ResumeFilter, Row, Run,
+    SourceItem, UdfHost, execute, query_plan,
 };
-use orrery_types::{Error, KeyRange, PartitionKey, Result, Value, limits};
+use orrery_types::ids::Rid;
+use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
 use crate::access::Shards;
 use crate::access::facts::Facts;
@@ -33,6 +37,7 @@ use crate::{Container, Engine};
 use expanding::Expanding;
 use leg::Leg;
 use reader::Reader;
+use resume_position::ResumePosition;
 
 pub use orrery_query::plan::PlanPath;
 pub use reader::Report;
@@ -47,6 +52,7 @@ pub fn function_names() -> impl Iterator<Item = &'static str> {
 pub struct QueryRequest {
     query: Query,
     parameters: Vec<(String, Value)>,
+    resume: Option<ResumePosition>,
 }
 
 /// A page of a query's rows.
@@ -64,7 +70,7 @@ pub struct QueryPage {
 }
 
 impl QueryRequest {
-    /// Reads `{"query": …, "parameters": [{"name": …, "value": …}]}`.
+    /// Reads `{"query": …, "parameters": [{"name": …, "value": …}], "resumeFilter": {…}}`.
     pub fn parse(body: &Value) -> Result<Self> {
         require_object(body)?;
         let text = body
@@ -77,7 +83,8 @@ impl QueryRequest {
             _ => return Err(Error::invalid("'parameters' must be an array.")),
         };
         let query = Query::parse(text).map_err(query_error)?;
-        Ok(Self { query, parameters })
+        let resume = ResumePosition::parse(body.get("resumeFilter"))?;
+        Ok(Self { query, parameters, resume })
     }
 
     /// The text without its values, for counting queries by what they are.
@@ -92,6 +99,14 @@ impl QueryRequest {
         let text = self.query.text().as_bytes();
         let has = |word: &[u8]| text.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
         has(b"udf") || has(b"regexmatch")
+    }
+
+    /// Where an ordered query is to go on, for a client that merges ranges itself.
+    fn filter(&self, container: &Container, bound: &BoundQuery) -> Result<Option<ResumeFilter>> {
+        let Some(position) = &self.resume else { return Ok(None) };
+        let filter = position.within(container)?;
+        filter.check(bound).map_err(query_error)?;
+        Ok(Some(filter))
     }
 
     /// The parsed text.
@@ -113,13 +128,11 @@ pub(crate) fn query_error(error: QueryError) -> Error {
         QueryError::Source(error) => *error,
         QueryError::Token => Error::invalid("Invalid Continuation Token"),
         QueryError::Cancelled => Error::Timeout("The request was given up.".into()),
+        QueryError::Exhausted => {
+            Error::RateLimited { retry_after_ms: limits::QUERY_MEMORY_RETRY_MS }
+        }
         QueryError::Compile(_) | QueryError::Runtime(_) => Error::Query(error.to_json().into()),
     }
-}
-
-/// Checks the computed properties of a container, all together.
-pub(crate) fn check_computed(definitions: &[(String, String)]) -> Result<()> {
-    ComputedProperty::parse_all(definitions).map(drop).map_err(query_error)
 }
 
 /// Where a page starts, and whether it may cross logical partitions.
@@ -166,6 +179,27 @@ fn narrowed(container: &Container, scope: &Scope, keys: &[PartitionKey]) -> Opti
     Some(Scope { range, partition_key: Some(key.clone()), confined: true })
 }
 
+/// The feature of clients that merge the components of a hybrid search without `orderByItems`.
+const SKIP_ORDER_BY_REWRITE: &str = "HybridSearchSkipOrderByRewrite";
+
+/// What a query may know of a container.
+fn container_facts<'a>(
+    container: &'a Container,
+    has_udf: Option<&'a dyn Fn(&str) -> bool>,
+    names: Option<&'a Names<'a>>,
+) -> Result<ContainerFacts<'a>> {
+    let facts = container.definition.query_facts.of(&container.definition)?;
+    Ok(ContainerFacts {
+        computed: &facts.computed,
+        order: Some(&facts.order),
+        vectors: &facts.vectors,
+        has_udf,
+        geospatial: facts.geospatial,
+        relations: names.map(|names| names as &dyn Relations),
+        planning: false,
+    })
+}
+
 /// The query made ready for a container.
 fn bind(
     container: &Container,
@@ -173,16 +207,8 @@ fn bind(
     udfs: &UdfCalls<'_>,
     names: Option<&Names<'_>>,
 ) -> Result<BoundQuery> {
-    let facts = container.definition.query_facts.of(&container.definition)?;
     let has_udf = |name: &str| udfs.has(name);
-    let facts = ContainerFacts {
-        computed: &facts.computed,
-        order: Some(&facts.order),
-        vectors: &facts.vectors,
-        has_udf: Some(&has_udf),
-        geospatial: facts.geospatial,
-        relations: names.map(|names| names as &dyn Relations),
-    };
+    let facts = container_facts(container, Some(&has_udf), names)?;
     request.query.bind(&request.parameters, &facts).map_err(query_error)
 }
 
@@ -198,6 +224,7 @@ struct Asked<'q, 'e> {
     size: PageSize,
     paging: &'q Paging<'q>,
     expanding: Option<&'q Expanding<'q>>,
+    filter: Option<ResumeFilter>,
 }
 
 /// The way that a query takes, and the lists that were begun to find it.
@@ -212,7 +239,8 @@ fn plan<'s>(
     let key = scope.partition_key.as_ref();
     let request = PlanRequest {
         facts: &facts,
-        key: key.map(|key| (key, &definition.partition_key.paths[..])),
+        key,
+        key_paths: &definition.partition_key.paths,
         is_whole: key.is_some() || shards.are_whole(),
         is_mortal: definition.default_ttl.is_some() || shards.hide_any(),
         rows: asked.size.items,
@@ -312,26 +340,34 @@ impl Engine {
         let bound = bind(container, request, &udfs, names.as_ref())?;
         let expanding = Expanding::new(&bound, names.as_ref(), paging)?;
         let keys = bound.partition_keys(&container.definition.partition_key.paths);
-        let single = keys.as_ref().is_some_and(|keys| keys.len() <= 1);
+        let definition = &container.definition.partition_key;
+        // A prefix of a hierarchical key is not one key: it has any number of partitions under it.
+        let single = keys.as_ref().is_some_and(|keys| match keys.as_slice() {
+            [] => true,
+            [key] => definition.is_complete(key),
+            _ => false,
+        });
         if !scope.confined && !single && !paging.crosses && bound.reads_items() {
             return Err(crossing_refused());
         }
         let crosses = !scope.confined && !single;
         let shape = request.query.shape();
         let merged = shape.needs_merge();
+        let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
+        let reached = narrowed.as_ref().unwrap_or(scope);
+        let owner = owner(container, reached);
+        let state = paging.continuation.map(|t| continuation::decode(&owner, t)).transpose();
         // Also where there is one partition: so does the original, and a client that is told so today
-        // has nothing new to learn when there are two. What was answered whole goes on as it began.
-        let begins = paging.continuation.is_none();
+        // has nothing new to learn when there are two. What was answered whole goes on as it began; a
+        // client that merges resumes with a token of its own making and needs the plan again.
+        let begins = !matches!(state, Ok(Some(_)));
         // A filter that names one key leaves nothing to merge, but an aggregate without VALUE is refused
         // before anybody looks at the filter: the Python SDK's tests have it so of the service.
         let planned = crosses || !scope.confined && shape.aggregates_into_properties();
         if planned && merged && paging.merges && begins && bound.reads_items() {
             return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
         }
-        let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
-        let scope = narrowed.as_ref().unwrap_or(scope);
-        let owner = owner(container, scope);
-        let state = paging.continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
+        let (scope, state) = (reached, state?);
         // What reads no items has one row, whatever partitions there are.
         let several = container.partitions.len() > 1 && bound.reads_items();
         let in_legs = crosses && !merged && several;
@@ -340,7 +376,8 @@ impl Engine {
         let resume = resume.map_err(query_error)?;
         let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
         let expanding = expanding.as_ref();
-        let asked = Asked { bound: &bound, udfs: &udfs, size, paging, expanding };
+        let filter = request.filter(container, &bound)?;
+        let asked = Asked { bound: &bound, udfs: &udfs, size, paging, expanding, filter };
         let Some((page, report)) = self.read_part(container, part, &asked, resume)? else {
             return Ok(None);
         };
@@ -387,6 +424,8 @@ impl Engine {
         resume: Option<Resume>,
     ) -> Result<Option<(Page, Report)>> {
         let bound = asked.bound;
+        let if_cheap = asked.paging.if_cheap;
+        let slice = (!if_cheap).then(|| self.slices.enter());
         let now_us = self.clock.now_us();
         let (shards, expansion) = match asked.expanding {
             None => (Shards::open(self, container, scope)?, None),
@@ -395,7 +434,6 @@ impl Engine {
         let shards = &shards;
         let (plan, open) = plan(asked, shards, scope, resume.as_ref());
         let expansion = expansion.as_ref();
-        let if_cheap = asked.paging.if_cheap;
         let stays_small = asked.expanding.is_none_or(|expanding| expanding.stays_small(&plan));
         if if_cheap && !(stays_small && plan.is_cheap()) {
             return Ok(None);
@@ -408,6 +446,9 @@ impl Engine {
         // after many steps, about a millisecond: whoever wanted little has waited enough by then.
         let too_dear = Cell::new(false);
         let gives_up = || {
+            if let Some(slice) = &slice {
+                slice.end();
+            }
             too_dear.set(if_cheap);
             if_cheap || asked.paging.left.is_some_and(|left| left.load(Ordering::Relaxed))
         };
@@ -415,7 +456,7 @@ impl Engine {
         let relations = expansion.map(|expansion| expansion as &dyn RelationHost);
         let cancelled = Some(&gives_up as _);
         let context = EvalContext { udfs, relations, out_of_time, cancelled, ..self.context() };
-        let run = Run::by(&plan, resume);
+        let run = Run::by(&plan, resume, asked.filter.clone());
         shards.need(bound.members(&run))?;
         let (context, found) = (&context, None);
         let reader = Reader { bound, run, shards, scope, plan, context, expansion, open, found };
@@ -456,7 +497,8 @@ impl Engine {
         if let Some(followed) = bound.relations().first() {
             return Err(out_of_transaction(&followed.navigation.path));
         }
-        let run = Run::over_keys(resume(&bound, owner, token)?);
+        let mut run = Run::over_keys(resume(&bound, owner, token)?);
+        run.filter = request.filter(container, &bound)?;
         let context = EvalContext { udfs: Some(&udfs), ..self.context() };
         let page = execute(&bound, source, &run, size.limits(), &context);
         let page = page.map_err(|error| udfs.failure(query_error(error)))?;
@@ -488,7 +530,8 @@ impl Engine {
                  does support the requested features:{list}"
             )));
         }
-        self.query_plan(container, scope, request)
+        let skips = features.iter().any(|f| f.eq_ignore_ascii_case(SKIP_ORDER_BY_REWRITE));
+        self.plan_of(container, scope, request, skips)
     }
 
     /// The plan by which a client merges the query over physical partitions itself, as JSON.
@@ -498,58 +541,56 @@ impl Engine {
         scope: &Scope,
         request: &QueryRequest,
     ) -> Result<String> {
+        self.plan_of(container, scope, request, false)
+    }
+
+    fn plan_of(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        request: &QueryRequest,
+        skip_order_by_rewrite: bool,
+    ) -> Result<String> {
         let database = self.database_of(container);
         let model = ModelScope::of(database.as_deref(), container);
         let names = model.map(|model| Names::new(model, container));
-        let bound = bind(container, request, &UdfCalls::new(self, container), names.as_ref())?;
-        let definition = &container.definition.partition_key;
-        let point = |key: &PartitionKey| {
-            let place = definition.effective(key).to_string();
-            PlanRange { min: place.clone(), max: place, max_inclusive: true }
+        let facts = container_facts(container, None, names.as_ref())?;
+        let target = PlanTarget {
+            definition: &container.definition.partition_key,
+            key: scope.partition_key.as_ref(),
+            range: scope.range.as_ref(),
+            skip_order_by_rewrite,
         };
-        let keys = match &scope.partition_key {
-            Some(key) => Some(vec![key.clone()]),
-            None => bound.partition_keys(&definition.paths),
-        };
-        let (plan_scope, mut ranges) = match keys {
-            Some(keys) if !keys.is_empty() => {
-                let one = if keys.len() == 1 {
-                    PlanScope::SinglePartition
-                } else {
-                    PlanScope::CrossPartition
-                };
-                (one, keys.iter().map(point).collect())
-            }
-            // What reads no items is asked of one partition, the first.
-            _ if !bound.reads_items() => {
-                let (min, max) = (String::new(), String::new());
-                (PlanScope::CrossPartition, vec![PlanRange { min, max, max_inclusive: true }])
-            }
-            _ => {
-                let whole = KeyRange::full();
-                let range = scope.range.as_ref().unwrap_or(&whole);
-                let (min, max) = (range.min.to_string(), range.max.to_string());
-                (PlanScope::CrossPartition, vec![PlanRange { min, max, max_inclusive: false }])
-            }
-        };
-        ranges.sort_by(|a, b| a.min.cmp(&b.min));
-        query_plan(&request.query, &bound, plan_scope, &ranges).map_err(query_error)
+        query_plan(&request.query, &request.parameters, &facts, &target).map_err(query_error)
     }
 
-    /// A whole query over values that are in memory: a feed of the catalog.
-    pub fn query_values(&self, values: Vec<Value>, request: &QueryRequest) -> Result<Vec<Value>> {
+    /// A page of a query over values that are in memory: a feed of the catalog, in the order of their
+    /// rids; and the continuation. `owner` tells whose its tokens are.
+    pub fn query_values(
+        &self,
+        values: Vec<Value>,
+        request: &QueryRequest,
+        size: PageSize,
+        owner: &str,
+        token: Option<&str>,
+    ) -> Result<(Vec<Value>, Option<String>)> {
+        if request.resume.is_some() {
+            return Err(Error::invalid("A resumeFilter is only valid in a query over items."));
+        }
         let facts = ContainerFacts::default();
         let bound = request.query.bind(&request.parameters, &facts).map_err(query_error)?;
-        let mut source = ValueSource { values: values.into_iter(), given: 0 };
-        let page_limits = PageLimits { rows_max: usize::MAX, bytes_max: usize::MAX };
-        let run = Run::over_keys(None);
+        let mut source = ValueSource { values: values.into_iter().peekable(), given: 0 };
+        let page_limits = PageLimits { rows_max: size.items, bytes_max: usize::MAX };
+        let run = Run::over_keys(resume(&bound, owner, token)?);
         let page = execute(&bound, &mut source, &run, page_limits, &self.context());
-        Ok(page.map_err(query_error)?.rows.into_iter().map(Row::into_value).collect())
+        let page = page.map_err(query_error)?;
+        let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
+        Ok((page.rows.into_iter().map(Row::into_value).collect(), continuation))
     }
 
-    pub(crate) fn context(&self) -> EvalContext<'static> {
+    pub(crate) fn context(&self) -> EvalContext<'_> {
         let now_us = i64::try_from(self.clock.now_us()).unwrap_or(i64::MAX);
-        EvalContext { now_us, ..EvalContext::default() }
+        EvalContext { now_us, memory: Some(&self.query_memory), ..EvalContext::default() }
     }
 }
 
@@ -585,20 +626,31 @@ impl Condition {
 }
 
 struct ValueSource {
-    values: std::vec::IntoIter<Value>,
+    values: std::iter::Peekable<std::vec::IntoIter<Value>>,
     given: u64,
 }
 
+/// What the values come in the order of.
+fn rid_of(value: &Value) -> Option<Rid> {
+    value.get("_rid").as_str()?.parse().ok()
+}
+
 impl ItemSource for ValueSource {
-    fn seek(&mut self, _: Place<'_>) -> Result<()> {
-        Err(Error::invalid("Invalid Continuation Token"))
+    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+        let first = std::str::from_utf8(place.key()?).ok().and_then(|rid| rid.parse::<Rid>().ok());
+        let first = first.ok_or_else(|| Error::invalid("Invalid Continuation Token"))?;
+        while self.values.next_if(|value| rid_of(value).is_some_and(|rid| rid < first)).is_some() {}
+        Ok(())
     }
 
     fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
         let batch: Vec<Value> = self.values.by_ref().take(items_max).collect();
         let first = self.given;
         self.given += batch.len() as u64;
-        let item = |(row, value)| SourceItem { value, text: None, row, key: Box::default() };
+        let item = |(row, value): (u64, Value)| {
+            let key = value.get("_rid").as_str().unwrap_or_default().as_bytes().into();
+            SourceItem { value, text: None, row, key }
+        };
         Ok((first..).zip(batch).map(item).collect())
     }
 }

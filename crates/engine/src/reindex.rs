@@ -18,18 +18,8 @@ use crate::container::index_state;
 use crate::item_index::{Indexer, Numbers};
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
+use crate::tasks::{TURN_BATCHES, Turn};
 use crate::{Container, Engine};
-
-/// What a turn at a container came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    Done,
-    /// There is more to do; others come first.
-    Unfinished,
-}
-
-/// Commits of one turn.
-const TURN_BATCHES: usize = 32;
 
 /// How far a partition is: everything up to the key has been built.
 #[derive(Clone, Debug, PartialEq, Eq)]

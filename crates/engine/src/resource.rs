@@ -6,6 +6,7 @@ use std::sync::Arc;
 use orrery_types::ids::Rid;
 use orrery_types::{Error, Object, Result, Value, limits};
 
+use crate::expansion::Reach;
 use crate::stamp::Stamp;
 
 /// A resource as a client sees it.
@@ -76,17 +77,14 @@ pub(crate) fn resource_id(body: &Value) -> Result<Box<str>> {
             limits::RESOURCE_ID_CHARS_MAX
         )));
     }
-    check_characters(id, &['/', '\\', '?', '#'])?;
+    check_characters(id)?;
     Ok((**id).into())
 }
 
-/// Refuses ids that cannot stand in a URL.
-pub(crate) fn check_characters(id: &str, forbidden: &[char]) -> Result<()> {
-    // Nearly all ids, and the way of every point read.
-    if id.bytes().all(|b| b.is_ascii_graphic() && !forbidden.contains(&char::from(b))) {
-        return Ok(());
-    }
-    if let Some(bad) = id.chars().find(|c| forbidden.contains(c) || c.is_control()) {
+/// Refuses names that clients cannot put into a URL.
+fn check_characters(id: &str) -> Result<()> {
+    let is_bad = |c: &char| ['/', '\\', '?', '#'].contains(c) || c.is_control();
+    if let Some(bad) = id.chars().find(is_bad) {
         return Err(Error::invalid(format!(
             "The id '{id}' contains the illegal character {bad:?}."
         )));
@@ -114,6 +112,8 @@ pub struct Preconditions {
     pub if_match: Option<Box<str>>,
     /// `If-None-Match`: an etag, or `*` for none at all.
     pub if_none_match: Option<Box<str>>,
+    /// How far what follows from the write by a model may go.
+    pub reach: Reach,
 }
 
 impl Preconditions {

@@ -12,7 +12,9 @@ use orrery_types::{Error, Result, limits};
 
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
+use crate::tasks::{Run, TURN_BATCHES, Turn};
 use crate::ttl::expiry;
+use crate::units::UnitKey;
 use crate::{Container, Engine};
 
 /// What a step does with one entry of a scan: its part of a commit.
@@ -25,66 +27,89 @@ struct Scanned {
 }
 
 impl Engine {
-    /// Brings the expiry entries of a container in line with its definition of now.
-    pub(crate) fn retime(&self, container: &Container) -> Result<()> {
+    /// Brings some of the expiry entries of a container in line with its definition of now.
+    pub(crate) fn retime(
+        &self,
+        container: &Container,
+        run: &mut Run<'_>,
+        unit: &UnitKey,
+    ) -> Result<Turn> {
         let database = Address::Rid(container.database_rid());
         let container = match self.catalog.container(&database, &Address::Rid(container.rid())) {
             Ok(container) => container,
             // It was deleted meanwhile.
-            Err(Error::NotFound | Error::OwnerNotFound) => return Ok(()),
+            Err(Error::NotFound | Error::OwnerNotFound) => return Ok(Turn::Done),
             Err(error) => return Err(error),
         };
-        for partition in &container.partitions {
-            let items = key::items_in(&partition.range);
-            self.in_batches(&container, partition, Space::Items, items, Self::add_entry)?;
-            let entries = Bounds { from: Vec::new(), to: key::END.to_vec() };
-            self.in_batches(&container, partition, Space::Ttl, entries, Self::drop_entry)?;
+        for _ in 0..TURN_BATCHES {
+            if (run.stop)() {
+                return Ok(Turn::Unfinished);
+            }
+            // Of each partition first the items, and then the entries.
+            let cursor = run.cursor(unit, &container);
+            let Some(partition) = container.partitions.get(cursor.range / 2) else {
+                self.retimed(&container)?;
+                return Ok(Turn::Done);
+            };
+            let (space, bounds, step): (_, _, Step) = if cursor.range.is_multiple_of(2) {
+                (Space::Items, key::items_in(&partition.range), Self::add_entry)
+            } else {
+                let entries = Bounds { from: Vec::new(), to: key::END.to_vec() };
+                (Space::Ttl, entries, Self::drop_entry)
+            };
+            let bounds = match &cursor.last {
+                Some(last) => bounds.after(last),
+                None => bounds,
+            };
+            match self.retime_batch(&container, partition, space, &bounds, step)? {
+                Some(last) => cursor.last = Some(last),
+                None => cursor.next_range(),
+            }
         }
-        self.retimed(&container)
+        Ok(Turn::Unfinished)
     }
 
-    fn in_batches(
+    /// The next entries of a range; the key of the last, or `None` if there are no more.
+    fn retime_batch(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
         space: Space,
-        mut bounds: Bounds,
+        bounds: &Bounds,
         step: Step,
-    ) -> Result<()> {
-        loop {
-            let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
-                // The container was deleted meanwhile.
-                Err(StorageError::Gone { .. }) => return Ok(()),
-                other => other.map_err(storage)?,
-            };
-            let scan = Scan {
-                space,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::SWEEP_ITEMS_MAX,
-                max_bytes: limits::PAGE_SIZE_BYTES_MAX,
-                keys_only: space == Space::Items,
-            };
-            let entries = snapshot.scan(&scan).map_err(storage)?;
-            drop(snapshot);
-            let Some(last) = entries.last() else { return Ok(()) };
-            bounds = bounds.after(&last.key);
-            let scanned =
-                |e: orrery_storage::Entry| Scanned { key: e.key, value: e.value.bytes.into() };
-            let entries: Vec<Scanned> = entries.into_iter().map(scanned).collect();
-            if self.try_batch(container, partition, &entries, step)? {
-                continue;
-            }
-            // Somebody wrote to one of them: one by one, the others are not held up.
-            for entry in &entries {
-                let entry = std::slice::from_ref(entry);
-                let mut attempts = 0..limits::COMMIT_ATTEMPTS_MAX;
-                while !self.try_batch(container, partition, entry, step)? {
-                    attempts.next().ok_or(Error::RetryWith)?;
-                }
+    ) -> Result<Option<Vec<u8>>> {
+        let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+            // The container was deleted meanwhile.
+            Err(StorageError::Gone { .. }) => return Ok(None),
+            other => other.map_err(storage)?,
+        };
+        let scan = Scan {
+            space,
+            from: &bounds.from,
+            to: &bounds.to,
+            reverse: false,
+            max_rows: limits::SWEEP_ITEMS_MAX,
+            max_bytes: limits::PAGE_SIZE_BYTES_MAX,
+            keys_only: space == Space::Items,
+        };
+        let entries = snapshot.scan(&scan).map_err(storage)?;
+        drop(snapshot);
+        let Some(last) = entries.last().map(|entry| entry.key.clone()) else { return Ok(None) };
+        let scanned =
+            |e: orrery_storage::Entry| Scanned { key: e.key, value: e.value.bytes.into() };
+        let entries: Vec<Scanned> = entries.into_iter().map(scanned).collect();
+        if self.try_batch(container, partition, &entries, step)? {
+            return Ok(Some(last));
+        }
+        // Somebody wrote to one of them: one by one, the others are not held up.
+        for entry in &entries {
+            let entry = std::slice::from_ref(entry);
+            let mut attempts = 0..limits::COMMIT_ATTEMPTS_MAX;
+            while !self.try_batch(container, partition, entry, step)? {
+                attempts.next().ok_or(Error::RetryWith)?;
             }
         }
+        Ok(Some(last))
     }
 
     /// One commit for all entries; false if a check failed.

@@ -97,8 +97,12 @@ fn interval(start: Option<&str>, end: Option<&str>) -> Result<KeyRange> {
             ))
         }),
     };
-    let range =
+    let mut range =
         KeyRange { min: place(start, EffectiveKey::min())?, max: place(end, EffectiveKey::max())? };
+    // Plans name a key, or a prefix of one, by a range whose ends are equal and both belong to it.
+    if range.min == range.max && start.is_some_and(|start| !start.is_empty()) {
+        range.max = range.min.after_prefix();
+    }
     if range.min > range.max {
         return Err(Error::invalid(
             "One of the input values is invalid: the interval ends before it starts.",

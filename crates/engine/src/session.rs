@@ -10,7 +10,10 @@
 
 use orrery_types::{Error, Lsn, Result};
 
+use crate::catalog::SYSTEM_SHARD;
+use crate::items::Place;
 use crate::partition::PhysicalPartition;
+use crate::scope::ScopeRequest;
 use crate::storage_error::storage;
 use crate::{Container, Engine};
 
@@ -21,13 +24,26 @@ impl Engine {
         lsn.map_err(storage)
     }
 
-    /// The token for everything that the container shows now.
-    pub fn session_token(&self, container: &Container) -> Result<String> {
-        self.reading(container, &|now| {
-            let token = |p: &PhysicalPartition| Ok(now.token(p.id, self.shard_lsn(p)?));
-            let tokens = now.partitions.iter().map(token).collect::<Result<Vec<_>>>()?;
-            Ok(tokens.join(","))
-        })
+    /// The partition that a request addresses, as it is now; `None` if that is not exactly one, or
+    /// nobody can tell. Clients take the session token of a refusal for that of one partition.
+    pub fn addressed(&self, container: &Container, part: &ScopeRequest) -> Option<Place> {
+        let place = self.reading(container, &|now| {
+            if let [only] = &now.partitions[..] {
+                return self.place_now(only).map(Some);
+            }
+            let Some(range) = now.scope(part)?.range else { return Ok(None) };
+            let mut held = now.partitions.iter().filter(|p| p.range.intersect(&range).is_some());
+            match (held.next(), held.next()) {
+                (Some(one), None) => self.place_now(one).map(Some),
+                _ => Ok(None),
+            }
+        });
+        place.ok().flatten()
+    }
+
+    /// The last LSN of everything that is no item: databases, containers and what is beside them.
+    pub fn catalog_lsn(&self) -> Result<Lsn> {
+        self.store.watch(SYSTEM_SHARD, Lsn(u64::MAX), 0).map_err(storage)
     }
 
     /// Refuses to read when the client has seen more than this server has. A token of a partition that
@@ -37,8 +53,14 @@ impl Engine {
         self.reading(container, &|now| self.check_session_of(now, tokens))
     }
 
+    /// Refuses what is no session token. A write needs nothing of what its client has seen, but clients
+    /// send their session with it.
+    pub fn check_session_form(tokens: &str) -> Result<()> {
+        parts(tokens).try_for_each(|token| parse(token).map(drop))
+    }
+
     fn check_session_of(&self, container: &Container, tokens: &str) -> Result<()> {
-        for token in tokens.split(',').map(str::trim).filter(|t| !t.is_empty()) {
+        for token in parts(tokens) {
             let Token { partition: range, version, lsn } = parse(token)?;
             // A version that is not a container's number comes from elsewhere and is compared.
             if version > 0 && version != i64::from(container.number) {
@@ -83,9 +105,14 @@ struct Token {
     lsn: Lsn,
 }
 
+/// The tokens of a list.
+fn parts(tokens: &str) -> impl Iterator<Item = &str> {
+    tokens.split(',').map(str::trim).filter(|token| !token.is_empty())
+}
+
 /// `partition:version#lsn`, with regions behind it or without, or the old `partition:lsn`.
 fn parse(token: &str) -> Result<Token> {
-    let malformed = || Error::invalid(format!("The session token '{token}' is invalid."));
+    let malformed = || Error::invalid(format!("The session token provided '{token}' is invalid."));
     let number = |text: &str| text.parse::<i64>().map_err(|_| malformed());
     let (partition, vector) = token.split_once(':').ok_or_else(malformed)?;
     let partition = partition.parse().map_err(|_| malformed())?;

@@ -20,6 +20,12 @@ pub(crate) fn storage(error: StorageError) -> Error {
                     .into(),
             )
         }
+        StorageError::NoRoom(reason) => Error::Unavailable(
+            format!(
+                "Writes are refused while the disk is full, {reason}; reads go on. Free disk space."
+            )
+            .into(),
+        ),
         StorageError::Unknown(reason) => {
             tracing::error!(%reason, "the outcome of a commit is unknown");
             Error::Unavailable(

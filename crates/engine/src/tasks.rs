@@ -1,13 +1,16 @@
-//! Background work: what a change of a container leaves behind, and the sweep of expired items.
-//! One thread does it, a little every second; nothing depends on how soon.
+//! Background work: what a change of a container leaves behind, the sweep of expired items, and what
+//! models ask for. It is done in *rounds*: each unit that is due has a bounded turn, so that no unit
+//! waits for the end of another's work, and none for another's failure (`units`).
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use orrery_types::{Error, Result};
+use orrery_types::{Epoch, Error, Result, ShardId};
 
-use crate::reindex::Turn;
+use crate::units::{Failure, UnitKey, Work};
 use crate::{Container, Engine};
 
 /// Work that waits for the background thread.
@@ -36,67 +39,192 @@ impl Tasks {
     }
 }
 
+/// Adds a container; what is there of it under an earlier definition goes.
 fn add(queue: &Queue, container: Arc<Container>) {
-    queue.lock().unwrap_or_else(PoisonError::into_inner).push(container);
-}
-
-/// A layout that changed meanwhile is no failure: the work finds the new one in the next round.
-fn failure(error: Error) -> Option<Error> {
-    (error != Error::PartitionGone).then_some(error)
+    let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    queue.retain(|other| other.rid() != container.rid());
+    queue.push(container);
 }
 
 fn take(queue: &Queue) -> Vec<Arc<Container>> {
     std::mem::take(&mut *queue.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// What a turn at a unit came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Done,
+    /// There is more to do; others come first.
+    Unfinished,
+}
+
+/// Commits of one turn.
+pub(crate) const TURN_BATCHES: usize = 32;
+
+/// How far a unit is that goes over ranges of keys.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cursor {
+    /// The layout that it goes over: under another one it starts over.
+    layout: Vec<(ShardId, Epoch)>,
+    /// The number of the range, and the last key of it.
+    pub(crate) range: usize,
+    pub(crate) last: Option<Vec<u8>>,
+    /// Why something on the way was left.
+    pub(crate) left: Option<Failure>,
+}
+
+impl Cursor {
+    /// Goes to the next range.
+    pub(crate) fn next_range(&mut self) {
+        self.range += 1;
+        self.last = None;
+    }
+}
+
+/// One run of the background thread: turns for all units until they are done.
+pub(crate) struct Run<'s> {
+    pub(crate) stop: &'s dyn Fn() -> bool,
+    /// Expired items that were removed.
+    pub(crate) removed: usize,
+    /// Units that have failed in this run: one attempt is enough.
+    failed: BTreeSet<UnitKey>,
+    cursors: BTreeMap<UnitKey, Cursor>,
+    /// Whether a unit got on and has more to do.
+    pub(crate) unfinished: bool,
+    error: Option<Error>,
+}
+
+impl<'s> Run<'s> {
+    pub(crate) fn new(stop: &'s dyn Fn() -> bool) -> Self {
+        Self {
+            stop,
+            removed: 0,
+            failed: BTreeSet::new(),
+            cursors: BTreeMap::new(),
+            unfinished: false,
+            error: None,
+        }
+    }
+
+    /// How far a unit is in this run, over the layout of its container.
+    pub(crate) fn cursor(&mut self, key: &UnitKey, container: &Container) -> &mut Cursor {
+        let cursor = self.cursors.entry(key.clone()).or_default();
+        let layout = container.shards();
+        if cursor.layout != layout {
+            *cursor = Cursor { layout, ..Cursor::default() };
+        }
+        cursor
+    }
+
+    /// The first failure of the run that was one.
+    pub(crate) fn result<T>(self, value: T) -> Result<T> {
+        self.error.map_or(Ok(value), Err)
+    }
+}
+
 impl Engine {
-    /// Does all work that waits now; returns how many expired items it removed. One container's
-    /// failure, which is tried again the next time, keeps no other from its turn.
+    /// Gives a unit a turn, if it is due, and notes what came of it; `None` if it was not, or failed.
+    /// `version` is that of what it works on.
+    pub(crate) fn run_unit(
+        &self,
+        run: &mut Run<'_>,
+        key: &UnitKey,
+        version: u64,
+        work: &mut dyn FnMut(&mut Run<'_>) -> std::result::Result<Turn, Failure>,
+    ) -> Option<Turn> {
+        let is_due = self.units.is_due(key, version, self.clock.now_us());
+        if !is_due || run.failed.contains(key) {
+            return None;
+        }
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(run)));
+        let panicked = |_| Err(Error::internal("it panicked; the log says where").into());
+        match outcome.unwrap_or_else(panicked) {
+            Ok(turn) => {
+                run.unfinished |= turn == Turn::Unfinished;
+                if turn == Turn::Done {
+                    self.units.succeeded(key);
+                    run.cursors.remove(key);
+                }
+                Some(turn)
+            }
+            Err(failure) => {
+                self.unit_failed(key, version, &failure);
+                run.failed.insert(key.clone());
+                run.cursors.remove(key);
+                // A layout that changed meanwhile is no failure: the next run finds the new one. Nor
+                // is an item that a model protects.
+                if !matches!(failure.error, Error::PartitionGone | Error::StillReferenced(_)) {
+                    run.error.get_or_insert(failure.error);
+                }
+                None
+            }
+        }
+    }
+
+    /// Does all work that is due now, what follows from writes included; returns how many expired
+    /// items it removed, or the first failure. One unit's failure keeps no other from its turn.
     pub fn run_tasks(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
-        let mut failed = None;
-        for container in take(&self.tasks.retime) {
-            if let Err(error) = self.retime(&container) {
-                self.tasks.retime(container);
-                failed = failed.or(failure(error));
-            }
-        }
-        for container in take(&self.tasks.rebase_history) {
-            if let Err(error) = self.rebase_history(&container, stop) {
-                self.tasks.rebase_history(container);
-                failed = failed.or(failure(error));
-            }
-        }
-        self.run_erasures(stop)?;
-        let mut removed = 0;
-        // A large index takes many turns, between which expired items are removed.
+        let maintained = self.maintain(stop);
+        self.propagate(stop)?;
+        maintained
+    }
+
+    /// The same without what follows from writes, which has a thread of its own.
+    fn maintain(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
+        let is_of_pass = |work: Work| work != Work::ModelEffects;
+        self.units.begin_pass(is_of_pass);
+        let mut run = Run::new(stop);
         loop {
-            let unfinished = self.reindex_turns(stop, &mut failed);
-            removed += self.sweep(stop)?;
-            if !unfinished || failed.is_some() || stop() {
+            run.unfinished = false;
+            self.run_queue(&self.tasks.retime, Work::ExpiryEntries, &mut run, Self::retime);
+            self.run_queue(
+                &self.tasks.rebase_history,
+                Work::History,
+                &mut run,
+                Self::rebase_history,
+            );
+            self.run_erasures(&mut run);
+            self.run_queue(
+                &self.tasks.reindex,
+                Work::Index,
+                &mut run,
+                |engine, container, run, _| engine.reindex(container, run.stop),
+            );
+            self.sweep(&mut run);
+            self.trim_histories(&mut run);
+            self.drop_retired(&mut run);
+            self.build_models(&mut run);
+            if !run.unfinished || stop() {
                 break;
             }
         }
-        self.trim_histories(stop)?;
-        self.drop_retired()?;
-        self.build_models(stop, None)?;
-        self.propagate(stop)?;
-        failed.map_or(Ok(removed), Err)
+        if !stop() {
+            self.units.end_pass(is_of_pass);
+        }
+        let removed = run.removed;
+        run.result(removed)
     }
 
-    /// A turn for every container whose index is to be built; whether one needs more.
-    fn reindex_turns(&self, stop: &dyn Fn() -> bool, failed: &mut Option<Error>) -> bool {
-        let mut unfinished = false;
-        for container in take(&self.tasks.reindex) {
-            match self.reindex(&container, stop) {
-                Ok(Turn::Done) => continue,
-                Ok(Turn::Unfinished) => unfinished = true,
-                // The policy has changed again; the next round takes it up.
-                Err(Error::PartitionGone) => {}
-                Err(error) => *failed = Some(error),
+    /// A turn for every container of a queue; those that are not done stay in it.
+    fn run_queue(
+        &self,
+        queue: &Queue,
+        work: Work,
+        run: &mut Run<'_>,
+        turn: fn(&Self, &Container, &mut Run<'_>, &UnitKey) -> Result<Turn>,
+    ) {
+        for container in take(queue) {
+            let key = UnitKey::of(&container, work, b"queued");
+            let epoch = container.partitions.first().map_or(0, |partition| partition.epoch.0);
+            let done =
+                self.run_unit(run, &key, epoch, &mut |run| Ok(turn(self, &container, run, &key)?));
+            if done != Some(Turn::Done) {
+                let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+                if !queue.iter().any(|newer| newer.rid() == container.rid()) {
+                    queue.push(container);
+                }
             }
-            self.tasks.reindex(container);
         }
-        unfinished
     }
 }
 
@@ -132,9 +260,8 @@ impl Background {
             let stopping = || *signal.0.lock().unwrap_or_else(PoisonError::into_inner);
             while !stopping() {
                 engine.models.wait_for_news(PAUSE);
-                if let Err(error) = engine.propagate(&stopping) {
-                    tracing::warn!(%error, "what follows from writes failed; it is tried again");
-                }
+                // Each unit's failure was logged.
+                drop(engine.propagate(&stopping));
             }
         })
     }
@@ -146,9 +273,8 @@ impl Background {
         std::thread::Builder::new().name("orrery-tasks".into()).spawn(move || {
             let stopping = || *signal.0.lock().unwrap_or_else(PoisonError::into_inner);
             while !stopping() {
-                if let Err(error) = engine.run_tasks(&stopping) {
-                    tracing::warn!(%error, "background work failed; it is tried again");
-                }
+                // Each unit's failure was logged.
+                drop(engine.maintain(&stopping));
                 let stopped = signal.0.lock().unwrap_or_else(PoisonError::into_inner);
                 // Woken early or late makes no difference: the loop asks again.
                 drop(signal.1.wait_timeout_while(stopped, PAUSE, |stopped| !*stopped));

@@ -76,10 +76,22 @@ impl Throughput {
         }
     }
 
-    /// Physical partitions that a container of this throughput starts with.
-    pub(crate) fn partitions(self) -> u32 {
-        let count = (self.max() + limits::PARTITION_THROUGHPUT - 1) / limits::PARTITION_THROUGHPUT;
-        u32::try_from(count.max(1)).unwrap_or(1)
+    /// Physical partitions that a container of this throughput begins with.
+    pub(crate) fn partitions_first(self) -> u32 {
+        if self.max() < limits::PARTITION_THROUGHPUT {
+            return 1;
+        }
+        self.partitions_of(limits::PARTITION_THROUGHPUT_FIRST)
+    }
+
+    /// Physical partitions that a container of this throughput needs at least.
+    pub(crate) fn partitions_least(self) -> u32 {
+        self.partitions_of(limits::PARTITION_THROUGHPUT)
+    }
+
+    /// One partition for every so many request units begun.
+    fn partitions_of(self, units: i64) -> u32 {
+        u32::try_from(((self.max() + units - 1) / units).max(1)).unwrap_or(1)
     }
 
     fn content(self) -> Object {
@@ -238,6 +250,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether a database or container has throughput of its own.
+    pub fn has_throughput(&self, owner: Rid) -> Result<bool> {
+        self.has_offer(&owner.to_string())
+    }
+
     pub(crate) fn has_offer(&self, owner: &str) -> Result<bool> {
         Ok(records::by_name(&*self.store, RecordKind::Offer, 0, owner)?.is_some())
     }
@@ -311,6 +328,10 @@ impl Engine {
             let sent = body.get(member);
             sent.is_undefined() || sent == record.body.get(member)
         };
+        let rid = body.get("_rid");
+        if !rid.is_undefined() && rid.as_str() != Some(&Rid::Offer(number).to_string()) {
+            return Err(Error::invalid("The '_rid' of the body is not that of the offer."));
+        }
         if !same("offerResourceId") || !same("resource") {
             return Err(Error::invalid("An offer cannot be moved to another resource."));
         }
@@ -389,9 +410,23 @@ mod tests {
 
     #[test]
     fn partitions_follow_throughput() {
-        assert_eq!(Throughput::Manual(400).partitions(), 1);
-        assert_eq!(Throughput::Manual(10_000).partitions(), 1);
-        assert_eq!(Throughput::Manual(10_100).partitions(), 2);
-        assert_eq!(Throughput::Autoscale { max: 30_000, increment_percent: 0 }.partitions(), 3);
+        let check = |throughput: Throughput, first: u32, least: u32| {
+            assert_eq!(throughput.partitions_first(), first, "{throughput:?}");
+            assert_eq!(throughput.partitions_least(), least, "{throughput:?}");
+        };
+        for (units, first, least) in [
+            (400, 1, 1),
+            (9_900, 1, 1),
+            (10_000, 2, 1),
+            (10_100, 2, 2),
+            (15_000, 3, 2),
+            (18_000, 3, 2),
+            (18_100, 4, 2),
+            (20_000, 4, 2),
+            (30_000, 5, 3),
+        ] {
+            check(Throughput::Manual(units), first, least);
+        }
+        check(Throughput::Autoscale { max: 30_000, increment_percent: 0 }, 5, 3);
     }
 }

@@ -7,30 +7,33 @@
 //! reads a range, by a query or a feed, closes the gate of its logical partition first and is
 //! alone until it ends.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
-use orrery_storage::{Commit, ReadAt, StorageError};
+use bytes::Bytes;
+use orrery_storage::key::{self, Row};
+use orrery_storage::{ReadAt, StorageError};
 use orrery_types::ids::Address;
-use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
+use orrery_types::{Error, Lsn, PartitionKey, Result, ShardId, limits};
 
 use crate::change::{Current, Slot};
 use crate::charge;
 use crate::draft::{Draft, View};
 use crate::feed::{ItemPage, PageSize};
-use crate::gate::{Gate, Pass, Passage};
-use crate::item_body::{ItemBody, item_rid};
+use crate::gate::{Gate, Pass, Passage, stripe_of};
+use crate::item_body::ItemBody;
 use crate::item_index::Numbers;
 use crate::item_write::ItemWrite;
-use crate::items::{ItemRead, Located, Place, Written, complete_key};
+use crate::items::{ItemRead, Located, Place, Written, complete_key, item_row, place_of};
 use crate::model::ModelScope;
 use crate::overlay::{OverlaidItem, OverlaySource};
 use crate::partition::PhysicalPartition;
 use crate::patch::Patch;
 use crate::query::{QueryPage, QueryRequest};
 use crate::resource::Preconditions;
+use crate::stamp::Stamp;
 use crate::storage_error::storage;
-use crate::unique_claims::UniqueClaims;
+use crate::unique_claims::{Unblock, UniqueClaims};
 use crate::write::passage;
 use crate::{Container, Engine, continuation};
 
@@ -56,7 +59,6 @@ pub struct Transaction<'e> {
     /// waits for a gate.
     together: Vec<Pass>,
     lsn: Lsn,
-    claims: UniqueClaims,
     /// The run counts for nothing, whatever it returns: it has to start over, alone.
     must_be_alone: bool,
     charge: f64,
@@ -84,36 +86,55 @@ impl Engine {
         let key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&key);
         let partition = container.partition_of(&effective)?;
-        let mut alone = false;
+        let (mut alone, mut kept) = (false, vec![]);
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
             let passage = if alone { Passage::Alone } else { passage(attempt) };
-            let (database, carried) = (OnceCell::new(), RefCell::default());
-            let mut transaction = Transaction::begin(self, container, partition, &key, passage)?;
+            let pass = partition.gates.of(&key.to_canonical()).pass(passage);
+            // Before the snapshot: whoever had its turn before may have changed what is read.
+            let turn = self.model_turn(attempt);
+            // Behind the gate: a model takes over while it is closed.
+            let (database, carried) = (self.database_of(container), RefCell::default());
+            let mut transaction = Transaction::inside(self, container, partition, &key)?;
+            (transaction.pass, transaction.passage) = (Some(pass), passage);
             if attempt == 0 {
                 transaction.draft.numbers = Numbers::Carried(&carried);
             }
-            let turn = self.model_turn(attempt);
-            // Behind the gate: a model takes over while it is closed.
-            let database = database.get_or_init(|| self.database_of(container));
+            transaction.draft.claims = Some(UniqueClaims::new(kept.clone()));
             transaction.draft.model.scope = ModelScope::of(database.as_deref(), container);
             let result = work(&mut transaction);
             if transaction.must_be_alone {
                 alone = true;
                 continue;
             }
-            if let Some(row) = transaction.claims.blocked_by_hidden {
+            if let Some(unblock) = transaction.draft.unblock() {
                 drop((transaction, turn));
-                let _still = self.models.read();
-                self.purge_hidden_row(container, partition, row)?;
+                kept.extend(self.unblock(unblock)?);
                 continue;
             }
-            let value = result?;
             let charge = transaction.charge;
-            if let Some(place) = transaction.commit()? {
-                return Ok(Transacted { value, place, charge });
+            match result {
+                Ok(value) => {
+                    if let Some(place) = transaction.commit()? {
+                        return Ok(Transacted { value, place, charge });
+                    }
+                }
+                Err(refusal) => {
+                    if self.justifies(&transaction.draft, &refusal)? {
+                        return Err(refusal);
+                    }
+                }
             }
         }
         Err(Error::RetryWith)
+    }
+
+    /// Does what must be done before a transaction runs again. An item that holds a unique key and
+    /// cannot be removed is returned.
+    pub(crate) fn unblock(&self, unblock: Unblock<'_>) -> Result<Option<(ShardId, Row)>> {
+        let Unblock::Remove(container, partition, row) = unblock else { return Ok(None) };
+        let _still = self.models.read();
+        let gone = self.purge_hidden_row(container, partition, row)?;
+        Ok((!gone).then_some((partition.shard, row)))
     }
 
     /// Runs `work` once in a transaction over logical partitions of one physical partition, whose
@@ -135,9 +156,10 @@ impl Engine {
         let begun = Transaction::inside(self, container, partition, &nowhere);
         let Ok(mut transaction) = begun else { return Ok(None) };
         transaction.together = passes;
+        transaction.draft.claims = Some(UniqueClaims::default());
         transaction.draft.numbers = Numbers::Carried(&carried);
         let Ok(value) = work(&mut transaction) else { return Ok(None) };
-        if transaction.must_be_alone || transaction.claims.blocked_by_hidden.is_some() {
+        if transaction.must_be_alone || transaction.draft.unblock().is_some() {
             return Ok(None);
         }
         let charge = transaction.charge;
@@ -150,20 +172,6 @@ impl Engine {
 }
 
 impl<'e> Transaction<'e> {
-    fn begin(
-        engine: &'e Engine,
-        container: &'e Container,
-        partition: &'e PhysicalPartition,
-        partition_key: &PartitionKey,
-        passage: Passage,
-    ) -> Result<Self> {
-        let gate = partition.gates.of(&partition_key.to_canonical());
-        let pass = gate.pass(passage);
-        let mut begun = Self::inside(engine, container, partition, partition_key)?;
-        (begun.pass, begun.passage) = (Some(pass), passage);
-        Ok(begun)
-    }
-
     /// Begins behind gates that were passed.
     fn inside(
         engine: &'e Engine,
@@ -183,7 +191,6 @@ impl<'e> Transaction<'e> {
             pass: None,
             together: vec![],
             lsn,
-            claims: UniqueClaims::default(),
             must_be_alone: false,
             charge: 0.0,
         })
@@ -207,6 +214,13 @@ impl<'e> Transaction<'e> {
     /// What its operations cost so far.
     pub fn charge(&self) -> f64 {
         self.charge
+    }
+
+    /// What is to be stored of a version that the transaction has written, if a model is about it.
+    pub(crate) fn latest_text(&self, stamp: Stamp) -> Option<Bytes> {
+        self.draft.model.scope?;
+        let mut written = self.draft.slots.values().filter_map(|slot| slot.after());
+        written.find(|after| after.stamp == stamp).map(|after| after.text.clone())
     }
 
     /// Reads one item.
@@ -273,31 +287,43 @@ impl<'e> Transaction<'e> {
             | ItemWrite::Patch(item, ..)
             | ItemWrite::Delete(item, _) => {
                 let at = self.locate(item)?;
-                write.check(container, &at)?;
+                if let Err(mismatch) = write.check(container, &at) {
+                    self.draft.load(&at)?;
+                    let there = self.draft.current(&at.key).is_some();
+                    return Err(if there { mismatch } else { Error::NotFound });
+                }
                 at
             }
         };
-        let written = self.draft.apply(&at, write, &mut self.claims)?;
+        let written = self.draft.apply(&at, write)?;
         self.charge += written.charge;
         Ok(written)
     }
 
     /// The place of an item, which may have been written by this transaction only.
-    fn locate(&self, item: &Address) -> Result<Located<'e>> {
-        if let Address::Rid(rid) = item {
-            let has_rid = |slot: &Slot<'_>| {
-                slot.after().is_some_and(|a| item_rid(self.draft.container, a.row) == *rid)
-            };
-            if let Some(slot) = self.draft.slots.values().find(|slot| has_rid(slot)) {
-                return Ok(slot.at.clone());
-            }
+    fn locate(&mut self, item: &Address) -> Result<Located<'e>> {
+        let container = self.draft.container;
+        let Some(row) = item_row(item)? else {
+            return self.draft.engine.locate(container, Some(&self.partition_key), item);
+        };
+        let has_row = |slot: &Slot<'_>| slot.after().is_some_and(|after| after.row == row);
+        if let Some(slot) = self.draft.slots.values().find(|slot| has_row(slot)) {
+            return Ok(slot.at.clone());
         }
-        self.draft.engine.locate(self.draft.container, Some(&self.partition_key), item)
+        let key = self.draft.key_of_row(row)?;
+        if self.draft.slots.get(&key).is_some_and(|slot| slot.is_written()) {
+            // The transaction has deleted it, and perhaps made another item with its id.
+            return Err(Error::NotFound);
+        }
+        let id = key::parse_item(&key).ok_or_else(|| Error::internal("a row leads to no item"))?.id;
+        let located = place_of(container, complete_key(container, &self.partition_key)?, id)?;
+        // It is an item of another logical partition otherwise.
+        if located.key == key { Ok(located) } else { Err(Error::NotFound) }
     }
 
     /// A page of the items of the logical partition.
     pub fn read_items(&mut self, size: PageSize, token: Option<&str>) -> Result<ItemPage> {
-        self.go_alone()?;
+        self.read_range()?;
         let owner =
             format!("items of {} {}", self.container().rid(), self.partition_key.to_header());
         let resume = token.map(|t| continuation::decode(&owner, t)).transpose()?;
@@ -333,7 +359,7 @@ impl<'e> Transaction<'e> {
         size: PageSize,
         token: Option<&str>,
     ) -> Result<QueryPage> {
-        self.go_alone()?;
+        self.read_range()?;
         let (engine, container) = (self.draft.engine, self.draft.container);
         let mut source = OverlaySource::new(&self.draft, &self.partition_key, None);
         let owner = format!("query of {} {}", container.rid(), self.partition_key.to_header());
@@ -343,13 +369,22 @@ impl<'e> Transaction<'e> {
         Ok(page)
     }
 
+    /// Before a range is read. What follows from writes elsewhere passes no gate: the commit checks
+    /// that none of it has come into the logical partition since the snapshot.
+    fn read_range(&mut self) -> Result<()> {
+        self.go_alone()?;
+        self.draft.range = Some((stripe_of(&self.partition_key.to_canonical()), self.lsn));
+        Ok(())
+    }
+
     /// Before a range is read: nobody else may write to the logical partition from now on. Who
     /// has read nothing yet takes a new snapshot; who has must start over.
     fn go_alone(&mut self) -> Result<()> {
         if self.passage == Passage::Alone {
             return Ok(());
         }
-        if !self.draft.slots.is_empty() || !self.together.is_empty() {
+        let has_read = !self.draft.slots.is_empty() || !self.draft.lookups.is_empty();
+        if has_read || !self.together.is_empty() {
             self.must_be_alone = true;
             return Err(Error::RetryWith);
         }
@@ -365,22 +400,22 @@ impl<'e> Transaction<'e> {
         let snapshot = snapshot.map_err(storage)?;
         self.lsn = snapshot.lsn();
         self.draft.view = View::Snapshot(snapshot);
+        self.draft.now_s = self.draft.engine.clock.now_s();
         Ok(())
     }
 
     /// Commits; `None` if another writer was faster. A transaction that wrote nothing has read
-    /// one snapshot and needs no commit.
+    /// one snapshot and needs no commit, unless refused writes have looked elsewhere.
     fn commit(self) -> Result<Option<Place>> {
         let partition = self.draft.partition.id;
-        if self.draft.is_empty() {
-            return Ok(Some(Place { partition, lsn: self.lsn, item_lsn: self.lsn }));
-        }
         let (engine, container) = (self.draft.engine, self.draft.container);
-        let (mut parts, _) = self.draft.parts()?;
-        if let (Numbers::Carried(carried), Some(part)) = (self.draft.numbers, parts.first_mut()) {
-            carried.borrow().write(part);
+        if self.draft.is_empty() {
+            let holds =
+                self.draft.is_of_one_moment() || engine.read_set_holds(&self.draft, None)?;
+            return Ok(holds.then_some(Place { partition, lsn: self.lsn, item_lsn: self.lsn }));
         }
-        match engine.commit_all(Commit { parts }) {
+        let (commit, _) = self.draft.commit()?;
+        match engine.commit_all(commit) {
             Ok(committed) => {
                 engine.follow_definition(container);
                 let lsn = committed.lsns.first().copied().unwrap_or_default();

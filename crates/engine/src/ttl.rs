@@ -3,16 +3,18 @@
 
 use std::collections::HashSet;
 
-use orrery_storage::key::{self, Row};
+use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::record::Header;
 use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError};
-use orrery_types::{Error, Result, limits};
+use orrery_types::{Result, limits};
 
 use crate::change::Before;
 use crate::container::definition::ContainerDef;
 use crate::items::Located;
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
+use crate::tasks::{Run, TURN_BATCHES, Turn};
+use crate::units::{Failure, UnitKey, Work};
 use crate::{Container, Engine};
 
 /// The second from which on an item is gone, if it ever is.
@@ -28,76 +30,103 @@ impl Engine {
         expiry(&container.definition, header).is_some_and(|at| at <= self.clock.now_s())
     }
 
-    /// Removes expired items of every container; returns how many. Called now and then by the
-    /// server's background task; stops early when `stop` says so.
-    pub fn sweep(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
-        let (mut removed, mut failed) = (0, None);
-        let _still = self.models.read();
+    /// Removes expired items of every container, in turns.
+    pub(crate) fn sweep(&self, run: &mut Run<'_>) {
         for container in self.catalog.state().containers() {
             if container.definition.default_ttl.is_none() {
                 continue;
             }
             for partition in &container.partitions {
-                if stop() {
-                    return Ok(removed);
-                }
-                match self.sweep_partition(container, partition, stop) {
-                    Ok(count) => removed += count,
-                    // The layout has changed: the next round sweeps what took its place.
-                    Err(Error::PartitionGone) => {}
-                    // A damaged item must not keep the rest of the account from being swept.
-                    Err(error) => failed = Some(error),
-                }
+                let unit = UnitKey::of(container, Work::Expiry, &partition.id.to_be_bytes());
+                self.run_unit(run, &unit, 0, &mut |run| {
+                    self.sweep_partition(container, partition, run, &unit)
+                });
             }
         }
-        failed.map_or(Ok(removed), Err)
     }
 
+    /// A turn at one partition.
     fn sweep_partition(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<usize> {
+        run: &mut Run<'_>,
+        unit: &UnitKey,
+    ) -> std::result::Result<Turn, Failure> {
         let bounds = key::expired_at(self.clock.now_s());
-        let mut from = bounds.from;
-        let mut removed = 0;
-        while !stop() {
-            let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
-                // The container was deleted meanwhile.
-                Err(StorageError::Gone { .. }) => return Ok(removed),
-                other => other.map_err(storage)?,
+        for _ in 0..TURN_BATCHES {
+            if (run.stop)() {
+                return Ok(Turn::Unfinished);
+            }
+            let mut bounds = bounds.clone();
+            if let Some(last) = &run.cursor(unit, container).last {
+                bounds = bounds.after(last);
+            }
+            let Some(entries) = self.expired_entries(partition, &bounds)? else {
+                return Ok(Turn::Done);
             };
-            let scan = Scan {
-                space: Space::Ttl,
-                from: &from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::SWEEP_ITEMS_MAX,
-                max_bytes: usize::MAX,
-                keys_only: false,
-            };
-            let entries = snapshot.scan(&scan).map_err(storage)?;
-            drop(snapshot);
-            let Some(last) = entries.last() else { break };
-            from = key::after(&last.key);
-            removed += self.sweep_batch(container, partition, &entries)?;
+            let Some(last) = entries.last() else { return Ok(Turn::Done) };
+            run.cursor(unit, container).last = Some(last.key.clone());
+            self.sweep_entries(container, partition, &entries, run)?;
         }
-        Ok(removed)
+        Ok(Turn::Unfinished)
     }
 
-    /// Removes the items behind expiry entries, and the entries, in one commit. If a writer was
-    /// faster with one of them, or what is kept of them is too much for one commit, each is tried by
-    /// itself, and what fails stays for the next round.
+    /// The next expiry entries of a partition; `None` if the container was deleted meanwhile.
+    fn expired_entries(
+        &self,
+        partition: &PhysicalPartition,
+        bounds: &Bounds,
+    ) -> Result<Option<Vec<Entry>>> {
+        let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+            Err(StorageError::Gone { .. }) => return Ok(None),
+            other => other.map_err(storage)?,
+        };
+        let scan = Scan {
+            space: Space::Ttl,
+            from: &bounds.from,
+            to: &bounds.to,
+            reverse: false,
+            max_rows: limits::SWEEP_ITEMS_MAX,
+            max_bytes: usize::MAX,
+            keys_only: false,
+        };
+        snapshot.scan(&scan).map(Some).map_err(storage)
+    }
+
+    /// Removes the items behind expiry entries, and the entries. What has expired is judged by the
+    /// definition of now: the commit holds only under its epoch.
+    fn sweep_entries(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entries: &[Entry],
+        run: &mut Run<'_>,
+    ) -> Result<()> {
+        let shard = partition.shard;
+        let removed = self.with_current(container, &mut |now| {
+            // No model takes over during the commit.
+            let _still = self.models.read();
+            if self.is_modelled(now) {
+                return Ok(None);
+            }
+            self.sweep_batch(now, now.partition_with(shard)?, entries).map(Some)
+        })?;
+        match removed {
+            Some(removed) => run.removed += removed,
+            None => self.sweep_modelled(container, partition, entries, run),
+        }
+        Ok(())
+    }
+
+    /// The same in one commit. If a writer was faster with one of them, or what is kept of them is
+    /// too much for one commit, each is tried by itself, and what fails stays for the next run.
     fn sweep_batch(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
         entries: &[Entry],
     ) -> Result<usize> {
-        if self.is_modelled(container) {
-            return self.sweep_modelled(container, partition, entries);
-        }
         let part = self.sweep_part(container, partition, entries)?;
         let removed = part.checks.len();
         match self.store.commit(Commit { parts: vec![part] }) {

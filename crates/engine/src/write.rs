@@ -8,19 +8,21 @@
 use std::cell::RefCell;
 
 use orrery_storage::key::{self, Row};
-use orrery_storage::{Commit, Committed, Part, Put, Space, StorageError};
+use orrery_storage::{
+    Check, Commit, Committed, Expect, Part, Put, Space, StorageError, Value as Stored,
+};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, limits};
 
-use crate::change::{Becomes, Before, Slot, UniqueGuard, part, unique_holder};
-use crate::draft::{ByCommit, Draft, View};
+use crate::change::{Becomes, Before, Slot, UniqueGuard, part, unique_holder, unique_keys_of};
+use crate::draft::{Draft, View};
 use crate::gate::{Pass, Passage};
 use crate::item_index::{Indexer, Numbers};
 use crate::item_write::ItemWrite;
 use crate::items::{Located, Written};
-use crate::model::ModelScope;
+use crate::model::{ModelScope, Purged};
 use crate::storage_error::storage;
-use crate::{Container, Engine};
+use crate::{Container, Database, Engine};
 
 type Answer = std::result::Result<Committed, StorageError>;
 
@@ -57,25 +59,33 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
     ) -> Result<Written> {
-        let at = write.locate(self, container, partition_key)?;
-        let gate = at.gate();
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
-            let pass = gate.pass(passage(attempt));
+            let at = write.locate(self, container, partition_key)?;
+            let pass = at.gate().pass(passage(attempt));
             let turn = self.model_turn(attempt);
             let carried = RefCell::default();
             let numbers = if attempt == 0 { Numbers::Carried(&carried) } else { Numbers::Given };
-            let (commit, written, guards) = self.attempt(container, &at, write, numbers)?;
+            let database = self.database_of(container);
+            let mut draft = self.draft(container, database.as_deref(), &at, numbers);
+            let applied = draft.apply_at(&at, write);
+            let prepared = applied.and_then(|written| Ok((written, draft.commit()?)));
+            let (written, (commit, guards)) = match prepared {
+                Ok(prepared) => prepared,
+                // The item that a rid names has moved.
+                Err(Error::RetryWith) => continue,
+                Err(refusal) if self.justifies(&draft, &refusal)? => return Err(refusal),
+                Err(_) => continue,
+            };
             let answer = self.commit_all(commit);
             drop((turn, pass));
             match answer {
                 Ok(committed) => return Ok(self.conclude(container, &committed, written)),
-                Err(StorageError::Conflict { part: 0, check }) => {
-                    if let Some(guard) = guards.into_iter().find(|guard| guard.check == check) {
-                        self.resolve_unique(container, &at, &guard.key)?;
+                Err(StorageError::Conflict { part, check }) => {
+                    // Anything else that another writer has changed is looked at again.
+                    if let Some(guard) = guards.iter().find(|guard| guard.is(part, check)) {
+                        self.resolve_unique(&draft, guard)?;
                     }
                 }
-                // What the model of the database changes elsewhere has changed meanwhile.
-                Err(StorageError::Conflict { .. }) => {}
                 Err(error) => return Err(storage(error)),
             }
         }
@@ -97,10 +107,16 @@ impl Engine {
         }
         let at = write.locate(self, container, partition_key)?;
         let Some(pass) = at.gate().try_shared() else { return Ok(None) };
-        match self.attempt(container, &at, write, Numbers::Known) {
-            Ok((commit, written, _)) => Ok(Some(Begun { commit, written, pass })),
+        // Behind the gate: a model takes over while it is closed.
+        let database = self.database_of(container);
+        let mut draft = self.draft(container, database.as_deref(), &at, Numbers::Known);
+        let applied = draft.apply_at(&at, write);
+        match applied.and_then(|written| Ok((written, draft.commit()?.0))) {
+            Ok((written, commit)) => Ok(Some(Begun { commit, written, pass })),
             // A path of the item has no number yet, or the definition has changed.
             Err(Error::RetryWith | Error::PartitionGone) => Ok(None),
+            // It must be validated first, which waits.
+            Err(_) if !draft.is_of_one_moment() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -139,23 +155,18 @@ impl Engine {
         answer
     }
 
-    fn attempt(
-        &self,
-        container: &Container,
-        at: &Located<'_>,
-        write: &ItemWrite,
-        numbers: Numbers<'_>,
-    ) -> Result<(Commit, Written, Vec<UniqueGuard>)> {
-        let database = self.database_of(container);
+    /// A draft of one write, under the model of its database if that has one.
+    fn draft<'e>(
+        &'e self,
+        container: &'e Container,
+        database: Option<&'e Database>,
+        at: &Located<'e>,
+        numbers: Numbers<'e>,
+    ) -> Draft<'e> {
         let mut draft = Draft::new(self, container, at.partition, View::Now);
         draft.numbers = numbers;
-        draft.model.scope = ModelScope::of(database.as_deref(), container);
-        let written = draft.apply(at, write, &mut ByCommit)?;
-        let (mut parts, guards) = draft.parts()?;
-        if let (Numbers::Carried(carried), Some(part)) = (numbers, parts.first_mut()) {
-            carried.borrow().write(part);
-        }
-        Ok((Commit { parts }, written, guards))
+        draft.model.scope = ModelScope::of(database, container);
+        draft
     }
 
     fn conclude(
@@ -177,9 +188,6 @@ impl Engine {
         let database = Address::Rid(container.database_rid());
         let now = self.catalog.container(&database, &Address::Rid(container.rid()));
         let Ok(now) = now else { return };
-        if now.definition.default_ttl != container.definition.default_ttl {
-            self.tasks.retime(now.clone());
-        }
         let kept = |c: &Container| c.definition.versions_kept_s().is_some();
         if kept(&now) != kept(container) {
             self.tasks.rebase_history(now);
@@ -187,22 +195,31 @@ impl Engine {
     }
 
     /// A unique key is taken. If a hidden item holds it, that item is removed now and the write
-    /// may try again; else the write is refused.
-    fn resolve_unique(
-        &self,
-        container: &Container,
-        located: &Located<'_>,
-        key: &[u8],
-    ) -> Result<()> {
-        let shard = located.partition.shard;
-        let (_, holder) = self.store.get(shard, Space::Index, key).map_err(storage)?;
-        let Some(holder) = holder else { return Ok(()) };
+    /// may try again; else the write is refused, if it still is as its draft has read it.
+    fn resolve_unique(&self, draft: &Draft<'_>, guard: &UniqueGuard<'_>) -> Result<()> {
+        let (container, partition) = (guard.container, guard.slot.at.partition);
+        let get = |space, key: &[u8]| {
+            self.store.get(partition.shard, space, key).map_err(storage).map(|(_, value)| value)
+        };
+        let Some(holder) = get(Space::Index, &guard.key)? else { return Ok(()) };
         let row: Row = unique_holder(&holder.bytes)?;
-        let _still = self.models.read();
-        if self.purge_hidden_row(container, located.partition, row)? {
-            return Ok(());
+        {
+            let _still = self.models.read();
+            if self.purge_hidden_row(container, partition, row)? {
+                return Ok(());
+            }
         }
-        Err(Error::UniqueKeyViolation)
+        if !draft.is_of_one_moment() {
+            let Some(key) = get(Space::Items, &key::row(row))? else { return Ok(()) };
+            let Some(held) = get(Space::Items, &key.bytes)? else { return Ok(()) };
+            let (space, expect) = (Space::Items, Expect::Version(held.version));
+            let mut part = Part::new(partition.shard, partition.epoch);
+            part.checks.push(Check::Key { space, key: key.bytes.into(), expect });
+            if !holds_key(guard, held)? || !self.read_set_holds(draft, Some(part))? {
+                return Ok(());
+            }
+        }
+        Err(guard.violation())
     }
 
     /// Removes an item if it is hidden; whether it is gone afterwards.
@@ -212,7 +229,7 @@ impl Engine {
         located: &Located<'_>,
     ) -> Result<bool> {
         if self.is_modelled(container) {
-            return self.purge_modelled(container, located);
+            return Ok(matches!(self.purge_modelled(container, located)?, Purged::Gone));
         }
         let Some(before) = self.before(located)? else { return Ok(true) };
         let Some(part) = self.removal_of_hidden(container, located, before)? else {
@@ -246,6 +263,34 @@ impl Engine {
         let (_, value) = self.store.get(shard, Space::Items, &located.key).map_err(storage)?;
         value.map(Before::read).transpose()
     }
+}
+
+impl<'e> Draft<'e> {
+    /// Adds a write, which must still be at its place if a rid names it.
+    fn apply_at(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
+        if let Some(row) = write.row()?
+            && self.key_of_row(row)? != at.key
+        {
+            return Err(Error::RetryWith);
+        }
+        self.apply(at, write)
+    }
+
+    /// Its commit, with the path numbers that it gives.
+    pub(crate) fn commit(&self) -> Result<(Commit, Vec<UniqueGuard<'_>>)> {
+        let (mut parts, guards) = self.parts()?;
+        if let (Numbers::Carried(carried), Some(part)) = (self.numbers, parts.first_mut()) {
+            carried.borrow().write(part);
+        }
+        Ok((Commit { parts }, guards))
+    }
+}
+
+/// Whether a stored item has a unique key.
+fn holds_key(guard: &UniqueGuard<'_>, held: Stored) -> Result<bool> {
+    let before = Before::read(held)?;
+    let keys = unique_keys_of(guard.container, &guard.slot.at.partition_key, before.value()?);
+    Ok(keys.contains(&guard.key))
 }
 
 /// Whether something is to follow from a commit later, by the model of a database.

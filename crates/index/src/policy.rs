@@ -21,12 +21,11 @@ impl PolicyError {
 
 type Result<T> = std::result::Result<T, PolicyError>;
 
-/// Whether anything is indexed at all. The legacy mode `lazy` is accepted and means consistent.
+/// Whether anything is indexed at all. The legacy mode `lazy` is accepted and becomes consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum IndexingMode {
     Consistent,
-    Lazy,
     None,
 }
 
@@ -38,12 +37,12 @@ pub struct CompositePath {
     pub descending: bool,
 }
 
-/// A spatial index: its path, the geometries it takes, and a box for planar ones.
+/// A spatial index: its path, and a box for planar ones. It takes all geometries, whichever of them
+/// its creator names.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct SpatialIndex {
     pub path: IndexPath,
-    pub types: Vec<Box<str>>,
     pub bounding_box: Option<[f64; 4]>,
 }
 
@@ -151,7 +150,6 @@ impl IndexingPolicy {
     pub fn to_value(&self) -> Value {
         let mode = match self.mode {
             IndexingMode::Consistent => "consistent",
-            IndexingMode::Lazy => "lazy",
             IndexingMode::None => "none",
         };
         let paths = |list: &[IndexPath]| {
@@ -196,7 +194,7 @@ impl CompositePath {
 
 impl SpatialIndex {
     fn to_value(&self) -> Value {
-        let types = self.types.iter().map(|t| Value::from(&**t)).collect();
+        let types = GEOMETRIES.iter().map(|name| Value::from(*name)).collect();
         let bounding_box = self.bounding_box.map_or(Value::Undefined, |edges| {
             object(["xmin", "ymin", "xmax", "ymax"].into_iter().zip(edges.map(Value::from)))
         });
@@ -221,8 +219,7 @@ fn parse_mode(value: &Value) -> Result<IndexingMode> {
         _ => return Err(PolicyError::new("indexingPolicy.indexingMode must be a string.")),
     };
     match text.as_str() {
-        "consistent" => Ok(IndexingMode::Consistent),
-        "lazy" => Ok(IndexingMode::Lazy),
+        "consistent" | "lazy" => Ok(IndexingMode::Consistent),
         "none" => Ok(IndexingMode::None),
         _ => Err(PolicyError::new(format!(
             "The indexing mode '{text}' is unknown; it is one of consistent, lazy, none."
@@ -335,13 +332,16 @@ fn parse_spatial(value: &Value) -> Result<SpatialIndex> {
     let path = IndexPath::parse(text, true).ok_or_else(|| invalid_path(text))?;
     let types = parse_list(value, "types", |t| {
         let name = t.as_str().unwrap_or_default();
-        let known = GEOMETRIES.iter().find(|g| g.eq_ignore_ascii_case(name));
-        known.map(|g| Box::<str>::from(*g)).ok_or_else(|| {
+        let is_known = GEOMETRIES.iter().any(|g| g.eq_ignore_ascii_case(name));
+        is_known.then_some(()).ok_or_else(|| {
             PolicyError::new(format!("The spatial type '{name}' of path '{text}' is unknown."))
         })
     })?;
-    let types =
-        if types.is_empty() { GEOMETRIES.iter().map(|g| (*g).into()).collect() } else { types };
+    if types.is_empty() {
+        return Err(PolicyError::new(format!(
+            "The spatial index of path '{text}' has no 'types'."
+        )));
+    }
     let bounds = value.get("boundingBox");
     let bounding_box = match bounds {
         Value::Undefined | Value::Null => None,
@@ -355,7 +355,7 @@ fn parse_spatial(value: &Value) -> Result<SpatialIndex> {
             })?)
         }
     };
-    Ok(SpatialIndex { path, types, bounding_box })
+    Ok(SpatialIndex { path, bounding_box })
 }
 
 fn parse_full_text(value: &Value) -> Result<IndexPath> {

@@ -270,7 +270,7 @@ mod tests {
             assert_eq!(same_terms(&policy(a), &policy(b)), expected, "{a} {b}");
         };
         check("{}", r#"{"indexingMode":"lazy"}"#, true);
-        check("{}", r#"{"spatialIndexes":[{"path":"/l/*"}]}"#, true);
+        check("{}", r#"{"spatialIndexes":[{"path":"/l/*","types":["Point"]}]}"#, true);
         check("{}", r#"{"indexingMode":"none"}"#, false);
         check("{}", r#"{"excludedPaths":[{"path":"/a/?"}]}"#, false);
         check("{}", r#"{"compositeIndexes":[[{"path":"/a"},{"path":"/b"}]]}"#, false);

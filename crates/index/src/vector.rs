@@ -2,6 +2,8 @@
 //! they are indexed ([`VectorIndex`]). The search itself comes with the search capability; the
 //! texts of the errors are those the SDKs' own tests look for.
 
+use std::collections::HashSet;
+
 use orrery_types::{Value, limits};
 
 use crate::policy::{PolicyError, object, parse_list, path_text};
@@ -105,6 +107,19 @@ impl VectorEmbeddingPolicy {
         }
         let embeddings = self.embeddings.iter().map(|e| e.sent.clone()).collect();
         object([("vectorEmbeddings", Value::array(embeddings))])
+    }
+
+    /// No path has two vector indexes. Earlier versions took such policies, so what is stored is not
+    /// checked for it.
+    pub fn check_distinct(indexes: &[VectorIndex]) -> Result<()> {
+        let mut paths = HashSet::new();
+        match indexes.iter().find(|index| !paths.insert(&index.path)) {
+            Some(index) => Err(PolicyError::new(format!(
+                "The Vector Indexing Policy has the path::{} more than once.",
+                index.path
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Every vector index needs an embedding at its path.

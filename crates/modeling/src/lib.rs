@@ -12,6 +12,7 @@
 
 pub mod advisor;
 mod bucket;
+mod bucket_schema;
 mod cycles;
 pub mod diagram;
 mod document;
@@ -25,6 +26,7 @@ mod reader;
 pub mod reference;
 mod rules;
 mod schema;
+mod schema_cost;
 mod tally;
 
 pub use bucket::{BUCKET_MARKER, BucketRule, Marker};

@@ -14,7 +14,7 @@ use crate::error::ModelError;
 use crate::expression::{Containers, Expression, Expressions, PathRead};
 use crate::path::{ModelPath, Step};
 use crate::schema::Schema;
-use crate::{cycles, ownership};
+use crate::{bucket_schema, cycles, ownership};
 
 /// All rules of a model. A rule names types and relations by their place in these lists.
 #[derive(Clone, Debug)]
@@ -340,7 +340,12 @@ fn bucket_rule(
         ModelPath::of(path.segments().iter().map(|name| Step::Name(name.clone())).collect())
     };
     let key_paths = key.iter().map(names).collect();
-    Ok(BucketRule { ids: id_format(&at, def)?, def: def.clone(), on, key_paths })
+    let rule = BucketRule { ids: id_format(&at, def)?, def: def.clone(), on, key_paths };
+    if let Some(schema) = &model.types[on].schema {
+        bucket_schema::check(schema, &rule.array_names())
+            .map_err(|reason| ModelError::new(format!("/types/{}/schema", def.on), reason))?;
+    }
+    Ok(rule)
 }
 
 fn is_id(key: &[PropertyPath]) -> bool {

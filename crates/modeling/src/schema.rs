@@ -1,11 +1,19 @@
 //! JSON Schema 2020-12 over items. References to other documents are refused: nothing is fetched.
+//! Evaluation is bounded: `schema_cost` computes the most work that a schema can make of an item, a
+//! schema that can make too much is refused when the model is stored, and an item that would take
+//! too much is not evaluated. Patterns are matched in linear time.
 
 use std::fmt;
 
-use orrery_types::Value;
+use orrery_types::{Value, limits};
+
+use crate::schema_cost::Cost;
 
 /// A schema ready to use.
-pub struct Schema(jsonschema::Validator);
+pub struct Schema {
+    validator: jsonschema::Validator,
+    cost: Cost,
+}
 
 /// What an item does not keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,25 +40,62 @@ const MESSAGE_CHARS_MAX: usize = 200;
 impl Schema {
     /// Reads a schema; the error says what is wrong with it.
     pub fn parse(schema: &Value) -> Result<Self, String> {
+        let cost = Cost::of(schema)?;
+        let patterns = jsonschema::PatternOptions::regex()
+            .size_limit(limits::MODEL_SCHEMA_PATTERN_BYTES_MAX)
+            .dfa_size_limit(limits::MODEL_SCHEMA_PATTERN_BYTES_MAX);
         let built = jsonschema::options()
             .with_draft(jsonschema::Draft::Draft202012)
+            .with_pattern_options(patterns)
+            .should_validate_formats(false)
             .offline()
             .build(&json(schema));
-        built.map(Self).map_err(|error| format!("not a JSON Schema: {error}"))
+        match built {
+            Ok(validator) => Ok(Self { validator, cost }),
+            Err(error) => Err(format!("not a JSON Schema: {error}")),
+        }
+    }
+
+    /// The most evaluations of schemas that an item takes.
+    pub fn steps(&self, item: &Value) -> u64 {
+        self.cost.steps(item)
     }
 
     /// What an item does not keep; empty if it is valid.
     pub fn complaints(&self, item: &Value) -> Vec<Complaint> {
+        let steps = self.steps(item);
+        if steps > limits::MODEL_SCHEMA_STEPS_MAX {
+            let message = format!(
+                "the item has too many values to be checked: it would take up to {steps} evaluations \
+                 of schemas, and {} are done; make the item smaller or the schema simpler",
+                limits::MODEL_SCHEMA_STEPS_MAX
+            );
+            return vec![Complaint { path: "".into(), rule: "".into(), message: message.into() }];
+        }
         let item = json(item);
-        if self.0.is_valid(&item) {
+        if self.validator.is_valid(&item) {
             return vec![];
         }
-        let complaint = |error: jsonschema::ValidationError<'_>| Complaint {
-            path: error.instance_path().as_str().into(),
-            rule: error.schema_path().as_str().into(),
-            message: error.to_string().chars().take(MESSAGE_CHARS_MAX).collect::<String>().into(),
-        };
-        self.0.iter_errors(&item).take(COMPLAINTS_MAX).map(complaint).collect()
+        if steps <= limits::MODEL_SCHEMA_REPORT_STEPS_MAX {
+            let errors = self.validator.iter_errors(&item);
+            return errors.take(COMPLAINTS_MAX).map(|error| complaint(&error)).collect();
+        }
+        // Every failure is kept in memory until all are known, and there may be as many as values.
+        if !self.cost.branches
+            && let Err(error) = self.validator.validate(&item)
+        {
+            return vec![complaint(&error)];
+        }
+        let message = "the item is not valid, and is too large to say where".into();
+        vec![Complaint { path: "".into(), rule: "".into(), message }]
+    }
+}
+
+fn complaint(error: &jsonschema::ValidationError<'_>) -> Complaint {
+    Complaint {
+        path: error.instance_path().as_str().into(),
+        rule: error.schema_path().as_str().into(),
+        message: error.to_string().chars().take(MESSAGE_CHARS_MAX).collect::<String>().into(),
     }
 }
 

@@ -84,27 +84,11 @@ impl BoundQuery {
             let Some(values) = values_in(&self.bound.select, self.bound.item_slot, path) else {
                 break;
             };
-            // Items with an array or an object there are kept where those without a key are.
-            let component =
-                |v: &Value| KeyComponent::from_value(v).unwrap_or(KeyComponent::Undefined);
-            let mut components: Vec<KeyComponent> = Vec::with_capacity(values.len());
-            for component in values.iter().filter(|v| !v.is_undefined()).map(component) {
-                if !components.contains(&component) {
-                    components.push(component);
-                }
-            }
-            if keys.len().saturating_mul(components.len()) > limits::QUERY_KEYS_MAX {
+            let Some(longer) = longer_keys(&keys, values.iter().filter(|v| !v.is_undefined()))
+            else {
                 break;
-            }
-            let longer = |key: &PartitionKey| {
-                let with = |c: &KeyComponent| {
-                    let mut key = key.clone();
-                    key.0.push(c.clone());
-                    key
-                };
-                components.iter().map(with).collect::<Vec<_>>()
             };
-            keys = keys.iter().flat_map(longer).collect();
+            keys = longer;
             fixed += 1;
         }
         (fixed > 0).then_some(keys)
@@ -144,6 +128,10 @@ fn allowed(node: &Node, item: Slot, path: &PropertyPath) -> Option<HashSet<Value
             }
             Some(union)
         }
+        Node::OneOf(one_of) => {
+            let at = one_of.paths.iter().position(is_path)?;
+            Some(one_of.column(at).cloned().collect())
+        }
         Node::Binary(BinaryOp::Equal, parts) => match &**parts {
             [of, Node::Constant(value)] | [Node::Constant(value), of] if is_path(of) => {
                 Some(HashSet::from([value.clone()]))
@@ -159,12 +147,41 @@ fn allowed(node: &Node, item: Slot, path: &PropertyPath) -> Option<HashSet<Value
     }
 }
 
-fn is_same(steps: &[Step], path: &PropertyPath) -> bool {
+/// Whether steps from the item are a path of names.
+pub(crate) fn is_same(steps: &[Step], path: &PropertyPath) -> bool {
     let names = steps.iter().map(|step| match step {
         Step::Name(name) => Some(&**name),
         Step::Index(_) => None,
     });
     names.eq(path.segments().iter().map(|segment| Some(&**segment)))
+}
+
+/// Every key with each of the values behind it; `None` if they are more than are looked up.
+pub(crate) fn longer_keys<'v>(
+    keys: &[PartitionKey],
+    values: impl Iterator<Item = &'v Value>,
+) -> Option<Vec<PartitionKey>> {
+    let mut components: Vec<KeyComponent> = Vec::new();
+    for value in values {
+        // Items with an array or an object there are kept where those without a key are.
+        let component = KeyComponent::from_value(value).unwrap_or(KeyComponent::Undefined);
+        if !components.contains(&component) {
+            components.push(component);
+        }
+        // Before the next comparison: a list may have any length.
+        if keys.len().saturating_mul(components.len()) > limits::QUERY_KEYS_MAX {
+            return None;
+        }
+    }
+    let longer = |key: &PartitionKey| {
+        let with = |component: &KeyComponent| {
+            let mut key = key.clone();
+            key.0.push(component.clone());
+            key
+        };
+        components.iter().map(with).collect::<Vec<_>>()
+    };
+    Some(keys.iter().flat_map(longer).collect())
 }
 
 #[cfg(test)]

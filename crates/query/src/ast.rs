@@ -225,8 +225,6 @@ pub enum SubqueryKind {
     Exists,
     /// All rows as an array.
     Array,
-    /// Whether its filter holds for all.
-    All,
     /// Its first row.
     First,
     /// Its last row.

@@ -20,7 +20,7 @@ use crate::relation::Follow;
 pub(crate) type Slot = usize;
 
 /// One step of a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Step {
     Name(Arc<str>),
     Index(usize),
@@ -38,6 +38,8 @@ pub(crate) enum Node {
     Binary(BinaryOp, Box<[Node; 2]>),
     And(Vec<Node>),
     Or(Vec<Node>),
+    /// Any of many conjunctions of equalities.
+    OneOf(Arc<OneOf>),
     In {
         needle: Box<Node>,
         list: List,
@@ -73,6 +75,24 @@ pub(crate) enum List {
     Nodes(Vec<Node>),
 }
 
+/// Many conjunctions of equalities over the same paths: one lookup however many there are.
+#[derive(Debug)]
+pub(crate) struct OneOf {
+    /// The paths, each once.
+    pub(crate) paths: Vec<Node>,
+    /// The values at the paths, one list for each conjunction, in the order of the text.
+    pub(crate) list: Vec<Arc<[Value]>>,
+    /// The same for looking up.
+    pub(crate) set: HashSet<Arc<[Value]>>,
+}
+
+impl OneOf {
+    /// The values at one of the paths.
+    pub(crate) fn column(&self, path: usize) -> impl Iterator<Item = &Value> {
+        self.list.iter().filter_map(move |values| values.get(path))
+    }
+}
+
 /// A query or subquery.
 #[derive(Clone, Debug)]
 pub(crate) struct BoundSelect {
@@ -87,6 +107,13 @@ pub(crate) struct BoundSelect {
     pub(crate) limit: Option<u64>,
     /// Whether it draws on the items of the container, itself or through its first source.
     pub(crate) reads_items: bool,
+}
+
+impl BoundSelect {
+    /// Whether it gives a row whatever its filter says: an aggregate over nothing is a value.
+    pub(crate) fn always_gives_a_row(&self) -> bool {
+        self.grouping.as_ref().is_some_and(|grouping| grouping.always_one)
+    }
 }
 
 /// One source of FROM.

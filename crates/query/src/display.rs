@@ -11,6 +11,7 @@ use crate::ast::{
     BinaryOp, Collection, Count, CountValue, Direction, Expr, ExprKind, OrderBy, Select, Selection,
     Source, SubqueryKind, UnaryOp,
 };
+use crate::parser::is_reserved;
 
 impl Display for Select {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -94,8 +95,10 @@ impl Display for Selection {
             Self::List(items) => {
                 for (i, item) in items.iter().enumerate() {
                     write!(f, "{}{}", if i > 0 { ", " } else { "" }, item.expr)?;
-                    if let Some(alias) = &item.alias {
-                        write!(f, " AS {alias}")?;
+                    match &item.alias {
+                        None => {}
+                        Some(alias) if is_word(alias) => write!(f, " AS {alias}")?,
+                        Some(alias) => write!(f, " AS {}", quoted(alias))?,
                     }
                 }
                 Ok(())
@@ -134,7 +137,8 @@ impl Display for Expr {
                 write!(f, "[{index}]")
             }
             ExprKind::Unary(UnaryOp::Not, operand) => write!(f, "(NOT {operand})"),
-            ExprKind::Unary(op, operand) => write!(f, "({}{operand})", unary_text(*op)),
+            // The space keeps `- 1` an operator and its operand.
+            ExprKind::Unary(op, operand) => write!(f, "({} {operand})", unary_text(*op)),
             ExprKind::Binary(op, a, b) => write!(f, "({a} {} {b})", binary_text(*op)),
             ExprKind::And(operands) => write_chain(f, operands, " AND "),
             ExprKind::Or(operands) => write_chain(f, operands, " OR "),
@@ -211,10 +215,11 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 fn write_literal(f: &mut Formatter<'_>, value: &Value) -> fmt::Result {
     match value {
         Value::Undefined => f.write_str("undefined"),
-        Value::Number(Number::Float(x)) if !x.is_finite() => {
-            // No literal of the language is as large; this is an overflowing text such as 1e999.
-            f.write_str(if *x > 0.0 { "1e999" } else { "-1e999" })
+        Value::Number(Number::Float(x)) if x.is_nan() => f.write_str("NaN"),
+        Value::Number(Number::Float(x)) if x.is_infinite() => {
+            f.write_str(if *x > 0.0 { "Infinity" } else { "-Infinity" })
         }
+        Value::Number(Number::Float(x)) if *x == 0.0 && x.is_sign_negative() => f.write_str("-0.0"),
         // Written as digits it would be read as an integer, which may be another number.
         Value::Number(Number::Float(x)) if x.abs() >= EXACT_MAX => write!(f, "{x:e}"),
         other => f.write_str(&other.to_json()),
@@ -229,7 +234,8 @@ fn quoted(text: &str) -> String {
 
 fn is_word(name: &str) -> bool {
     let mut bytes = name.bytes();
-    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+    !is_reserved(name)
+        && bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
@@ -251,7 +257,6 @@ fn subquery_text(kind: SubqueryKind) -> &'static str {
         SubqueryKind::Scalar => "",
         SubqueryKind::Exists => "EXISTS",
         SubqueryKind::Array => "ARRAY",
-        SubqueryKind::All => "ALL",
         SubqueryKind::First => "FIRST",
         SubqueryKind::Last => "LAST",
     }

@@ -5,6 +5,7 @@
 use std::fmt::{self, Write as _};
 
 use orrery_types::json::write_json_string;
+use orrery_types::limits;
 
 use crate::ast::Span;
 
@@ -19,6 +20,8 @@ pub enum QueryError {
     Token,
     /// The caller's hook asked to stop.
     Cancelled,
+    /// The memory of all queries together is used up.
+    Exhausted,
     /// The items could not be read.
     Source(Box<orrery_types::Error>),
 }
@@ -51,6 +54,11 @@ impl QueryError {
         Self::Compile(Box::new([Diagnostic { location, code, message: message.into() }]))
     }
 
+    /// One compile error that names no place.
+    pub(crate) fn unplaced(code: &'static str, message: impl Into<Box<str>>) -> Self {
+        Self::Compile(Box::new([Diagnostic { location: None, code, message: message.into() }]))
+    }
+
     /// ORDER BY RANK by something else than a score.
     pub(crate) fn not_a_score(text: &str, span: Span) -> Self {
         let message = "The ORDER BY RANK clause must be followed by a VectorDistance and/or a \
@@ -67,7 +75,11 @@ impl QueryError {
     pub fn code(&self) -> Option<&'static str> {
         match self {
             Self::Compile(list) => list.first().map(|d| d.code),
-            Self::Runtime(_) | Self::Token | Self::Cancelled | Self::Source(_) => None,
+            Self::Runtime(_)
+            | Self::Token
+            | Self::Cancelled
+            | Self::Exhausted
+            | Self::Source(_) => None,
         }
     }
 
@@ -110,6 +122,7 @@ impl fmt::Display for QueryError {
             Self::Runtime(message) => f.write_str(message),
             Self::Token => f.write_str("Invalid Continuation Token"),
             Self::Cancelled => f.write_str("The query was cancelled."),
+            Self::Exhausted => f.write_str("The memory of queries is used up for now."),
             Self::Source(error) => write!(f, "{error}"),
         }
     }
@@ -130,6 +143,9 @@ impl From<QueryError> for orrery_types::Error {
             QueryError::Compile(_) | QueryError::Runtime(_) => Self::Query(error.to_json().into()),
             QueryError::Token => Self::invalid("Invalid Continuation Token"),
             QueryError::Cancelled => Self::Timeout("The query was cancelled.".into()),
+            QueryError::Exhausted => {
+                Self::RateLimited { retry_after_ms: limits::QUERY_MEMORY_RETRY_MS }
+            }
             QueryError::Source(error) => *error,
         }
     }

@@ -4,15 +4,18 @@
 
 use std::cell::Cell;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use orrery_types::{Number, Object, Value, limits};
 
 use crate::ast::{BinaryOp, SubqueryKind, UnaryOp};
-use crate::bound::{BoundSelect, List, Node, Step};
+use crate::bound::{BoundSelect, List, Node, OneOf, Step};
 use crate::error::QueryError;
 use crate::exec;
 use crate::functions::{Function, Host, UndefinedRule};
+use crate::memory::{Memory, MemoryPool, heap_bytes, shallow_bytes, too_large};
 use crate::relation::{Follow, RelationHost};
+use crate::sort_value::SortValue;
 
 /// User-defined functions, as the engine runs them.
 pub trait UdfHost {
@@ -34,6 +37,8 @@ pub struct EvalContext<'a> {
     pub steps_max: u64,
     /// Memory for rows that must be kept (sorting, grouping, DISTINCT) before it fails.
     pub memory_bytes_max: usize,
+    /// The memory that it shares with other executions.
+    pub memory: Option<&'a dyn MemoryPool>,
     /// Who follows relations, if any can be followed.
     pub relations: Option<&'a dyn RelationHost>,
     /// Asked now and then whether to stop.
@@ -50,6 +55,7 @@ impl Default for EvalContext<'_> {
             udfs: None,
             steps_max: limits::QUERY_STEPS_MAX,
             memory_bytes_max: limits::QUERY_MEMORY_BYTES_MAX,
+            memory: None,
             relations: None,
             cancelled: None,
             out_of_time: None,
@@ -66,7 +72,7 @@ pub(crate) struct Evaluator<'a> {
     host: Host,
     steps: Cell<u64>,
     passed: Cell<u64>,
-    memory_bytes: Cell<usize>,
+    pub(crate) memory: Memory<'a>,
     /// Rows that need not be looked at.
     pub(crate) skips: exec::Skips,
 }
@@ -81,7 +87,7 @@ impl<'a> Evaluator<'a> {
             host: Host::new(context.now_us, context.seed),
             steps: Cell::new(0),
             passed: Cell::new(0),
-            memory_bytes: Cell::new(0),
+            memory: Memory::new(context.memory_bytes_max, context.memory),
             skips: exec::Skips::default(),
         }
     }
@@ -131,32 +137,9 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// Counts memory that is kept until the end.
-    pub(crate) fn keep(&self, value: &Value) -> Result<(), QueryError> {
-        let before = self.memory_bytes.get();
-        let max = self.context.memory_bytes_max;
-        let after = before + size_bytes(value, max.saturating_sub(before));
-        self.memory_bytes.set(after);
-        if after >= max { Err(too_large()) } else { Ok(()) }
-    }
-
-    /// Counts the memory of a row.
-    pub(crate) fn keep_row(&self, row: &exec::Row) -> Result<(), QueryError> {
-        let before = self.memory_bytes.get();
-        let max = self.context.memory_bytes_max;
-        let after = before + row.size_bytes(max.saturating_sub(before));
-        self.memory_bytes.set(after);
-        if after >= max { Err(too_large()) } else { Ok(()) }
-    }
-
-    /// Memory counted so far, to be given to [`Self::release_to`] when what follows is dropped.
-    pub(crate) fn kept_bytes(&self) -> usize {
-        self.memory_bytes.get()
-    }
-
-    /// Forgets what was kept since.
-    pub(crate) fn release_to(&self, kept_bytes: usize) {
-        self.memory_bytes.set(kept_bytes);
+    /// Counts a value that is kept until the end, and what it is kept in.
+    pub(crate) fn keep(&self, value: &Value, beside_bytes: usize) -> Result<(), QueryError> {
+        self.memory.keep(heap_bytes(value, self.memory.left()).saturating_add(beside_bytes))
     }
 
     /// Refuses a value that holds the same large part so many times that it is small in memory
@@ -184,6 +167,7 @@ impl<'a> Evaluator<'a> {
             Node::Binary(op, parts) => self.binary(*op, parts, env)?,
             Node::And(operands) => self.logic(operands, false, env)?,
             Node::Or(operands) => self.logic(operands, true, env)?,
+            Node::OneOf(one_of) => self.one_of(one_of, env)?,
             Node::In { needle, list, negated } => self.membership(needle, list, *negated, env)?,
             Node::Between { parts, negated } => self.between(parts, *negated, env)?,
             Node::Like { parts, escape, negated } => self.like(parts, *escape, *negated, env)?,
@@ -198,15 +182,24 @@ impl<'a> Evaluator<'a> {
                 self.work(weight(&a) + weight(&b))?;
                 metric.score(&a, &b).unwrap_or_default()
             }
-            Node::Array(elements) => {
-                let values = self.list(elements, env)?;
+            Node::Array(elements) => self.holding(|this| {
+                let values = this.list(elements, env)?;
                 let parts = values.iter().filter(|v| v.type_rank() > 4).count();
-                self.check_breadth(Value::array(values), parts)?
-            }
+                this.check_breadth(Value::array(values), parts)
+            })?,
             Node::Object(properties) => self.object(properties, env)?,
-            Node::Subquery(kind, select) => self.subquery(*kind, select, env)?,
+            Node::Subquery(kind, select) => {
+                self.holding(|this| this.subquery(*kind, select, env))?
+            }
             Node::Follow(follow) => self.follow(follow, env)?,
         })
+    }
+
+    /// The value of a node as a key of ORDER BY.
+    pub(crate) fn sort_value(&self, node: &Node, env: &mut Env) -> Result<SortValue, QueryError> {
+        let value = self.eval(node, env)?;
+        self.work(weight(&value))?;
+        Ok(SortValue::of(&value))
     }
 
     fn follow(&self, follow: &Follow, env: &mut Env) -> Result<Value, QueryError> {
@@ -214,6 +207,18 @@ impl<'a> Evaluator<'a> {
         self.work(10)?;
         let (item, holder) = (self.eval(&follow.item, env)?, self.eval(&follow.holder, env)?);
         Ok(host.follow(follow.navigation.number, &item, &holder)?)
+    }
+
+    /// Makes a value of others: those are dropped, and the value is held for whoever asked for it.
+    fn holding(
+        &self,
+        make: impl FnOnce(&Self) -> Result<Value, QueryError>,
+    ) -> Result<Value, QueryError> {
+        let held = self.memory.held();
+        let value = make(self)?;
+        self.memory.drop_to(held);
+        self.memory.hold(&value)?;
+        Ok(value)
     }
 
     fn list(&self, nodes: &[Node], env: &mut Env) -> Result<Vec<Value>, QueryError> {
@@ -226,16 +231,18 @@ impl<'a> Evaluator<'a> {
         properties: &[(std::sync::Arc<str>, Node)],
         env: &mut Env,
     ) -> Result<Value, QueryError> {
-        let mut entries = Vec::with_capacity(properties.len());
-        let mut parts = 0;
-        for (name, node) in properties {
-            let value = self.eval(node, env)?;
-            parts += usize::from(value.type_rank() > 4);
-            if !value.is_undefined() {
-                entries.push((name.clone(), value));
+        self.holding(|this| {
+            let mut entries = Vec::with_capacity(properties.len());
+            let mut parts = 0;
+            for (name, node) in properties {
+                let value = this.eval(node, env)?;
+                parts += usize::from(value.type_rank() > 4);
+                if !value.is_undefined() {
+                    entries.push((name.clone(), value));
+                }
             }
-        }
-        self.check_breadth(Value::object(Object::from_distinct(entries)), parts)
+            this.check_breadth(Value::object(Object::from_distinct(entries)), parts)
+        })
     }
 
     /// AND and OR over three values: one `decisive` operand decides whatever the others are.
@@ -249,6 +256,20 @@ impl<'a> Evaluator<'a> {
             }
         }
         Ok(if unknown { Value::Undefined } else { (!decisive).into() })
+    }
+
+    /// An OR of ANDs of equalities over three values.
+    fn one_of(&self, one_of: &OneOf, env: &mut Env) -> Result<Value, QueryError> {
+        let values = self.list(&one_of.paths, env)?;
+        if !values.iter().any(Value::is_undefined) {
+            return Ok(one_of.set.contains(values.as_slice()).into());
+        }
+        // Without a value none of them is true; one that nothing else refutes is undefined.
+        self.work(one_of.list.len() as u64)?;
+        let is_open = |wanted: &Arc<[Value]>| {
+            values.iter().zip(wanted.iter()).all(|(own, value)| own.is_undefined() || own == value)
+        };
+        Ok(if one_of.list.iter().any(is_open) { Value::Undefined } else { false.into() })
     }
 
     fn membership(
@@ -323,6 +344,10 @@ impl<'a> Evaluator<'a> {
         let b = self.eval(&parts[1], env)?;
         if op == BinaryOp::Concat {
             self.work(weight(&a) + weight(&b))?;
+            if shallow_bytes(&a).saturating_add(shallow_bytes(&b)) > self.memory.left() {
+                return Err(too_large());
+            }
+            return self.holding(|_| Ok(binary(op, &a, &b).unwrap_or_default()));
         }
         Ok(binary(op, &a, &b).unwrap_or_default())
     }
@@ -336,20 +361,26 @@ impl<'a> Evaluator<'a> {
         if let Some(value) = self.call_on_parts(function, arguments, env)? {
             return Ok(value);
         }
-        let values = self.list(arguments, env)?;
-        if function.undefined == UndefinedRule::Propagates && values.iter().any(Value::is_undefined)
-        {
-            return Ok(Value::Undefined);
-        }
-        self.work(values.iter().map(weight).sum())?;
-        if values.iter().map(shallow_bytes).sum::<usize>() > self.context.memory_bytes_max {
-            return Err(too_large());
-        }
-        let value = (function.call)(&values, &self.host).unwrap_or_default();
-        match self.host.take_failure() {
-            None => Ok(value),
-            Some(why) => Err(QueryError::runtime(why)),
-        }
+        self.holding(|this| {
+            let values = this.list(arguments, env)?;
+            if function.undefined == UndefinedRule::Propagates
+                && values.iter().any(Value::is_undefined)
+            {
+                return Ok(Value::Undefined);
+            }
+            this.work(values.iter().map(weight).sum())?;
+            // What it makes of its arguments is at least allowed to be as large.
+            let left = this.memory.left();
+            if values.iter().map(shallow_bytes).sum::<usize>() > left {
+                return Err(too_large());
+            }
+            this.host.room_bytes.set(left);
+            let value = (function.call)(&values, &this.host).unwrap_or_default();
+            match this.host.take_failure() {
+                None => Ok(value),
+                Some(why) => Err(QueryError::runtime(why)),
+            }
+        })
     }
 
     fn udf(&self, name: &str, arguments: &[Node], env: &mut Env) -> Result<Value, QueryError> {
@@ -358,7 +389,7 @@ impl<'a> Evaluator<'a> {
             return Err(QueryError::runtime(format!("User-defined function '{name}' not found.")));
         };
         self.work(100)?;
-        host.call(name, &values).map_err(QueryError::runtime)
+        self.holding(|_| host.call(name, &values).map_err(QueryError::runtime))
     }
 
     fn subquery(
@@ -368,14 +399,13 @@ impl<'a> Evaluator<'a> {
         env: &mut Env,
     ) -> Result<Value, QueryError> {
         let rows = match kind {
-            SubqueryKind::Exists | SubqueryKind::All | SubqueryKind::First => 1,
+            SubqueryKind::Exists | SubqueryKind::First => 1,
             SubqueryKind::Scalar => 2,
             SubqueryKind::Array | SubqueryKind::Last => usize::MAX,
         };
         let mut rows = exec::subquery_rows(self, select, env, rows)?;
         Ok(match kind {
             SubqueryKind::Exists => (!rows.is_empty()).into(),
-            SubqueryKind::All => rows.is_empty().into(),
             SubqueryKind::Array => Value::array(rows),
             SubqueryKind::Scalar if rows.len() > 1 => {
                 return Err(QueryError::runtime(
@@ -408,16 +438,6 @@ fn weight(value: &Value) -> u64 {
     units as u64
 }
 
-/// Memory of a value without what its parts hold.
-fn shallow_bytes(value: &Value) -> usize {
-    match value {
-        Value::String(s) => s.len(),
-        Value::Array(elements) => elements.len() * 24,
-        Value::Object(object) => object.len() * 40,
-        Value::Undefined | Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-    }
-}
-
 /// Memory of a value, roughly; shared parts count each time. Counting ends at `max`.
 pub(crate) fn size_bytes(value: &Value, max: usize) -> usize {
     let mut size: usize = 32;
@@ -443,13 +463,6 @@ pub(crate) fn size_bytes(value: &Value, max: usize) -> usize {
         Value::Undefined | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
     size
-}
-
-fn too_large() -> QueryError {
-    QueryError::runtime(
-        "The query exceeded the maximum memory for values that it builds and for rows that must be \
-         sorted, grouped or compared with each other. Narrow its filter or use TOP.",
-    )
 }
 
 /// The order of two values that have one: the same primitive type.

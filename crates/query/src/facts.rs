@@ -25,6 +25,8 @@ pub struct ContainerFacts<'a> {
     pub geospatial: Geospatial,
     /// The relations that lead from its items to others.
     pub relations: Option<&'a dyn Relations>,
+    /// Whether the query is only planned: a parameter without a value is a matter of the run.
+    pub planning: bool,
 }
 
 /// The `geospatialConfig` of a container.

@@ -1,93 +1,58 @@
-//! Text to tokens with byte spans. Keywords are ordinary words here: the parser knows where a word
-//! is a keyword, because after a dot every word is a property name.
+//! Text to tokens with byte spans. Keywords are ordinary words here: the parser knows which words are
+//! reserved. What is no token is one of three kinds of faults, which the parser reports when it comes to
+//! it; whatever is wrong before it comes first.
 
 use std::sync::Arc;
-
-use logos::Logos;
 
 use crate::ast::Span;
 
 /// The kinds of tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Logos)]
-#[logos(skip r"[ \t\r\n]+")]
-#[logos(skip(r"--[^\n]*", allow_greedy = true))]
-#[logos(skip r"/\*([^*]|\*+[^*/])*\*+/")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
-    #[regex("[A-Za-z_][A-Za-z0-9_]*")]
     Word,
-    #[regex("@[A-Za-z_][A-Za-z0-9_]*")]
     Parameter,
-    #[regex(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")]
-    #[regex(r"\.[0-9]+([eE][+-]?[0-9]+)?")]
-    Number,
-    #[regex("0[xX][0-9a-fA-F]+")]
+    /// Digits alone.
+    Integer,
+    /// A number with a point or an exponent.
+    Decimal,
     Hex,
-    #[regex(r#""([^"\\\x00-\x1f]|\\[^\x00-\x1f])*""#)]
-    #[regex(r"'([^'\\\x00-\x1f]|\\[^\x00-\x1f])*'")]
     String,
-    #[token("+")]
     Plus,
-    #[token("-")]
     Minus,
-    #[token("*")]
     Star,
-    #[token("/")]
     Slash,
-    #[token("%")]
     Percent,
-    #[token("&")]
     Ampersand,
-    #[token("|")]
     Bar,
-    #[token("^")]
     Caret,
-    #[token("~")]
     Tilde,
-    #[token("<<")]
     ShiftLeft,
-    #[token(">>")]
     ShiftRight,
-    #[token(">>>")]
     ShiftRightUnsigned,
-    #[token("=")]
     Equal,
-    #[token("!=")]
-    #[token("<>")]
     NotEqual,
-    #[token("<")]
     Less,
-    #[token("<=")]
     LessOrEqual,
-    #[token(">")]
     Greater,
-    #[token(">=")]
     GreaterOrEqual,
-    #[token("||")]
     BarBar,
-    #[token("??")]
     Coalesce,
-    #[token("?")]
     Question,
-    #[token(":")]
     Colon,
-    #[token(".")]
     Dot,
-    #[token(",")]
     Comma,
-    #[token("(")]
     OpenParen,
-    #[token(")")]
     CloseParen,
-    #[token("[")]
     OpenBracket,
-    #[token("]")]
     CloseBracket,
-    #[token("{")]
     OpenBrace,
-    #[token("}")]
     CloseBrace,
-    /// Text that is no token.
+    /// A character that begins no token.
     Invalid,
+    /// A number without its digits, or beyond what a double holds.
+    InvalidNumber,
+    /// A string that does not end, or with a broken `\u`.
+    InvalidString,
     /// The end of the text.
     End,
 }
@@ -101,66 +66,194 @@ pub(crate) struct Token {
 
 /// All tokens, ended by one [`TokenKind::End`].
 pub(crate) fn tokens(text: &str) -> Vec<Token> {
-    let mut list: Vec<Token> = TokenKind::lexer(text)
-        .spanned()
-        .map(|(kind, range)| Token {
-            kind: kind.unwrap_or(TokenKind::Invalid),
-            span: Span::new(range.start, range.end),
-        })
-        .collect();
+    let mut list = Vec::with_capacity(text.len() / 4 + 1);
+    let mut at = skip(text, 0);
+    while at < text.len() {
+        let (kind, length) = token(&text[at..]);
+        list.push(Token { kind, span: Span::new(at, at + length) });
+        at = skip(text, at + length);
+    }
     list.push(Token { kind: TokenKind::End, span: Span::new(text.len(), text.len()) });
     list
 }
 
-/// The content of a string literal, quotes included in `literal`; `None` for an unknown escape or
-/// half a surrogate pair.
-pub(crate) fn unescape(literal: &str) -> Option<Arc<str>> {
-    let inner = literal.get(1..literal.len().checked_sub(1)?)?;
+/// The first byte behind white space and comments.
+fn skip(text: &str, mut at: usize) -> usize {
+    loop {
+        let rest = text[at..].trim_start();
+        at = text.len() - rest.len();
+        if !rest.starts_with("--") {
+            return at;
+        }
+        at += rest.find('\n').unwrap_or(rest.len());
+    }
+}
+
+/// The token that the text begins with, and its bytes.
+fn token(text: &str) -> (TokenKind, usize) {
+    let bytes = text.as_bytes();
+    let second = bytes.get(1).copied().unwrap_or(0);
+    match bytes[0] {
+        b'"' | b'\'' => string(text),
+        b'0' if second | 0x20 == b'x' => hex(bytes),
+        b'0'..=b'9' => number(text),
+        b'.' if second.is_ascii_digit() => number(text),
+        b'@' => match word_bytes(&text[1..]) {
+            0 => (TokenKind::Invalid, 1),
+            length => (TokenKind::Parameter, 1 + length),
+        },
+        first => match word_bytes(text) {
+            0 => operator(first, &bytes[1..])
+                .unwrap_or((TokenKind::Invalid, text.chars().next().map_or(1, char::len_utf8))),
+            length => (TokenKind::Word, length),
+        },
+    }
+}
+
+/// Bytes of the word that the text begins with; 0 for none.
+fn word_bytes(text: &str) -> usize {
+    let begins = |c: char| c == '_' || c.is_alphabetic();
+    if !text.starts_with(begins) {
+        return 0;
+    }
+    text.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(text.len())
+}
+
+fn operator(first: u8, rest: &[u8]) -> Option<(TokenKind, usize)> {
+    use TokenKind as T;
+    let kind = match (first, rest) {
+        (b'>', [b'>', b'>', ..]) => return Some((T::ShiftRightUnsigned, 3)),
+        (b'>', [b'>', ..]) => return Some((T::ShiftRight, 2)),
+        (b'>', [b'=', ..]) => return Some((T::GreaterOrEqual, 2)),
+        (b'<', [b'<', ..]) => return Some((T::ShiftLeft, 2)),
+        (b'<', [b'=', ..]) => return Some((T::LessOrEqual, 2)),
+        (b'<', [b'>', ..]) | (b'!', [b'=', ..]) => return Some((T::NotEqual, 2)),
+        (b'|', [b'|', ..]) => return Some((T::BarBar, 2)),
+        (b'?', [b'?', ..]) => return Some((T::Coalesce, 2)),
+        (b'>', _) => T::Greater,
+        (b'<', _) => T::Less,
+        (b'|', _) => T::Bar,
+        (b'?', _) => T::Question,
+        (b'+', _) => T::Plus,
+        (b'-', _) => T::Minus,
+        (b'*', _) => T::Star,
+        (b'/', _) => T::Slash,
+        (b'%', _) => T::Percent,
+        (b'&', _) => T::Ampersand,
+        (b'^', _) => T::Caret,
+        (b'~', _) => T::Tilde,
+        (b'=', _) => T::Equal,
+        (b':', _) => T::Colon,
+        (b'.', _) => T::Dot,
+        (b',', _) => T::Comma,
+        (b'(', _) => T::OpenParen,
+        (b')', _) => T::CloseParen,
+        (b'[', _) => T::OpenBracket,
+        (b']', _) => T::CloseBracket,
+        (b'{', _) => T::OpenBrace,
+        (b'}', _) => T::CloseBrace,
+        _ => return None,
+    };
+    Some((kind, 1))
+}
+
+fn hex(bytes: &[u8]) -> (TokenKind, usize) {
+    let digits = bytes[2..].iter().take_while(|b| b.is_ascii_hexdigit()).count();
+    (if digits == 0 { TokenKind::InvalidNumber } else { TokenKind::Hex }, 2 + digits)
+}
+
+fn number(text: &str) -> (TokenKind, usize) {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let mut end = digits(0);
+    let mut kind = TokenKind::Integer;
+    if bytes.get(end) == Some(&b'.') {
+        kind = TokenKind::Decimal;
+        end += 1 + digits(end + 1);
+    }
+    if bytes.get(end).is_some_and(|b| b | 0x20 == b'e') {
+        kind = TokenKind::Decimal;
+        end += 1;
+        end += usize::from(bytes.get(end).is_some_and(|b| matches!(b, b'+' | b'-')));
+        let exponent = digits(end);
+        if exponent == 0 {
+            return (TokenKind::InvalidNumber, end);
+        }
+        end += exponent;
+    }
+    let is_finite = text[..end].parse::<f64>().is_ok_and(f64::is_finite);
+    (if is_finite { kind } else { TokenKind::InvalidNumber }, end)
+}
+
+/// Any character may stand in a string, line ends as well.
+fn string(text: &str) -> (TokenKind, usize) {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    let mut kind = TokenKind::String;
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        match *byte {
+            quote if quote == bytes[0] => return (kind, at),
+            b'\\' => {
+                let digits = bytes.get(at + 1..).unwrap_or_default();
+                let is_broken = bytes.get(at) == Some(&b'u')
+                    && digits.iter().take(4).filter(|b| b.is_ascii_hexdigit()).count() < 4;
+                if is_broken {
+                    kind = TokenKind::InvalidString;
+                }
+                at += 1;
+            }
+            _ => {}
+        }
+    }
+    (TokenKind::InvalidString, text.len())
+}
+
+/// The content of a string literal, quotes included in `literal`. A backslash before any other
+/// character than those of JSON is passed over; half a surrogate pair is no character of its own and
+/// becomes U+FFFD.
+pub(crate) fn unescape(literal: &str) -> Arc<str> {
+    let inner = &literal[1..literal.len() - 1];
     if !inner.contains('\\') {
-        return Some(inner.into());
+        return inner.into();
     }
     let mut out = String::with_capacity(inner.len());
-    let mut chars = inner.chars();
-    while let Some(c) = chars.next() {
-        if c != '\\' {
-            out.push(c);
-            continue;
+    let mut rest = inner;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let mut behind = rest[at + 1..].chars();
+        match behind.next() {
+            Some('b') => out.push('\u{8}'),
+            Some('f') => out.push('\u{c}'),
+            Some('n') => out.push('\n'),
+            Some('r') => out.push('\r'),
+            Some('t') => out.push('\t'),
+            Some('u') => {
+                let (character, digits) = unicode_escape(behind.as_str());
+                out.push(character);
+                behind = behind.as_str()[digits..].chars();
+            }
+            Some(other) => out.push(other),
+            None => {}
         }
-        out.push(match chars.next()? {
-            c @ ('\'' | '"' | '\\' | '/') => c,
-            'b' => '\u{8}',
-            'f' => '\u{c}',
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'u' => unicode_escape(&mut chars)?,
-            _ => return None,
-        });
+        rest = behind.as_str();
     }
-    Some(out.into())
+    out.push_str(rest);
+    out.into()
 }
 
-fn unicode_escape(chars: &mut std::str::Chars<'_>) -> Option<char> {
-    let first = four_digits(chars)?;
-    if !(0xd800..0xdc00).contains(&first) {
-        return char::from_u32(first);
+/// The character of the digits behind `\u`, and the bytes that they are.
+fn unicode_escape(text: &str) -> (char, usize) {
+    let unit = |text: &str| text.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let Some(first) = unit(text) else { return (char::REPLACEMENT_CHARACTER, 0) };
+    let second = text.get(4..).and_then(|t| t.strip_prefix("\\u")).and_then(unit);
+    match (first, second) {
+        (0xd800..0xdc00, Some(second @ 0xdc00..0xe000)) => {
+            let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+            (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 10)
+        }
+        _ => (char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 4),
     }
-    if chars.next()? != '\\' || chars.next()? != 'u' {
-        return None;
-    }
-    let second = four_digits(chars)?;
-    if !(0xdc00..0xe000).contains(&second) {
-        return None;
-    }
-    char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00))
-}
-
-fn four_digits(chars: &mut std::str::Chars<'_>) -> Option<u32> {
-    let mut code = 0;
-    for _ in 0..4 {
-        code = code * 16 + chars.next()?.to_digit(16)?;
-    }
-    Some(code)
 }
 
 #[cfg(test)]
@@ -175,21 +268,33 @@ mod tests {
     fn the_longest_operator_wins_and_comments_vanish() {
         use TokenKind::*;
         assert_eq!(
-            kinds("a>>>b--c\n>>=/* * */||"),
+            kinds("a>>>b--c\n>>=--\n||"),
             [Word, ShiftRightUnsigned, Word, ShiftRight, Equal, BarBar, End]
         );
-        assert_eq!(kinds("12. .5 1e-3 0xFF"), [Number, Number, Number, Hex, End]);
-        assert_eq!(kinds("'it\\'s' \"a"), [String, Invalid, End]);
+        assert_eq!(kinds("12. .5 1e-3 0xFF 7"), [Decimal, Decimal, Decimal, Hex, Integer, End]);
+        assert_eq!(kinds("é_1\u{a0}@é\u{2003}\u{c}a"), [Word, Parameter, Word, End]);
     }
 
     #[test]
-    fn escapes_are_those_of_json_and_the_apostrophe() {
-        let check = |literal: &str, expected: Option<&str>| {
-            assert_eq!(unescape(literal).as_deref(), expected, "{literal}");
+    fn what_is_no_token_is_told_apart() {
+        use TokenKind::*;
+        assert_eq!(kinds("'it\\'s' \"a"), [String, InvalidString, End]);
+        assert_eq!(kinds("'a\nb\u{1}' '\\u12'"), [String, InvalidString, End]);
+        assert_eq!(
+            kinds("1e+ 0x 1e309 1e308"),
+            [InvalidNumber, InvalidNumber, InvalidNumber, Decimal, End]
+        );
+        assert_eq!(kinds("$ @ ! \u{feff}"), [Invalid, Invalid, Invalid, Invalid, End]);
+    }
+
+    #[test]
+    fn escapes_are_those_of_json_and_any_other_character_stands_for_itself() {
+        let check = |literal: &str, expected: &str| {
+            assert_eq!(&*unescape(literal), expected, "{literal}");
         };
-        check(r#""a\u0042\n\/""#, Some("aB\n/"));
-        check(r"'\ud83d\ude00'", Some("😀"));
-        check(r"'\ud83d'", None);
-        check(r"'\q'", None);
+        check(r#""a\u0042\n\/""#, "aB\n/");
+        check(r"'\ud83d\ude00'", "😀");
+        check(r"'\ud83d\u0041\ude00'", "\u{fffd}A\u{fffd}");
+        check(r"'\q\x41\'\\'", r"qx41'\");
     }
 }

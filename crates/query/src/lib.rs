@@ -27,6 +27,7 @@ mod gateway;
 mod indexed_order;
 mod lexer;
 mod members;
+mod memory;
 mod parser;
 pub mod plan;
 mod query;
@@ -34,19 +35,22 @@ mod relation;
 mod rewrite;
 mod root_paths;
 mod shape;
+mod sort_value;
 
 pub use analysis::QueryShape;
 pub use computed::ComputedProperty;
 pub use error::{Diagnostic, QueryError};
 pub use eval::{EvalContext, UdfHost};
 pub use exec::{
-    ItemSource, Page, PageLimits, Place, Resume, Row, Run, SourceItem, answer_aggregates,
-    answer_rows, execute,
+    ItemSource, Page, PageLimits, Place, Resume, ResumeFilter, Row, Run, SourceItem,
+    answer_aggregates, answer_rows, execute,
 };
 pub use facts::{ContainerFacts, Geospatial, OrderKey, OrderSupport, VectorPath};
 pub use functions::vector::Metric;
-pub use gateway::{PlanRange, PlanScope, query_plan};
+pub use gateway::{PlanTarget, query_plan};
 pub use indexed_order::IndexedOrder;
 pub use members::Members;
+pub use memory::MemoryPool;
 pub use query::{BoundQuery, Query};
 pub use relation::{Followed, HolderStep, Navigation, RelationHost, Relations, SemiJoin};
+pub use sort_value::SortValue;

@@ -102,6 +102,7 @@ impl Needed {
             | Node::Call(_, list)
             | Node::Udf(_, list)
             | Node::Array(list) => list.iter().for_each(|node| self.node(node)),
+            Node::OneOf(one_of) => one_of.paths.iter().for_each(|node| self.node(node)),
             Node::In { needle, list, .. } => {
                 self.node(needle);
                 if let List::Nodes(nodes) = list {

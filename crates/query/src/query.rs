@@ -4,11 +4,11 @@
 use orrery_types::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::ast::Select;
+use crate::ast::{ExprKind, OrderBy, Select};
 use crate::bind::{self, Bound};
 use crate::error::QueryError;
 use crate::eval::{EvalContext, Evaluator};
-use crate::exec;
+use crate::exec::{self, Fingerprints};
 use crate::facts::ContainerFacts;
 use crate::parser;
 
@@ -58,7 +58,23 @@ impl Query {
             identity.push_str(name);
             value.write_json(&mut identity);
         }
-        Ok(BoundQuery { bound, fingerprint: xxh3_64(identity.as_bytes()) })
+        let whole = xxh3_64(identity.as_bytes());
+        let order = self.order_fingerprint().unwrap_or(whole);
+        Ok(BoundQuery { bound, fingerprints: Fingerprints { whole, order } })
+    }
+}
+
+impl Query {
+    /// What a place in the order of the query depends on: the rows of an item, and the paths by
+    /// which items come. `None` if they do not come by paths: scores depend on parameters.
+    fn order_fingerprint(&self) -> Option<u64> {
+        let Some(order @ OrderBy::Keys(keys)) = &self.select.order_by else { return None };
+        if keys.iter().any(|key| matches!(&*key.expr.kind, ExprKind::Call(..))) {
+            return None;
+        }
+        let mut identity = format!("ORDER BY {order}");
+        self.select.write_from(&mut identity).ok()?;
+        Some(xxh3_64(identity.as_bytes()))
     }
 }
 
@@ -66,18 +82,18 @@ impl Query {
 #[derive(Debug)]
 pub struct BoundQuery {
     pub(crate) bound: Bound,
-    fingerprint: u64,
+    fingerprints: Fingerprints,
 }
 
 impl BoundQuery {
     /// A query that was made and not parsed; it gives no tokens.
     pub(crate) fn of(bound: Bound) -> Self {
-        Self { bound, fingerprint: 0 }
+        Self { bound, fingerprints: Fingerprints::default() }
     }
 
-    /// A number that tells this query with these parameters from others.
-    pub fn fingerprint(&self) -> u64 {
-        self.fingerprint
+    /// What tells this query with these parameters from others.
+    pub(crate) fn fingerprints(&self) -> Fingerprints {
+        self.fingerprints
     }
 
     /// Whether it can stop after any row and go on later without computing anything anew.

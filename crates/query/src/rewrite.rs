@@ -7,6 +7,14 @@ use crate::functions::Dependence;
 
 /// Folds one node whose children are folded already.
 pub(crate) fn fold(node: Node) -> Node {
+    let node = match node {
+        Node::Conditional(parts) if matches!(parts[0], Node::Constant(_)) => {
+            let [condition, yes, no] = *parts;
+            let is_true = matches!(condition, Node::Constant(value) if value.is_true());
+            return if is_true { yes } else { no };
+        }
+        node => node,
+    };
     if !is_foldable(&node) {
         return node;
     }
@@ -22,15 +30,18 @@ pub(crate) fn fold(node: Node) -> Node {
 fn is_foldable(node: &Node) -> bool {
     let constant = |node: &Node| matches!(node, Node::Constant(_));
     match node {
+        // Plans of the service take nothing for granted of LIKE with an escape.
         Node::Constant(_)
+        | Node::Like { escape: Some(_), .. }
         | Node::Path(..)
+        | Node::OneOf(_)
         | Node::Udf(..)
         | Node::Subquery(..)
         | Node::Follow(_) => false,
         Node::Step(of, _) | Node::Unary(_, of) => constant(of),
-        Node::Binary(_, parts) | Node::Vector(_, parts) | Node::Like { parts, .. } => {
-            parts.iter().all(constant)
-        }
+        Node::Binary(_, parts)
+        | Node::Vector(_, parts)
+        | Node::Like { parts, escape: None, .. } => parts.iter().all(constant),
         Node::Between { parts, .. } | Node::Conditional(parts) => parts.iter().all(constant),
         Node::And(nodes) | Node::Or(nodes) | Node::Array(nodes) => nodes.iter().all(constant),
         Node::Object(properties) => properties.iter().all(|(_, value)| constant(value)),

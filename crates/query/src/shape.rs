@@ -22,7 +22,11 @@ pub(crate) fn shape(text: &str) -> String {
             && matches!(before, TokenKind::Word | TokenKind::CloseBracket | TokenKind::CloseParen);
         match token.kind {
             TokenKind::String if is_name => out.push_str(word),
-            TokenKind::String | TokenKind::Number | TokenKind::Hex => push_value(&mut out),
+            TokenKind::String
+            | TokenKind::InvalidString
+            | TokenKind::Integer
+            | TokenKind::Decimal
+            | TokenKind::Hex => push_value(&mut out),
             _ => out.push_str(word),
         }
         (before, last) = (last, token.kind);
@@ -85,6 +89,6 @@ mod tests {
         check("  SELECT *\n  FROM c -- all\n", "SELECT * FROM c");
         let long = format!("SELECT {} FROM c", "c.ä, ".repeat(500));
         assert_eq!(shape(&long).chars().count(), CHARS_MAX + 1);
-        check("SELECT 'open", "SELECT 'open");
+        check("SELECT 'open", "SELECT ?");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use rquickjs::{Ctx, Function};
 
-use crate::compiled::{self, Bytecode, Debug};
+use crate::compiled::{self, Bytecode};
 
 /// The parts, compiled.
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl Api {
         let code = if let Some(code) = cell.get() {
             code
         } else {
-            let code = compiled::compile(ctx, "orrery:api", kind.source(), Debug::Without)?;
+            let code = compiled::compile(ctx, "orrery:api", kind.source())?;
             cell.get_or_init(|| code)
         };
         compiled::load(ctx, code)?.get()

@@ -7,7 +7,7 @@ use rquickjs::prelude::Opt;
 use rquickjs::{Array, Ctx, FromJs, Function, Object, Value};
 
 use crate::api::{API_FRAME, ApiKind};
-use crate::compiled::{Script, load, syntax_error};
+use crate::compiled::{Script, load_script, syntax_error};
 use crate::deadline::Deadline;
 use crate::error::{ScriptError, Thrown};
 use crate::kept::Kept;
@@ -82,7 +82,7 @@ impl<'js> LiveCall<'js> {
         let installed = install(scripts, ctx, facts, kind, deadline, &kept);
         let handles = installed.map_err(|e| Exceptions::plain(&deadline).thrown(ctx, &e))?;
         let exceptions = Exceptions { deadline: &deadline, handles: Some(&handles) };
-        let main = load(ctx, &code).map_err(|e| exceptions.thrown(ctx, &e))?;
+        let main = load_script(ctx, &code).map_err(|e| exceptions.thrown(ctx, &e))?;
         let main = function(main, script)?;
         let body_bytes_max = scripts.bounds.body_bytes;
         Ok(Self { ctx: ctx.clone(), handles, main, kept, body_bytes_max, deadline })
@@ -118,10 +118,9 @@ impl<'js> LiveCall<'js> {
         let Some(set) = set else { return Ok(None) };
         let read = || -> rquickjs::Result<String> {
             let body: Value<'js> = set.get(0)?;
-            let is_nothing = body.is_undefined() || body.is_null();
             match raw {
                 RawText::Kept if body.is_string() => body.get(),
-                RawText::Quoted if is_nothing => Ok(EMPTY.into()),
+                RawText::Quoted if body.is_undefined() => Ok(EMPTY.into()),
                 RawText::Kept | RawText::Quoted => {
                     Ok(value::json(&self.ctx, body, self.body_bytes_max)?.unwrap_or_default())
                 }

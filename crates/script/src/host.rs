@@ -81,7 +81,10 @@ pub(crate) fn number(error: &Error) -> Option<i32> {
         | Error::Script(_) => Some(400),
         Error::Denied(_) => Some(403),
         Error::NotFound | Error::OwnerNotFound => Some(404),
-        Error::AlreadyExists | Error::UniqueKeyViolation | Error::StillReferenced(_) => Some(409),
+        Error::AlreadyExists
+        | Error::UniqueKeyViolation
+        | Error::DerivedKeyViolation(_)
+        | Error::StillReferenced(_) => Some(409),
         Error::PreconditionFailed | Error::ConditionNotMet => Some(412),
         Error::TooLarge { .. }
         | Error::TransactionTooLarge { .. }

@@ -28,6 +28,7 @@ mod kept;
 mod plain;
 mod procedure;
 mod pump;
+mod rejections;
 mod runtime;
 mod trigger;
 mod udf;

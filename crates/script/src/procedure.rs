@@ -9,7 +9,7 @@ use crate::deadline::Deadline;
 use crate::error::ScriptError;
 use crate::host::ScriptHost;
 use crate::pump;
-use crate::runtime::Scripts;
+use crate::runtime::{Scripts, run};
 use crate::value;
 
 /// A call of a procedure.
@@ -42,15 +42,15 @@ impl Scripts {
     ) -> Result<ProcedureResult, ScriptError> {
         let lease = self.lease(deadline)?;
         let context = lease.context()?;
-        context.with(|ctx| {
+        run(&context, |ctx| {
             let kind = CallKind {
                 name: "procedure",
                 operation: "Execute",
                 request_body: Body::Value(call.arguments),
                 response_body: Body::None,
             };
-            let live = LiveCall::open(self, &ctx, &call.script, call.facts, &kind, deadline)?;
-            let arguments = value::to_js(&ctx, call.arguments).map_err(|e| live.failed(&e))?;
+            let live = LiveCall::open(self, ctx, &call.script, call.facts, &kind, deadline)?;
+            let arguments = value::to_js(ctx, call.arguments).map_err(|e| live.failed(&e))?;
             let arguments: Array<'_> = arguments.into_array().ok_or_else(not_an_array)?;
             pump::run(&live, arguments, host, &deadline)?;
             let body = live.body("responseBody", RawText::Quoted)?;

@@ -1,5 +1,6 @@
 //! Drives a script to its end: its promises, then the operation that waits longest, whose callback
-//! may queue others and make new promises; until nothing is left or the time is over.
+//! may queue others and make new promises; until nothing is left or the time is over. A promise that
+//! is rejected by then and that nobody handles fails the call.
 
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Error, Object as Properties, Value as Item};
@@ -10,6 +11,7 @@ use crate::deadline::Deadline;
 use crate::error::{ScriptError, Thrown};
 use crate::host::{Answer, Outcome, PageRequest, ScriptHost, number};
 use crate::kept::Body;
+use crate::rejections;
 
 /// Calls the script's function and sees everything through that it began.
 pub(crate) fn run<'js>(
@@ -30,6 +32,9 @@ pub(crate) fn run<'js>(
         let (is_heard, result) = (operation.is_heard, operation.perform(host));
         settle(call, result, is_heard)?;
         check(deadline)?;
+    }
+    if let Some(reason) = rejections::take(&call.ctx) {
+        return Err(call.thrown(reason));
     }
     if call.handle("isPending", ())? {
         let text = "Error: the promise that the script returned is never settled";

@@ -10,10 +10,11 @@ use rquickjs::context::intrinsic;
 use rquickjs::{Context, Ctx, Runtime};
 
 use crate::api::Api;
-use crate::compiled::{self, Bytecode, Debug, Script};
+use crate::compiled::{self, Bytecode, Script};
 use crate::context::Exceptions;
 use crate::deadline::Deadline;
 use crate::error::ScriptError;
+use crate::rejections;
 
 /// How much a script may take.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +95,7 @@ impl Scripts {
     pub fn check(&self, script: &Script<'_>) -> Result<(), ScriptError> {
         let lease = self.lease(self.deadline())?;
         let context = lease.context()?;
-        context.with(|ctx| self.bytecode(&ctx, script, &lease.deadline).map(|_| ()))
+        run(&context, |ctx| self.bytecode(ctx, script, &lease.deadline).map(|_| ()))
     }
 
     /// The bytecode of a script, compiled if this version is new.
@@ -107,7 +108,7 @@ impl Scripts {
         if let Some(code) = self.compiled.get(&script.version) {
             return Ok(code);
         }
-        let made = compiled::compile(ctx, &script.file(), &script.source(), Debug::With);
+        let made = compiled::compile_script(ctx, &script.file(), script.source());
         let code = made.map_err(|error| Exceptions::plain(deadline).syntax(ctx, &error))?;
         self.compiled.insert(script.version, code.clone());
         Ok(code)
@@ -129,6 +130,7 @@ impl Scripts {
         runtime.set_memory_limit(self.bounds.memory_bytes);
         runtime.set_max_stack_size(self.bounds.stack_bytes);
         runtime.set_gc_threshold(COLLECT_BYTES);
+        runtime.set_host_promise_rejection_tracker(Some(rejections::tracker()));
         Ok(runtime)
     }
 }
@@ -145,6 +147,19 @@ impl Lease<'_> {
     pub(crate) fn context(&self) -> Result<Context, ScriptError> {
         Context::custom::<Language>(&self.runtime).map_err(|error| internal(&error))
     }
+}
+
+/// Runs something in a context. Rejections that it leaves behind hold on to the context, and end with
+/// the run.
+pub(crate) fn run<R>(
+    context: &Context,
+    work: impl for<'js> FnOnce(&Ctx<'js>) -> Result<R, ScriptError>,
+) -> Result<R, ScriptError> {
+    context.with(|ctx| {
+        let result = work(&ctx);
+        drop(rejections::take(&ctx));
+        result
+    })
 }
 
 impl Drop for Lease<'_> {

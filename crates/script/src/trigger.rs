@@ -9,7 +9,7 @@ use crate::deadline::Deadline;
 use crate::error::ScriptError;
 use crate::host::ScriptHost;
 use crate::pump;
-use crate::runtime::Scripts;
+use crate::runtime::{Scripts, run};
 
 /// When a trigger runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct TriggerCall<'c> {
     pub moment: Moment,
     /// The write, as scripts know it: `Create`, `Replace`, `Upsert`, `Delete`.
     pub operation: &'static str,
-    /// The item that is written; a delete has none.
+    /// The item that is written, or is to be deleted.
     pub request_body: Option<&'c [u8]>,
     /// The item as it was written, after the write.
     pub response_body: Option<&'c [u8]>,
@@ -55,7 +55,7 @@ impl Scripts {
     ) -> Result<TriggerResult, ScriptError> {
         let lease = self.lease(deadline)?;
         let context = lease.context()?;
-        context.with(|ctx| {
+        run(&context, |ctx| {
             let name = match call.moment {
                 Moment::Before => "before",
                 Moment::After => "after",
@@ -66,7 +66,7 @@ impl Scripts {
                 request_body: call.request_body.map_or(Body::None, Body::Text),
                 response_body: call.response_body.map_or(Body::None, Body::Text),
             };
-            let live = LiveCall::open(self, &ctx, &call.script, call.facts, &kind, deadline)?;
+            let live = LiveCall::open(self, ctx, &call.script, call.facts, &kind, deadline)?;
             let none = Array::new(ctx.clone()).map_err(|e| live.failed(&e))?;
             pump::run(&live, none, host, &deadline)?;
             let body = match call.moment {

@@ -10,11 +10,12 @@ use rquickjs::function::Args;
 use rquickjs::{Context, Ctx, Function, Object, Persistent};
 
 use crate::api::ApiKind;
-use crate::compiled::{Script, load};
+use crate::compiled::{Script, load_script};
 use crate::context::{Exceptions, function};
 use crate::deadline::Deadline;
 use crate::error::ScriptError;
-use crate::runtime::{Lease, Scripts, internal};
+use crate::rejections;
+use crate::runtime::{Lease, Scripts, internal, run};
 use crate::value;
 
 /// The functions that one execution of a query calls.
@@ -56,19 +57,19 @@ impl Udfs<'_> {
     fn load(&self, script: &Script<'_>) -> Result<Loaded, ScriptError> {
         let context = self.lease.context()?;
         let deadline = &self.lease.deadline;
-        let (main, handles) = context.with(|ctx| {
-            let code = self.scripts.bytecode(&ctx, script, deadline)?;
+        let (main, handles) = run(&context, |ctx| {
+            let code = self.scripts.bytecode(ctx, script, deadline)?;
             let plain = Exceptions::plain(deadline);
             let install = || -> rquickjs::Result<Object<'_>> {
                 let handles = Object::new(ctx.clone())?;
-                handles.set("describe", self.scripts.api.load(&ctx, ApiKind::Udfs)?)?;
+                handles.set("describe", self.scripts.api.load(ctx, ApiKind::Udfs)?)?;
                 Ok(handles)
             };
-            let handles = install().map_err(|e| plain.thrown(&ctx, &e))?;
+            let handles = install().map_err(|e| plain.thrown(ctx, &e))?;
             let exceptions = Exceptions { deadline, handles: Some(&handles) };
-            let main = load(&ctx, &code).map_err(|e| exceptions.thrown(&ctx, &e))?;
+            let main = load_script(ctx, &code).map_err(|e| exceptions.thrown(ctx, &e))?;
             let main = function(main, script)?;
-            Ok::<_, ScriptError>((Persistent::save(&ctx, main), Persistent::save(&ctx, handles)))
+            Ok((Persistent::save(ctx, main), Persistent::save(ctx, handles)))
         })?;
         Ok(Loaded { main, handles, context })
     }
@@ -76,10 +77,10 @@ impl Udfs<'_> {
 
 impl Loaded {
     fn call(&self, arguments: &[Value], deadline: &Deadline) -> Result<Value, ScriptError> {
-        self.context.with(|ctx| {
-            let handles = self.handles.clone().restore(&ctx).map_err(|e| internal(&e))?;
+        run(&self.context, |ctx| {
+            let handles = self.handles.clone().restore(ctx).map_err(|e| internal(&e))?;
             let exceptions = Exceptions { deadline, handles: Some(&handles) };
-            self.call_in(&ctx, arguments).map_err(|e| exceptions.thrown(&ctx, &e))
+            self.call_in(ctx, arguments).map_err(|e| exceptions.thrown(ctx, &e))
         })
     }
 
@@ -92,6 +93,9 @@ impl Loaded {
         let result: rquickjs::Value<'_> = args.apply(&main)?;
         // Nobody waits for a promise of a function's; it must not outlive the call.
         while ctx.execute_pending_job() {}
+        if let Some(reason) = rejections::take(ctx) {
+            return Err(ctx.throw(reason));
+        }
         value::from_js(ctx, result)
     }
 }

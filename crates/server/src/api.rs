@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::Method;
 use orrery_engine::throttle::{Claim, Pass};
 use orrery_engine::{Container, Engine, charge};
 use orrery_types::thread_slot::{Apart, THREAD_SLOTS, thread_slot};
@@ -27,6 +27,7 @@ use crate::error;
 use crate::handlers::item::{self, Wanted};
 use crate::headers::{self, RequestHeaders};
 use crate::link::{ContainerAddress, ResourceLink};
+use crate::operation::Operation;
 use crate::reply::Reply;
 use crate::service::{Answer, Answering, Request, Response, Service};
 use crate::statistics::{Seen, Statistics};
@@ -127,6 +128,7 @@ pub(crate) struct Call {
     pub(crate) request: Request,
     pub(crate) headers: Box<RequestHeaders>,
     pub(crate) link: ResourceLink,
+    pub(crate) operation: Operation,
     pub(crate) principal: Principal,
     marks: Marks,
     /// The level at which it reads.
@@ -144,12 +146,14 @@ impl Call {
         let principal =
             shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
         let headers = RequestHeaders::parse(&request.headers)?;
+        let operation = Operation::of(&request.method, &link.target, &headers);
         let consistency = shared.consistency.admit(headers.consistency_level.as_deref())?;
         Ok(Self {
             shared,
             request,
             headers,
             link,
+            operation,
             principal,
             marks: Marks::default(),
             consistency,
@@ -174,9 +178,12 @@ impl Call {
         let rid = container.rid();
         let container = self.marks.container.get_or_init(|| container);
         debug_assert_eq!(container.rid(), rid, "a request is about one container");
-        // Clients send their session with writes too; a write needs nothing of what they have read.
-        if let Some(token) = self.headers.session_token.as_ref().filter(|_| self.reads()) {
-            self.engine().check_session(container, token)?;
+        match &self.headers.session_token {
+            None => {}
+            Some(token) if self.operation.reads() => {
+                self.engine().check_session(container, token)?;
+            }
+            Some(token) => Engine::check_session_form(token)?,
         }
         if self.engine().throttles() && dispatch::spends(self) {
             self.admit(container)?;
@@ -214,14 +221,6 @@ impl Call {
         if self.consistency.doubles_reads() { charge::doubled(charge) } else { charge }
     }
 
-    /// Whether the request reads: a GET, a HEAD, or a query.
-    pub(crate) fn reads(&self) -> bool {
-        let method = &self.request.method;
-        *method == Method::GET
-            || *method == Method::HEAD
-            || (*method == Method::POST && dispatch::queries(self))
-    }
-
     /// The partition key of the header, if there is one.
     pub(crate) fn partition_key(&self) -> Result<Option<PartitionKey>> {
         let parse = |text: &String| {
@@ -253,7 +252,7 @@ impl Call {
 
     fn response(&self, result: Result<Reply>) -> Charged {
         let (response, charge) = match result {
-            Ok(reply) => reply.into_response(),
+            Ok(reply) => self.with_catalog_lsn(reply).into_response(),
             Err(error) => self.failure(&error),
         };
         self.pay(&response, charge);
@@ -285,27 +284,37 @@ impl Call {
         Ok(written.map(|written| item::wrote(self, &container, written)))
     }
 
-    /// Clients learn how far a container is from failures too; but a query that they are to merge has
-    /// reached no partition, and the service says nothing of one then.
+    /// The headers that say how far the catalog is, on answers about what is in it.
+    fn with_catalog_lsn(&self, reply: Reply) -> Reply {
+        if !dispatch::is_of_catalog(self) {
+            return reply;
+        }
+        match self.engine().catalog_lsn() {
+            Ok(lsn) if self.operation.reads() => reply.catalog_lsn(lsn),
+            Ok(lsn) => reply.catalog_lsn(lsn).written(),
+            Err(_) => reply,
+        }
+    }
+
+    /// The answer to a request that was refused. Clients learn how far its partition is from it too;
+    /// but a query that they are to merge has reached no partition, and neither has a request for one
+    /// that is gone.
     fn failure(&self, error: &Error) -> Charged {
         let uri = self.request.path_and_query.as_str();
         let mut response = error::response(error, self.request.activity_id, uri);
-        let mut charge = 0.0;
-        if let Some(container) = self.marks.container.get()
-            && let Ok(token) = self.engine().session_token(container)
-        {
-            let is_throttled = response.status() == StatusCode::TOO_MANY_REQUESTS;
-            charge = if is_throttled { 0.0 } else { charge::REFUSED };
-            let session = Some(&*token).filter(|_| !matches!(error, Error::CrossPartition(_)));
-            let (marks, _) = Reply::empty(response.status())
-                .container(container)
-                .charge(charge)
-                .header_if(headers::SESSION_TOKEN, session)
-                .header_if(headers::PARTITION_KEY_RANGE_ID, session.and_then(item::range_of))
-                .into_response();
-            for (name, value) in marks.headers() {
-                response.headers_mut().insert(name, value.clone());
-            }
+        let charge = if error::is_free(error) { 0.0 } else { charge::REFUSED };
+        let reached = !matches!(error, Error::CrossPartition(_) | Error::PartitionGone);
+        let reached = reached && !dispatch::is_of_catalog(self);
+        let container = self.marks.container.get().filter(|_| reached);
+        let place = container.and_then(|at| Some((at, item::addressed(self, at)?)));
+        let reply = Reply::empty(response.status()).charge(charge);
+        let (marks, _) = match place {
+            Some((container, place)) => reply.refused_at(container, place),
+            None => self.with_catalog_lsn(reply),
+        }
+        .into_response();
+        for (name, value) in marks.headers() {
+            response.headers_mut().insert(name, value.clone());
         }
         (response, charge)
     }
@@ -346,13 +355,18 @@ impl Service for Api {
             Ok(call) => call,
             Err(error) => {
                 let response = error::response(&error, activity_id, uri.as_str());
-                return Answering::Now(Answer { response, operation: "other", charge: 0.0 });
+                return Answering::Now(Answer {
+                    response,
+                    operation: "other",
+                    charge: 0.0,
+                    is_authenticated: false,
+                });
             }
         };
         let ending = Ending {
             began,
             name: dispatch::name(&call.link.target),
-            operation: dispatch::operation(&call),
+            operation: dispatch::statistic(&call),
             is_head: call.request.method == Method::HEAD,
         };
         let work = dispatch::work(&call);
@@ -382,6 +396,10 @@ impl Service for Api {
             });
             ending.answer(charged, &shared, &marks)
         })
+    }
+
+    fn is_writable(&self) -> bool {
+        self.shared.engine.is_writable()
     }
 }
 
@@ -419,7 +437,7 @@ impl Ending {
         if self.is_head {
             *response.body_mut() = http_body_util::Full::default();
         }
-        Answer { response, operation: self.name, charge }
+        Answer { response, operation: self.name, charge, is_authenticated: true }
     }
 }
 

@@ -17,6 +17,7 @@ use orrery_types::limits::CLOCK_SKEW_S_MAX;
 use orrery_types::{Clock, Error, Result};
 use subtle::ConstantTimeEq as _;
 
+use crate::emulator_token::EmulatorToken;
 use crate::headers;
 use crate::keys::{AccountKeys, Key, KeyRole, WellKnownKey};
 use crate::link::{ResourceLink, Target};
@@ -33,7 +34,11 @@ pub(crate) const MALFORMED: &str = "Authorization header doesn't confirm to the 
 const NO_DATE: &str = "Required Header x-ms-date or Date is missing. Send the time of the request \
                        as in RFC 1123.";
 const ENTRA: &str = "This server has no directory to ask about Entra ID (type=aad) tokens. Sign \
-                     the request with an account key or use a resource token.";
+                     the request with an account key or use a resource token. On localhost a token \
+                     whose signature is an account key is accepted, as the emulator does.";
+const SECRET: &str = "Insufficient permissions provided in the authorization header for the \
+                      corresponding request. Permissions and backups are not for read-only keys: \
+                      what they hold opens more than reading.";
 const READ_ONLY: &str = "Insufficient permissions provided in the authorization header for the \
                          corresponding request. The request writes, and a read-only key signed it.";
 
@@ -42,6 +47,9 @@ const READ_ONLY: &str = "Insufficient permissions provided in the authorization 
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Access {
     Read,
+    /// Reads what lets its reader do more than read: the tokens of permissions, and the files of a
+    /// backup, which hold everything.
+    ReadSecret,
     Write,
 }
 
@@ -64,7 +72,9 @@ impl Principal {
             | (Self::ReadOnly | Self::Grant(_), Access::Read)
             | (Self::Grant(Grant { mode: GrantMode::All, .. }), Access::Write) => Ok(()),
             (Self::ReadOnly, Access::Write) => Err(Error::Denied(READ_ONLY.into())),
-            (Self::Grant(Grant { mode: GrantMode::Read, .. }), Access::Write) => Err(denied()),
+            (Self::ReadOnly, Access::ReadSecret) => Err(Error::Denied(SECRET.into())),
+            (Self::Grant(Grant { mode: GrantMode::Read, .. }), Access::Write)
+            | (Self::Grant(_), Access::ReadSecret) => Err(denied()),
         }
     }
 }
@@ -121,9 +131,31 @@ impl Authenticator {
                 self.master(method, link, headers, &bytes[..length])
             }
             "resource" => self.tokens.verify(signature, self.clock.now_s()).map(Principal::Grant),
-            "aad" => Err(Error::Unauthenticated(ENTRA.into())),
+            "aad" => self.emulator_token(signature, headers),
             _ => Err(malformed()),
         }
+    }
+
+    /// The holder of a token whose signature is a key, where the key that everybody knows is taken.
+    fn emulator_token(&self, token: &str, headers: &HeaderMap) -> Result<Principal> {
+        let refused = || Error::Unauthenticated(ENTRA.into());
+        self.well_known(headers).map_err(|_| refused())?;
+        let token = EmulatorToken::parse(token).ok_or_else(refused)?;
+        let keys = self.keys.load();
+        let is_it = |key: &Key| bool::from(key.text().as_bytes().ct_eq(&token.key));
+        let own = keys.roles().find(|(key, _)| is_it(key)).map(|(_, role)| role);
+        let principal = match own {
+            Some(KeyRole::ReadOnly) => Principal::ReadOnly,
+            Some(KeyRole::ReadWrite) => Principal::Master,
+            None if is_it(keys.well_known()) => Principal::Master,
+            None => return Err(refused()),
+        };
+        if token.expires_s.is_some_and(|expires_s| self.clock.now_s() >= expires_s) {
+            let message = "The authorization token is not valid at the current time. The Entra ID \
+                           token has expired; create another one.";
+            return Err(Error::Unauthenticated(message.into()));
+        }
+        Ok(principal)
     }
 
     fn master(
@@ -280,8 +312,7 @@ impl<'a> Dates<'a> {
 
     fn check(&self, now_s: u64) -> Result<()> {
         let text = if self.own.is_empty() { self.standard } else { self.own };
-        let then_s = httpdate::parse_http_date(text)
-            .ok()
+        let then_s = headers::parse_date(text)
             .and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok())
             .map(|since| since.as_secs());
         let Some(then_s) = then_s else {

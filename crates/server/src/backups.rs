@@ -50,7 +50,7 @@ impl Backups {
         if self.lock().len() >= limits::BACKUPS_MAX {
             return Err(Error::RateLimited { retry_after_ms: 10_000 });
         }
-        std::fs::create_dir_all(&self.root).map_err(|error| failed("made", &error))?;
+        orrery_files::create_folders(&self.root).map_err(|error| failed("made", &error))?;
         let id = Uuid::new_v4().simple().to_string();
         let folder = self.root.join(&id);
         engine.checkpoint(&folder)?;

@@ -20,14 +20,15 @@ use crate::hybrid_row::{self, OperationRow, ResultRow};
 
 /// The form of a batch's bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Form {
     Json,
     HybridRow,
 }
 
 /// Reads the operations. `of_writes` is what the whole request says about the content of results;
 /// an operation may ask for less.
-pub(crate) fn decode(body: &Bytes, of_writes: Content) -> Result<(Form, Vec<Operation>)> {
+pub fn decode(body: &Bytes, of_writes: Content) -> Result<(Form, Vec<Operation>)> {
     let (form, drafts) = if body.first() == Some(&hybrid_row::VERSION) {
         let malformed = |e| Error::invalid(format!("The batch is not valid HybridRow: {e}."));
         let rows = hybrid_row::decode_operations(body).map_err(malformed)?;
@@ -124,6 +125,7 @@ impl Draft {
             conditions: Preconditions {
                 if_match: text(row.if_match),
                 if_none_match: text(row.if_none_match),
+                ..Preconditions::default()
             },
             body: row.resource_body.map(|body| json_text(&body.into())).transpose()?,
             minimal: row.minimal_return == Some(true),
@@ -219,6 +221,7 @@ fn from_json(text: &Bytes) -> Result<Vec<Result<Draft>>> {
             conditions: Preconditions {
                 if_match: operation.if_match.map(Into::into),
                 if_none_match: operation.if_none_match.map(Into::into),
+                ..Preconditions::default()
             },
             body: operation.resource_body.map(|raw| text.slice_ref(raw.get().as_bytes())),
             minimal: operation.minimal_return_preference == Some(true),
@@ -271,7 +274,7 @@ impl<'a> Outcome<'a> {
                 outcome.retry_after_ms = wire.retry_after_ms;
                 outcome.message = Some(error::text(refusal));
             }
-            Answer::Written(_) | Answer::Dependent => {}
+            Answer::Written(_) | Answer::Dependent(_) => {}
         }
         outcome
     }
@@ -385,7 +388,7 @@ mod tests {
     #[test]
     fn a_result_leaves_out_what_it_has_not() {
         let answers = [
-            Answer::Dependent,
+            Answer::Dependent(0.0),
             Answer::Failed(Error::RateLimited { retry_after_ms: 12 }),
             Answer::Failed(Error::internal("a secret")),
         ];

@@ -106,6 +106,10 @@ pub struct Choices {
     #[arg(long, env = "ORRERY_SCRIPT_MS", value_name = "NUMBER")]
     pub script_ms: Option<u64>,
 
+    /// Megabytes that all queries together may use [default: a quarter of the memory]
+    #[arg(long, env = "ORRERY_QUERY_MEMORY_MB", value_name = "NUMBER")]
+    pub query_memory_mb: Option<u64>,
+
     /// Refuse requests that exceed the throughput of their container or database, with 429
     #[arg(long, env = "ORRERY_ENFORCE_THROUGHPUT", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
@@ -160,6 +164,7 @@ impl Choices {
             connections_max: self.connections_max.or(there.connections_max),
             drain_ms: self.drain_ms.or(there.drain_ms),
             script_ms: self.script_ms.or(there.script_ms),
+            query_memory_mb: self.query_memory_mb.or(there.query_memory_mb),
             enforce_throughput: self.enforce_throughput.or(there.enforce_throughput),
             statistics: self.statistics.or(there.statistics),
             ranges: self.ranges.or(there.ranges),
@@ -195,6 +200,8 @@ pub struct Settings {
     pub drain_ms: Option<u64>,
     /// Milliseconds that one script may run.
     pub script_ms: Option<u64>,
+    /// Megabytes that all queries together may use, where the settings say.
+    pub query_memory_mb: Option<u64>,
     /// Whether throughput is enforced for offers that do not say otherwise.
     pub enforce_throughput: bool,
     /// Whether requests are counted for `orrery top` and noted for the advisor.
@@ -229,6 +236,9 @@ impl Settings {
             let given = choices.ranges.unwrap_or_default().to_string();
             return Err(wrong("ranges", &given, "from 1 to 100"));
         }
+        if choices.query_memory_mb == Some(0) {
+            return Err(wrong("query-memory-mb", "0", "at least 1"));
+        }
         if choices.range_mb_max == Some(0) {
             return Err(wrong("range-mb-max", "0", "at least 1"));
         }
@@ -249,6 +259,7 @@ impl Settings {
             connections_max: choices.connections_max,
             drain_ms: choices.drain_ms,
             script_ms: choices.script_ms,
+            query_memory_mb: choices.query_memory_mb,
             enforce_throughput: choices.enforce_throughput.unwrap_or(false),
             statistics: choices.statistics.unwrap_or(true),
             ranges: choices.ranges,
@@ -366,6 +377,7 @@ mod tests {
         check_refused(Choices { ranges: Some(0), ..in_memory() }, "'ranges' is '0'");
         check_refused(Choices { ranges: Some(101), ..in_memory() }, "'ranges' is '101'");
         check_refused(Choices { range_mb_max: Some(0), ..in_memory() }, "range-mb-max");
+        check_refused(Choices { query_memory_mb: Some(0), ..in_memory() }, "query-memory-mb");
     }
 
     #[test]

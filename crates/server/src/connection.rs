@@ -12,6 +12,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -21,9 +22,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::front::Front;
+use crate::framing;
+use crate::front::{Arrival, Front};
 use crate::listener::Limits;
 use crate::service::{Answering, Response, Scheme, Service};
+use crate::slots::Visitor;
 
 /// First byte of a TLS record that holds a handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -34,6 +37,8 @@ const HTTP2_PREFACE_BYTES: usize = 24;
 /// past it the HTTP library answers or closes by itself.
 const HEAD_ROOM: usize = 2;
 
+const MADE_ROOM: &str = "it made room for another connection";
+
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves a connection until either side is done with it.
@@ -42,6 +47,7 @@ pub(crate) async fn serve<S: Service>(
     peer: SocketAddr,
     front: Arc<Front<S>>,
     stopping: watch::Receiver<bool>,
+    visitor: &Arc<Visitor>,
 ) -> Result<(), BoxError> {
     let limits = *front.limits();
     let mut first = [0];
@@ -49,6 +55,7 @@ pub(crate) async fn serve<S: Service>(
     let peeked = tokio::select! {
         peeked = timeout(limits.head_time, stream.peek(&mut first)) => peeked??,
         _ = stop.wait_for(|stopping| *stopping) => return Ok(()),
+        () = visitor.evicted() => return Err(MADE_ROOM.into()),
     };
     if peeked == 0 {
         return Ok(());
@@ -56,10 +63,13 @@ pub(crate) async fn serve<S: Service>(
     match front.tls() {
         Some(tls) if first[0] == TLS_HANDSHAKE => {
             let acceptor = TlsAcceptor::from(Arc::clone(tls));
-            let stream = timeout(limits.tls_time, acceptor.accept(stream)).await??;
-            speak(stream, peer, Scheme::Https, front, stopping).await
+            let stream = tokio::select! {
+                accepted = timeout(limits.tls_time, acceptor.accept(stream)) => accepted??,
+                () = visitor.evicted() => return Err(MADE_ROOM.into()),
+            };
+            speak(stream, peer, Scheme::Https, front, stopping, visitor).await
         }
-        _ => speak(stream, peer, Scheme::Http, front, stopping).await,
+        _ => speak(stream, peer, Scheme::Http, front, stopping, visitor).await,
     }
 }
 
@@ -69,26 +79,37 @@ async fn speak<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     scheme: Scheme,
     front: Arc<Front<S>>,
     mut stopping: watch::Receiver<bool>,
+    visitor: &Arc<Visitor>,
 ) -> Result<(), BoxError> {
     let limits = *front.limits();
-    let watch = Arc::new(Watch::new());
+    let watch = Arc::new(Watch::new(Arc::clone(visitor)));
     let stream = WatchedStream { inner: stream, watch: Arc::clone(&watch) };
     let builder = builder(&limits);
     let mut is_closing = false;
-    let service = service_fn(|request| {
+    let service = service_fn(|request: http::Request<Incoming>| {
         let serving = Serving::begin(&watch);
-        match front.answer(request, scheme, peer) {
+        let problem = watch.framing_problem(&request);
+        // Nobody needs to know more often than once.
+        let unproven = (!visitor.is_proven()).then(|| Arc::clone(visitor));
+        match front.answer(request, Arrival { scheme, peer, problem, unproven }) {
             Answering::Now(response) => Served::Now(ready(Ok(response))),
             Answering::Later(response) => Served::Later { response, _serving: serving },
         }
     });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut deadline = pin!(Deadline::new(&watch, limits));
+    let mut evicted = pin!(visitor.evicted());
     loop {
         // The connection is polled first: what it does moves the deadline.
         let step = poll_fn(|cx| match connection.as_mut().poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Step::Ended(ended)),
-            Poll::Pending => deadline.as_mut().poll(cx),
+            Poll::Pending => {
+                let may_be_evicted = !is_closing && !visitor.is_proven();
+                if may_be_evicted && evicted.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Step::Evict);
+                }
+                deadline.as_mut().poll(cx)
+            }
         });
         let step = tokio::select! {
             step = step => step,
@@ -96,13 +117,16 @@ async fn speak<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         };
         match step {
             Step::Ended(ended) => return ended,
+            Step::Evict if !visitor.is_busy() => return Err(MADE_ROOM.into()),
             // An idle connection ends at once, one with a request in flight after its answer.
-            Step::Close if !is_closing => {
+            Step::Close | Step::Evict if !is_closing => {
                 is_closing = true;
                 connection.as_mut().graceful_shutdown();
                 deadline.as_mut().give_grace();
             }
-            Step::Close | Step::Cut => return Err("the client took too long".into()),
+            Step::Close | Step::Evict | Step::Cut => {
+                return Err("the client took too long".into());
+            }
         }
     }
 }
@@ -130,6 +154,8 @@ enum Step {
     Ended(Result<(), BoxError>),
     /// It was idle too long, or the server stops.
     Close,
+    /// Another client needs its place.
+    Evict,
     /// The client is too slow.
     Cut,
 }
@@ -173,6 +199,10 @@ struct WatchState {
     owes: bool,
     /// When the client closed its side although an answer is owed.
     ended: Option<Instant>,
+    /// The first bytes that came since the connection was idle, and how many requests were read since:
+    /// the head of the first of them begins there.
+    head: Vec<u8>,
+    heads: usize,
 }
 
 impl WatchState {
@@ -185,14 +215,29 @@ impl WatchState {
 #[derive(Debug)]
 struct Watch {
     state: Mutex<WatchState>,
+    visitor: Arc<Visitor>,
 }
 
 impl Watch {
-    fn new() -> Self {
-        let phase = Phase::Head { since: Instant::now() };
-        let opening = [0; HTTP2_OPENING.len()];
-        let (bytes_read, owes, ended) = (0, false, None);
-        Self { state: Mutex::new(WatchState { phase, opening, bytes_read, owes, ended }) }
+    fn new(visitor: Arc<Visitor>) -> Self {
+        let state = WatchState {
+            phase: Phase::Head { since: Instant::now() },
+            opening: [0; HTTP2_OPENING.len()],
+            bytes_read: 0,
+            owes: false,
+            ended: None,
+            head: Vec::new(),
+            heads: 0,
+        };
+        Self { state: Mutex::new(state), visitor }
+    }
+
+    /// What is wrong with the head of a request. Of requests that a client sends without awaiting
+    /// answers only the first is at hand as it came.
+    fn framing_problem(&self, request: &http::Request<Incoming>) -> Option<&'static str> {
+        framing::problem(request.headers(), request.version(), || {
+            self.with(|state| state.heads == 1 && framing::names_length(&state.head))
+        })
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut WatchState) -> T) -> T {
@@ -210,8 +255,14 @@ impl Watch {
                 Phase::Head { since } if is_http2 => state.phase = Phase::Idle { since },
                 Phase::Idle { .. } if !is_http2 => {
                     state.phase = Phase::Head { since: Instant::now() };
+                    state.head.clear();
+                    state.heads = 0;
                 }
                 Phase::Idle { .. } | Phase::Head { .. } | Phase::Serving { .. } => {}
+            }
+            if matches!(state.phase, Phase::Head { .. }) {
+                let room = framing::HEAD_KEPT_BYTES_MAX.saturating_sub(state.head.len());
+                state.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
             }
         });
     }
@@ -242,9 +293,11 @@ impl Watch {
     }
 
     fn deadline(&self, limits: &Limits) -> Option<(Instant, Step)> {
+        let idle_time =
+            if self.visitor.is_proven() { limits.idle_time } else { limits.unproven_idle_time };
         self.with(|state| match (state.phase, state.ended) {
             (_, Some(ended)) => Some((ended + limits.left_time, Step::Cut)),
-            (Phase::Idle { since }, _) => Some((since + limits.idle_time, Step::Close)),
+            (Phase::Idle { since }, _) => Some((since + idle_time, Step::Close)),
             (Phase::Head { since }, _) => Some((since + limits.head_time, Step::Cut)),
             (Phase::Serving { .. }, _) => None,
         })
@@ -263,7 +316,9 @@ impl Serving {
             };
             state.phase = Phase::Serving { requests: before + 1 };
             state.owes = true;
+            state.heads += 1;
         });
+        watch.visitor.set_busy(true);
         Self(Arc::clone(watch))
     }
 }
@@ -276,6 +331,7 @@ impl Drop for Serving {
                     Phase::Serving { requests: requests - 1 }
                 }
                 Phase::Serving { .. } | Phase::Idle { .. } | Phase::Head { .. } => {
+                    self.0.visitor.set_busy(false);
                     Phase::Idle { since: Instant::now() }
                 }
             };

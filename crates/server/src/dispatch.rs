@@ -1,16 +1,15 @@
-//! The routing table: method and target to handler, all in one match. Who may do it is decided
-//! here too, before a handler runs.
+//! The routing table: each [`Operation`] to its handler. Who may do it is decided here too, before a
+//! handler runs.
 
-use http::Method;
 use orrery_types::{Error, Result, limits};
 
 use crate::api::Call;
-use crate::auth::Access;
 use crate::handlers::{
     account, backup, batch, change, container, database, encryption_key, grant, item, model, offer,
-    permission, query, range, script, statistics, user,
+    permission, query, range, script, statistics, tasks, user,
 };
-use crate::link::{ScriptKind, Target};
+use crate::link::Target;
+use crate::operation::Operation;
 use crate::reply::Reply;
 
 /// Where an operation runs.
@@ -29,32 +28,26 @@ pub(crate) enum Work {
 
 /// Whether an operation is short enough to run in place.
 pub(crate) fn work(call: &Call) -> Work {
-    let reads = call.request.method == Method::GET || call.request.method == Method::HEAD;
-    match &call.link.target {
+    let headers = &call.headers;
+    let body_bytes = call.request.body.len();
+    match call.operation {
         // What relations lead to may be many items.
-        Target::Item(..) if reads && call.headers.model_expand.is_some() => Work::Blocking,
-        Target::Account | Target::Databases | Target::Database(_) | Target::Item(..) if reads => {
-            Work::InPlace
-        }
-        Target::Containers(_) | Target::Ranges(_) if reads => Work::InPlace,
-        Target::Container(_)
-            if reads
-                && !call.headers.populate_quota_info
-                && !call.headers.populate_range_statistics =>
+        Operation::ReadItem if headers.model_expand.is_some() => Work::Blocking,
+        Operation::ReadItem
+        | Operation::ReadAccount
+        | Operation::ListDatabases
+        | Operation::ReadDatabase
+        | Operation::ListContainers
+        | Operation::ListRanges => Work::InPlace,
+        Operation::ReadContainer
+            if !headers.populate_quota_info && !headers.populate_range_statistics =>
         {
             Work::InPlace
         }
-        _ if call.request.body.len() <= limits::IN_PLACE_BODY_BYTES_MAX && writes_item(call) => {
-            Work::Commit
-        }
-        Target::Items(_) if queries(call) && is_plain_query(call) => Work::IfCheap,
+        _ if body_bytes <= limits::IN_PLACE_BODY_BYTES_MAX && writes_item(call) => Work::Commit,
+        Operation::QueryItems if body_bytes <= limits::IN_PLACE_QUERY_BYTES_MAX => Work::IfCheap,
         _ => Work::Blocking,
     }
-}
-
-/// Whether a query may be tried in place; the engine has the last word.
-fn is_plain_query(call: &Call) -> bool {
-    !call.headers.is_query_plan && call.request.body.len() <= limits::IN_PLACE_QUERY_BYTES_MAX
 }
 
 /// Answers a query in place, if it is cheap.
@@ -68,17 +61,13 @@ pub(crate) fn if_cheap(call: &Call) -> Result<Option<Reply>> {
 
 /// Whether it is a write of one item and nothing else: no script runs before, in or after it.
 fn writes_item(call: &Call) -> bool {
-    let headers = &call.headers;
-    if item::names_triggers(call) {
-        return false;
-    }
-    match (call.request.method.as_str(), &call.link.target) {
-        ("POST", Target::Items(_)) => {
-            !headers.is_query && !headers.is_query_plan && !headers.is_batch
-        }
-        ("PUT" | "DELETE", Target::Item(..)) => true,
+    match call.operation {
+        Operation::CreateItem
+        | Operation::UpsertItem
+        | Operation::ReplaceItem
+        | Operation::DeleteItem => !item::names_triggers(call),
         // A condition is a query, and may take any time.
-        ("PATCH", Target::Item(..)) => !item::has_condition(call),
+        Operation::PatchItem => !item::names_triggers(call) && !item::has_condition(call),
         _ => false,
     }
 }
@@ -87,137 +76,187 @@ fn writes_item(call: &Call) -> bool {
 /// what only asks about the container does not.
 pub(crate) fn spends(call: &Call) -> bool {
     match &call.link.target {
-        Target::Items(_) => !call.headers.is_query_plan,
+        Target::Items(_) => call.operation != Operation::PlanQuery,
         Target::Item(..) | Target::PartitionKeyDelete(_) => true,
-        Target::Script(_, ScriptKind::Procedure, _) => call.request.method == Method::POST,
+        _ => call.operation == Operation::ExecuteProcedure,
+    }
+}
+
+/// Whether an operation is about what the catalog holds: everything but items, ranges and the
+/// account itself.
+pub(crate) fn is_of_catalog(call: &Call) -> bool {
+    match &call.link.target {
+        Target::Databases
+        | Target::Database(_)
+        | Target::Containers(_)
+        | Target::Container(_)
+        | Target::Scripts(..)
+        | Target::Users(_)
+        | Target::User(_)
+        | Target::Permissions(_)
+        | Target::Permission(..)
+        | Target::EncryptionKeys(_)
+        | Target::EncryptionKey(..)
+        | Target::Offers
+        | Target::Offer(_) => true,
+        Target::Script(..) => !spends(call),
         _ => false,
     }
 }
 
 /// Whether the principal may do it.
 pub(crate) fn authorize(call: &Call) -> Result<()> {
-    // A backup holds everything, keys of clients included: reading it is for those who may write.
-    let reads = call.reads() && !matches!(call.link.target, Target::BackupFile(..));
-    let access = if reads { Access::Read } else { Access::Write };
-    call.principal.allow(access)?;
+    call.principal.allow(call.operation.access())?;
     grant::check(call)
-}
-
-/// A HEAD is a GET whose body the server keeps.
-fn method(call: &Call) -> &str {
-    match call.request.method.as_str() {
-        "HEAD" => "GET",
-        method => method,
-    }
 }
 
 /// Finds the handler and runs it.
 pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
     authorize(call)?;
-    let query = call.headers.is_query || call.headers.is_query_plan;
-    match (method(call), &call.link.target) {
-        ("GET", Target::Account) => account::read(call),
+    match &call.link.target {
+        Target::Items(_) | Target::Item(..) => of_items(call),
+        Target::Databases | Target::Database(_) | Target::Containers(_) | Target::Container(_) => {
+            of_containers(call)
+        }
+        Target::Users(_) | Target::User(_) | Target::Permissions(_) | Target::Permission(..) => {
+            of_users(call)
+        }
+        Target::Scripts(..) | Target::Script(..) => of_scripts(call),
+        _ => of_rest(call),
+    }
+}
 
-        ("GET", Target::Databases) => database::list(call),
-        ("POST", Target::Databases) if query => database::query(call),
-        ("POST", Target::Databases) => database::create(call),
-        ("GET", Target::Database(db)) => database::read(call, db),
-        ("PUT", Target::Database(db)) => database::replace(call, db),
-        ("DELETE", Target::Database(db)) => database::delete(call, db),
-
-        ("GET", Target::Containers(db)) => container::list(call, db),
-        ("POST", Target::Containers(db)) if query => container::query(call, db),
-        ("POST", Target::Containers(db)) => container::create(call, db),
-        ("GET", Target::Container(at)) => container::read(call, at),
-        ("PUT", Target::Container(at)) => container::replace(call, at),
-        ("DELETE", Target::Container(at)) => container::delete(call, at),
-
-        ("GET", Target::Items(at)) => match call.headers.a_im {
+fn of_items(call: &Call) -> Result<Reply> {
+    match (call.operation, &call.link.target) {
+        (Operation::ReadItem, Target::Item(at, id)) => item::read(call, at, id),
+        (Operation::ListItems, Target::Items(at)) => item::feed(call, at),
+        (Operation::ReadChanges, Target::Items(at)) => match call.headers.a_im {
             None => item::feed(call, at),
             Some(mode) => change::feed(call, at, mode),
         },
-        ("POST", Target::Items(at)) if call.headers.is_query_plan => query::plan(call, at),
-        ("POST", Target::Items(at)) if call.headers.is_batch => batch::run(call, at),
-        ("POST", Target::Items(at)) if call.headers.is_query => query::items(call, at),
-        ("POST", Target::Items(_)) | ("PUT" | "PATCH" | "DELETE", Target::Item(..)) => {
-            item::write(call)
-        }
-        ("GET", Target::Item(at, id)) => item::read(call, at, id),
-
-        ("GET", Target::Ranges(at)) => range::list(call, at),
-        ("POST", Target::Ranges(at)) if query => range::query(call, at),
-
-        ("GET", Target::Users(db)) => user::list(call, db),
-        ("POST", Target::Users(db)) if query => user::query(call, db),
-        ("POST", Target::Users(db)) => user::create(call, db),
-        ("GET", Target::User(at)) => user::read(call, at),
-        ("PUT", Target::User(at)) => user::replace(call, at),
-        ("DELETE", Target::User(at)) => user::delete(call, at),
-
-        ("GET", Target::Permissions(at)) => permission::list(call, at),
-        ("POST", Target::Permissions(at)) if query => permission::query(call, at),
-        ("POST", Target::Permissions(at)) => permission::create(call, at),
-        ("GET", Target::Permission(at, id)) => permission::read(call, at, id),
-        ("PUT", Target::Permission(at, id)) => permission::replace(call, at, id),
-        ("DELETE", Target::Permission(at, id)) => permission::delete(call, at, id),
-
-        ("GET", Target::EncryptionKeys(db)) => encryption_key::list(call, db),
-        ("POST", Target::EncryptionKeys(db)) if query => encryption_key::query(call, db),
-        ("POST", Target::EncryptionKeys(db)) => encryption_key::create(call, db),
-        ("GET", Target::EncryptionKey(db, id)) => encryption_key::read(call, db, id),
-        ("PUT", Target::EncryptionKey(db, id)) => encryption_key::replace(call, db, id),
-        ("DELETE", Target::EncryptionKey(db, id)) => encryption_key::delete(call, db, id),
-
-        ("GET", Target::Offers) => offer::list(call),
-        ("POST", Target::Offers) if query => offer::query(call),
-        ("GET", Target::Offer(rid)) => offer::read(call, *rid),
-        ("PUT", Target::Offer(rid)) => offer::replace(call, *rid),
-
-        ("GET", Target::Conflicts(at)) => container::conflicts(call, at),
-        ("POST", Target::Conflicts(at)) if query => container::conflicts(call, at),
-        ("GET" | "DELETE", Target::Conflict(at, _)) => call.container(at).and(Err(Error::NotFound)),
-
-        ("GET", Target::Scripts(at, kind)) => script::list(call, at, *kind),
-        ("POST", Target::Scripts(at, kind)) if query => script::query(call, at, *kind),
-        ("POST", Target::Scripts(at, kind)) => script::create(call, at, *kind),
-        ("GET", Target::Script(at, kind, id)) => script::read(call, at, *kind, id),
-        ("PUT", Target::Script(at, kind, id)) => script::replace(call, at, *kind, id),
-        ("DELETE", Target::Script(at, kind, id)) => script::delete(call, at, *kind, id),
-        ("POST", Target::Script(at, ScriptKind::Procedure, id)) => script::execute(call, at, id),
-        ("POST", Target::PartitionKeyDelete(at)) => item::delete_partition_key(call, at),
-        ("POST", Target::Split(at)) => range::split(call, at),
-        ("POST", Target::Merge(at)) => range::merge(call, at),
-        (_, Target::Attachments(..) | Target::Attachment(..)) => Err(not_built("Attachments")),
-        ("GET", Target::Statistics) => Ok(statistics::read(call)),
-        ("POST", Target::Backups) => backup::begin(call),
-        ("DELETE", Target::Backup(id)) => backup::end(call, id),
-        ("GET", Target::BackupFile(id, file)) => backup::read(call, id, *file),
-        ("GET", Target::Model(db)) => model::read(call, db),
-        ("PUT", Target::Model(db)) => model::store(call, db),
-        ("DELETE", Target::Model(db)) => model::delete(call, db),
-        ("GET", Target::Advisor(db)) => model::advise(call, db),
+        (Operation::PlanQuery, Target::Items(at)) => query::plan(call, at),
+        (Operation::RunBatch, Target::Items(at)) => batch::run(call, at),
+        (Operation::QueryItems, Target::Items(at)) => query::items(call, at),
+        (
+            Operation::CreateItem
+            | Operation::UpsertItem
+            | Operation::ReplaceItem
+            | Operation::PatchItem
+            | Operation::DeleteItem,
+            _,
+        ) => item::write(call),
         _ => Err(Error::MethodNotAllowed),
     }
 }
 
-/// Whether a POST that says it is a query is one: elsewhere the header changes nothing, and must not
-/// let a read-only key through.
-pub(crate) fn queries(call: &Call) -> bool {
-    let says_so = call.headers.is_query || call.headers.is_query_plan;
-    says_so
-        && match &call.link.target {
-            Target::Items(_) => !call.headers.is_batch,
-            Target::Databases
-            | Target::Containers(_)
-            | Target::Ranges(_)
-            | Target::Scripts(..)
-            | Target::Users(_)
-            | Target::Permissions(_)
-            | Target::EncryptionKeys(_)
-            | Target::Offers
-            | Target::Conflicts(_) => true,
-            _ => false,
+fn of_containers(call: &Call) -> Result<Reply> {
+    match (call.operation, &call.link.target) {
+        (Operation::ListDatabases, _) => database::list(call),
+        (Operation::QueryDatabases, _) => database::query(call),
+        (Operation::CreateDatabase, _) => database::create(call),
+        (Operation::ReadDatabase, Target::Database(db)) => database::read(call, db),
+        (Operation::ReplaceDatabase, Target::Database(db)) => database::replace(call, db),
+        (Operation::DeleteDatabase, Target::Database(db)) => database::delete(call, db),
+        (Operation::ListContainers, Target::Containers(db)) => container::list(call, db),
+        (Operation::QueryContainers, Target::Containers(db)) => container::query(call, db),
+        (Operation::CreateContainer, Target::Containers(db)) => container::create(call, db),
+        (Operation::ReadContainer, Target::Container(at)) => container::read(call, at),
+        (Operation::ReplaceContainer, Target::Container(at)) => container::replace(call, at),
+        (Operation::DeleteContainer, Target::Container(at)) => container::delete(call, at),
+        _ => Err(Error::MethodNotAllowed),
+    }
+}
+
+fn of_users(call: &Call) -> Result<Reply> {
+    match (call.operation, &call.link.target) {
+        (Operation::ListUsers, Target::Users(db)) => user::list(call, db),
+        (Operation::QueryUsers, Target::Users(db)) => user::query(call, db),
+        (Operation::CreateUser, Target::Users(db)) => user::create(call, db),
+        (Operation::ReadUser, Target::User(at)) => user::read(call, at),
+        (Operation::ReplaceUser, Target::User(at)) => user::replace(call, at),
+        (Operation::DeleteUser, Target::User(at)) => user::delete(call, at),
+        (Operation::ListPermissions, Target::Permissions(at)) => permission::list(call, at),
+        (Operation::QueryPermissions, Target::Permissions(at)) => permission::query(call, at),
+        (Operation::CreatePermission, Target::Permissions(at)) => permission::create(call, at),
+        (Operation::ReadPermission, Target::Permission(at, id)) => permission::read(call, at, id),
+        (Operation::ReplacePermission, Target::Permission(at, id)) => {
+            permission::replace(call, at, id)
         }
+        (Operation::DeletePermission, Target::Permission(at, id)) => {
+            permission::delete(call, at, id)
+        }
+        _ => Err(Error::MethodNotAllowed),
+    }
+}
+
+fn of_scripts(call: &Call) -> Result<Reply> {
+    match (call.operation, &call.link.target) {
+        (Operation::ListScripts, Target::Scripts(at, kind)) => script::list(call, at, *kind),
+        (Operation::QueryScripts, Target::Scripts(at, kind)) => script::query(call, at, *kind),
+        (Operation::CreateScript, Target::Scripts(at, kind)) => script::create(call, at, *kind),
+        (Operation::ReadScript, Target::Script(at, kind, id)) => script::read(call, at, *kind, id),
+        (Operation::ReplaceScript, Target::Script(at, kind, id)) => {
+            script::replace(call, at, *kind, id)
+        }
+        (Operation::DeleteScript, Target::Script(at, kind, id)) => {
+            script::delete(call, at, *kind, id)
+        }
+        (Operation::ExecuteProcedure, Target::Script(at, _, id)) => script::execute(call, at, id),
+        _ => Err(Error::MethodNotAllowed),
+    }
+}
+
+fn of_rest(call: &Call) -> Result<Reply> {
+    match (call.operation, &call.link.target) {
+        (Operation::ReadAccount, _) => account::read(call),
+        (Operation::DeletePartitionKey, Target::PartitionKeyDelete(at)) => {
+            item::delete_partition_key(call, at)
+        }
+        (Operation::ListRanges, Target::Ranges(at)) => range::list(call, at),
+        (Operation::QueryRanges, Target::Ranges(at)) => range::query(call, at),
+        (Operation::SplitRange, Target::Split(at)) => range::split(call, at),
+        (Operation::MergeRanges, Target::Merge(at)) => range::merge(call, at),
+        (Operation::ListConflicts | Operation::QueryConflicts, Target::Conflicts(at)) => {
+            container::conflicts(call, at)
+        }
+        (Operation::ReadConflict | Operation::DeleteConflict, Target::Conflict(at, _)) => {
+            call.container(at).and(Err(Error::NotFound))
+        }
+        (Operation::Attachments, _) => Err(not_built("Attachments")),
+        (Operation::ListEncryptionKeys, Target::EncryptionKeys(db)) => {
+            encryption_key::list(call, db)
+        }
+        (Operation::QueryEncryptionKeys, Target::EncryptionKeys(db)) => {
+            encryption_key::query(call, db)
+        }
+        (Operation::CreateEncryptionKey, Target::EncryptionKeys(db)) => {
+            encryption_key::create(call, db)
+        }
+        (Operation::ReadEncryptionKey, Target::EncryptionKey(db, id)) => {
+            encryption_key::read(call, db, id)
+        }
+        (Operation::ReplaceEncryptionKey, Target::EncryptionKey(db, id)) => {
+            encryption_key::replace(call, db, id)
+        }
+        (Operation::DeleteEncryptionKey, Target::EncryptionKey(db, id)) => {
+            encryption_key::delete(call, db, id)
+        }
+        (Operation::ListOffers, _) => offer::list(call),
+        (Operation::QueryOffers, _) => offer::query(call),
+        (Operation::ReadOffer, Target::Offer(rid)) => offer::read(call, *rid),
+        (Operation::ReplaceOffer, Target::Offer(rid)) => offer::replace(call, *rid),
+        (Operation::ReadStatistics, _) => Ok(statistics::read(call)),
+        (Operation::ListTasks, _) => Ok(tasks::list(call)),
+        (Operation::RetryTasks, _) => tasks::retry(call),
+        (Operation::BeginBackup, _) => backup::begin(call),
+        (Operation::EndBackup, Target::Backup(id)) => backup::end(call, id),
+        (Operation::ReadBackupFile, Target::BackupFile(id, file)) => backup::read(call, id, *file),
+        (Operation::ReadModel, Target::Model(db)) => model::read(call, db),
+        (Operation::StoreModel, Target::Model(db)) => model::store(call, db),
+        (Operation::DeleteModel, Target::Model(db)) => model::delete(call, db),
+        (Operation::ReadAdvice, Target::Advisor(db)) => model::advise(call, db),
+        _ => Err(Error::MethodNotAllowed),
+    }
 }
 
 fn not_built(what: &str) -> Error {
@@ -225,22 +264,21 @@ fn not_built(what: &str) -> Error {
 }
 
 /// What a request does, in the words of the statistics.
-pub(crate) fn operation(call: &Call) -> &'static str {
-    let headers = &call.headers;
-    match (method(call), &call.link.target) {
-        ("GET", Target::Item(..)) => "read",
-        ("PUT", Target::Item(..)) => "replace",
-        ("PATCH", Target::Item(..)) => "patch",
-        ("DELETE", Target::Item(..)) => "delete",
-        ("GET", Target::Items(_)) if headers.a_im.is_some() => "change feed",
-        ("GET", Target::Items(_)) => "read feed",
-        ("POST", Target::Items(_)) if headers.is_query_plan => "query plan",
-        ("POST", Target::Items(_)) if headers.is_batch => "batch",
-        ("POST", Target::Items(_)) if headers.is_query => "query",
-        ("POST", Target::Items(_)) if headers.is_upsert => "upsert",
-        ("POST", Target::Items(_)) => "create",
-        ("POST", Target::Script(_, ScriptKind::Procedure, _)) => "execute",
-        (_, target) => name(target),
+pub(crate) fn statistic(call: &Call) -> &'static str {
+    match call.operation {
+        Operation::ReadItem => "read",
+        Operation::ReplaceItem => "replace",
+        Operation::PatchItem => "patch",
+        Operation::DeleteItem => "delete",
+        Operation::ReadChanges => "change feed",
+        Operation::ListItems => "read feed",
+        Operation::PlanQuery => "query plan",
+        Operation::RunBatch => "batch",
+        Operation::QueryItems => "query",
+        Operation::UpsertItem => "upsert",
+        Operation::CreateItem => "create",
+        Operation::ExecuteProcedure => "execute",
+        _ => name(&call.link.target),
     }
 }
 
@@ -264,6 +302,7 @@ pub(crate) fn name(target: &Target) -> &'static str {
         Target::Backups | Target::Backup(_) | Target::BackupFile(..) => "backup",
         Target::Model(_) => "model",
         Target::Statistics => "statistics",
+        Target::Tasks => "tasks",
         Target::Advisor(_) => "advisor",
     }
 }

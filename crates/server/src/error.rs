@@ -48,7 +48,9 @@ impl WireError {
             Error::OwnerNotFound => (404, 1003, "NotFound"),
             Error::MethodNotAllowed => (405, 0, "MethodNotAllowed"),
             Error::Timeout(_) => (408, 0, "RequestTimeout"),
-            Error::AlreadyExists | Error::UniqueKeyViolation => (409, 0, "Conflict"),
+            Error::AlreadyExists | Error::UniqueKeyViolation | Error::DerivedKeyViolation(_) => {
+                (409, 0, "Conflict")
+            }
             Error::PartitionGone => (410, 1002, "Gone"),
             Error::PreconditionFailed => (412, 0, "PreconditionFailed"),
             Error::ConditionNotMet => (412, 1110, "PreconditionFailed"),
@@ -74,6 +76,22 @@ impl WireError {
     }
 }
 
+/// Whether a request that was refused so costs nothing: it was turned away before it did anything, or
+/// the server is to blame.
+pub(crate) fn is_free(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Unauthenticated(_)
+            | Error::OutsideTime(_)
+            | Error::Denied(_)
+            | Error::MethodNotAllowed
+            | Error::NotImplemented(_)
+            | Error::RateLimited { .. }
+            | Error::BucketSpent { .. }
+            | Error::Unavailable(_)
+    )
+}
+
 /// The status of one result of a batch.
 pub(crate) fn status_of(answer: &Answer) -> u16 {
     match answer {
@@ -85,7 +103,7 @@ pub(crate) fn status_of(answer: &Answer) -> u16 {
             Outcome::Deleted => 204,
         },
         Answer::Failed(error) => WireError::of(error).status,
-        Answer::Dependent => 424,
+        Answer::Dependent(_) => 424,
     }
 }
 

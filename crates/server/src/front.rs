@@ -29,6 +29,7 @@ use crate::header_texts::{self, HeaderTexts};
 use crate::listener::{Limits, ListenerConfig};
 use crate::service::{Answer, Answering, Request, Response, Scheme, Service};
 use crate::side::{self, SideRoute};
+use crate::slots::Visitor;
 use crate::telemetry::{self, Metrics};
 use crate::{error, explorer, headers};
 
@@ -69,24 +70,31 @@ impl<S: Service> Front<S> {
         self.is_stopping.store(true, Ordering::Release);
     }
 
-    fn is_ready(&self) -> bool {
-        self.service.get().is_some() && !self.is_stopping.load(Ordering::Acquire)
+    /// Why the server is not ready, if it is not. The reason why a store refuses writes may name
+    /// files, and is for the log.
+    fn not_ready(&self) -> Option<&'static str> {
+        match self.service.get() {
+            None => Some("not ready: starting\n"),
+            Some(_) if self.is_stopping.load(Ordering::Acquire) => Some("not ready: stopping\n"),
+            Some(service) if !service.is_writable() => {
+                Some("not ready: writes are refused; the log has the reason\n")
+            }
+            Some(_) => None,
+        }
     }
 
     /// Answers one request, whatever it is.
     pub(crate) fn answer(
         self: &Arc<Self>,
         request: http::Request<Incoming>,
-        scheme: Scheme,
-        peer: SocketAddr,
+        arrival: Arrival,
     ) -> Answering<Response> {
         let activity_id = activity_id(request.headers());
         let span = telemetry::request_span(activity_id, request.method());
         let heard = Heard {
             began: Instant::now(),
             activity_id,
-            scheme,
-            peer,
+            arrival,
             authority: authority(&request),
             origin: request.headers().get(http::header::ORIGIN).cloned(),
         };
@@ -104,6 +112,11 @@ impl<S: Service> Front<S> {
 
     /// Adds what every answer has, and counts it.
     fn finish(&self, heard: &Heard, span: &Span, mut answer: Answer) -> Response {
+        if answer.is_authenticated
+            && let Some(visitor) = &heard.arrival.unproven
+        {
+            visitor.prove();
+        }
         let headers = answer.response.headers_mut();
         if heard.origin.is_some() {
             let authority = heard.authority.as_ref().and_then(|authority| authority.to_str().ok());
@@ -120,6 +133,11 @@ impl<S: Service> Front<S> {
         request: http::Request<Incoming>,
         heard: &Heard,
     ) -> Answering<Answer> {
+        if let Some(problem) = heard.arrival.problem {
+            let path = request.uri().path();
+            let refusal = error::response(&Error::invalid(problem), heard.activity_id, path);
+            return Answering::Now(own(closing(request.version(), refusal)));
+        }
         if let Some(route) = SideRoute::of(request.method(), request.uri().path()) {
             let response = self.side(route, &request, heard.activity_id);
             return Answering::Now(Answer { operation: route.name(), ..own(response) });
@@ -159,8 +177,8 @@ impl<S: Service> Front<S> {
             authority: heard.authority.clone(),
             headers: parts.headers,
             body: Bytes::new(),
-            scheme: heard.scheme,
-            peer: heard.peer,
+            scheme: heard.arrival.scheme,
+            peer: heard.arrival.peer,
         };
         if body.is_end_stream() {
             return call(service, request);
@@ -190,8 +208,10 @@ impl<S: Service> Front<S> {
     ) -> Response {
         match route {
             SideRoute::Health => side::text(StatusCode::OK, "ok\n"),
-            SideRoute::Ready if self.is_ready() => side::text(StatusCode::OK, "ready\n"),
-            SideRoute::Ready => side::text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+            SideRoute::Ready => match self.not_ready() {
+                None => side::text(StatusCode::OK, "ready\n"),
+                Some(reason) => side::text(StatusCode::SERVICE_UNAVAILABLE, reason),
+            },
             SideRoute::Metrics => side::answer(
                 StatusCode::OK,
                 "text/plain; version=0.0.4; charset=utf-8",
@@ -212,19 +232,28 @@ impl<S: Service> Front<S> {
     }
 }
 
+/// What a connection knows of a request.
+pub(crate) struct Arrival {
+    pub(crate) scheme: Scheme,
+    pub(crate) peer: SocketAddr,
+    /// What is wrong with its head.
+    pub(crate) problem: Option<&'static str>,
+    /// The client, if it has not shown credentials yet.
+    pub(crate) unproven: Option<Arc<Visitor>>,
+}
+
 /// What is known of a request before anybody has read it.
 struct Heard {
     began: Instant,
     activity_id: Uuid,
-    scheme: Scheme,
-    peer: SocketAddr,
+    arrival: Arrival,
     authority: Option<HeaderValue>,
     origin: Option<HeaderValue>,
 }
 
 /// An answer that no service gave.
 fn own(response: Response) -> Answer {
-    Answer { response, operation: "other", charge: 0.0 }
+    Answer { response, operation: "other", charge: 0.0, is_authenticated: false }
 }
 
 fn activity_id(headers: &HeaderMap) -> Uuid {

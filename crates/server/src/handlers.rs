@@ -16,6 +16,7 @@ pub(crate) mod query;
 pub(crate) mod range;
 pub(crate) mod script;
 pub(crate) mod statistics;
+pub(crate) mod tasks;
 pub(crate) mod user;
 
 use orrery_engine::resource::Preconditions;
@@ -30,6 +31,7 @@ impl Call {
         Preconditions {
             if_match: text(&self.headers.if_match),
             if_none_match: text(&self.headers.if_none_match),
+            reach: grant::reach(self),
         }
     }
 

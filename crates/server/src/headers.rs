@@ -8,6 +8,7 @@ mod request;
 use http::HeaderValue;
 
 pub use orrery_engine::throttle::Priority;
+pub(crate) use request::parse_date;
 pub use request::{
     FeedMode, IndexMetrics, IndexingDirective, ModelVerify, ReadKeyType, RequestHeaders,
 };
@@ -77,6 +78,7 @@ pub const POST_TRIGGERS: &str = "x-ms-documentdb-post-trigger-include";
 pub const SCRIPT_LOGGING: &str = "x-ms-documentdb-script-enable-logging";
 pub const PRIORITY: &str = "x-ms-cosmos-priority-level";
 pub const THROUGHPUT_BUCKET: &str = "x-ms-cosmos-throughput-bucket";
+pub const CONTENT_FORMAT: &str = "x-ms-documentdb-content-serialization-format";
 
 // Throughput and permissions.
 pub const OFFER_THROUGHPUT: &str = "x-ms-offer-throughput";
@@ -105,6 +107,9 @@ pub const INTERNAL_PARTITION_ID: &str = "x-ms-cosmos-internal-partition-id";
 pub const PHYSICAL_PARTITION_ID: &str = "x-ms-cosmos-physical-partition-id";
 pub const RESOURCE_QUOTA: &str = "x-ms-resource-quota";
 pub const RESOURCE_USAGE: &str = "x-ms-resource-usage";
+pub const SHARE_THROUGHPUT: &str = "x-ms-share-throughput";
+pub const WRITE_QUORUM: &str = "x-ms-current-write-quorum";
+pub const REPLICA_SET_SIZE: &str = "x-ms-current-replica-set-size";
 pub const SCHEMA_VERSION: &str = "x-ms-schemaversion";
 pub const SERVICE_VERSION: &str = "x-ms-serviceversion";
 pub const GATEWAY_VERSION: &str = "x-ms-gatewayversion";

@@ -72,8 +72,65 @@ pub enum Target {
     Model(Address),
     /// Ours: what requests did.
     Statistics,
+    /// Background work that fails.
+    Tasks,
     /// Reserved: suggestions about a database.
     Advisor(Address),
+}
+
+impl Target {
+    /// The container that the target is or lies in.
+    pub fn container(&self) -> Option<&ContainerAddress> {
+        match self {
+            Self::Container(at)
+            | Self::Items(at)
+            | Self::Item(at, _)
+            | Self::Ranges(at)
+            | Self::Scripts(at, _)
+            | Self::Script(at, ..)
+            | Self::Conflicts(at)
+            | Self::Conflict(at, _)
+            | Self::PartitionKeyDelete(at)
+            | Self::Split(at)
+            | Self::Merge(at)
+            | Self::Attachments(at, _)
+            | Self::Attachment(at, ..) => Some(at),
+            Self::Account
+            | Self::Databases
+            | Self::Database(_)
+            | Self::Containers(_)
+            | Self::Users(_)
+            | Self::User(_)
+            | Self::Permissions(_)
+            | Self::Permission(..)
+            | Self::EncryptionKeys(_)
+            | Self::EncryptionKey(..)
+            | Self::Offers
+            | Self::Offer(_)
+            | Self::Backups
+            | Self::Backup(_)
+            | Self::BackupFile(..)
+            | Self::Model(_)
+            | Self::Statistics
+            | Self::Tasks
+            | Self::Advisor(_) => None,
+        }
+    }
+
+    /// The path of an item or a script below its container: `docs/x`.
+    pub fn path_in_container(&self) -> Option<String> {
+        let (word, address) = match self {
+            Self::Item(_, id) => ("docs", id),
+            Self::Script(_, ScriptKind::Procedure, id) => ("sprocs", id),
+            Self::Script(_, ScriptKind::Trigger, id) => ("triggers", id),
+            Self::Script(_, ScriptKind::Udf, id) => ("udfs", id),
+            _ => return None,
+        };
+        Some(match address {
+            Address::Name(name) => format!("{word}/{name}"),
+            Address::Rid(rid) => format!("{word}/{rid}"),
+        })
+    }
 }
 
 /// A parsed path.
@@ -109,15 +166,22 @@ impl ResourceLink {
         // By bytes: on pieces this short a search would take longer to set up than to do.
         let ends = raw.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(at, _)| at);
         for end in ends.chain([raw.len()]) {
-            *split.get_mut(count).ok_or(Error::NotFound)? = &raw[from..end];
+            *split.get_mut(count).ok_or_else(|| unknown(raw))? = &raw[from..end];
             count += 1;
             from = end + 1;
         }
+        // The .NET SDK leaves a question mark in the id of an item as it is.
+        if path.len() < path_and_query.len()
+            && let ["dbs", _, "colls", _, "docs", id, "", ""] = &mut split
+            && !path.ends_with('/')
+        {
+            *id = &path_and_query[path.len() - id.len()..];
+        }
         let plain = &split[..count];
         if plain.iter().any(|segment| segment.is_empty()) {
-            return Err(Error::NotFound);
+            return Err(unknown(raw));
         }
-        if !raw.contains('%') {
+        if !path_and_query.contains('%') {
             return Self::of(plain, None);
         }
         let segments = plain.iter().map(|segment| decode(segment)).collect::<Result<Vec<_>>>()?;
@@ -128,7 +192,7 @@ impl ResourceLink {
     /// The link of decoded segments, and what they were before if that differs.
     fn of(segments: &[&str], undecoded: Option<&[&str]>) -> Result<Self> {
         let by_rid = is_by_rid(segments);
-        let target = target(segments, by_rid).ok_or(Error::NotFound)?;
+        let target = target(segments, by_rid).ok_or_else(|| unknown(&segments.join("/")))?;
         let (signed_type, signed_link) = signed(segments, by_rid);
         let undecoded = undecoded.map(|segments| signed(segments, by_rid).1);
         let signed_link_raw = undecoded.filter(|undecoded| *undecoded != signed_link);
@@ -138,6 +202,19 @@ impl ResourceLink {
 
 /// `/dbs/{db}/colls/{c}/docs/{id}/attachments/{aid}` is the longest path there is.
 const SEGMENTS_MAX: usize = 8;
+
+/// The refusal of a path that addresses nothing here. Clients in Direct mode ask for the addresses of
+/// replicas, with one slash or two; to them a 404 means a partition that has moved, and they ask
+/// again without end.
+fn unknown(path: &str) -> Error {
+    if path.trim_matches('/') != "addresses" {
+        return Error::NotFound;
+    }
+    Error::invalid(
+        "This server speaks Gateway mode only. Set ConnectionMode.Gateway (.NET: \
+         CosmosClientOptions.ConnectionMode; Java: CosmosClientBuilder.gatewayMode()).",
+    )
+}
 
 fn decode(segment: &str) -> Result<Cow<'_, str>> {
     let bytes = segment.as_bytes();
@@ -197,6 +274,7 @@ fn target(segments: &[&str], by_rid: bool) -> Option<Target> {
         }
         ["offers"] => Target::Offers,
         ["_orrery", "statistics"] => Target::Statistics,
+        ["_orrery", "tasks"] => Target::Tasks,
         ["offers", rid] => {
             let rid = rid.parse().ok()?;
             let Rid::Offer(_) = rid else { return None };

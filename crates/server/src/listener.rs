@@ -1,6 +1,6 @@
-//! The socket: takes connections, as many at once as the limit allows, and gives each to
-//! `connection` on one of the `serving_threads`. More wait in the system's queue, which is what makes
-//! clients slow down.
+//! The socket: takes connections and gives each to `connection` on one of the `serving_threads`, as
+//! soon as `slots` has a place for it. Some wait for one; more wait in the system's queue, which is
+//! what makes clients slow down.
 //!
 //! [`Server::start`] listens before there is anything to serve, so that `/healthz` answers while
 //! a large store opens; [`Server::serve`] brings the service; [`Server::stop`] lets requests in
@@ -21,6 +21,7 @@ use crate::cors::CorsPolicy;
 use crate::front::Front;
 use crate::service::Service;
 use crate::serving_threads::ServingThreads;
+use crate::slots::Slots;
 use crate::telemetry::Metrics;
 use crate::tls::Tls;
 
@@ -36,6 +37,8 @@ const UPKEEP_S: u64 = 5;
 #[expect(missing_docs, reason = "each is the limit of its name")]
 pub struct Limits {
     pub connections_max: usize,
+    pub loopback_connections_min: usize,
+    pub waiting_connections_max: usize,
     pub head_bytes_max: usize,
     pub headers_max: usize,
     pub head_time: Duration,
@@ -45,6 +48,7 @@ pub struct Limits {
     pub discard_bytes_max: usize,
     pub tls_time: Duration,
     pub idle_time: Duration,
+    pub unproven_idle_time: Duration,
     pub left_time: Duration,
     pub streams_max: u32,
     pub drain_time: Duration,
@@ -54,6 +58,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: limits::CONNECTIONS_MAX,
+            loopback_connections_min: limits::LOOPBACK_CONNECTIONS_MIN,
+            waiting_connections_max: limits::WAITING_CONNECTIONS_MAX,
             head_bytes_max: limits::REQUEST_HEAD_BYTES_MAX,
             headers_max: limits::REQUEST_HEADERS_MAX,
             head_time: Duration::from_millis(limits::REQUEST_HEAD_MS_MAX),
@@ -63,6 +69,7 @@ impl Default for Limits {
             discard_bytes_max: limits::DISCARD_BYTES_MAX,
             tls_time: Duration::from_millis(limits::TLS_HANDSHAKE_MS_MAX),
             idle_time: Duration::from_millis(limits::CONNECTION_IDLE_MS_MAX),
+            unproven_idle_time: Duration::from_millis(limits::UNPROVEN_IDLE_MS_MAX),
             left_time: Duration::from_millis(limits::CLIENT_LEFT_MS_MAX),
             streams_max: limits::HTTP2_STREAMS_MAX,
             drain_time: Duration::from_millis(limits::DRAIN_MS_MAX),
@@ -149,7 +156,9 @@ async fn accept<S: Service>(
     mut stopping: watch::Receiver<bool>,
 ) -> Drained {
     let limits = *front.limits();
-    let permits = Arc::new(Semaphore::new(limits.connections_max));
+    let slots = Arc::new(Slots::new(&limits));
+    let sockets = limits.connections_max.saturating_add(limits.waiting_connections_max);
+    let permits = Arc::new(Semaphore::new(sockets.min(Semaphore::MAX_PERMITS)));
     let mut connections = JoinSet::new();
     loop {
         // The permit comes first: without one there is no accept.
@@ -169,9 +178,10 @@ async fn accept<S: Service>(
         match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
             Ok((stream, peer)) => {
                 let (front, stopping) = (Arc::clone(&front), stopping.clone());
+                let slots = Arc::clone(&slots);
                 let (thread, seat) = threads.seat();
                 let serving = async move {
-                    serve_one(stream, peer, front, stopping).await;
+                    serve_one(stream, peer, front, stopping, slots).await;
                     drop((permit, seat));
                 };
                 connections.spawn_on(serving, thread);
@@ -193,7 +203,16 @@ async fn serve_one<S: Service>(
     peer: SocketAddr,
     front: Arc<Front<S>>,
     stopping: watch::Receiver<bool>,
+    slots: Arc<Slots>,
 ) {
+    let mut stop = stopping.clone();
+    let slot = tokio::select! {
+        slot = tokio::time::timeout(front.limits().head_time, slots.enter(peer.ip())) => slot,
+        _ = stop.wait_for(|stopping| *stopping) => return,
+    };
+    let Ok(slot) = slot else {
+        return tracing::warn!(%peer, "a connection found no place and was closed");
+    };
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%peer, %error, "cannot serve a connection"),
@@ -202,7 +221,7 @@ async fn serve_one<S: Service>(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
     }
-    if let Err(error) = connection::serve(stream, peer, front, stopping).await {
+    if let Err(error) = connection::serve(stream, peer, front, stopping, &slot.visitor).await {
         tracing::debug!(%peer, %error, "connection ended");
     }
 }

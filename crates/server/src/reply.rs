@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
 use orrery_engine::items::Place;
 use orrery_engine::{Container, Resource};
-use orrery_types::Etag;
+use orrery_types::{Etag, Lsn};
 
 use crate::front::USUAL_HEADERS;
 use crate::header_texts::{HeaderTexts, write_number};
@@ -109,15 +109,29 @@ impl Reply {
     }
 
     /// An item.
-    pub(crate) fn item(
+    pub(crate) fn item(body: Bytes, etag: Etag, charge: f64, at: At<'_>) -> Self {
+        let headers = ITEM_TEMPLATE.filled(&item_values(etag, charge, at, [].into_iter()));
+        Self { status: StatusCode::OK, body, headers, charge }
+    }
+
+    /// An item that was written.
+    pub(crate) fn written_item(
         status: StatusCode,
         body: Bytes,
         etag: Etag,
         charge: f64,
         at: At<'_>,
     ) -> Self {
-        let headers = ITEM_TEMPLATE.filled(&item_values(etag, charge, at, [].into_iter()));
+        let headers = WRITTEN_ITEM_TEMPLATE.filled(&item_values(etag, charge, at, [].into_iter()));
         Self { status, body, headers, charge }
+    }
+
+    /// That something was written, and by how many.
+    pub(crate) fn written(mut self) -> Self {
+        for (name, value) in WRITTEN_HEADERS {
+            self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        self
     }
 
     /// An item that was read, and where: a URL in pieces.
@@ -133,12 +147,35 @@ impl Reply {
     }
 
     /// Where in its container an operation happened, and the session token for it.
-    pub(crate) fn place(mut self, container: &Container, place: Place) -> Self {
+    pub(crate) fn place(self, container: &Container, place: Place) -> Self {
+        self.place_headers(container, place, &PLACE_HEADERS)
+    }
+
+    /// The same for an operation that was refused: there is no item to speak of.
+    pub(crate) fn refused_at(self, container: &Container, place: Place) -> Self {
+        self.place_headers(container, place, &PLACE_HEADERS[..PLACE_HEADERS.len() - 2])
+    }
+
+    fn place_headers(
+        mut self,
+        container: &Container,
+        place: Place,
+        headers: &[(&'static str, usize)],
+    ) -> Self {
         let mut texts = HeaderTexts::<PLACE_TEXTS>::with_capacity(64);
         add_place(&mut texts, container, place);
         let values = texts.into_values();
-        for (name, text) in PLACE_HEADERS {
-            self.headers.insert(HeaderName::from_static(name), values[text].clone());
+        for (name, text) in headers {
+            self.headers.insert(HeaderName::from_static(name), values[*text].clone());
+        }
+        self
+    }
+
+    /// How far the catalog is.
+    pub(crate) fn catalog_lsn(mut self, lsn: Lsn) -> Self {
+        let value = HeaderValue::from(lsn.0);
+        for name in LSN_HEADERS {
+            self.headers.insert(HeaderName::from_static(name), value.clone());
         }
         self
     }
@@ -157,17 +194,31 @@ pub(crate) type At<'c> = (&'c Container, Place);
 
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
-/// The headers that say where an operation happened, and which text of the place each takes.
+/// The headers that hold the LSN of a partition: one node is its own quorum.
+const LSN_HEADERS: [&str; 5] = [
+    headers::LSN,
+    headers::LOCAL_LSN,
+    headers::QUORUM_ACKED_LSN,
+    headers::QUORUM_ACKED_LOCAL_LSN,
+    headers::GLOBAL_COMMITTED_LSN,
+];
+
+/// What a write says of its quorum: one node is all there is.
+const WRITTEN_HEADERS: [(&str, &str); 2] =
+    [(headers::WRITE_QUORUM, "1"), (headers::REPLICA_SET_SIZE, "1")];
+
+/// The headers that say where an operation happened, and which text of the place each takes; those of
+/// the item come last.
 const PLACE_HEADERS: [(&str, usize); 11] = [
     (headers::PARTITION_KEY_RANGE_ID, 0),
     (headers::INTERNAL_PARTITION_ID, 0),
     (headers::PHYSICAL_PARTITION_ID, 0),
     (headers::SESSION_TOKEN, 1),
-    (headers::LSN, 2),
-    (headers::LOCAL_LSN, 2),
-    (headers::QUORUM_ACKED_LSN, 2),
-    (headers::QUORUM_ACKED_LOCAL_LSN, 2),
-    (headers::GLOBAL_COMMITTED_LSN, 2),
+    (LSN_HEADERS[0], 2),
+    (LSN_HEADERS[1], 2),
+    (LSN_HEADERS[2], 2),
+    (LSN_HEADERS[3], 2),
+    (LSN_HEADERS[4], 2),
     (headers::ITEM_LSN, 3),
     (headers::ITEM_LOCAL_LSN, 3),
 ];
@@ -215,12 +266,15 @@ struct Template {
     takes: Vec<Option<usize>>,
 }
 
-static LOCATED_ITEM_TEMPLATE: LazyLock<Template> = LazyLock::new(|| Template::new(&ITEM_HEADERS));
+static LOCATED_ITEM_TEMPLATE: LazyLock<Template> =
+    LazyLock::new(|| Template::new(&ITEM_HEADERS, &[]));
 static ITEM_TEMPLATE: LazyLock<Template> =
-    LazyLock::new(|| Template::new(&ITEM_HEADERS[..ITEM_HEADERS.len() - 1]));
+    LazyLock::new(|| Template::new(&ITEM_HEADERS[..ITEM_HEADERS.len() - 1], &[]));
+static WRITTEN_ITEM_TEMPLATE: LazyLock<Template> =
+    LazyLock::new(|| Template::new(&ITEM_HEADERS[..ITEM_HEADERS.len() - 1], &WRITTEN_HEADERS));
 
 impl Template {
-    fn new(own: &[(&'static str, usize)]) -> Self {
+    fn new(own: &[(&'static str, usize)], fixed: &[(&'static str, &'static str)]) -> Self {
         let mut headers = HeaderMap::with_capacity(HEADERS_USUAL);
         let filled: Vec<(&str, usize)> = PLACE_HEADERS.iter().chain(own).copied().collect();
         for (name, _) in &filled {
@@ -228,6 +282,9 @@ impl Template {
         }
         let json = HeaderValue::from_static("application/json");
         headers.insert(http::header::CONTENT_TYPE, json);
+        for (name, value) in fixed {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
         // The front sets these on every answer; a copy has no room to grow without being moved.
         for name in [headers::ACTIVITY_ID, headers::REQUEST_DURATION_MS] {
             headers.insert(HeaderName::from_static(name), EMPTY);
@@ -317,5 +374,10 @@ mod tests {
         let plain = ITEM_TEMPLATE.filled(&values);
         assert_eq!(plain.get(headers::CONTENT_LOCATION), None);
         assert_eq!(plain.len() + 1, headers.len());
+        let written = WRITTEN_ITEM_TEMPLATE.filled(&values);
+        assert_eq!(written.len(), plain.len() + WRITTEN_HEADERS.len());
+        for (name, value) in WRITTEN_HEADERS {
+            assert_eq!(written.get(name), Some(&HeaderValue::from_static(value)), "{name}");
+        }
     }
 }

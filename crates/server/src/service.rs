@@ -70,6 +70,8 @@ pub struct Answer {
     pub operation: &'static str,
     /// What it cost, in request units.
     pub charge: f64,
+    /// Whether the request came with credentials that prove who sent it, whatever became of it.
+    pub is_authenticated: bool,
 }
 
 /// Something that is there, or will be. Most requests are answered at once, and what they would wait
@@ -92,4 +94,9 @@ impl<T> Answering<T> {
 pub trait Service: Send + Sync + 'static {
     /// Answers one request; errors are answers too.
     fn call(self: &Arc<Self>, request: Request) -> Answering<Answer>;
+
+    /// Whether it takes writes.
+    fn is_writable(&self) -> bool {
+        true
+    }
 }

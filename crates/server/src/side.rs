@@ -10,7 +10,8 @@ use crate::service::Response;
 
 /// A route that the front answers by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SideRoute {
+#[expect(missing_docs, reason = "the names say it")]
+pub enum SideRoute {
     Health,
     Ready,
     Metrics,
@@ -19,18 +20,28 @@ pub(crate) enum SideRoute {
 }
 
 impl SideRoute {
+    /// Every one; what is not here is not served.
+    pub const ALL: &[Self] =
+        &[Self::Health, Self::Ready, Self::Metrics, Self::Certificate, Self::Explorer];
+
+    /// Its path, below which the explorer has files.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Health => "/healthz",
+            Self::Ready => "/readyz",
+            Self::Metrics => "/metrics",
+            Self::Certificate => "/_explorer/emulator.pem",
+            Self::Explorer => "/_explorer",
+        }
+    }
+
     /// The side route of a path, if it is one.
     pub(crate) fn of(method: &Method, path: &str) -> Option<Self> {
         if method != Method::GET && method != Method::HEAD {
             return None;
         }
-        match path {
-            "/healthz" => Some(Self::Health),
-            "/readyz" => Some(Self::Ready),
-            "/metrics" => Some(Self::Metrics),
-            "/_explorer/emulator.pem" => Some(Self::Certificate),
-            _ => explorer::file_name(path).map(|_| Self::Explorer),
-        }
+        let exact = Self::ALL.iter().copied().find(|route| route.path() == path);
+        exact.or_else(|| explorer::file_name(path).map(|_| Self::Explorer))
     }
 
     pub(crate) fn name(self) -> &'static str {

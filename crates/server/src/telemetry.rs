@@ -93,6 +93,10 @@ impl Metrics {
                 metrics::Unit::Seconds,
                 "Age of the oldest write from which something is still to follow by a model"
             );
+            metrics::describe_gauge!(
+                BACKGROUND_FAILING,
+                "Units of background work that failed the last time, by what becomes of them"
+            );
             metrics::describe_histogram!(
                 REQUEST_SECONDS,
                 metrics::Unit::Seconds,
@@ -121,6 +125,15 @@ pub fn record_model_lag(lag: Duration) {
     metrics::gauge!(MODEL_LAG_SECONDS).set(lag.as_secs_f64());
 }
 
+/// Shows how many units of background work fail: those that are retried, and those that are not.
+pub fn record_failing_work(retrying: usize, quarantined: usize) {
+    for (state, count) in [("retrying", retrying), ("quarantined", quarantined)] {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        metrics::gauge!(BACKGROUND_FAILING, "state" => state).set(f64::from(count));
+    }
+}
+
+const BACKGROUND_FAILING: &str = "orrery_background_failing";
 const MODEL_LAG_SECONDS: &str = "orrery_model_lag_seconds";
 const REQUESTS: &str = "orrery_requests_total";
 const REQUEST_CHARGE: &str = "orrery_request_charge_total";
@@ -134,7 +147,7 @@ pub(crate) fn request_span(activity_id: Uuid, method: &Method) -> Span {
 
 /// Counts a request and logs it: every one at debug, faults of ours as warnings.
 pub(crate) fn request_ended(span: &Span, activity_id: Uuid, answer: &Answer, took: Duration) {
-    let Answer { response, operation, charge } = answer;
+    let Answer { response, operation, charge, .. } = answer;
     let (operation, status) = (*operation, response.status());
     count(operation, status, *charge, took);
     let _in_span = span.enter();

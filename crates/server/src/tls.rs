@@ -117,7 +117,7 @@ fn kept(folder: &Path, names: Vec<String>, now_s: u64) -> Result<Tls, TlsError> 
     let write = |path: &Path, text: &str| {
         private_file::write(path, text).map_err(|error| failed(path, error.to_string()))
     };
-    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error.to_string()))?;
+    orrery_files::create_folders(folder).map_err(|error| failed(folder, error.to_string()))?;
     let note = toml::to_string(&MadeFor { names, ends_s: now_s + VALID_S })
         .map_err(|error| failed(&made_for, error.to_string()))?;
     write(&key, &key_pem)?;

@@ -159,6 +159,11 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.get(shard, space, key)
     }
 
+    fn writable(&self) -> Result<(), StorageError> {
+        refuse_if_failed(&self.lock())?;
+        self.inner.writable()
+    }
+
     fn commit(&self, commit: Commit) -> Result<Committed, StorageError> {
         commit.validate()?;
         self.stall();

@@ -61,10 +61,10 @@ pub use index::{
     parse_term, shapes_of, split_index_key, term, term_kind, term_prefix, terms_of,
 };
 pub use kept::{
-    AggregateId, Due, all_due, all_tallies, bucket, buckets_of, built, delta, deltas_of, due,
-    element, extreme, extremes_of, item_beside, model_entries, model_notes, parse_bucket,
-    parse_due, parse_extreme, parse_violation, rule_of, tally, tally_of_delta, violation,
-    violations_of,
+    AggregateId, Due, all_buckets_of, all_due, all_tallies, bucket, buckets_of, built, delta,
+    deltas_of, due, element, extreme, extremes_of, item_beside, model_entries, model_notes,
+    parse_bucket, parse_due, parse_extreme, parse_violation, rule_of, tally, tally_of_delta,
+    violation, violations_of,
 };
 pub use meta::{
     PathStep, RecordKind, composite_name, counter, erasure, erasure_of_prefix, erasures, index_ids,

@@ -22,7 +22,7 @@ pub use copy_run::{CopyRun, GatheredRun};
 pub use fault::FaultStore;
 pub use journal::{Copied, Journal};
 pub use memory::MemoryStore;
-pub use rocks::{OpenError, RocksOptions, RocksStore, SpaceSize};
+pub use rocks::{LogDamage, OnLogDamage, OpenError, RocksOptions, RocksStore, SpaceSize};
 pub use store::{
     Check, Commit, Committed, CopyLog, Entry, Expect, KeyCursor, OnCommitted, Part, Put, ReadAt,
     Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,

@@ -127,6 +127,7 @@ impl Shard {
     fn holds(&self, check: &Check) -> bool {
         match check {
             Check::Unchanged(lsn) => self.progress.lsn() <= *lsn,
+            Check::StripeUnchanged { stripe, since } => self.progress.stripe(*stripe) <= *since,
             Check::Key { space, key, expect } => {
                 let version = self.map(*space).get(key).map(|stored| stored.version);
                 match expect {
@@ -138,7 +139,11 @@ impl Shard {
     }
 
     fn apply(&mut self, part: &Part) -> Lsn {
+        if part.only_checks() {
+            return self.progress.lsn();
+        }
         let lsn = Lsn(self.progress.lsn().0 + 1);
+        self.progress.touch(&part.stripes, lsn);
         for (space, key) in &part.deletes {
             self.delete(*space, key);
         }

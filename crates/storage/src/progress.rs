@@ -10,6 +10,9 @@ use orrery_types::{Epoch, Lsn};
 use crate::journal::Journal;
 use crate::{Part, StorageError};
 
+/// Stripes of a shard: as many as a byte names.
+const STRIPES: usize = 256;
+
 /// One shard's epoch and LSN, as published.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -20,6 +23,8 @@ pub(crate) struct Progress {
     /// Whether somebody may hold a journal: most commits need not look.
     journaled: AtomicBool,
     journal: Mutex<Weak<Journal>>,
+    /// For each stripe the LSN of the last commit that named it.
+    stripes: Box<[AtomicU64; STRIPES]>,
     watchers: AtomicUsize,
     gate: Mutex<()>,
     moved: Condvar,
@@ -34,6 +39,7 @@ impl Progress {
             frozen: AtomicBool::new(false),
             journaled: AtomicBool::new(false),
             journal: Mutex::new(Weak::new()),
+            stripes: Box::new([const { AtomicU64::new(0) }; STRIPES]),
             watchers: AtomicUsize::new(0),
             gate: Mutex::new(()),
             moved: Condvar::new(),
@@ -53,6 +59,18 @@ impl Progress {
         let before = self.lsn.swap(lsn.0, SeqCst);
         assert!(before < lsn.0, "LSNs rise");
         self.wake();
+    }
+
+    /// The LSN of the last commit that named a stripe.
+    pub(crate) fn stripe(&self, stripe: u8) -> Lsn {
+        Lsn(self.stripes[usize::from(stripe)].load(SeqCst))
+    }
+
+    /// A commit with this LSN names stripes. Only the thread that commits calls it.
+    pub(crate) fn touch(&self, stripes: &[u8], lsn: Lsn) {
+        for stripe in stripes {
+            self.stripes[usize::from(*stripe)].store(lsn.0, SeqCst);
+        }
     }
 
     pub(crate) fn fence(&self, epoch: Epoch) {

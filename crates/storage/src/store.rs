@@ -151,6 +151,14 @@ pub enum Check {
     },
     /// Nothing in the whole shard was written after this LSN.
     Unchanged(Lsn),
+    /// No commit after this LSN names the stripe in [`Part::stripes`]. A range can be protected by
+    /// it: a key check cannot watch over keys that are not there yet.
+    StripeUnchanged {
+        /// The stripe.
+        stripe: u8,
+        /// The LSN of the snapshot that the range was read from.
+        since: Lsn,
+    },
 }
 
 /// A value to write.
@@ -179,6 +187,9 @@ pub struct Part {
     pub feed: Vec<Vec<u8>>,
     /// Versions in order; the key of the n-th becomes `key::version(lsn, n)`.
     pub versions: Vec<Vec<u8>>,
+    /// Stripes that [`Check::StripeUnchanged`] sees as changed by this part. Kept in memory only:
+    /// no snapshot outlives the store that it was taken from.
+    pub stripes: Vec<u8>,
 }
 
 impl Part {
@@ -195,7 +206,15 @@ impl Part {
     /// A part that does nothing yet.
     pub fn new(shard: ShardId, epoch: Epoch) -> Self {
         let (deletes, puts, feed, versions) = (vec![], vec![], vec![], vec![]);
-        Self { shard, epoch, checks: vec![], deletes, puts, feed, versions }
+        Self { shard, epoch, checks: vec![], deletes, puts, feed, versions, stripes: vec![] }
+    }
+
+    /// Whether it writes nothing: it only validates its checks and gets no LSN of its own.
+    pub fn only_checks(&self) -> bool {
+        self.deletes.is_empty()
+            && self.puts.is_empty()
+            && self.feed.is_empty()
+            && self.versions.is_empty()
     }
 }
 
@@ -241,7 +260,8 @@ impl Commit {
     }
 }
 
-/// The LSN that each part got, in the order of the parts.
+/// The LSN that each part got, in the order of the parts; of a part that only checks, the LSN that
+/// its shard had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the summary says it")]
 pub struct Committed {
@@ -279,6 +299,10 @@ pub enum StorageError {
     /// [`StorageError::Unknown`]: what of them reached the disk shows when the store is reopened.
     #[error("the store takes no writes: {0}")]
     ReadOnly(Box<str>),
+    /// Nothing was written, because the disk has too little room; once it has, writes are taken again.
+    /// Reads go on.
+    #[error("there is no room: {0}")]
+    NoRoom(Box<str>),
     /// The engine lost the answer: the commit may or may not be there.
     #[error("it is not known whether the commit happened: {0}")]
     Unknown(Box<str>),
@@ -288,6 +312,21 @@ pub enum StorageError {
     /// A read failed; trying again may help.
     #[error("storage failed: {0}")]
     Io(Box<str>),
+}
+
+/// Keys are shown up to this length.
+const SHOWN_KEY_BYTES: usize = 64;
+
+impl StorageError {
+    /// Adds where damage was met: in which shard and space, and at which key in hexadecimal digits.
+    #[must_use]
+    pub(crate) fn at(self, shard: ShardId, space: Space, key: &[u8]) -> Self {
+        let Self::Corrupt(what) = self else { return self };
+        let shown = key.iter().take(SHOWN_KEY_BYTES).map(|byte| format!("{byte:02x}"));
+        let (key, more) =
+            (shown.collect::<String>(), if key.len() > SHOWN_KEY_BYTES { "…" } else { "" });
+        Self::Corrupt(format!("{what} (shard {}, {space:?}, key {key}{more})", shard.0).into())
+    }
 }
 
 /// What keeps copied entries until the store is closed.
@@ -321,13 +360,19 @@ pub trait Store: Send + Sync {
     ) -> Result<(Lsn, Option<Value>), StorageError>;
 
     /// Writes all parts or none; when it returns `Ok`, the writes are durable. Commits that wait
-    /// at the same time share one sync.
+    /// at the same time share one sync. A commit without writes validates its checks, all of them at
+    /// one moment.
     fn commit(&self, commit: Commit) -> Result<Committed, StorageError>;
 
     /// The same without waiting: `done` is called once with the answer, perhaps before this
     /// returns, perhaps on the engine's own thread, which it must not hold up.
     fn submit(&self, commit: Commit, done: OnCommitted) {
         done(self.commit(commit));
+    }
+
+    /// Why the store refuses writes at this time, if it does; reads go on.
+    fn writable(&self) -> Result<(), StorageError> {
+        Ok(())
     }
 
     /// Waits until the shard has an LSN after `after` or the time is over, and returns the LSN it

@@ -135,13 +135,17 @@ impl PartitionKeyDef {
 }
 
 impl PartitionKeyDef {
-    /// Cuts the space of keys into ranges that hold equally many hashes.
+    /// Cuts the space of keys into ranges that hold equally many hashes, where the service cuts it: at
+    /// the multiples of the greatest hash divided by the number of ranges, rounded down.
     pub fn even_ranges(&self, count: u32) -> Vec<KeyRange> {
         let count = count.max(1);
         let boundary = |i: u32| match i {
             0 => EffectiveKey::min(),
             i if i == count => EffectiveKey::max(),
-            i => self.boundary(f64::from(i) / f64::from(count)),
+            i if self.kind == PartitionKeyKind::Hash && self.version == 1 => {
+                v1_boundary(f64::from(u32::MAX / count * i))
+            }
+            i => EffectiveKey((HASH_MAX / u128::from(count) * u128::from(i)).to_be_bytes().into()),
         };
         (0..count).map(|i| KeyRange { min: boundary(i), max: boundary(i + 1) }).collect()
     }
@@ -185,9 +189,7 @@ impl PartitionKeyDef {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 < fraction < 1")]
     fn boundary(&self, fraction: f64) -> EffectiveKey {
         if self.kind == PartitionKeyKind::Hash && self.version == 1 {
-            let mut out = Vec::new();
-            write_v1_number((fraction * f64::from(u32::MAX)).floor(), &mut out);
-            return EffectiveKey(out);
+            return v1_boundary((fraction * f64::from(u32::MAX)).floor());
         }
         // Hashes are 126 bits long; cutting at 64 of them is even enough.
         let top = (fraction * 2_f64.powi(62)) as u64;
@@ -195,6 +197,16 @@ impl PartitionKeyDef {
         bytes.resize(16, 0);
         EffectiveKey(bytes)
     }
+}
+
+/// The greatest hash of version 2, and of each level of a hierarchical key.
+const HASH_MAX: u128 = u128::MAX >> 2;
+
+/// The key with which the keys of a hash of version 1 begin.
+fn v1_boundary(hash: f64) -> EffectiveKey {
+    let mut out = Vec::new();
+    write_v1_number(hash, &mut out);
+    EffectiveKey(out)
 }
 
 /// The number between two, both written as big-endian fractions.

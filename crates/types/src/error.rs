@@ -55,6 +55,10 @@ pub enum Error {
     /// Another item of the logical partition has the same unique key.
     #[error("Unique index constraint violation.")]
     UniqueKeyViolation,
+    /// What follows from a write by the model of its database would give an item a unique key that
+    /// another one has; the text names container and unique key.
+    #[error("{0}")]
+    DerivedKeyViolation(Box<str>),
     /// The item breaks the model of its database; the text names rule and path.
     #[error("{0}")]
     ModelViolated(Box<str>),
@@ -155,6 +159,7 @@ impl Error {
             | Self::MethodNotAllowed
             | Self::AlreadyExists
             | Self::UniqueKeyViolation
+            | Self::DerivedKeyViolation(_)
             | Self::ModelViolated(_)
             | Self::StillReferenced(_)
             | Self::PreconditionFailed

@@ -29,8 +29,8 @@ pub const PARTITION_KEY_LEVELS_MAX: usize = 3;
 pub const PATCH_OPERATIONS_MAX: usize = 10;
 /// Operations of one batch. Service; 400.
 pub const BATCH_OPERATIONS_MAX: usize = 100;
-/// Body of one batch. Service; 413.
-pub const BATCH_SIZE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Body of one batch: 2 MB and 5 % of it. Service; 413.
+pub const BATCH_SIZE_BYTES_MAX: usize = 2_202_010;
 /// Items that the results of one batch hold before no further read or patch is begun. Service; 413
 /// with sub-status 3402.
 pub const BATCH_RESPONSE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -77,6 +77,8 @@ pub const SCRIPT_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const SCRIPT_STACK_BYTES_MAX: usize = 512 * 1024;
 /// Operations that one script may queue. Ours; the operation is not accepted.
 pub const SCRIPT_OPERATIONS_MAX: usize = 10_000;
+/// Arguments of one procedure. Ours; 400.
+pub const SCRIPT_ARGUMENTS_MAX: usize = 10_000;
 /// Body that a script may answer with, or give to the operation that it precedes. Service; 413.
 pub const SCRIPT_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Text that a script may log. Service; 413.
@@ -106,8 +108,11 @@ pub const THROUGHPUT_DEBT_S_MAX: u64 = 10;
 pub const THROUGHPUT_OFFERS_KEPT: usize = 100_000;
 /// Allowances of one offer, by physical partition and bucket; beyond, all begin anew. Ours.
 pub const THROUGHPUT_BUCKETS_KEPT: usize = 10_000;
-/// Throughput that one physical partition serves. Service.
+/// Throughput that one physical partition serves; beyond, it is split. Service.
 pub const PARTITION_THROUGHPUT: i64 = 10_000;
+/// Throughput of a new container for each physical partition that it begins with, from
+/// [`PARTITION_THROUGHPUT`] on: below, it begins with one. Service.
+pub const PARTITION_THROUGHPUT_FIRST: i64 = 6_000;
 
 /// Data that one physical partition holds before it is split, unless a setting says otherwise.
 /// Service.
@@ -152,6 +157,13 @@ pub const QUERY_TREE_HEIGHT_MAX: u16 = 400;
 pub const QUERY_STEPS_MAX: u64 = 200_000_000;
 /// Memory for rows that an execution must keep to sort, group or compare. Ours; 400.
 pub const QUERY_MEMORY_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Which part of the memory of the process all queries together may use, where the settings do not
+/// say. Ours; 429.
+pub const QUERY_MEMORY_SHARE: u64 = 4;
+/// The same where the system does not tell its memory. Ours; 429.
+pub const QUERY_MEMORY_TOTAL_BYTES_DEFAULT: usize = 1024 * 1024 * 1024;
+/// When to try again if it is used up. Ours.
+pub const QUERY_MEMORY_RETRY_MS: u64 = 1000;
 /// Partition keys that a filter may name to confine a query; beyond, it reads everywhere. Ours.
 pub const QUERY_KEYS_MAX: usize = 256;
 /// Values of all paths that a query may look up in the index; beyond, it reads the items. Ours.
@@ -168,6 +180,10 @@ pub const QUERY_BATCH_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Time for one page of a query that may stop anywhere: then it ends, with what it found and a
 /// continuation. Ours.
 pub const QUERY_PAGE_MS_MAX: u64 = 5_000;
+/// Keys of ORDER BY in a continuation token; beyond, it counts rows. Ours.
+pub const QUERY_TOKEN_KEYS_BYTES_MAX: usize = 600;
+/// The same where a `resumeFilter` leaves nothing to count. Ours; 400.
+pub const QUERY_TOKEN_LONG_KEYS_BYTES_MAX: usize = 16 * 1024;
 /// Size of a text that a function may make. Ours; 400.
 pub const QUERY_STRING_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Size of one compiled regular expression. Ours; undefined.
@@ -199,8 +215,14 @@ pub const REQUEST_HEAD_MS_MAX: u64 = 10_000;
 pub const REQUEST_BODY_MS_MAX: u64 = 30_000;
 /// Time for a TLS handshake. Ours; the connection closes.
 pub const TLS_HANDSHAKE_MS_MAX: u64 = 10_000;
-/// Connections served at once; more wait in the system's queue. Ours.
+/// Connections served at once. Where none is free, the oldest idle one that has not shown a key or
+/// token is closed. Ours.
 pub const CONNECTIONS_MAX: usize = 4096;
+/// Of those, how many only clients on the server's own machine may have. Ours.
+pub const LOOPBACK_CONNECTIONS_MIN: usize = 64;
+/// Connections that wait for one of those, for the time of a head at most; more wait in the system's
+/// queue. Ours.
+pub const WAITING_CONNECTIONS_MAX: usize = 256;
 /// Streams of one HTTP/2 connection served at once. Ours.
 pub const HTTP2_STREAMS_MAX: u32 = 256;
 /// Time that an answer may take after the client has closed its side of the connection; then it is
@@ -208,6 +230,8 @@ pub const HTTP2_STREAMS_MAX: u32 = 256;
 pub const CLIENT_LEFT_MS_MAX: u64 = 1_000;
 /// Time without a request after which a kept connection is closed. Ours.
 pub const CONNECTION_IDLE_MS_MAX: u64 = 180_000;
+/// The same for a connection on which no request has shown a key or token. Ours.
+pub const UNPROVEN_IDLE_MS_MAX: u64 = 5_000;
 /// Bytes of a body past the limit that are read and thrown away, so that the client gets to read
 /// the refusal instead of a reset connection. Ours.
 pub const DISCARD_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -298,8 +322,12 @@ pub const MODEL_INVERSE_ITEMS_MAX: usize = 10_000;
 pub const MODEL_RECENT_MAX: usize = 1000;
 /// Elements of one bucket. Ours; 400.
 pub const MODEL_BUCKET_ITEMS_MAX: usize = 10_000;
-/// Items that a write may change by the model in all. Ours; 400.
+/// Items that a write may change by the model in all. Ours; 400, or the changes follow later.
 pub const MODEL_ITEMS_MAX: usize = 10_000;
+/// Items that a commit changes, the client's own among them, up to which it takes in what follows in
+/// the logical partition of a write by rules under which it may follow later. Ours; if there are more,
+/// all that follows by the rule does so later.
+pub const MODEL_EFFECTS_BESIDE_MAX: usize = 1000;
 /// Referring items that a refused delete names. Ours.
 pub const MODEL_HOLDERS_MAX: usize = 10;
 /// Relations that a query may follow one after another. Ours; 400.
@@ -321,6 +349,29 @@ pub const MODEL_EXTREME_BYTES_MAX: usize = 1000;
 pub const MODEL_BUILD_ITEMS_INLINE: usize = 2000;
 /// Steps of evaluation of an expression of the model over one item. Ours; it is undefined then.
 pub const MODEL_STEPS_MAX: u64 = 1_000_000;
+/// Wait after the second failure of a unit of background work; it doubles with each further one. The
+/// first retry comes with the next round. Ours.
+pub const BACKGROUND_RETRY_MS_FIRST: u64 = 1000;
+/// The longest wait between two attempts. Ours.
+pub const BACKGROUND_RETRY_MS_MAX: u64 = 300_000;
+/// Failures in a row after which a unit of background work is quarantined. Ours.
+pub const BACKGROUND_ATTEMPTS_MAX: u32 = 10;
+/// Failing units of background work that are kept track of; further ones are tried in every round. Ours.
+pub const BACKGROUND_UNITS_KEPT: usize = 100_000;
+/// Schemas that the JSON Schema of a type has. Ours; 400 when the model is stored.
+pub const MODEL_SCHEMA_NODES_MAX: usize = 5000;
+/// Evaluations of schemas that one value of an item may take, by the bound that follows from the JSON
+/// Schema of its type. Ours; 400 when the model is stored.
+pub const MODEL_SCHEMA_VISITS_MAX: u64 = 5000;
+/// Evaluations of schemas that one item may take by the same bound, and all items that one write
+/// changes. Ours; 400.
+pub const MODEL_SCHEMA_STEPS_MAX: u64 = 10_000_000;
+/// Evaluations up to which every failure is looked for; beyond, the first one is reported. Ours.
+pub const MODEL_SCHEMA_REPORT_STEPS_MAX: u64 = 50_000;
+/// Bytes of a compiled pattern of a JSON Schema. Ours; 400 when the model is stored.
+pub const MODEL_SCHEMA_PATTERN_BYTES_MAX: usize = 1024 * 1024;
+/// Evaluations that are done on the thread of a connection; more are done on another. Ours.
+pub const IN_PLACE_SCHEMA_STEPS_MAX: u64 = 20_000;
 /// Deletes by partition key that a container has not done yet. Ours; 429.
 pub const ERASURES_PENDING_MAX: usize = 1000;
 /// Characters of the header that names what a model warns of. Ours; the rest is cut off.

@@ -39,7 +39,7 @@ export const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
     "StringToNull", "StringToNumber", "StringToObject", "TRIM", "ToString", "UPPER",
   ],
   "type checking": [
-    "IS_ARRAY", "IS_BOOL", "IS_DATETIME", "IS_DEFINED", "IS_FINITE_NUMBER", "IS_INTEGER", "IS_NULL", "IS_NUMBER",
+    "IS_ARRAY", "IS_BOOL", "IS_BOOLEAN", "IS_DATETIME", "IS_DEFINED", "IS_FINITE_NUMBER", "IS_INTEGER", "IS_NULL", "IS_NUMBER",
     "IS_OBJECT", "IS_PRIMITIVE", "IS_STRING",
   ],
   vector: [

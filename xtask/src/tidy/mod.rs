@@ -3,6 +3,7 @@
 
 mod edges;
 mod names;
+mod security;
 mod sizes;
 mod words;
 
@@ -26,6 +27,7 @@ pub(crate) fn run() -> Result<()> {
     let files = read_files()?;
     let mut complaints = edges::check(&metadata()?);
     complaints.extend(names::check(&files));
+    complaints.extend(security::check(&files));
     complaints.extend(sizes::check(&files));
     complaints.extend(words::check(&files));
     for notice in sizes::notices(&files) {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use orrery_files::Access;
 use orrery_modeling::Model;
 use orrery_modeling::advisor::Advisor;
 use orrery_modeling::diagram::Diagram;
@@ -52,7 +53,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<()> {
         (None, Some(data)) => data.join("diagrams"),
         (None, None) => PathBuf::from("orrery-demo"),
     };
-    std::fs::create_dir_all(&pictures)
+    orrery_files::create_folders(&pictures)
         .with_context(|| format!("cannot make {}", pictures.display()))?;
     let mut table = Table::new(["database", "items", "what it shows"]);
     for (name, text) in CASES {
@@ -99,5 +100,6 @@ fn draw(path: &Path, case: &Value) -> Result<()> {
     }
     let report = advisor.finish(Some(&model));
     let picture = Diagram::new(Some(&model), Some(&report)).to_svg();
-    std::fs::write(path, picture).with_context(|| format!("cannot write {}", path.display()))
+    orrery_files::replace(path, picture.as_bytes(), Access::Default)
+        .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -101,7 +101,7 @@ const NO_THROUGHPUT: ThroughputRequest = ThroughputRequest { manual: None, autos
 
 impl Folder {
     pub(super) fn open(folder: &Path) -> Result<Self> {
-        std::fs::create_dir_all(folder)
+        orrery_files::create_folders(folder)
             .with_context(|| format!("cannot make the data folder {}", folder.display()))?;
         let store = folder.join(STORE);
         Ok(Self { engine: data_folder::open_store(&store, &RocksOptions::default())? })

@@ -98,7 +98,7 @@ impl Drop for LineReader {
         let Some(path) = self.file.as_ref().filter(|_| self.typed) else { return };
         let first = self.history.len().saturating_sub(HISTORY_MAX);
         let text = self.history[first..].join("\n") + "\n";
-        let kept = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let kept = path.parent().map_or(Ok(()), orrery_files::create_folders);
         // Queries hold what people ask about.
         let _ = kept.and_then(|()| private_file::write(path, &text));
     }

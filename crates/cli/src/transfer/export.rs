@@ -2,7 +2,7 @@
 //! noted, in the container and in the file, so that an interrupted export goes on.
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -156,8 +156,10 @@ impl Export {
         if noted.is_none() {
             note.remove();
         }
-        let mut options = OpenOptions::new();
-        let open = options.read(true).write(true).create(true).truncate(noted.is_none()).open(path);
+        let open = match noted {
+            None => orrery_files::create(path),
+            Some(_) => orrery_files::open_or_create(path),
+        };
         let mut file = open.with_context(|| format!("cannot write {shown}"))?;
         let mut export = Self {
             out: Out::Stream(BufWriter::new(std::io::stdout())),

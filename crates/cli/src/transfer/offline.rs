@@ -44,7 +44,7 @@ impl Offline {
             background_jobs: i32::try_from(threads).unwrap_or(2).max(2),
             ..RocksOptions::default()
         };
-        std::fs::create_dir_all(folder)
+        orrery_files::create_folders(folder)
             .with_context(|| format!("cannot make the data folder {}", folder.display()))?;
         let engine = data_folder::open_store(&folder.join(STORE), &options)?;
         let container = container(&engine, at, definition)?;

@@ -2,10 +2,10 @@
 //! what it speaks of is durable, and is removed when the transfer is complete; so a transfer that was
 //! interrupted, by whatever, goes on when the same command is given again.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use orrery_files::Access;
 use orrery_types::{Object, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -47,12 +47,8 @@ impl Note {
         note.set("transfer", self.name.as_str().into());
         let text = Value::object(note).to_json();
         let written = || -> std::io::Result<()> {
-            std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-            let draft = path.with_extension("new");
-            let mut file = std::fs::File::create(&draft)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&draft, path)
+            orrery_files::create_folders(path.parent().unwrap_or(Path::new(".")))?;
+            orrery_files::replace(path, text.as_bytes(), Access::Default)
         };
         written().with_context(|| format!("cannot note the progress in {}", path.display()))
     }

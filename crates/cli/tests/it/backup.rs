@@ -11,7 +11,7 @@ fn shop(server: &Running) -> Client {
     let mut client = Client::open(server.address(), &server.key()).unwrap();
     client.must("POST", "/dbs", &[], r#"{"id":"shop"}"#);
     let body = r#"{"id":"books","partitionKey":{"paths":["/p"],"kind":"Hash","version":2}}"#;
-    client.must("POST", "/dbs/shop/colls", &[("x-ms-offer-throughput", "20000")], body);
+    client.must("POST", "/dbs/shop/colls", &[("x-ms-offer-throughput", "12000")], body);
     client
 }
 

@@ -65,6 +65,8 @@ fn a_full_disk_ends_writing_and_nothing_else() {
     check_refused(&mut client, "DELETE", &format!("{ITEMS}/0"), "");
     check_refused(&mut client, "POST", "/dbs", r#"{"id":"e"}"#);
     check_refused(&mut client, "DELETE", "/dbs/d", "");
+    let ready = client.send("GET", "/readyz", &[], "").unwrap();
+    assert_eq!((ready.status, ready.body.contains("writes are refused")), (503, true));
     check_all_there(&mut client, acknowledged);
     assert_eq!(client.feed(ITEMS, "Documents").len(), acknowledged);
     assert_eq!(client.feed("/dbs", "Databases").len(), 1);

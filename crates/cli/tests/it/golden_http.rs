@@ -54,7 +54,7 @@ impl Bench {
     /// What every case finds: two containers with items, users with permissions.
     fn fill(&mut self) {
         self.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
-        let two_partitions = [("x-ms-offer-throughput", "20000")];
+        let two_partitions = [("x-ms-offer-throughput", "12000")];
         let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},
             "defaultTtl":-1}"#;
         self.must("POST", "/dbs/d/colls", &two_partitions, body);

@@ -21,6 +21,10 @@ pub(crate) const PRIMARY: &str =
     "cHJpbWFyeS1rZXktb2YtdGhlLXRlc3RzLXdpdGgtZW5vdWdoLWJ5dGVzLWluLWl0LSEhIQ==";
 pub(crate) const READ_ONLY: &str =
     "cmVhZG9ubHkta2V5LW9mLXRoZS10ZXN0cy13aXRoLWVub3VnaC1ieXRlcy1pbi1pdC0hISE=";
+pub(crate) const SECONDARY: &str =
+    "c2Vjb25kYXJ5LWtleS1vZi10aGUtdGVzdHMtd2l0aC1lbm91Z2gtYnl0ZXMtaW4taXQtISE=";
+pub(crate) const SECONDARY_READ_ONLY: &str =
+    "c2Vjb25kYXJ5LXJlYWRvbmx5LWtleS1vZi10aGUtdGVzdHMtd2l0aC1lbm91Z2gtYnl0ZXM=";
 
 pub(crate) struct Local {
     _runtime: tokio::runtime::Runtime,
@@ -45,8 +49,9 @@ impl Local {
         let engine = Engine::open(Arc::new(MemoryStore::new()), as_clock.clone(), 1).unwrap();
         let given = GivenKeys {
             primary: Some(PRIMARY.to_owned()),
+            secondary: Some(SECONDARY.to_owned()),
             primary_readonly: Some(READ_ONLY.to_owned()),
-            ..GivenKeys::default()
+            secondary_readonly: Some(SECONDARY_READ_ONLY.to_owned()),
         };
         let keys = AccountKeys::open(None, &given, WellKnownKey::Refused).unwrap();
         let authenticator = Authenticator::new(keys, as_clock.clone());

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod advise;
+mod auth_golden;
 mod backup;
 mod bench;
 mod client;
@@ -15,10 +16,14 @@ mod isolation;
 mod kill;
 mod layout;
 mod local;
+mod log_damage;
 mod malformed;
+mod model_access;
 mod model_kill;
 mod model_remote;
 mod moving;
+#[cfg(target_os = "linux")]
+mod power_cut;
 #[cfg(target_os = "linux")]
 mod procedure_kill;
 mod process;
@@ -26,8 +31,16 @@ mod query;
 mod random;
 mod ready;
 mod resume;
+mod small_disk;
 mod start;
 mod statistics;
+mod tasks;
 mod throughput;
 mod tool;
 mod transfer;
+mod wire_batch;
+mod wire_checks;
+mod wire_feeds;
+mod wire_headers;
+mod wire_ids;
+mod wire_session;

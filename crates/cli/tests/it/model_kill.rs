@@ -28,7 +28,7 @@ const BOOKS: usize = 40;
 const CONTAINERS: [(&str, &str); 3] = [("authors", "/id"), ("books", "/id"), ("blog", "/blogId")];
 
 /// One client: what it does follows from its numbers, and what it knows of its own post.
-struct Writer {
+pub(crate) struct Writer {
     number: usize,
     random: Random,
     count: usize,
@@ -71,7 +71,7 @@ impl Writer {
     }
 
     /// Writes until the server is gone.
-    fn run(&mut self, address: SocketAddr, key: &str, acknowledged: &Sender<()>) {
+    pub(crate) fn run(&mut self, address: SocketAddr, key: &str, acknowledged: &Sender<()>) {
         let Ok(mut client) = Client::open(address, key) else { return };
         loop {
             let done = match self.random.below(10) {
@@ -223,7 +223,7 @@ fn name(text: &str) -> Address {
 }
 
 /// A model of random choices over the same containers.
-fn model(random: &mut Random) -> String {
+pub(crate) fn model(random: &mut Random) -> String {
     let mut one = |choices: &[&str]| choices[random.below(choices.len())].to_owned();
     let missing = one(&["reject", "allow"]);
     let delete = one(&["pull", "restrict", "cascade", "keep"]);
@@ -268,7 +268,7 @@ fn model(random: &mut Random) -> String {
     )
 }
 
-fn prepare(folder: &Path, writers: &[Writer], model: &str) {
+pub(crate) fn prepare(folder: &Path, writers: &[Writer], model: &str) {
     let server = Running::serve(folder);
     let mut client = Client::open(server.address(), &server.key()).unwrap();
     client.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
@@ -276,7 +276,7 @@ fn prepare(folder: &Path, writers: &[Writer], model: &str) {
         let body = format!(
             r#"{{"id":"{id}","partitionKey":{{"paths":["{key}"],"kind":"Hash","version":2}}}}"#
         );
-        client.must("POST", "/dbs/d/colls", &[("x-ms-offer-throughput", "20000")], &body);
+        client.must("POST", "/dbs/d/colls", &[("x-ms-offer-throughput", "12000")], &body);
     }
     client.must("PUT", "/dbs/d/_model", &[], model);
     for writer in writers {
@@ -286,9 +286,18 @@ fn prepare(folder: &Path, writers: &[Writer], model: &str) {
     }
 }
 
+/// All clients, before they have done anything.
+pub(crate) fn writers(random: &mut Random) -> Vec<Writer> {
+    let writer = |number| {
+        let random = Random::new(random.next());
+        Writer { number, random, count: 0, comments: vec![], pending: vec![] }
+    };
+    (0..CLIENTS).map(writer).collect()
+}
+
 /// Opens the folder that no server has open, lets everything follow that is to follow, and looks at
 /// every promise.
-fn check(folder: &Path, writers: &mut [Writer], round: usize) -> [usize; 2] {
+pub(crate) fn check(folder: &Path, writers: &mut [Writer], round: usize) -> [usize; 2] {
     let store = RocksStore::open(&folder.join("store"), &RocksOptions::default()).unwrap();
     let engine = Engine::open(Arc::new(store), Arc::new(SystemClock), 1).unwrap();
     engine.run_tasks(&|| false).unwrap();
@@ -381,12 +390,7 @@ fn a_model_holds_after_every_kill() {
     let kills = kills.map_or(KILLS, |text| text.parse().expect("ORRERY_MODEL_KILLS is a number"));
     let mut random = Random::from_environment("model kill");
     let folder = tempfile::tempdir().unwrap();
-    let mut writers: Vec<Writer> = (0..CLIENTS)
-        .map(|number| {
-            let random = Random::new(random.next());
-            Writer { number, random, count: 0, comments: vec![], pending: vec![] }
-        })
-        .collect();
+    let mut writers = writers(&mut random);
     prepare(folder.path(), &writers, &model(&mut random));
     let (mut acknowledged, mut references, mut counts) = (0, 0, 0);
     for round in 0..kills {

@@ -18,7 +18,7 @@ impl Shop {
         client.must("POST", "/dbs", &[], r#"{"id":"my shop"}"#);
         let body =
             r#"{"id":"books","partitionKey":{"paths":["/publisher"],"kind":"Hash","version":2}}"#;
-        let two = [("x-ms-offer-throughput", "20000")];
+        let two = [("x-ms-offer-throughput", "12000")];
         client.must("POST", "/dbs/my%20shop/colls", &two, body);
         for group in 0..25 {
             let operation = |n: usize| {

@@ -3,6 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use orrery_server::keys::WELL_KNOWN_KEY;
+
 use crate::process::{Running, orrery};
 
 #[cfg(unix)]
@@ -30,10 +32,18 @@ fn it_says_how_to_connect_and_keeps_its_key() {
     let start = || Running::start(&["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     let first = start();
     let (endpoint, key) = (first.word("Endpoint"), first.key());
-    let expected = format!("AccountEndpoint={endpoint};AccountKey={key};");
+    let expected = format!("AccountEndpoint={endpoint};AccountKey={WELL_KNOWN_KEY};");
     assert_eq!(first.word("Connection string"), expected);
+    assert_ne!(key, WELL_KNOWN_KEY);
+    assert!(first.said.contains("Gateway mode"), "{}", first.said);
     drop(first);
     assert!(start().said.contains(&key));
+    // Where the emulator's key opens nothing, the connection string has the account's own.
+    let strict =
+        ["serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-well-known-key=false"];
+    let strict = Running::start(&strict);
+    let expected = format!("AccountEndpoint={};AccountKey={key};", strict.word("Endpoint"));
+    assert_eq!(strict.word("Connection string"), expected);
 }
 
 #[track_caller]

@@ -11,7 +11,7 @@ use orrery_index::{CompositeIndex, IndexStep, Span, shapes};
 use orrery_query::ast::Direction;
 use orrery_query::plan::access::{OrderedAccess, OrderedIndex};
 use orrery_query::plan::condition::ItemPath;
-use orrery_query::{ItemSource, Place, SourceItem};
+use orrery_query::{ItemSource, Place, SortValue, SourceItem};
 use orrery_storage::key::{self, Bounds, Row, ShapeId};
 use orrery_storage::term::{TermValue, decode_component, encode_component, is_whole};
 use orrery_types::{Error, Result, Value, limits};
@@ -19,13 +19,21 @@ use orrery_types::{Error, Result, Value, limits};
 use super::lists::OpenLists;
 use super::{Shard, Shards, Taken, within};
 use crate::Container;
+use crate::query::memory::Reservation;
 use crate::storage_error::storage;
 
 /// An item's place in the order.
 #[derive(Clone, Debug)]
 struct Ranked {
-    keys: Vec<Value>,
+    keys: Vec<SortValue>,
     row: Row,
+}
+
+impl Ranked {
+    /// An item without the key.
+    fn lacking(row: Row) -> Self {
+        Self { keys: vec![SortValue::Scalar(Value::Undefined)], row }
+    }
 }
 
 /// The items of an ordered access.
@@ -163,6 +171,8 @@ struct Walk<'s, 'e> {
     ahead: Option<Ranked>,
     only: Option<Vec<Row>>,
     place: Option<Ranked>,
+    /// The memory of the largest group.
+    reserved: Reservation<'e>,
 }
 
 /// Items without a key, by ascending row.
@@ -191,6 +201,7 @@ impl<'s, 'e> Walk<'s, 'e> {
             ahead: None,
             only: None,
             place,
+            reserved: Reservation::of(&shards.engine.query_memory),
         };
         walk.only = walk.only_rows()?;
         walk.open_lacking()?;
@@ -224,7 +235,7 @@ impl<'s, 'e> Walk<'s, 'e> {
 
     /// Whether the place is among the items that lack the key.
     fn place_lacks(&self) -> bool {
-        self.place.as_ref().is_some_and(|p| p.keys.first().is_none_or(Value::is_undefined))
+        self.place.as_ref().is_some_and(|p| p.keys.first().is_none_or(SortValue::is_undefined))
     }
 
     fn open_lacking(&mut self) -> Result<()> {
@@ -330,12 +341,15 @@ impl<'s, 'e> Walk<'s, 'e> {
         let mut exact = true;
         let turns_ties = self.turns_ties();
         for (at, descending) in directions.iter().enumerate() {
-            let value =
-                if at < keys.start { fixed.get(at) } else { place.keys.get(at - keys.start) };
+            let value = if at < keys.start {
+                fixed.get(at).cloned()
+            } else {
+                place.keys.get(at - keys.start).map(SortValue::in_index)
+            };
             let Some(value) = value else { break };
-            encode_component(value, *descending, &mut code);
+            encode_component(&value, *descending, &mut code);
             // Behind a fixed value all entries belong together, whatever it was cut from.
-            exact &= is_whole(value) || at < keys.start;
+            exact &= is_whole(&value) || at < keys.start;
             if !exact {
                 break;
             }
@@ -392,7 +406,7 @@ impl<'s, 'e> Walk<'s, 'e> {
                 };
                 lacking.next = Row(row.0.saturating_add(1));
                 if self.counts(row) {
-                    return Ok(Some(Ranked { keys: vec![Value::Undefined], row }));
+                    return Ok(Some(Ranked::lacking(row)));
                 }
                 continue;
             }
@@ -420,7 +434,7 @@ impl<'s, 'e> Walk<'s, 'e> {
             self.lacking_last = Some(self.find_lacking_last()?);
         }
         let Some(rows) = &mut self.lacking_last else { return Ok(None) };
-        Ok(rows.pop_front().map(|row| Ranked { keys: vec![Value::Undefined], row }))
+        Ok(rows.pop_front().map(Ranked::lacking))
     }
 
     /// Items without the key by descending row, from the place on.
@@ -454,7 +468,7 @@ impl<'s, 'e> Walk<'s, 'e> {
                 continue;
             }
             match value {
-                TermValue::Whole(value) => values.push(value),
+                TermValue::Whole(value) => values.push(SortValue::of(&value)),
                 TermValue::Cut(_) | TermValue::Array | TermValue::Object => {
                     let shared = entry.code.len() - rest.len();
                     self.sort_group(entry, shared)?;
@@ -488,7 +502,7 @@ impl<'s, 'e> Walk<'s, 'e> {
     }
 
     /// Gives the items of equal keys in the other order.
-    fn turn_group(&mut self, first: &ValueEntry, keys: &[Value]) -> Result<()> {
+    fn turn_group(&mut self, first: &ValueEntry, keys: &[SortValue]) -> Result<()> {
         let rows = self.gather(first, first.code.len())?;
         let counted = rows.into_iter().filter(|row| self.counts(*row));
         let group = counted.map(|row| Ranked { keys: keys.to_vec(), row }).collect();
@@ -508,18 +522,21 @@ impl<'s, 'e> Walk<'s, 'e> {
     fn sort_group(&mut self, first: &ValueEntry, shared: usize) -> Result<()> {
         let rows = self.gather(first, shared)?;
         let mut group = Vec::new();
-        let mut bytes = 0;
+        let mut bytes = rows.len() * size_of::<Row>();
         for batch in rows.chunks(limits::QUERY_FIRST_BATCH_MAX) {
             let counted: Vec<Row> = batch.iter().copied().filter(|row| self.counts(*row)).collect();
             for item in self.shards.load(self.shard, &counted)? {
-                let value = |(path, _): &(&ItemPath, bool)| follow(&item.value, path).clone();
-                let keys: Vec<Value> = self.shape.keys.iter().map(value).collect();
-                bytes += keys.iter().map(|key| key.to_json().len() + 32).sum::<usize>();
+                let key = |(path, _): &(&ItemPath, bool)| SortValue::of(follow(&item.value, path));
+                let keys: Vec<SortValue> = self.shape.keys.iter().map(key).collect();
+                let keys_bytes: usize = keys.iter().map(SortValue::size_bytes).sum();
+                // The list of them grows by doubling.
+                bytes += keys_bytes + 2 * size_of::<Ranked>();
                 if bytes > limits::QUERY_MEMORY_BYTES_MAX {
                     return Err(Error::Query(TOO_LARGE.into()));
                 }
                 group.push(Ranked { keys, row: Row(item.row) });
             }
+            self.reserved.grow_to(bytes)?;
         }
         self.give_group(group);
         Ok(())

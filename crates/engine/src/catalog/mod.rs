@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
 use orrery_storage::key::RecordKind;
-use orrery_storage::{Commit, Part, StorageError, Store};
+use orrery_storage::{Commit, Part, ReadAt, Space, StorageError, Store};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Epoch, Error, Result, ShardId};
 
@@ -30,8 +30,26 @@ pub(crate) const SYSTEM_EPOCH: Epoch = Epoch(1);
 pub(crate) struct Catalog {
     store: Arc<dyn Store>,
     state: ArcSwap<State>,
-    changing: Mutex<()>,
+    /// Holds a change of which nobody knows yet whether it was stored.
+    changing: Mutex<Option<Unresolved>>,
 }
+
+/// A change whose commit got no answer: what it wrote, and the picture after it.
+struct Unresolved {
+    part: Part,
+    state: State,
+}
+
+/// Why a change is not stored.
+#[derive(Debug)]
+pub(crate) struct WriteFailed {
+    pub(crate) error: StorageError,
+    /// Whether it may be stored nevertheless.
+    pub(crate) unknown: bool,
+}
+
+/// Reads of what was written, after an unknown outcome.
+const RESOLVE_ATTEMPTS: usize = 10;
 
 /// All databases and containers at one moment.
 #[derive(Clone, Default)]
@@ -56,7 +74,7 @@ impl Catalog {
             }
             state.insert(database);
         }
-        Ok(Self { store, state: ArcSwap::from_pointee(state), changing: Mutex::new(()) })
+        Ok(Self { store, state: ArcSwap::from_pointee(state), changing: Mutex::new(None) })
     }
 
     /// The picture of now.
@@ -95,16 +113,50 @@ impl Catalog {
 
     /// Begins a change; nobody else changes the catalog until the guard is dropped.
     pub(crate) fn change(&self) -> Change<'_> {
-        let guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.resolve(&mut guard);
         let part = Part::new(SYSTEM_SHARD, SYSTEM_EPOCH);
-        Change { catalog: self, _guard: guard, part, state: (*self.state()).clone() }
+        Change { catalog: self, guard, part, state: (*self.state()).clone() }
+    }
+
+    /// Finds out about a change whose outcome was unknown, and shows it if it was stored. It stays
+    /// unknown if the store cannot be read.
+    fn resolve(&self, unresolved: &mut Option<Unresolved>) {
+        let Some(change) = unresolved.take() else { return };
+        match self.is_stored(&change.part) {
+            Some(true) => self.state.store(Arc::new(change.state)),
+            Some(false) => {}
+            None => *unresolved = Some(change),
+        }
+    }
+
+    /// Whether a commit of this shard happened; `None` if nobody can tell. Records have stamps, so
+    /// what is stored as it was written was written by it.
+    fn is_stored(&self, part: &Part) -> Option<bool> {
+        for _ in 0..RESOLVE_ATTEMPTS {
+            let Ok(snapshot) = self.store.snapshot(SYSTEM_SHARD, ReadAt::Latest) else { continue };
+            let has = |space: Space, key: &[u8], value: Option<&[u8]>| {
+                let found = snapshot.get(space, key)?;
+                Ok::<bool, StorageError>(found.as_ref().map(|found| &*found.bytes) == value)
+            };
+            let puts = part.puts.iter().map(|put| has(put.space, &put.key, Some(&put.value)));
+            let gone = part.deletes.iter().filter(|(space, key)| {
+                !part.puts.iter().any(|put| put.space == *space && put.key == *key)
+            });
+            let deletes = gone.map(|(space, key)| has(*space, key, None));
+            let all = puts.chain(deletes).collect::<std::result::Result<Vec<bool>, _>>();
+            if let Ok(all) = all {
+                return Some(all.into_iter().all(|is_so| is_so));
+            }
+        }
+        None
     }
 }
 
 /// A change to the catalog: writes gathered for one commit, and the picture after it.
 pub(crate) struct Change<'c> {
     catalog: &'c Catalog,
-    _guard: MutexGuard<'c, ()>,
+    guard: MutexGuard<'c, Option<Unresolved>>,
     pub(crate) part: Part,
     pub(crate) state: State,
 }
@@ -153,15 +205,34 @@ impl Change<'_> {
 
     /// Makes the change durable, then visible.
     pub(crate) fn commit(mut self) -> Result<()> {
-        self.write().map_err(storage)?;
+        self.write().map_err(|failed| storage(failed.error))?;
         self.publish();
         Ok(())
     }
 
-    /// Makes the change durable.
-    pub(crate) fn write(&mut self) -> std::result::Result<(), StorageError> {
+    /// Makes the change durable. If the store does not know what became of it, what is stored tells;
+    /// if that cannot be read either, nobody changes the catalog before it can.
+    pub(crate) fn write(&mut self) -> std::result::Result<(), WriteFailed> {
+        if self.guard.is_some() {
+            let reason = "the outcome of an earlier change of the catalog is unknown";
+            return Err(WriteFailed {
+                error: StorageError::Unknown(reason.into()),
+                unknown: false,
+            });
+        }
         let part = std::mem::replace(&mut self.part, Part::new(SYSTEM_SHARD, SYSTEM_EPOCH));
-        self.catalog.store.commit(Commit { parts: vec![part] }).map(drop)
+        match self.catalog.store.commit(Commit { parts: vec![part.clone()] }) {
+            Ok(_) => Ok(()),
+            Err(error @ StorageError::Unknown(_)) => match self.catalog.is_stored(&part) {
+                Some(true) => Ok(()),
+                Some(false) => Err(WriteFailed { error, unknown: false }),
+                None => {
+                    *self.guard = Some(Unresolved { part, state: self.state.clone() });
+                    Err(WriteFailed { error, unknown: true })
+                }
+            },
+            Err(error) => Err(WriteFailed { error, unknown: false }),
+        }
     }
 
     /// Makes a durable change visible.

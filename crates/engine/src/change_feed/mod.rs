@@ -39,7 +39,7 @@ pub struct ChangesRequest<'r> {
     pub mode: Mode,
     /// Where to start: a position of an earlier page, `*` for now; `None` for the beginning.
     pub after: Option<&'r str>,
-    /// Changes of this second and later only.
+    /// Changes after this second only.
     pub since_s: Option<u64>,
     /// How many changes. A commit is never cut in two, so there may be more.
     pub size: PageSize,
@@ -89,7 +89,7 @@ impl Engine {
         let reader = Reader { engine: self, container, scope: &scope, request };
         let mut position = match request.after {
             Some("*") => position_of(container, range, |p| self.shard_lsn(p))?,
-            Some(etag) => Position::parse(&owner, etag)?.within(range)?,
+            Some(etag) => Position::parse(&owner, etag, range)?,
             None => match request.since_s {
                 None => Position::at(range, Lsn(0)),
                 Some(since_s) => position_of(container, range, |p| reader.start_of(p, since_s))?,
@@ -97,9 +97,10 @@ impl Engine {
         };
         let mut page = Page::new(request.size);
         reader.read(range, &mut position, &mut page)?;
+        let held = container.partitions.iter().filter(|p| range.intersect(&p.range).is_some());
         let tokens = page.seen.iter().map(|(id, lsn)| container.token(*id, *lsn));
         Ok(ChangePage {
-            etag: position.to_etag(&owner),
+            etag: position.to_etag(&owner, held.count() == 1),
             at_end: !page.cut_short,
             session_token: tokens.collect::<Vec<_>>().join(","),
             partition: if let [one] = page.seen[..] { Some(one) } else { None },

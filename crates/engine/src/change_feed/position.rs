@@ -11,6 +11,9 @@
 //!
 //! The intervals follow one another without gap from `min`. `turn` is where the next page begins to
 //! look, so that a busy partition does not keep a reader of several from the others.
+//!
+//! A reader of one partition gets the LSN alone, as from the service: some clients compute with it and
+//! write one themselves. It holds for all keys of whatever part it is sent back for.
 
 use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result};
 
@@ -24,6 +27,9 @@ pub(super) struct Position {
     intervals: Vec<Interval>,
     pub(super) turn: EffectiveKey,
 }
+
+/// Digits of an LSN. What is sealed has more: nine bytes beside its state.
+const LSN_DIGITS_MAX: usize = 20;
 
 /// Keys up to `until`, exclusive, have been seen up to `lsn`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,16 +45,25 @@ impl Position {
         Self { min: range.min.clone(), intervals, turn: EffectiveKey::min() }
     }
 
-    /// Reads what a client sends back; `owner` names the feed that it must belong to.
-    pub(super) fn parse(owner: &str, etag: &str) -> Result<Self> {
-        let sealed = digits::decode(etag.trim().trim_matches('"')).ok_or_else(invalid)?;
+    /// Reads what a client sends back for a range: an LSN, or what [`Position::to_etag`] wrote; then
+    /// `owner` names the feed that it must belong to.
+    pub(super) fn parse(owner: &str, etag: &str, range: &KeyRange) -> Result<Self> {
+        let text = etag.trim().trim_matches('"');
+        let is_lsn = text.len() <= LSN_DIGITS_MAX && text.bytes().all(|b| b.is_ascii_digit());
+        if is_lsn && let Ok(lsn) = text.parse() {
+            return Ok(Self::at(range, Lsn(lsn)));
+        }
+        let sealed = digits::decode(text).ok_or_else(invalid)?;
         let state = continuation::unseal(owner, &sealed)?;
-        Self::from_state(&state).ok_or_else(invalid)
+        Self::from_state(&state).ok_or_else(invalid)?.within(range)
     }
 
-    /// As clients keep it.
-    pub(super) fn to_etag(&self, owner: &str) -> String {
-        format!("\"{}\"", digits::encode(&continuation::seal(owner, &self.to_state())))
+    /// As clients keep it: the LSN alone if that says it all, to a reader of one partition.
+    pub(super) fn to_etag(&self, owner: &str, reads_one: bool) -> String {
+        match &self.intervals[..] {
+            [Interval { lsn, .. }] if reads_one => format!("\"{}\"", lsn.0),
+            _ => format!("\"{}\"", digits::encode(&continuation::seal(owner, &self.to_state()))),
+        }
     }
 
     fn to_state(&self) -> Vec<u8> {
@@ -76,7 +91,7 @@ impl Position {
     }
 
     /// The part for a smaller range: what a reader holds after its range was split.
-    pub(super) fn within(&self, range: &KeyRange) -> Result<Self> {
+    fn within(&self, range: &KeyRange) -> Result<Self> {
         let max = self.intervals.last().map(|i| &i.until).ok_or_else(invalid)?;
         if range.min < self.min || range.max > *max {
             return Err(Error::invalid(
@@ -197,10 +212,30 @@ mod tests {
         let mut position = Position::at(&range("", "FF"), Lsn(7));
         position.advance(&range("10", "20"), Lsn(9));
         position.turn = key("20");
-        let etag = position.to_etag("feed");
-        assert_eq!(Position::parse("feed", &etag), Ok(position));
-        assert!(Position::parse("another", &etag).is_err());
-        assert!(Position::parse("feed", "\"12\"").is_err());
+        let all = range("", "FF");
+        for reads_one in [false, true] {
+            let etag = position.to_etag("feed", reads_one);
+            assert_eq!(Position::parse("feed", &etag, &all), Ok(position.clone()));
+            assert!(Position::parse("another", &etag, &all).is_err());
+        }
+        assert!(Position::parse("feed", "\"1234567890123456789012345\"", &all).is_err());
+    }
+
+    #[test]
+    fn a_reader_of_one_partition_gets_an_lsn_and_any_lsn_is_read() {
+        let part = range("10", "20");
+        let position = Position::at(&part, Lsn(7));
+        assert_eq!(position.to_etag("feed", true), "\"7\"");
+        assert!(position.to_etag("feed", false).len() > LSN_DIGITS_MAX + 2);
+        for lsn in [0, 7, u64::MAX] {
+            for text in [format!("\"{lsn}\""), lsn.to_string()] {
+                let read = Position::parse("whatever", &text, &part);
+                assert_eq!(read, Ok(Position::at(&part, Lsn(lsn))), "{text}");
+            }
+        }
+        for bad in ["", "\"\"", "-1", "1.5", "99999999999999999999", "1a"] {
+            assert!(Position::parse("feed", bad, &part).is_err(), "{bad}");
+        }
     }
 
     #[test]

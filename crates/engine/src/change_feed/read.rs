@@ -232,7 +232,7 @@ impl Reader<'_> {
     }
 
     fn is_early(&self, time_s: u64) -> bool {
-        self.request.since_s.is_some_and(|since_s| time_s < since_s)
+        self.request.since_s.is_some_and(|since_s| time_s <= since_s)
     }
 
     fn wants(

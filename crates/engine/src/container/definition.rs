@@ -59,6 +59,10 @@ impl ContainerDef {
                 "A time to live needs the indexing mode 'consistent'; it is 'none'.",
             ));
         }
+        let ttl_path = body.get("ttlPropertyPath");
+        if default_ttl.is_none() && !matches!(ttl_path, Value::Undefined | Value::Null) {
+            return Err(Error::invalid("A ttlPropertyPath needs a defaultTtl; there is none."));
+        }
         let echoed = object([
             (
                 "conflictResolutionPolicy",
@@ -87,6 +91,9 @@ impl ContainerDef {
     /// catalog could not be opened again.
     pub fn accept(body: &Value) -> Result<Self> {
         let definition = Self::parse(body)?;
+        // Only here: a definition that was kept by a version with another grammar is read nevertheless.
+        definition.query_facts.of(&definition)?;
+        VectorEmbeddingPolicy::check_distinct(&definition.indexing.vector).map_err(policy)?;
         let again = Self::parse(&Value::object(definition.to_object()));
         let same = |again: Self| {
             again.partition_key == definition.partition_key
@@ -137,9 +144,25 @@ impl ContainerDef {
                  collection and re-create a new one.",
             ));
         }
+        if new.encryption() != self.encryption() {
+            return Err(Error::invalid(
+                "The clientEncryptionPolicy of a container cannot be changed; send it as it is.",
+            ));
+        }
         self.check_vectors_kept(&new)?;
         let partition_key = self.partition_key.clone();
         Ok(Self { partition_key, version_named: self.version_named, ..new })
+    }
+
+    fn encryption(&self) -> Option<&Value> {
+        self.echoed.get("clientEncryptionPolicy")
+    }
+
+    /// The ids of the client encryption keys that the container relies on.
+    pub(crate) fn encryption_keys(&self) -> impl Iterator<Item = &str> {
+        let paths = self.encryption().map(|policy| policy.get("includedPaths"));
+        let paths = paths.and_then(Value::as_array).unwrap_or_default();
+        paths.iter().filter_map(|path| path.get("clientEncryptionKeyId").as_str())
     }
 
     fn check_vectors_kept(&self, new: &Self) -> Result<()> {

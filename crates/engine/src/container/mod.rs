@@ -13,7 +13,7 @@ use orrery_types::{Epoch, Error, Lsn, Result, ShardId, Value};
 use crate::catalog::Change;
 use crate::catalog::records::Record;
 use crate::erasure::Erasures;
-use crate::partition::PhysicalPartition;
+use crate::partition::{PhysicalPartition, reserve_first_rows};
 use crate::resource::{Preconditions, Resource, object, resource_id};
 use crate::script::remove_scripts;
 use crate::stamp::Stamp;
@@ -165,9 +165,17 @@ impl Engine {
         if database.container(&Address::Name(id.to_string())).is_some() {
             return Err(Error::AlreadyExists);
         }
+        for key in definition.encryption_keys() {
+            if !self.has_encryption_key(database.number, key)? {
+                return Err(Error::invalid(format!(
+                    "The clientEncryptionPolicy names the key '{key}', which the database does not \
+                     have."
+                )));
+            }
+        }
         let shared = self.has_offer(&database.rid().to_string())?;
         let offer = throughput.for_container(shared)?;
-        let count = offer.map_or(1, Throughput::partitions).max(self.layout.partitions_first);
+        let count = offer.map_or(1, Throughput::partitions_first).max(self.layout.partitions_first);
         let first_shard = change.next_numbers("shard", count)?;
         let ranges = definition.partition_key.even_ranges(count);
         let partitions = (0..)
@@ -192,6 +200,7 @@ impl Engine {
         for partition in &container.partitions {
             self.store.create_shard(partition.shard, partition.epoch).map_err(storage)?;
         }
+        reserve_first_rows(&*self.store, &container.partitions)?;
         let parent = u64::from(database.number);
         change.insert(RecordKind::Container, parent, &container.record(Lsn(0)))?;
         if let Some(offer) = offer {
@@ -239,11 +248,14 @@ impl Engine {
         container.definition = old.definition.replaced_by(body)?;
         container.stamp = self.stamper.next();
         let terms_changed = container.change_index(&old)?;
-        if terms_changed {
-            container.raise_epoch();
-        }
         let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         container.retime |= timing_changed;
+        // Whoever has judged by the old definition what an index holds, or which items have expired,
+        // must not commit under the new one.
+        let fenced = terms_changed || timing_changed;
+        if fenced {
+            container.raise_epoch();
+        }
         let kept = |c: &Container| c.definition.versions_kept_s().is_some();
         let history_begins = kept(&container) && !kept(&old);
         if history_begins {
@@ -262,12 +274,14 @@ impl Engine {
         let container = Arc::new(container);
         database.insert((*container).clone());
         change.state.insert(database);
-        change.commit()?;
+        change.write().map_err(|failed| storage(failed.error))?;
+        // Before anybody sees what the new definition shows. If it fails, whoever writes or builds
+        // next does it.
+        if fenced && let Err(error) = self.fence(&container) {
+            tracing::warn!(%error, "a shard is fenced later");
+        }
+        change.publish();
         if terms_changed {
-            // If this fails, whoever writes or builds next does it.
-            if let Err(error) = self.fence(&container) {
-                tracing::warn!(%error, "a shard is fenced later");
-            }
             self.tasks.reindex(container.clone());
         }
         if history_begins {

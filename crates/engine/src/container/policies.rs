@@ -3,7 +3,6 @@
 use orrery_index::{IndexStep, IndexingPolicy};
 use orrery_types::{Error, Result, Value};
 
-use crate::query::check_computed;
 use crate::resource::object;
 
 /// A property that a query computes from the item.
@@ -34,7 +33,6 @@ pub(super) fn computed_properties(
     };
     let definitions: Vec<(String, String)> =
         properties.iter().map(|p| (text(p, "name"), text(p, "query"))).collect();
-    check_computed(&definitions)?;
     for (i, (name, _)) in definitions.iter().enumerate() {
         let step = IndexStep::Property(name.as_str().into());
         if indexing.spatial.iter().any(|s| s.path.steps.first() == Some(&step)) {

@@ -89,7 +89,7 @@ impl Expansion<'_> {
         if entries.len() > limits::MODEL_BUCKETS_MAX {
             return Err(Error::invalid(format!(
                 "The array '{}' of '{id}' is in more than {} buckets, which is more than a query \
-                 goes through. Query the buckets themselves, by '{}'.",
+                 goes through. Read the buckets themselves, as whole items, by '{}'.",
                 rule.def.array,
                 limits::MODEL_BUCKETS_MAX,
                 rule.def.link

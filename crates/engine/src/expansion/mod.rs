@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use orrery_modeling::BUCKET_MARKER;
 use orrery_modeling::reference::Target;
 use orrery_query::{ItemSource, Members, Place, RelationHost, SourceItem};
 use orrery_storage::{Scan, Space, key};
@@ -45,7 +46,9 @@ pub enum Reach {
     Database,
     /// Within the container.
     Container,
-    /// Not at all: the request may see one logical partition or one item.
+    /// Not at all, but what is written may change items of the logical partition.
+    Partition,
+    /// Not at all: the request is about one item.
     Nothing,
 }
 
@@ -55,7 +58,7 @@ impl Reach {
         match self {
             Self::Database => Ok(()),
             Self::Container if within => Ok(()),
-            Self::Container | Self::Nothing => Err(Error::Denied(
+            Self::Container | Self::Partition | Self::Nothing => Err(Error::Denied(
                 "The query or header names a relation that leads out of what the resource token \
                  opens. Use a token for the container and relations within it, or an account key."
                     .into(),
@@ -425,6 +428,10 @@ impl RelationHost for Expansion<'_> {
             Way::Array(at) => {
                 let rule = &rules.buckets[at];
                 let on = &rules.types[rule.on];
+                if !item.get(BUCKET_MARKER).is_undefined() {
+                    // Its elements are those of its parent, which shows them.
+                    return Ok(Value::Undefined);
+                }
                 if !on.matches(&on.def.container, item) {
                     let name = rule.def.array.last_name().unwrap_or_default();
                     return Ok(holder.get(name).clone());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orrery_modeling::{Expression, RelationRule, Step};
+use orrery_modeling::{BUCKET_MARKER, Expression, RelationRule, Step};
 use orrery_query::{HolderStep, Navigation, Relations};
 
 use orrery_types::Result;
@@ -162,6 +162,10 @@ impl<'e> Names<'e> {
         let filter = rules.types[from].filter.as_deref();
         let reads = filter.map(Expression::reads).unwrap_or_default();
         members.extend(reads.iter().filter_map(|path| path.first().cloned()));
+        if rules.types[from].has_buckets {
+            // Buckets are of no type.
+            members.push(BUCKET_MARKER.into());
+        }
         members.sort_unstable();
         members.dedup();
         let members: Arc<[Arc<str>]> = members.iter().map(|name| Arc::from(&**name)).collect();

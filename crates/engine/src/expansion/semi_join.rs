@@ -111,6 +111,7 @@ impl Expansion<'_> {
         let request = PlanRequest {
             facts: &facts,
             key: None,
+            key_paths: &[],
             is_whole: true,
             is_mortal: true,
             rows: ALL_ROWS,
@@ -120,7 +121,7 @@ impl Expansion<'_> {
             Access::Scan | Access::Rows(None) => facts.items(),
             Access::Rows(Some(set)) => set.estimate(),
             Access::Ordered(ordered) => ordered.estimate,
-            Access::Nothing | Access::Points(_) => 0,
+            Access::Nothing | Access::Points(_) | Access::Keys(_) => 0,
         };
         if read > most as u64 * 4 {
             return Ok(None);
@@ -129,7 +130,7 @@ impl Expansion<'_> {
             Access::Nothing => return Ok(Some(vec![])),
             Access::Rows(set) => Box::new(RowSource::new(pool, set.clone(), OpenLists::default())),
             Access::Ordered(ordered) => Box::new(OrderedSource::new(pool, ordered)),
-            Access::Scan | Access::Points(_) => Box::new(SnapshotScan::new(pool)),
+            Access::Scan | Access::Points(_) | Access::Keys(_) => Box::new(SnapshotScan::new(pool)),
         };
         let mut keys = Vec::new();
         loop {

@@ -53,12 +53,39 @@ impl Kept {
             && self.absent.is_empty()
     }
 
-    /// Adds it all to the commit.
-    pub(crate) fn write(&self, part: &mut Part) {
+    /// Whether something of it was read that the commit must check.
+    pub(crate) fn has_read(&self) -> bool {
+        !self.tallies.is_empty() || !self.absent.is_empty()
+    }
+
+    /// Adds the preconditions of what was read.
+    pub(crate) fn check(&self, checks: &mut Vec<Check>) {
         for (key, tally) in &self.tallies {
             let (space, key) = (Space::Meta, key.clone());
             let expect = tally.version.map_or(Expect::Absent, Expect::Version);
-            part.checks.push(Check::Key { space, key: key.clone(), expect });
+            checks.push(Check::Key { space, key, expect });
+        }
+        for key in &self.absent {
+            let (space, key, expect) = (Space::Index, key.clone(), Expect::Absent);
+            checks.push(Check::Key { space, key, expect });
+        }
+    }
+
+    /// Goes back to what it was before a change. What the change has read stays read: its refusal
+    /// rests on it.
+    pub(crate) fn restore(&mut self, before: Self) {
+        let refused = std::mem::replace(self, before);
+        for (key, tally) in refused.tallies {
+            let now = tally.stored.clone();
+            self.tallies.entry(key).or_insert(DraftTally { now, ..tally });
+        }
+        self.absent.extend(refused.absent);
+    }
+
+    /// Adds the writes to the commit.
+    pub(crate) fn write(&self, part: &mut Part) {
+        for (key, tally) in &self.tallies {
+            let (space, key) = (Space::Meta, key.clone());
             if tally.now == tally.stored {
                 continue;
             }
@@ -67,10 +94,6 @@ impl Kept {
             } else {
                 part.puts.push(Put { space, key, value: tally.now.to_bytes() });
             }
-        }
-        for key in &self.absent {
-            let (space, key, expect) = (Space::Index, key.clone(), Expect::Absent);
-            part.checks.push(Check::Key { space, key, expect });
         }
         for (key, value) in &self.entries {
             let (space, key) = (Space::Index, key.clone());
@@ -349,7 +372,7 @@ impl<'e> Draft<'e> {
         let number = scope.model.numbers[aggregate.relation];
         let mut bounds = key::references_to(number, &target.at.key);
         loop {
-            let (keys, rest) = self.reference_page(target, bounds)?;
+            let (keys, rest) = self.reference_page(target, bounds, limits::PAGE_ITEMS_MAX)?;
             if keys.is_empty() {
                 break;
             }
@@ -376,13 +399,14 @@ impl<'e> Draft<'e> {
         &self,
         target: &Spot<'e>,
         bounds: Bounds,
+        max_rows: usize,
     ) -> Result<(Vec<Vec<u8>>, Bounds)> {
         let scan = Scan {
             space: Space::Index,
             from: &bounds.from,
             to: &bounds.to,
             reverse: false,
-            max_rows: limits::PAGE_ITEMS_MAX,
+            max_rows,
             max_bytes: usize::MAX,
             keys_only: true,
         };

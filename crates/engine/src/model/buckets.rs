@@ -11,6 +11,7 @@ use super::ModelScope;
 use super::effects::Event;
 use super::entries::Pair;
 use super::spot::Spot;
+use super::violations::refuse_displaced;
 use crate::Container;
 use crate::change::{Becomes, Current};
 use crate::draft::Draft;
@@ -20,6 +21,9 @@ use crate::patch::{ArrayEdit, ElementEdit};
 
 /// Changes of bucketed arrays, by the place of their rules.
 pub(crate) type Edits = Vec<(usize, ArrayEdit)>;
+
+/// Elements that were added or changed, in the same form.
+pub(crate) type Edited = Vec<(usize, Vec<Value>)>;
 
 /// The buckets of one array of one item.
 struct Shelf<'s, 'e> {
@@ -32,15 +36,13 @@ struct Shelf<'s, 'e> {
     count: i64,
     /// What was appended, as long as nothing else was done.
     appended: Option<Vec<Value>>,
+    /// Elements that were added or changed.
+    written: Vec<Value>,
 }
 
 impl<'e> Draft<'e> {
     /// Buckets are written through their parent alone.
-    pub(crate) fn refuse_bucket(
-        &self,
-        current: Option<Current<'_>>,
-        decision: &Decision,
-    ) -> Result<()> {
+    pub(crate) fn refuse_bucket(&mut self, at: &Located<'e>, decision: &Decision) -> Result<()> {
         let Some(scope) = self.model.scope else { return Ok(()) };
         if !scope.has_buckets(self.container) {
             return Ok(());
@@ -49,10 +51,19 @@ impl<'e> Draft<'e> {
             Decision::Put(body) => &body.value,
             Decision::Delete => &Value::Undefined,
         };
-        let old = current.map(Current::value).transpose()?.unwrap_or(&Value::Undefined);
+        let old = self.current(&at.key).map(Current::value).transpose()?;
+        let old = old.unwrap_or(&Value::Undefined);
         let is_bucket = |item: &&Value| !item.get(BUCKET_MARKER).is_undefined();
         let Some(bucket) = [old, new].into_iter().find(is_bucket) else { return Ok(()) };
-        let of = Marker::read(bucket).map_or_else(String::new, |marker| {
+        let marker = Marker::read(bucket);
+        let spot = self.spot(at);
+        // What an earlier model has left behind, and no item owns any more, may be deleted.
+        if matches!(decision, Decision::Delete)
+            && self.owner_of_bucket(scope, &spot, marker.as_ref())?.is_none()
+        {
+            return Ok(());
+        }
+        let of = marker.map_or_else(String::new, |marker| {
             format!(" Patch '{}/-' of the item '{}' instead.", marker.array, marker.of)
         });
         Err(violated(format!(
@@ -95,13 +106,17 @@ impl<'e> Draft<'e> {
         before: Option<&Value>,
         value: &mut Value,
         edits: &Edits,
-    ) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
+    ) -> Result<Edited> {
+        let mut all = Edited::new();
+        let Some(scope) = self.model.scope else { return Ok(all) };
         for (at, rule) in scope.model.rules.buckets.iter().enumerate() {
             if !types.contains(&rule.on) {
                 continue;
             }
             let (path, before) = (&rule.def.array, before.filter(|_| old_types.contains(&rule.on)));
+            if before.is_some() && scope.model.is_building(scope.model.rules.relations.len() + at) {
+                refuse_displaced(rule, value)?;
+            }
             let mut shelf = Shelf::new(self, scope, at, spot, before)?;
             if before.is_none() {
                 // What an item with this id left behind that is only hidden so far.
@@ -120,8 +135,33 @@ impl<'e> Draft<'e> {
             let edits = edits.iter().filter(|(of, _)| *of == at).map(|(_, edit)| edit);
             shelf.edit_all(value, edits)?;
             shelf.show(before, value)?;
+            all.push((at, shelf.written));
         }
-        Ok(())
+        Ok(all)
+    }
+
+    /// All elements of a bucketed array of an item.
+    pub(crate) fn elements_of(&mut self, at: usize, spot: &Spot<'e>) -> Result<Vec<Value>> {
+        let Some(scope) = self.model.scope else { return Ok(vec![]) };
+        Shelf::new(self, scope, at, spot, None)?.all()
+    }
+
+    /// The item to which a bucket belongs, and the rule that keeps it there.
+    pub(crate) fn owner_of_bucket(
+        &mut self,
+        scope: ModelScope<'e>,
+        bucket: &Spot<'e>,
+        marker: Option<&Marker>,
+    ) -> Result<Option<(usize, Value)>> {
+        let Some(marker) = marker else { return Ok(None) };
+        let Some(at) = scope.bucket_rule(bucket.container, marker) else { return Ok(None) };
+        let key = bucket.at.partition_key.clone();
+        let Ok(parent) = place_of(bucket.container, key, &marker.of) else { return Ok(None) };
+        let draft = self.beside(bucket.container, parent.partition);
+        draft.load(&parent)?;
+        let Some(item) = draft.past_image(&parent.key)? else { return Ok(None) };
+        let on = &scope.model.rules.types[scope.model.rules.buckets[at].on];
+        Ok(on.matches(&bucket.container.id, &item).then_some((at, item)))
     }
 
     /// Puts the elements of a renamed item into its body, if that says nothing of them.
@@ -178,7 +218,7 @@ impl<'e> Draft<'e> {
         Ok(kept)
     }
 
-    /// Takes a bucket that an earlier model has left into the directory.
+    /// Takes a bucket that an earlier model has left into the directory, if an item owns it.
     fn adopt(
         &mut self,
         scope: ModelScope<'e>,
@@ -187,8 +227,17 @@ impl<'e> Draft<'e> {
         marker: &Marker,
     ) -> Result<()> {
         self.value_at(spot)?;
-        let entries = scope.bucket_entries(spot, bucket, marker)?;
-        for (key, value) in entries.unwrap_or_default() {
+        let Some((at, _)) = self.owner_of_bucket(scope, spot, Some(marker))? else { return Ok(()) };
+        let id = scope.model.rules.buckets[at].ids.format(&marker.of, marker.seq);
+        if *id != *spot.id() {
+            return Err(violated(format!(
+                "The bucket '{}' of '{}' would have the id '{id}' by 'idFormat'. Declare the format \
+                 by which it was made, or delete it.",
+                spot.id(),
+                marker.array
+            )));
+        }
+        for (key, value) in scope.bucket_entries(at, spot, bucket, marker)? {
             self.set_entry(spot, key, Some(value));
         }
         Ok(())
@@ -226,21 +275,25 @@ impl<'e> ModelScope<'e> {
         self.model.rules.buckets.iter().any(|rule| is(rule))
     }
 
-    /// The entries that a bucket must have beside its parent; `None` if no rule has such buckets.
+    /// The rule that has such buckets.
+    pub(crate) fn bucket_rule(&self, container: &Container, marker: &Marker) -> Option<usize> {
+        let types = &self.model.rules.types;
+        let is = |rule: &BucketRule| {
+            *types[rule.on].def.container == *container.id
+                && *rule.def.array.to_string() == *marker.array
+        };
+        self.model.rules.buckets.iter().position(|rule| is(rule))
+    }
+
+    /// The entries that a bucket of a rule must have beside its parent.
     pub(crate) fn bucket_entries(
         &self,
+        at: usize,
         spot: &Spot<'e>,
         bucket: &Value,
         marker: &Marker,
-    ) -> Result<Option<Vec<Pair>>> {
-        let rules = self.model.rules.buckets.iter().enumerate();
-        let types = &self.model.rules.types;
-        let is = |rule: &BucketRule| {
-            *types[rule.on].def.container == *spot.container.id
-                && *rule.def.array.to_string() == *marker.array
-        };
-        let mut rules = rules.filter(|(_, rule)| is(rule));
-        let Some((at, rule)) = rules.next() else { return Ok(None) };
+    ) -> Result<Vec<Pair>> {
+        let rule = &self.model.rules.buckets[at];
         let number = self.model.bucket_number(at);
         let parent = place_of(spot.container, spot.at.partition_key.clone(), &marker.of)?.key;
         let elements = rule.elements(bucket);
@@ -250,7 +303,7 @@ impl<'e> ModelScope<'e> {
         let keys = elements.iter().filter_map(|element| rule.element_key(element).ok()?);
         let place = marker.seq.to_be_bytes().to_vec();
         all.extend(keys.map(|key| (key::element(number, &parent, &key), place.clone())));
-        Ok(Some(all))
+        Ok(all)
     }
 }
 
@@ -265,8 +318,8 @@ impl<'s, 'e> Shelf<'s, 'e> {
         let rule: &'e BucketRule = &scope.model.rules.buckets[at];
         let number = scope.model.bucket_number(at);
         let id = parent.id();
-        let (count, appended) = (0, Some(vec![]));
-        let mut shelf = Self { draft, rule, number, parent, id, count, appended };
+        let (count, appended, written) = (0, Some(vec![]), vec![]);
+        let mut shelf = Self { draft, rule, number, parent, id, count, appended, written };
         let known = rule.def.count.as_ref().zip(before);
         let known = known.and_then(|(path, before)| path.get(before, &[]).as_i64());
         if let Some(count) = known {
@@ -403,6 +456,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
             if let Some(appended) = &mut self.appended {
                 appended.push(element.clone());
             }
+            self.written.push(element.clone());
             open.push(element);
             (bytes, changed) = (bytes + size, true);
             self.count += 1;
@@ -531,6 +585,9 @@ impl<'s, 'e> Shelf<'s, 'e> {
         }
         if edit.is_some() && self.key_of(&elements[at])?.as_deref() != Some(key) {
             return Err(violated(format!("The key '{key}' of an element of '{array}' stays.")));
+        }
+        if edit.is_some() {
+            self.written.push(elements[at].clone());
         }
         self.put(item, seq, elements)
     }

@@ -11,23 +11,30 @@
 
 use std::sync::Arc;
 
-use orrery_modeling::{Held, Marker, OnMissing, RelationRule};
-use orrery_storage::key::{Bounds, RecordKind};
+use orrery_modeling::{Held, Marker, RelationRule};
+use orrery_storage::key::{Bounds, RecordKind, Row};
 use orrery_storage::{
     Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Space, StorageError, key,
 };
-use orrery_types::{Error, Lsn, Result, Value, limits};
+use orrery_types::ids::Address;
+use orrery_types::{Error, Lsn, Result, ShardId, Value, limits};
 
 use super::effects::Event;
+use super::govern::is_displaced;
+use super::names::inverse_path;
 use super::references::part_of;
 use super::spot::Spot;
 use super::{ModelScope, Stage, StoredModel, store};
+use crate::batch::is_refusal;
 use crate::change::Before;
 use crate::draft::{Draft, View};
 use crate::gate::Pass;
 use crate::items::Located;
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
+use crate::tasks::{Run, Turn};
+use crate::unique_claims::{Unblock, UniqueClaims};
+use crate::units::{UnitKey, Work};
 use crate::{Container, Database, Engine};
 
 /// Items of one commit.
@@ -37,9 +44,15 @@ const LOSSES_TOGETHER: usize = 2;
 /// Items of one turn of the background thread at a rule.
 const ITEMS_PER_TURN: usize = 2000;
 
-/// Of an item that breaks a rule: whether what follows from it is written down nevertheless.
+/// Of an item that breaks a rule: what follows from it is written down nevertheless, or not, and why.
 const TAKEN_IN: &[u8] = &[];
 const LEFT_OUT: &[u8] = &[1];
+
+/// Why an item was left out of a rule, if it was.
+pub(super) fn left_out(note: &[u8]) -> Option<&str> {
+    let reason = note.strip_prefix(LEFT_OUT)?;
+    std::str::from_utf8(reason).ok().filter(|reason| !reason.is_empty())
+}
 
 /// How far a pass over a shard is.
 #[derive(Clone, Debug, Default)]
@@ -92,24 +105,39 @@ impl<'e> Site<'e> {
 }
 
 impl Engine {
-    /// Brings items under rules that are new, a turn for each rule at a time, until all is done or
-    /// so many items were looked at.
-    pub(crate) fn build_models(&self, stop: &dyn Fn() -> bool, items: Option<usize>) -> Result<()> {
-        let mut left = items.unwrap_or(usize::MAX);
-        loop {
-            let mut unfinished = false;
-            for database in self.catalog.state().databases() {
-                let rules = database.model.as_ref().map_or(0, |model| model.stages.len());
-                for index in 0..rules {
-                    if stop() || left == 0 {
-                        return Ok(());
-                    }
-                    unfinished |= self.build_turn(database, index, &mut left)?;
-                }
+    /// Brings items under rules that are new, a turn for each rule.
+    pub(crate) fn build_models(&self, run: &mut Run<'_>) {
+        for database in self.catalog.state().databases() {
+            let mut left = usize::MAX;
+            self.build_rules(database, run, &mut left);
+        }
+    }
+
+    /// The same for one model, until all is done or so many items were looked at. What fails is
+    /// tried again in the background.
+    pub(crate) fn build_model(&self, database: &Address, items: usize) {
+        let mut left = items;
+        let mut run = Run::new(&|| false);
+        while let Ok(database) = self.catalog.database(database) {
+            run.unfinished = false;
+            self.build_rules(&database, &mut run, &mut left);
+            if !run.unfinished || left == 0 {
+                break;
             }
-            if !unfinished {
-                return Ok(());
+        }
+    }
+
+    fn build_rules(&self, database: &Database, run: &mut Run<'_>, left: &mut usize) {
+        let Some(model) = database.model.as_deref() else { return };
+        for (index, number) in model.numbers.iter().enumerate() {
+            if !model.is_building(index) || *left == 0 {
+                continue;
             }
+            let unit = UnitKey::rule(database, Work::ModelBuild, *number);
+            self.run_unit(run, &unit, 0, &mut |_| {
+                let more = self.build_turn(database, index, left)?;
+                Ok(if more { Turn::Unfinished } else { Turn::Done })
+            });
         }
     }
 
@@ -181,15 +209,23 @@ impl Engine {
         partition: &PhysicalPartition,
         items_max: usize,
     ) -> Result<usize> {
+        let mut by_itself = false;
+        // Hidden holders of unique keys that may not go.
+        let mut kept = Vec::new();
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
-            let most = if attempt > LOSSES_TOGETHER { 1 } else { ITEMS_PER_COMMIT };
+            by_itself |= attempt > LOSSES_TOGETHER;
+            let most = if by_itself { 1 } else { ITEMS_PER_COMMIT };
             let mut built = self.built(site, step, partition)?;
             let mut bounds = key::items_in(&partition.range);
             if !built.last.is_empty() {
                 bounds = bounds.after(&built.last);
             }
             let entries = self.items_to_build(partition, &bounds, most.min(items_max))?;
-            let mut parts = self.built_parts(site, step, partition, &entries)?;
+            let mut parts = match self.built_parts(site, step, partition, &entries, &mut kept) {
+                // The holder of a unique key has changed, or was hidden and is removed.
+                Err(Error::RetryWith) => continue,
+                parts => parts?,
+            };
             match entries.last() {
                 Some(last) => built.last.clone_from(&last.key),
                 None => built.done = true,
@@ -203,11 +239,12 @@ impl Engine {
             match self.commit_all(Commit { parts }) {
                 Ok(_) => return Ok(entries.len()),
                 Err(StorageError::Conflict { .. }) => {}
+                Err(StorageError::TooLarge) if !by_itself => by_itself = true,
                 Err(error) => return Err(storage(error)),
             }
         }
-        // Writers are faster all the time: the next turn tries again.
-        Ok(items_max)
+        // Writers are faster all the time.
+        Err(Error::RetryWith)
     }
 
     fn items_to_build(
@@ -236,13 +273,14 @@ impl Engine {
         step: &Step<'_>,
         partition: &PhysicalPartition,
         entries: &[Entry],
+        kept: &mut Vec<(ShardId, Row)>,
     ) -> Result<Vec<Part>> {
         let container = step.container;
-        let partition = container.partitions.iter().find(|p| p.shard == partition.shard);
-        let partition = partition.ok_or_else(|| Error::internal("a shard of another container"))?;
+        let partition = container.partition_with(partition.shard)?;
         let mut draft = Draft::new(self, container, partition, View::Now);
         draft.model.scope = Some(site.scope);
         draft.model.relaxed = true;
+        draft.claims = Some(UniqueClaims::new(kept.clone()));
         let mut broken = Vec::new();
         for entry in entries {
             let before = Before::read(entry.value.clone())?;
@@ -251,24 +289,30 @@ impl Engine {
             draft.load(&at)?;
             let spot = Spot { container, at };
             draft.begin_change();
-            match draft.bring_under(site, step.number, &spot) {
+            let brought = draft.bring_under(site, step.number, &spot);
+            match brought.and_then(|broken| draft.claim_unique_keys().map(|()| broken)) {
                 Ok(false) => {}
-                Ok(true) => broken.push((spot, TAKEN_IN)),
+                Ok(true) => broken.push((spot, TAKEN_IN.to_vec())),
                 // It cannot be brought under the rule as it is.
-                Err(
-                    Error::ModelViolated(_) | Error::StillReferenced(_) | Error::TooLarge { .. },
-                ) => {
+                Err(error) if is_refusal(&error) => {
                     draft.undo_change();
-                    broken.push((spot, LEFT_OUT));
+                    broken.push((spot, [LEFT_OUT, error.to_string().as_bytes()].concat()));
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    if let Some(Unblock::Remove(container, partition, row)) = draft.unblock()
+                        && !self.purge_hidden_row(container, partition, row)?
+                    {
+                        kept.push((partition.shard, row));
+                    }
+                    return Err(error);
+                }
             }
         }
         let mut parts = draft.parts()?.0;
         let part = part_of(&mut parts, partition);
         for (spot, how) in broken {
             let key = key::violation(site.number, &spot.at.key);
-            part.puts.push(Put { space: Space::Meta, key, value: how.to_vec() });
+            part.puts.push(Put { space: Space::Meta, key, value: how });
         }
         Ok(parts)
     }
@@ -352,8 +396,7 @@ impl Engine {
         note: &[u8],
     ) -> Result<bool> {
         let container = step.container;
-        let partition = container.partitions.iter().find(|p| p.shard == partition.shard);
-        let partition = partition.ok_or_else(|| Error::internal("a shard of another container"))?;
+        let partition = container.partition_with(partition.shard)?;
         let mut draft = Draft::new(self, container, partition, View::Now);
         draft.model.scope = Some(site.scope);
         draft.model.relaxed = true;
@@ -362,14 +405,17 @@ impl Engine {
             for pass in [0, 1] {
                 match draft.bring_under(site, pass, &spot) {
                     Ok(false) => {}
-                    Ok(true) | Err(Error::ModelViolated(_) | Error::StillReferenced(_)) => {
-                        return Ok(false);
-                    }
+                    Ok(true) => return Ok(false),
+                    Err(error) if is_refusal(&error) => return Ok(false),
                     Err(error) => return Err(error),
                 }
             }
         }
-        let mut parts = draft.parts()?.0;
+        let mut parts = match draft.parts() {
+            Ok((parts, _)) => parts,
+            Err(error) if is_refusal(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        };
         part_of(&mut parts, partition).deletes.push((Space::Meta, note.to_vec()));
         match self.commit_all(Commit { parts }) {
             Ok(_) => Ok(true),
@@ -427,52 +473,6 @@ impl Engine {
         let percent = built.saturating_mul(100) / total.max(1);
         Ok(i64::try_from(percent.min(99)).unwrap_or(99))
     }
-
-    /// Removes what is kept by rules with these numbers.
-    pub(crate) fn purge_kept(&self, database: &Database, dead: &dyn Fn(u32) -> bool) -> Result<()> {
-        let spaces = [(Space::Index, key::model_entries()), (Space::Meta, key::model_notes())];
-        for (space, all) in &spaces {
-            for partition in database.containers().flat_map(|container| &container.partitions) {
-                self.purge_range(partition, *space, all.clone(), dead)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn purge_range(
-        &self,
-        partition: &PhysicalPartition,
-        space: Space,
-        mut bounds: Bounds,
-        dead: &dyn Fn(u32) -> bool,
-    ) -> Result<()> {
-        loop {
-            let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
-                Err(StorageError::Gone { .. }) => return Ok(()),
-                other => other.map_err(storage)?,
-            };
-            let scan = Scan {
-                space,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::PAGE_ITEMS_MAX,
-                max_bytes: usize::MAX,
-                keys_only: true,
-            };
-            let entries = snapshot.scan(&scan).map_err(storage)?;
-            drop(snapshot);
-            let Some(last) = entries.last() else { return Ok(()) };
-            bounds = bounds.after(&last.key);
-            let is_dead = |key: &[u8]| key::rule_of(key).is_none_or(dead);
-            let mut part = Part::new(partition.shard, partition.epoch);
-            let keys = entries.into_iter().map(|entry| entry.key);
-            part.deletes.extend(keys.filter(|key| is_dead(key)).map(|key| (space, key)));
-            if !part.deletes.is_empty() {
-                self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
-            }
-        }
-    }
 }
 
 impl Database {
@@ -526,12 +526,13 @@ impl<'e> Draft<'e> {
         if !visible || !rules.types[rule.to].matches(&spot.container.id, value) {
             return Ok((kept, false));
         }
-        let mut broken = false;
+        let mut broken = inverse_path(rule).is_some_and(|p| !p.get(value, &[]).is_undefined());
         if let Some(inverse) = &rule.def.inverse
             && let Some(path) = &inverse.store
         {
             let truth = self.true_inverse(site.index, spot)?;
-            broken = truth.as_array().map_or(0, <[Value]>::len) > inverse.max_items;
+            broken |= is_displaced(path.get(&kept, &[]), &truth);
+            broken |= truth.as_array().map_or(0, <[Value]>::len) > inverse.max_items;
             if !broken && !same_ids(path.get(&kept, &[]), &truth) {
                 path.set(&mut kept, &[], truth);
             }
@@ -543,7 +544,12 @@ impl<'e> Draft<'e> {
             } else {
                 self.aggregate_beside(site.scope, aggregate, spot)?
             };
-            aggregate.def.path.set(&mut kept, &[], truth);
+            let path = &aggregate.def.path;
+            if is_displaced(path.get(&kept, &[]), &truth) {
+                broken = true;
+            } else {
+                path.set(&mut kept, &[], truth);
+            }
         }
         Ok((kept, broken))
     }
@@ -562,52 +568,8 @@ impl<'e> Draft<'e> {
         if !visible || !from.matches(&spot.container.id, value) {
             return Ok((kept, false));
         }
-        self.copies_anew(rule, &mut kept)?;
+        self.copies_anew(rule, &mut kept, true)?;
         Ok((kept, !self.complaints_of(site.index, rule, spot)?.is_empty()))
-    }
-
-    /// What an item would be refused for by a relation.
-    pub(crate) fn complaints_of(
-        &mut self,
-        index: usize,
-        rule: &RelationRule,
-        spot: &Spot<'e>,
-    ) -> Result<Vec<String>> {
-        let Some(scope) = self.model.scope else { return Ok(vec![]) };
-        let Some(value) = self.value_at(spot)? else { return Ok(vec![]) };
-        let types = scope.model.rules.types_of(&spot.container.id, &value);
-        let mut all = Vec::new();
-        if let Some(inverse) = rule.def.inverse.as_ref().filter(|i| i.store.is_some())
-            && types.contains(&rule.to)
-        {
-            let count = self.true_inverse(index, spot)?.as_array().map_or(0, <[Value]>::len);
-            if count > inverse.max_items {
-                all.push(format!(
-                    "{count} items refer to it, more than 'maxItems' of the inverse '{}'",
-                    inverse.name
-                ));
-            }
-        }
-        if !types.contains(&rule.from) {
-            return Ok(all);
-        }
-        if let Some((_, hidden)) = rule.navigation.collect(&value).first() {
-            let text: String = hidden.to_json().chars().take(40).collect();
-            all.push(format!(
-                "it has {text} at '{}', which the name of the relation '{}' would hide",
-                rule.navigation, rule.def.name
-            ));
-        }
-        if rule.def.on_missing == OnMissing::Reject {
-            for (reference, to) in self.reference_spots(rule, &value)? {
-                let found = to.map(|to| self.target_at(rule, &to)).transpose()?.flatten();
-                if found.is_none() {
-                    let value = reference.value.to_json();
-                    all.push(format!("{value} at '{}' leads nowhere", rule.def.path));
-                }
-            }
-        }
-        Ok(all)
     }
 
     /// An item with everything the server keeps of it computed anew.
@@ -621,7 +583,7 @@ impl<'e> Draft<'e> {
                 continue;
             }
             if types.contains(&rule.from) && !rule.copies.is_empty() {
-                self.copies_anew(rule, &mut kept)?;
+                self.copies_anew(rule, &mut kept, false)?;
             }
             let inverse = rule.def.inverse.as_ref().filter(|_| types.contains(&rule.to));
             let Some(path) = inverse.and_then(|inverse| inverse.store.as_ref()) else { continue };
@@ -640,12 +602,16 @@ impl<'e> Draft<'e> {
         Ok(kept)
     }
 
-    fn copies_anew(&mut self, rule: &RelationRule, kept: &mut Value) -> Result<()> {
+    /// Puts copies to what is true; while their rule is built, what they would displace stays.
+    fn copies_anew(&mut self, rule: &RelationRule, kept: &mut Value, building: bool) -> Result<()> {
         for (reference, spot) in self.reference_spots(rule, kept)? {
             let Some(spot) = spot else { continue };
             let Some(target) = self.target_at(rule, &spot)? else { continue };
             for (path, copy) in &rule.copies {
-                path.set(kept, &reference.place, copy.value(&target));
+                let truth = copy.value(&target);
+                if !building || !is_displaced(path.get(kept, &reference.place), &truth) {
+                    path.set(kept, &reference.place, truth);
+                }
             }
         }
         Ok(())

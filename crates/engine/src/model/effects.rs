@@ -12,6 +12,7 @@ use orrery_storage::{Space, key};
 use orrery_types::{Error, Result, Value, limits};
 
 use super::aggregates::Change;
+use super::govern::is_displaced;
 use super::spot::Spot;
 use crate::draft::Draft;
 
@@ -65,7 +66,7 @@ impl<'e> Draft<'e> {
     }
 
     /// The same if they are not more than so many.
-    fn referrers_up_to(
+    pub(crate) fn referrers_up_to(
         &mut self,
         index: usize,
         spot: &Spot<'e>,
@@ -76,8 +77,14 @@ impl<'e> Draft<'e> {
         self.referrers_in(index, spot, all, max)
     }
 
-    /// Those of them that share the logical partition of the target.
-    fn referrers_beside(&mut self, index: usize, spot: &Spot<'e>) -> Result<Vec<Spot<'e>>> {
+    /// Those of them that share the logical partition of the target, if they are not more than so
+    /// many.
+    fn referrers_beside(
+        &mut self,
+        index: usize,
+        spot: &Spot<'e>,
+        max: usize,
+    ) -> Result<Vec<Spot<'e>>> {
         let Some(scope) = self.model.scope else { return Ok(vec![]) };
         let rule = &scope.model.rules.relations[index];
         if scope.container_of(rule.from)?.number != spot.container.number {
@@ -88,8 +95,7 @@ impl<'e> Draft<'e> {
         let effective = definition.effective(&spot.at.partition_key);
         prefix.extend(key::items_of(&effective, &spot.at.partition_key).from);
         let beside = Bounds::prefix(prefix);
-        let found = self.referrers_in(index, spot, beside, limits::MODEL_ITEMS_MAX)?;
-        let mut found = found.ok_or_else(|| too_many(rule, limits::MODEL_ITEMS_MAX))?;
+        let mut found = self.referrers_in(index, spot, beside, max)?.unwrap_or_default();
         found.retain(|source| source.is_beside(spot));
         Ok(found)
     }
@@ -107,7 +113,7 @@ impl<'e> Draft<'e> {
         self.watch(spot)?;
         let mut keys: BTreeSet<Vec<u8>> = BTreeSet::new();
         loop {
-            let (page, rest) = self.reference_page(spot, bounds)?;
+            let (page, rest) = self.reference_page(spot, bounds, limits::PAGE_ITEMS_MAX)?;
             if page.is_empty() {
                 break;
             }
@@ -121,9 +127,29 @@ impl<'e> Draft<'e> {
         if keys.len() > max {
             return Ok(None);
         }
-        let spots = keys.iter().map(|source| self.spot_of_key(sources, source));
-        let spots = spots.collect::<Result<Vec<_>>>()?;
-        Ok(Some(spots.into_iter().flatten().collect()))
+        let mut spots = Vec::with_capacity(keys.len());
+        for source in &keys {
+            // It may have changed since its reference was found. What counts is the item as it was
+            // loaded: that version is in the read set.
+            if let Some(source) = self.spot_of_key(sources, source)?
+                && self.refers(rule, &source, spot)?
+            {
+                spots.push(source);
+            }
+        }
+        Ok(Some(spots))
+    }
+
+    /// Whether the item at a spot, hidden or not, refers to a target by a relation.
+    fn refers(
+        &mut self,
+        rule: &RelationRule,
+        source: &Spot<'e>,
+        target: &Spot<'e>,
+    ) -> Result<bool> {
+        let draft = self.beside(source.container, source.at.partition);
+        let Some(value) = draft.past_image(&source.at.key)? else { return Ok(false) };
+        Ok(!self.places(rule, &value, target)?.is_empty())
     }
 
     /// An item with the copies beside its references to a target put to these values.
@@ -152,6 +178,9 @@ impl<'e> Draft<'e> {
     ) -> Result<Option<Value>> {
         let mut kept = value.clone();
         let places = self.places(rule, value, target)?;
+        if places.is_empty() {
+            return Ok(Some(kept));
+        }
         match rule.def.on_delete {
             OnDelete::Keep | OnDelete::Restrict => {}
             OnDelete::Cascade => return Ok(None),
@@ -168,8 +197,13 @@ impl<'e> Draft<'e> {
         Ok(Some(kept))
     }
 
-    /// Where in an item the references to another stand.
+    /// Where in an item the references to another stand; nowhere if it is not of the source type.
     fn places(&self, rule: &RelationRule, value: &Value, spot: &Spot<'e>) -> Result<Vec<Place>> {
+        let Some(scope) = self.model.scope else { return Ok(vec![]) };
+        let from = &scope.model.rules.types[rule.from];
+        if !from.matches(&from.def.container, value) {
+            return Ok(vec![]);
+        }
         let all = self.reference_spots(rule, value)?.into_iter();
         let here = all.filter(|(_, to)| to.as_ref().is_some_and(|found| found.is(spot)));
         Ok(here.map(|(reference, _)| reference.place).collect())
@@ -277,6 +311,10 @@ impl<'e> Wave<'_, 'e> {
             for (aggregate, change) in &now {
                 let path = &aggregate.def.path;
                 let stored = path.get(&kept, &[]).clone();
+                if is_displaced(&stored, &Value::Null) {
+                    // It stood there before the rule, which is being built: it is left as it is.
+                    continue;
+                }
                 let draft = &mut *self.draft;
                 let truth = draft.aggregate_after(scope, aggregate, &spot, &stored, change)?;
                 path.set(&mut kept, &[], truth);
@@ -370,22 +408,30 @@ impl<'e> Wave<'_, 'e> {
         rule: &RelationRule,
         target: &Spot<'e>,
     ) -> Result<Vec<Spot<'e>>> {
-        if rule.same_partition {
+        let is_sync = rule.propagate() == Propagate::Sync;
+        let may_wait = !is_sync || rule.def.on_overflow == OnOverflow::Async;
+        if !may_wait && (rule.same_partition || !self.draft.model.relaxed) {
             return self.draft.referrers(index, target);
         }
-        let mut later = rule.propagate() == Propagate::Async || self.draft.model.relaxed;
-        if !later && rule.def.on_overflow == OnOverflow::Async {
-            let room = rule.def.max_fanout.saturating_sub(self.elsewhere[index]);
-            match self.draft.referrers_up_to(index, target, room)? {
-                Some(few) => return Ok(few),
-                None => later = true,
-            }
-        }
-        if !later {
-            return self.draft.referrers(index, target);
+        let elsewhere = rule.def.max_fanout.saturating_sub(self.elsewhere[index]);
+        let little = limits::MODEL_EFFECTS_BESIDE_MAX.saturating_sub(self.draft.changes());
+        // How many may be in this commit, if that is all of them.
+        let all = match (rule.same_partition, is_sync) {
+            (true, true) => Some(limits::MODEL_ITEMS_MAX.saturating_sub(self.changed)),
+            (true, false) => Some(little),
+            (false, true) => Some(elsewhere).filter(|_| !self.draft.model.relaxed),
+            (false, false) => None,
+        };
+        if let Some(max) = all
+            && let Some(sources) = self.draft.referrers_up_to(index, target, max)?
+        {
+            return Ok(sources);
         }
         self.draft.put_due(index, Due::Sources, target)?;
-        self.draft.referrers_beside(index, target)
+        if rule.same_partition {
+            return Ok(vec![]);
+        }
+        self.draft.referrers_beside(index, target, little)
     }
 
     /// A target is gone.
@@ -393,9 +439,12 @@ impl<'e> Wave<'_, 'e> {
         if rule.def.on_delete == OnDelete::Keep {
             return Ok(());
         }
+        self.draft.must_reach_sources(index, rule, spot, &self.origin)?;
         if rule.def.on_delete == OnDelete::Restrict {
+            let found = self.draft.referrers_up_to(index, spot, limits::MODEL_ITEMS_MAX)?;
+            let Some(found) = found else { return Err(still_referenced(rule, &[])) };
             let mut seen = Vec::new();
-            for source in self.draft.referrers(index, spot)? {
+            for source in found {
                 if !source.is(spot) && self.draft.value_at(&source)?.is_some() {
                     seen.push(source);
                 }
@@ -406,12 +455,14 @@ impl<'e> Wave<'_, 'e> {
         sources.retain(|source| !source.is(spot));
         for source in sources {
             let Some(value) = self.draft.value_at(&source)? else { continue };
-            if let Some(kept) = self.draft.without_target(rule, &value, spot)? {
-                self.put(index, rule, &source, value, kept)?;
-            } else {
-                self.count(index, rule, &source)?;
-                self.draft.delete_derived(&source)?;
-                self.queue.push_back(Event::new(source, Some(value), None));
+            match self.draft.without_target(rule, &value, spot)? {
+                Some(kept) if kept == value => {}
+                Some(kept) => self.put(index, rule, &source, value, kept)?,
+                None => {
+                    self.count(index, rule, &source)?;
+                    self.draft.delete_derived(&source)?;
+                    self.queue.push_back(Event::new(source, Some(value), None));
+                }
             }
         }
         Ok(())
@@ -457,6 +508,9 @@ fn bounds(propagate: Propagate, on_overflow: OnOverflow) -> bool {
 /// Adds or removes an id of a stored inverse; whether there are too many now.
 fn keep_inverse(inverse: &Inverse, id: &str, added: bool, kept: &mut Value) -> bool {
     let Some(path) = &inverse.store else { return false };
+    if is_displaced(path.get(kept, &[]), &Value::Null) {
+        return false;
+    }
     let mut ids: Vec<Value> = path.get(kept, &[]).as_array().unwrap_or_default().to_vec();
     if added {
         ids.push(id.into());
@@ -484,7 +538,7 @@ fn over_fanout(rule: &RelationRule, max: usize) -> Error {
     Error::ModelViolated(
         format!(
             "The relation '{}' would change more than {max} items in other partitions (maxFanout). \
-             Nothing was written.",
+             Nothing was written. Under \"onOverflow\":\"async\" they follow later.",
             rule.def.name
         )
         .into(),
@@ -495,8 +549,11 @@ fn still_referenced(rule: &RelationRule, sources: &[Spot<'_>]) -> Error {
     let mut ids: Vec<String> = sources.iter().map(|source| source.id().into_string()).collect();
     ids.sort_unstable();
     ids.truncate(limits::MODEL_HOLDERS_MAX);
-    let more = sources.len().saturating_sub(ids.len());
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = match sources.len().saturating_sub(ids.len()) {
+        0 if sources.is_empty() => format!("more than {} items", limits::MODEL_ITEMS_MAX),
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     Error::StillReferenced(
         format!(
             "Items of type '{}' refer to it by '{}' (relation '{}', onDelete restrict): {}{more}.",
@@ -513,7 +570,8 @@ fn too_many(rule: &RelationRule, count: usize) -> Error {
     Error::ModelViolated(
         format!(
             "The relation '{}' leads to {count} items or more, and one write changes at most {}. \
-             Nothing was written.",
+             Nothing was written. Under \"propagate\":\"async\" or \"onOverflow\":\"async\" they \
+             follow later.",
             rule.def.name,
             limits::MODEL_ITEMS_MAX
         )

@@ -6,34 +6,62 @@ use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError, key
 use orrery_types::{Error, PartitionKey, Result, limits};
 
 use super::{Event, ModelScope};
+use crate::batch::is_refusal;
 use crate::change::Becomes;
 use crate::draft::{Draft, View};
 use crate::items::{Located, Place};
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
+use crate::tasks::{Run, Turn};
+use crate::units::{Failure, UnitKey, Work};
 use crate::{Container, Engine};
 
 impl Engine {
-    /// Removes expired items one by one; returns how many.
+    /// Removes expired items one by one: each is a unit, so that one that may not go holds up no other.
     pub(crate) fn sweep_modelled(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
         entries: &[Entry],
-    ) -> Result<usize> {
-        let mut removed = 0;
+        run: &mut Run<'_>,
+    ) {
         for entry in entries {
-            let row = key::parse_ttl(&entry.key).map(|(_, row)| row).unwrap_or_default();
-            let found = self.locate_hidden(container, partition, row, &entry.value.bytes)?;
-            if let Some((located, _)) = found {
-                removed += usize::from(self.purge_modelled(container, &located)?);
-            } else {
-                let mut part = Part::new(partition.shard, partition.epoch);
-                part.deletes.push((Space::Ttl, entry.key.clone()));
-                self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
-            }
+            let unit = UnitKey::of(container, Work::ExpiredItem, &entry.value.bytes);
+            let mut removed = false;
+            self.run_unit(run, &unit, 0, &mut |_| {
+                let purged = self.with_current(container, &mut |now| {
+                    let _still = self.models.read();
+                    self.sweep_one(now, now.partition_with(partition.shard)?, entry)
+                })?;
+                removed = matches!(purged, Purged::Gone);
+                match purged {
+                    Purged::Gone | Purged::Visible => Ok(Turn::Done),
+                    Purged::Refused(error) => {
+                        Err(Failure::of_item(error, container, &entry.value.bytes))
+                    }
+                }
+            });
+            run.removed += usize::from(removed);
         }
-        Ok(removed)
+    }
+
+    /// Removes the item behind an expiry entry; an entry that is stale goes by itself.
+    fn sweep_one(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entry: &Entry,
+    ) -> Result<Purged> {
+        let row = key::parse_ttl(&entry.key).map(|(_, row)| row).unwrap_or_default();
+        if let Some((located, _)) =
+            self.locate_hidden(container, partition, row, &entry.value.bytes)?
+        {
+            return self.purge_modelled(container, &located);
+        }
+        let mut part = Part::new(partition.shard, partition.epoch);
+        part.deletes.push((Space::Ttl, entry.key.clone()));
+        self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+        Ok(Purged::Visible)
     }
 
     /// Deletes all items of a logical partition in one commit, with all that follows. Nobody else
@@ -60,12 +88,21 @@ impl Engine {
             for event in events {
                 draft.follow(vec![event])?;
             }
-            match self.commit_all(Commit { parts: draft.parts()?.0 }) {
+            let (parts, guards) = draft.parts()?;
+            match self.commit_all(Commit { parts }) {
                 Ok(committed) => {
                     let lsn = committed.lsns.first().copied().unwrap_or_default();
                     return Ok(Place { partition: partition.id, lsn, item_lsn: lsn });
                 }
-                Err(StorageError::Conflict { .. }) => {}
+                Err(StorageError::Conflict { part, check }) => {
+                    // Something that follows would get a unique key that another item has.
+                    let taken = guards.iter().find(|guard| guard.is(part, check));
+                    if let Some(guard) = taken
+                        && self.read_set_holds(&draft, None)?
+                    {
+                        return Err(guard.violation());
+                    }
+                }
                 Err(error) => return Err(storage(error)),
             }
         }
@@ -105,37 +142,47 @@ impl Engine {
         Ok(entries.into_iter().map(|entry| entry.key).collect())
     }
 
-    /// Removes an item if it is hidden and may go; whether it is gone afterwards.
+    /// Removes an item if it is hidden and may go. The caller holds the schema lock.
     pub(crate) fn purge_modelled(
         &self,
         container: &Container,
         located: &Located<'_>,
-    ) -> Result<bool> {
+    ) -> Result<Purged> {
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
             let database = self.database_of(container);
             let mut draft = Draft::new(self, container, located.partition, View::Now);
             draft.model.scope = ModelScope::of(database.as_deref(), container);
             draft.load(located)?;
-            let Some(past) = draft.past_image(&located.key)? else { return Ok(true) };
+            let Some(past) = draft.past_image(&located.key)? else { return Ok(Purged::Gone) };
             if draft.current(&located.key).is_some() {
-                return Ok(false);
+                return Ok(Purged::Visible);
             }
             draft.settle(located, Becomes::Gone);
             let event = Event::new(draft.spot(located), Some(past), None);
-            match draft.follow(vec![event]) {
-                Ok(()) => {}
-                Err(error @ (Error::StillReferenced(_) | Error::ModelViolated(_))) => {
-                    tracing::info!(container = &*container.id, %error, "an expired item stays for now");
-                    return Ok(false);
-                }
+            let (parts, guards) = match draft.follow(vec![event]).and_then(|()| draft.parts()) {
+                Ok(prepared) => prepared,
+                Err(error) if is_refusal(&error) => return Ok(Purged::Refused(error)),
                 Err(error) => return Err(error),
-            }
-            match self.commit_all(Commit { parts: draft.parts()?.0 }) {
-                Ok(_) => return Ok(true),
-                Err(StorageError::Conflict { .. }) => {}
+            };
+            match self.commit_all(Commit { parts }) {
+                Ok(_) => return Ok(Purged::Gone),
+                Err(StorageError::Conflict { part, check }) => {
+                    if let Some(error) = self.refusal_of(&guards, part, check)? {
+                        return Ok(Purged::Refused(error));
+                    }
+                }
                 Err(error) => return Err(storage(error)),
             }
         }
-        Ok(false)
+        Ok(Purged::Refused(Error::RetryWith))
     }
+}
+
+/// What became of a hidden item that was to be removed.
+pub(crate) enum Purged {
+    Gone,
+    /// It is not hidden any more.
+    Visible,
+    /// It may not go: what follows from its end is refused.
+    Refused(Error),
 }

@@ -1,15 +1,15 @@
-//! What the model does to an item before it is written: names of relations are taken off, references
-//! are checked, what the server keeps is put to what is true, and the whole is validated.
+//! What the model does to an item before it is written: names of relations are taken off where they
+//! are what expansion shows (`names`), references are checked, what the server keeps is put to what is
+//! true, and the whole is validated. What follows for other items is validated too.
 
-use orrery_modeling::{
-    Action, ClientWrites, Level, ModelPath, OnMissing, RelationRule, Step, TypeRule,
-};
-use orrery_types::{Error, Result, Value};
+use orrery_modeling::{Action, ClientWrites, Level, ModelPath, OnMissing, RelationRule, TypeRule};
+use orrery_types::{Error, Result, Value, limits};
 
 use super::Edits;
 use super::spot::Spot;
 use crate::draft::Draft;
 use crate::item_body::{ItemBody, SYSTEM_PROPERTIES};
+use crate::item_index::Numbers;
 use crate::items::Located;
 
 impl<'e> Draft<'e> {
@@ -26,25 +26,30 @@ impl<'e> Draft<'e> {
         let mut value = body.value;
         let types = rules.types_of(&self.container.id, &value);
         let old_types = before.map(|b| rules.types_of(&self.container.id, b)).unwrap_or_default();
-        for rule in &rules.relations {
-            if types.contains(&rule.from) {
-                strip(&mut value, &rule.navigation);
-            }
-            if let Some(inverse) = rule.def.inverse.as_ref().filter(|_| types.contains(&rule.to)) {
-                strip(&mut value, &ModelPath::of(vec![Step::Name(inverse.name.clone())]));
-            }
-        }
-        for rule in rules.relations.iter().filter(|rule| types.contains(&rule.from)) {
-            let old = before.filter(|_| old_types.contains(&rule.from));
-            self.references(rule, old, &mut value)?;
-        }
         let spot = self.spot(at);
+        self.take_off_names(scope, &spot, &types, before, &mut value)?;
+        for (index, rule) in rules.relations.iter().enumerate() {
+            if types.contains(&rule.from) {
+                let old = before.filter(|_| old_types.contains(&rule.from));
+                // Only while a rule is built may something stand there that it did not put there.
+                let past = before.filter(|_| scope.model.is_building(index));
+                self.references(rule, old, past, &mut value)?;
+            }
+        }
         self.kept(&spot, &types, &old_types, before, &mut value)?;
-        self.keep_arrays(&spot, (&types, &old_types), before, &mut value, edits)?;
+        let written = self.keep_arrays(&spot, (&types, &old_types), before, &mut value, edits)?;
         for index in &types {
             let rule = &rules.types[*index];
             let old = before.filter(|_| old_types.contains(index));
-            self.validate(rule, old, &value)?;
+            // The elements that are written stand for the array that is not in the item.
+            let mut shown = value.clone();
+            for (bucket, elements) in &written {
+                let bucket = &rules.buckets[*bucket];
+                if bucket.on == *index && !elements.is_empty() {
+                    bucket.def.array.set(&mut shown, &[], Value::array(elements.clone()));
+                }
+            }
+            self.validate(rule, old, &value, &shown)?;
         }
         ItemBody::check(self.container, value)
     }
@@ -54,6 +59,7 @@ impl<'e> Draft<'e> {
         &mut self,
         rule: &RelationRule,
         before: Option<&Value>,
+        past: Option<&Value>,
         value: &mut Value,
     ) -> Result<()> {
         let old = before.map(|b| rule.references(b)).unwrap_or_default();
@@ -78,6 +84,9 @@ impl<'e> Draft<'e> {
                 };
                 let given = path.get(value, &reference.place);
                 refuse_given(rule.def.client_writes, path, given, &truth)?;
+                if past.is_some() && is_displaced(given, &truth) {
+                    return Err(keeps_displaced(path, given));
+                }
                 path.set(value, &reference.place, truth);
             }
         }
@@ -110,8 +119,9 @@ impl<'e> Draft<'e> {
         for (index, rule) in rules.relations.iter().enumerate() {
             let store = rule.def.inverse.as_ref().and_then(|inverse| inverse.store.as_ref());
             if let Some(path) = store.filter(|_| types.contains(&rule.to)) {
-                let truth = match before.filter(|_| old_types.contains(&rule.to)) {
-                    Some(before) => path.get(before, &[]).clone(),
+                let old = before.filter(|_| old_types.contains(&rule.to));
+                let truth = match kept_before(path, old, value)? {
+                    Some(kept) => kept,
                     None => self.true_inverse(index, spot)?,
                 };
                 refuse_given(rule.def.client_writes, path, path.get(value, &[]), &truth)?;
@@ -120,8 +130,9 @@ impl<'e> Draft<'e> {
         }
         for aggregate in rules.aggregates.iter().filter(|a| types.contains(&a.on)) {
             let path = &aggregate.def.path;
-            let truth = match before.filter(|_| old_types.contains(&aggregate.on)) {
-                Some(before) => path.get(before, &[]).clone(),
+            let old = before.filter(|_| old_types.contains(&aggregate.on));
+            let truth = match kept_before(path, old, value)? {
+                Some(kept) => kept,
                 None => self.aggregate_beside(scope, aggregate, spot)?,
             };
             refuse_given(aggregate.def.client_writes, path, path.get(value, &[]), &truth)?;
@@ -130,9 +141,16 @@ impl<'e> Draft<'e> {
         Ok(())
     }
 
-    /// Schema and sizes.
-    fn validate(&mut self, rule: &TypeRule, before: Option<&Value>, value: &Value) -> Result<()> {
-        let mut complaints = complaints(rule, value);
+    /// Schema and sizes; `shown` is the item with the elements that are written into buckets.
+    fn validate(
+        &mut self,
+        rule: &TypeRule,
+        before: Option<&Value>,
+        value: &Value,
+        shown: &Value,
+    ) -> Result<()> {
+        self.take_steps(rule, shown)?;
+        let mut complaints = complaints(rule, value, shown);
         if let Some(limit) = rule.def.limits.warn_bytes {
             let size = plain(value).to_json().len();
             let over_max = rule.def.limits.max_bytes.is_some_and(|max| size > max);
@@ -143,8 +161,10 @@ impl<'e> Draft<'e> {
                 ));
             }
         }
-        let was_valid = before.is_none_or(|before| complaints_none(rule, before));
-        if rule.def.validation.level == Level::Moderate && !was_valid {
+        if rule.def.validation.level == Level::Moderate
+            && !complaints.is_empty()
+            && before.is_some_and(|before| !complaints_none(rule, before))
+        {
             complaints.clear();
         }
         match rule.def.validation.action {
@@ -158,14 +178,96 @@ impl<'e> Draft<'e> {
             }
         }
     }
+
+    /// An item that changes because of another's write stays valid, or the write is refused. One that
+    /// was not valid before is left to its owner.
+    pub(crate) fn validate_derived(&mut self, spot: &Spot<'e>, value: &Value) -> Result<()> {
+        let Some(scope) = self.model.scope else { return Ok(()) };
+        let rules = &scope.model.rules;
+        let says = |rule: &TypeRule| rule.schema.is_some() || rule.def.limits.max_bytes.is_some();
+        for rule in rules.types.iter().filter(|rule| says(rule)) {
+            let of = |value: &Value| rule.matches(&spot.container.id, value);
+            if !of(value) {
+                continue;
+            }
+            self.take_steps(rule, value)?;
+            let complaints = complaints(rule, value, value);
+            let before = if complaints.is_empty() { continue } else { self.value_at(spot)? };
+            if before.is_some_and(|before| !of(&before) || !complaints_none(rule, &before)) {
+                continue;
+            }
+            let text = format!(
+                "The item '{}' of '{}' would change by the model, and then break it: {}",
+                spot.id(),
+                spot.container.id,
+                complaints.join("; ")
+            );
+            match rule.def.validation.action {
+                Action::Error => {
+                    let text = format!("{text}. Nothing was written.");
+                    return Err(Error::ModelViolated(text.into()));
+                }
+                Action::Warn => self.model.warnings.push(text),
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the evaluations of a schema, before they are done.
+    fn take_steps(&mut self, rule: &TypeRule, value: &Value) -> Result<()> {
+        let Some(schema) = &rule.schema else { return Ok(()) };
+        let steps = schema.steps(value);
+        let sum = self.model.schema_steps.saturating_add(steps);
+        if let Numbers::Known = self.numbers
+            && sum > limits::IN_PLACE_SCHEMA_STEPS_MAX
+        {
+            // Not on the thread of a connection.
+            return Err(Error::RetryWith);
+        }
+        // What one item takes is bounded by its schema.
+        if !self.model.relaxed && self.model.schema_steps > limits::MODEL_SCHEMA_STEPS_MAX {
+            return Err(Error::ModelViolated(
+                "The write changes so many items that checking their schemas would take too long. \
+                 Nothing was written."
+                    .into(),
+            ));
+        }
+        self.model.schema_steps = sum;
+        Ok(())
+    }
 }
 
-/// Takes off a virtual property that was saved back.
-fn strip(value: &mut Value, path: &ModelPath) {
-    let places: Vec<_> = path.collect(value).into_iter().map(|(place, _)| place).collect();
-    for place in places {
-        path.set(value, &place, Value::Undefined);
+/// What the server has kept at a path so far; `None` if it has not, because something else stood there
+/// before its rule, which the client has taken away.
+fn kept_before(path: &ModelPath, before: Option<&Value>, value: &Value) -> Result<Option<Value>> {
+    let Some(old) = before.map(|before| path.get(before, &[])) else { return Ok(None) };
+    if !is_displaced(old, &Value::Null) {
+        return Ok(Some(old.clone()));
     }
+    if path.get(value, &[]) == old { Err(keeps_displaced(path, old)) } else { Ok(None) }
+}
+
+fn keeps_displaced(path: &ModelPath, old: &Value) -> Error {
+    let text = format!("The item has {}. Nothing was written.", displaced(path, old));
+    Error::ModelViolated(text.into())
+}
+
+/// Whether a value with properties of its own stands where a rule keeps a value without.
+pub(crate) fn is_displaced(old: &Value, truth: &Value) -> bool {
+    fn has_properties(value: &Value) -> bool {
+        value.as_object().is_some_and(|object| !object.is_empty())
+            || value.as_array().is_some_and(|elements| elements.iter().any(has_properties))
+    }
+    has_properties(old) && !has_properties(truth)
+}
+
+/// What is said of such a value.
+pub(crate) fn displaced(path: &ModelPath, old: &Value) -> String {
+    let text: String = old.to_json().chars().take(40).collect();
+    format!(
+        "{text} at '{path}', which the model keeps and would replace by a plain value; give the \
+         property another name, or the rule another path"
+    )
 }
 
 fn missing(rule: &RelationRule, value: &Value, impossible: bool) -> Error {
@@ -210,24 +312,23 @@ pub(crate) fn plain(value: &Value) -> Value {
 }
 
 pub(crate) fn complaints_none(rule: &TypeRule, value: &Value) -> bool {
-    complaints(rule, value).is_empty()
+    complaints(rule, value, value).is_empty()
 }
 
-/// What an item does not keep of its type.
-pub(crate) fn complaints(rule: &TypeRule, value: &Value) -> Vec<String> {
-    let value = plain(value);
+/// What an item does not keep of its type; `shown` is the item as its schema looks at it.
+pub(crate) fn complaints(rule: &TypeRule, value: &Value, shown: &Value) -> Vec<String> {
     let name = &rule.def.name;
     let mut all = Vec::new();
     if let Some(schema) = &rule.schema {
         all.extend(
             schema
-                .complaints(&value)
+                .complaints(&plain(shown))
                 .into_iter()
                 .map(|c| format!("type {name}: schema{} at '{}': {}", c.rule, c.path, c.message)),
         );
     }
     if let Some(max) = rule.def.limits.max_bytes {
-        let size = value.to_json().len();
+        let size = plain(value).to_json().len();
         if size > max {
             all.push(format!(
                 "type {name}: limits/maxBytes: the item has {size} bytes, more than {max}"

@@ -17,13 +17,18 @@ mod expiry;
 mod expression;
 mod govern;
 mod moment;
+mod names;
 mod propagation;
+mod purge;
+mod reach;
 mod references;
 mod spot;
 mod state;
 mod store;
+mod unique_conflict;
 mod verification;
 mod verify;
+mod violations;
 
 use std::collections::BTreeMap;
 use std::sync::{
@@ -37,12 +42,14 @@ use orrery_types::{Lsn, Value, limits};
 
 use crate::change::Becomes;
 use crate::draft::Draft;
+use crate::expansion::Reach;
 use crate::stamp::Stamp;
 use crate::{Container, Database, Engine};
 
 use aggregates::Kept;
 pub(crate) use buckets::Edits;
 pub(crate) use effects::Event;
+pub(crate) use expiry::Purged;
 pub(crate) use moment::Moment;
 pub use verification::Verification;
 pub(crate) use verification::Verifications;
@@ -111,6 +118,10 @@ pub(crate) struct ModelDraft<'e> {
     pub(crate) kept_before: Kept,
     /// Whether no bound refuses what follows: nobody waits for it.
     pub(crate) relaxed: bool,
+    /// How far what follows from the current change may go.
+    pub(crate) reach: Reach,
+    /// Evaluations of schemas that the current change has taken.
+    pub(crate) schema_steps: u64,
     /// What the current change is warned of.
     pub(crate) warnings: Vec<String>,
     /// The charge of what followed from the current change.
@@ -120,7 +131,8 @@ pub(crate) struct ModelDraft<'e> {
 /// Whose turn it is.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// Held by whoever removes expired items, and alone by whoever builds what a model keeps.
+    /// The schema lock: shared during a commit whose effects depend on the model but that passes no
+    /// gate, exclusive while a model takes over.
     still: RwLock<()>,
     /// Held by writers that have lost too often: a target that all of them change is in no gate.
     turn: Mutex<()>,

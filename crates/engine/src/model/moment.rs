@@ -38,20 +38,26 @@ impl<'e> Draft<'e> {
         }
     }
 
-    /// A stored value, in any shard.
+    /// A stored value, in any shard: of the draft's own from its snapshot, if it has one.
     pub(crate) fn stored(&self, shard: ShardId, space: Space, key: &[u8]) -> Result<Option<Value>> {
         match &self.view {
             View::Moment(moment) => moment.shard(shard)?.get(space, key).map_err(storage),
+            View::Snapshot(snapshot) if shard == self.partition.shard => {
+                snapshot.get(space, key).map_err(storage)
+            }
             View::Now | View::Snapshot(_) => {
                 Ok(self.engine.store.get(shard, space, key).map_err(storage)?.1)
             }
         }
     }
 
-    /// Stored entries, in any shard.
+    /// Stored entries, in any shard; the same holds.
     pub(crate) fn scanned(&self, shard: ShardId, scan: &Scan<'_>) -> Result<Vec<Entry>> {
         match &self.view {
             View::Moment(moment) => moment.shard(shard)?.scan(scan).map_err(storage),
+            View::Snapshot(snapshot) if shard == self.partition.shard => {
+                snapshot.scan(scan).map_err(storage)
+            }
             View::Now | View::Snapshot(_) => {
                 let snapshot = self.engine.store.snapshot(shard, ReadAt::Latest);
                 snapshot.map_err(storage)?.scan(scan).map_err(storage)

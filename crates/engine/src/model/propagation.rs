@@ -6,26 +6,36 @@
 //! Nothing is remembered of the change itself: items are brought to what is true when their turn
 //! comes, under the checks of a commit, so what is older never replaces what is newer. Only for
 //! tallies each change is written down, and taken away by the commit that adds it.
+//!
+//! Every note is a unit of background work: one that fails holds up no other (`units`).
+
+use std::cell::Cell;
 
 use orrery_storage::key::{Bounds, Due};
-use orrery_storage::{Check, Commit, Expect, Put, ReadAt, Scan, Space, StorageError, key};
+use orrery_storage::{
+    Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Space, StorageError, key,
+};
 use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
 
 use super::effects::Event;
 use super::references::part_of;
 use super::spot::Spot;
 use super::{ModelScope, StoredModel};
+use crate::batch::is_refusal;
+use crate::change::UniqueGuard;
 use crate::draft::{Draft, View};
 use crate::items::Located;
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
+use crate::tasks::{Run, Turn};
+use crate::units::{Failure, UnitKey, Work};
 use crate::{Container, Database, Engine};
 
 /// A note: since when it waits, and how far it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DueNote {
     since_us: u64,
-    /// Sources that could not follow in this round.
+    /// Sources that were passed over, because a rule keeps them from following.
     stuck: u32,
     /// The item key of the last source that has followed; empty at the beginning.
     last: Vec<u8>,
@@ -65,14 +75,19 @@ struct Place<'e> {
     key: &'e [u8],
 }
 
-/// What became of a note's turn.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
+/// What became of one commit for a note.
+enum Step {
+    /// The note is gone: all has followed.
     Done,
-    /// It has more to do.
     More,
-    /// What is left of it is refused for now.
-    Stuck,
+    /// All sources had their turn, and some of them were passed over.
+    PassedOver,
+    /// Another writer was faster.
+    Lost,
+    /// It is more than one commit takes.
+    TooLarge,
+    /// A rule forbids it.
+    Refused(Error),
 }
 
 impl<'e> Draft<'e> {
@@ -95,47 +110,63 @@ impl<'e> Draft<'e> {
 }
 
 impl Engine {
-    /// Does what is to follow from earlier writes, until nothing is left that can be done; whether
-    /// something is left.
-    pub fn propagate(&self, stop: &dyn Fn() -> bool) -> Result<bool> {
+    /// Does what is to follow from earlier writes, a bounded turn for each note of each database, until
+    /// nothing is left that can be done now.
+    pub fn propagate(&self, stop: &dyn Fn() -> bool) -> Result<()> {
         let _alone = self.models.worker();
-        let mut left = false;
-        let state = self.catalog.state();
-        for database in state.databases().filter(|database| database.model.is_some()) {
-            while !stop() {
-                let (progress, some) = self.propagate_round(database, stop)?;
-                left |= some && !progress;
-                if !progress {
-                    break;
+        let is_of_pass = |work: Work| work == Work::ModelEffects;
+        self.units.begin_pass(is_of_pass);
+        let mut run = Run::new(stop);
+        loop {
+            run.unfinished = false;
+            for database in self.catalog.state().databases().filter(|d| d.model.is_some()) {
+                for container in database.containers() {
+                    for partition in &container.partitions {
+                        self.propagate_from(database, container, partition, &mut run);
+                    }
                 }
             }
+            if !run.unfinished || stop() {
+                break;
+            }
         }
-        Ok(left)
+        if !stop() {
+            self.units.end_pass(is_of_pass);
+        }
+        run.result(())
     }
 
-    /// A turn for every note of a database: whether one got on, and whether one is left.
-    fn propagate_round(
+    /// A turn for every note of a partition.
+    fn propagate_from(
         &self,
         database: &Database,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<(bool, bool)> {
-        let (mut progress, mut left) = (false, false);
-        for partition in database.containers().flat_map(|container| &container.partitions) {
-            let mut bounds = key::all_due();
-            while let Some(entry) = self.next_due(partition, &bounds)? {
-                if stop() {
-                    return Ok((false, true));
-                }
-                bounds = bounds.after(&entry);
-                let turn = self.follow_due(database, partition, &entry)?;
-                progress |= turn != Turn::Stuck;
-                left |= turn != Turn::Done;
-            }
+        container: &Container,
+        partition: &PhysicalPartition,
+        run: &mut Run<'_>,
+    ) {
+        let mut bounds = key::all_due();
+        // Looking for notes is a unit too: it may fail.
+        let search = UnitKey::of(container, Work::ModelEffects, &partition.id.to_be_bytes());
+        while !(run.stop)() {
+            let mut found = None;
+            self.run_unit(run, &search, 0, &mut |_| {
+                found = self.next_due(partition, &bounds)?;
+                Ok(Turn::Done)
+            });
+            let Some(entry) = found else { break };
+            bounds = bounds.after(&entry.key);
+            let unit = UnitKey::of(container, Work::ModelEffects, &entry.key);
+            let version = Cell::new(entry.value.version);
+            let turn = self.run_unit(run, &unit, version.get().0, &mut |run| {
+                self.follow_due(database, partition, &entry.key, run, &unit, &version)
+            });
+            self.units.moved(&unit, version.get().0);
+            // What has followed may have left notes where the search has been.
+            run.unfinished |= turn.is_some();
         }
-        Ok((progress, left))
     }
 
-    fn next_due(&self, partition: &PhysicalPartition, from: &Bounds) -> Result<Option<Vec<u8>>> {
+    fn next_due(&self, partition: &PhysicalPartition, from: &Bounds) -> Result<Option<Entry>> {
         let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
             // The container was deleted meanwhile.
             Err(StorageError::Gone { .. }) => return Ok(None),
@@ -148,18 +179,20 @@ impl Engine {
             reverse: false,
             max_rows: 1,
             max_bytes: usize::MAX,
-            keys_only: true,
+            keys_only: false,
         };
-        Ok(snapshot.scan(&scan).map_err(storage)?.pop().map(|entry| entry.key))
+        Ok(snapshot.scan(&scan).map_err(storage)?.pop())
     }
-
-    /// A turn for one note, under the model of now.
+    /// A turn for one note, under the model of now. `version` follows that of the note.
     fn follow_due(
         &self,
         database: &Database,
         partition: &PhysicalPartition,
         key: &[u8],
-    ) -> Result<Turn> {
+        run: &mut Run<'_>,
+        unit: &UnitKey,
+        version: &Cell<Lsn>,
+    ) -> std::result::Result<Turn, Failure> {
         // No model takes over meanwhile.
         let _still = self.models.read();
         let state = self.catalog.state();
@@ -168,83 +201,146 @@ impl Engine {
         let Some(model) = now.model.as_deref() else { return Ok(Turn::Done) };
         let scope = ModelScope { database: now, model };
         for container in now.containers() {
-            if let Some(partition) =
-                container.partitions.iter().find(|p| p.shard == partition.shard)
-            {
-                return self.turn(&Place { scope, container, partition, key });
+            if let Ok(partition) = container.partition_with(partition.shard) {
+                let place = Place { scope, container, partition, key };
+                let left = &mut run.cursor(unit, container).left;
+                return self.turn(&place, left, version);
             }
         }
         Ok(Turn::Done)
     }
 
-    /// Several commits for one note.
-    fn turn(&self, place: &Place<'_>) -> Result<Turn> {
+    /// Several commits for one note. A source that a rule keeps from following is passed over; when
+    /// all the others have followed, that is the note's failure.
+    fn turn(
+        &self,
+        place: &Place<'_>,
+        left: &mut Option<Failure>,
+        version: &Cell<Lsn>,
+    ) -> std::result::Result<Turn, Failure> {
         let (mut commits, mut lost, mut size) = (0, 0, ITEMS_PER_COMMIT);
-        loop {
+        while commits < COMMITS_PER_TURN {
             let shard = place.partition.shard;
             let found = self.store.get(shard, Space::Meta, place.key).map_err(storage)?.1;
             let Some(found) = found else { return Ok(Turn::Done) };
+            version.set(found.version);
             let note = DueNote::read(&found.bytes)?;
-            match self.follow_some(place, note, found.version, size)? {
-                Some(Turn::More) => {
+            match self.follow_some(place, &note, size, version)? {
+                Step::Done => return Ok(Turn::Done),
+                Step::More => {
                     (lost, size) = (0, ITEMS_PER_COMMIT);
                     commits += 1;
                 }
-                Some(end) => return Ok(end),
-                // Another writer was faster.
-                None => {
+                Step::PassedOver => {
+                    return Err(left.take().unwrap_or_else(|| {
+                        Error::internal("an item could not follow before the last start").into()
+                    }));
+                }
+                Step::Lost if lost < limits::COMMIT_ATTEMPTS_MAX => {
                     lost += 1;
                     size = if lost > LOSSES_TOGETHER { 1 } else { size };
                 }
-            }
-            if commits >= COMMITS_PER_TURN || lost >= limits::COMMIT_ATTEMPTS_MAX {
-                return Ok(Turn::More);
+                Step::Lost => return Err(Error::RetryWith.into()),
+                // Each by itself.
+                Step::TooLarge | Step::Refused(_) if size > 1 => size = 1,
+                Step::TooLarge => return Err(storage(StorageError::TooLarge).into()),
+                Step::Refused(error) => {
+                    commits += 1;
+                    let failure = self.pass_over(place, &note, version, error)?;
+                    if left.as_ref().is_none_or(Failure::is_outside) {
+                        *left = Some(failure);
+                    }
+                }
             }
         }
+        Ok(Turn::Unfinished)
     }
 
-    /// One commit; `None` if it lost.
+    /// One commit.
     fn follow_some(
         &self,
         place: &Place<'_>,
-        note: DueNote,
-        version: Lsn,
+        note: &DueNote,
         size: usize,
-    ) -> Result<Option<Turn>> {
-        let was_stuck = note.stuck > 0;
-        let corrupt = || Error::internal("the key of a note is corrupt");
-        let (rule, what, target) = key::parse_due(place.key).ok_or_else(corrupt)?;
-        let numbers = &place.scope.model.numbers[..place.scope.model.rules.relations.len()];
+        version: &Cell<Lsn>,
+    ) -> Result<Step> {
         let mut draft = self.relaxed(place);
-        let next = match numbers.iter().position(|number| *number == rule) {
+        let (rule, what, target) = place.parsed()?;
+        let next = match place.scope.model.relation_with(rule) {
             // The rule is gone.
-            None => None,
+            None => Ok(None),
             Some(index) => match what {
-                Due::Aggregates => aggregates_follow(place, &mut draft, index, target, note)?,
-                Due::Sources => {
-                    let (followed, next) = self.sources_follow(place, index, target, note, size)?;
-                    draft = followed;
-                    next
-                }
+                Due::Aggregates => aggregates_follow(place, &mut draft, index, target, note),
+                Due::Sources => draft.sources_follow(place, index, target, note, size),
             },
         };
-        let mut parts = draft.parts()?.0;
+        match next.and_then(|next| Ok((draft.parts()?, next))) {
+            Ok((parts, next)) => self.commit_note(place, parts, note, next.as_ref(), version),
+            Err(error) if is_refusal(&error) => Ok(Step::Refused(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Commits what follows together with the note, as it is afterwards.
+    fn commit_note(
+        &self,
+        place: &Place<'_>,
+        (mut parts, guards): (Vec<Part>, Vec<UniqueGuard<'_>>),
+        note: &DueNote,
+        next: Option<&DueNote>,
+        version: &Cell<Lsn>,
+    ) -> Result<Step> {
+        let shard = place.partition.shard;
         let part = part_of(&mut parts, place.partition);
-        let (space, key, expect) = (Space::Meta, place.key.to_vec(), Expect::Version(version));
+        let (space, key, expect) =
+            (Space::Meta, place.key.to_vec(), Expect::Version(version.get()));
         part.checks.push(Check::Key { space, key: key.clone(), expect });
-        match &next {
+        match next {
             Some(next) => part.puts.push(Put { space, key, value: next.to_bytes() }),
             None => part.deletes.push((space, key)),
         }
+        let at = parts.iter().position(|part| part.shard == shard);
         match self.store.commit(Commit { parts }) {
-            Ok(_) => Ok(Some(match next {
-                None => Turn::Done,
-                Some(next) if was_stuck && next.last.is_empty() => Turn::Stuck,
-                Some(_) => Turn::More,
-            })),
-            Err(StorageError::Conflict { .. }) => Ok(None),
+            Ok(committed) => {
+                if let Some(lsn) = at.and_then(|at| committed.lsns.get(at)) {
+                    version.set(*lsn);
+                }
+                Ok(match next {
+                    None => Step::Done,
+                    Some(next) if note.stuck > 0 && next.last.is_empty() => Step::PassedOver,
+                    Some(_) => Step::More,
+                })
+            }
+            Err(StorageError::Conflict { part, check }) => {
+                let refusal = self.refusal_of(&guards, part, check)?;
+                Ok(refusal.map_or(Step::Lost, Step::Refused))
+            }
+            Err(StorageError::TooLarge) => Ok(Step::TooLarge),
             Err(error) => Err(storage(error)),
         }
+    }
+
+    /// Goes on behind a source that is refused; why it is. What is refused to a target itself cannot
+    /// be passed over.
+    fn pass_over(
+        &self,
+        place: &Place<'_>,
+        note: &DueNote,
+        version: &Cell<Lsn>,
+        error: Error,
+    ) -> std::result::Result<Failure, Failure> {
+        let (rule, what, target) = place.parsed()?;
+        let index = place.scope.model.relation_with(rule).filter(|_| what == Due::Sources);
+        let Some(index) = index else { return Err(error.into()) };
+        let mut draft = self.relaxed(place);
+        let (_, page) = draft.next_sources(place, index, target, note, 1)?;
+        let Some(last) = page.first().cloned() else { return Err(error.into()) };
+        let from = place.scope.container_of(place.scope.model.rules.relations[index].from)?;
+        let failure = Failure::of_item(error, from, &last);
+        let next = DueNote { stuck: note.stuck.saturating_add(1), last, ..note.clone() };
+        // If that loses, the note is looked at anew.
+        self.commit_note(place, (vec![], vec![]), note, Some(&next), version)?;
+        Ok(failure)
     }
 
     /// A draft for what follows.
@@ -253,46 +349,6 @@ impl Engine {
         draft.model.scope = Some(place.scope);
         draft.model.relaxed = true;
         draft
-    }
-
-    /// Lets the next sources follow their target. Where a rule forbids it, each is tried by itself,
-    /// and those that cannot are passed over in this round.
-    fn sources_follow<'e>(
-        &'e self,
-        place: &Place<'e>,
-        index: usize,
-        target: &[u8],
-        note: DueNote,
-        size: usize,
-    ) -> Result<(Draft<'e>, Option<DueNote>)> {
-        let mut draft = self.relaxed(place);
-        let spot = draft.spot_anyway(place, target)?;
-        let mut bounds = key::references_to(place.scope.model.numbers[index], target);
-        if !note.last.is_empty() {
-            let mut last = bounds.from.clone();
-            last.extend_from_slice(&note.last);
-            bounds = bounds.after(&last);
-        }
-        let (mut page, _) = draft.reference_page(&spot, bounds)?;
-        page.truncate(size);
-        let Some(last) = page.last().cloned() else {
-            let DueNote { since_us, stuck, .. } = note;
-            // What is stuck is tried again in the next round.
-            let again = DueNote { since_us, stuck: 0, last: vec![] };
-            return Ok((draft, (stuck > 0).then_some(again)));
-        };
-        match draft.let_follow(place.scope, index, &spot, &page) {
-            Ok(()) => Ok((draft, Some(DueNote { last, ..note }))),
-            Err(Error::StillReferenced(_) | Error::ModelViolated(_) | Error::TooLarge { .. }) => {
-                if page.len() > 1 {
-                    return self.sources_follow(place, index, target, note, 1);
-                }
-                let stuck = note.stuck + 1;
-                tracing::warn!(source = %last.escape_ascii(), "an item cannot follow its target yet");
-                Ok((self.relaxed(place), Some(DueNote { stuck, last, ..note })))
-            }
-            Err(error) => Err(error),
-        }
     }
 
     /// How much is still to follow, for each relation of a model.
@@ -323,7 +379,61 @@ impl Engine {
     }
 }
 
+impl Place<'_> {
+    /// The rule's number, what is to follow, and the key of the target.
+    fn parsed(&self) -> Result<(u32, Due, &[u8])> {
+        key::parse_due(self.key).ok_or_else(|| Error::internal("the key of a note is corrupt"))
+    }
+}
+
+impl StoredModel {
+    /// The index of a relation by its number.
+    fn relation_with(&self, number: u32) -> Option<usize> {
+        let relations = self.numbers.get(..self.rules.relations.len())?;
+        relations.iter().position(|known| *known == number)
+    }
+}
+
 impl<'e> Draft<'e> {
+    /// The target of a note, and the keys of the next sources that are to follow it.
+    fn next_sources(
+        &mut self,
+        place: &Place<'e>,
+        index: usize,
+        target: &[u8],
+        note: &DueNote,
+        size: usize,
+    ) -> Result<(Spot<'e>, Vec<Vec<u8>>)> {
+        let spot = self.spot_anyway(place, target)?;
+        let mut bounds = key::references_to(place.scope.model.numbers[index], target);
+        if !note.last.is_empty() {
+            let mut last = bounds.from.clone();
+            last.extend_from_slice(&note.last);
+            bounds = bounds.after(&last);
+        }
+        let (page, _) = self.reference_page(&spot, bounds, size)?;
+        Ok((spot, page))
+    }
+
+    /// Lets the next sources follow their target; the note afterwards.
+    fn sources_follow(
+        &mut self,
+        place: &Place<'e>,
+        index: usize,
+        target: &[u8],
+        note: &DueNote,
+        size: usize,
+    ) -> Result<Option<DueNote>> {
+        let (spot, page) = self.next_sources(place, index, target, note, size)?;
+        let Some(last) = page.last().cloned() else {
+            // Those that were passed over are tried again later.
+            let again = DueNote { since_us: note.since_us, ..DueNote::default() };
+            return Ok((note.stuck > 0).then_some(again));
+        };
+        self.let_follow(place.scope, index, &spot, &page)?;
+        Ok(Some(DueNote { last, ..note.clone() }))
+    }
+
     /// The spot of a target by its key, there or not.
     fn spot_anyway(&mut self, place: &Place<'e>, target: &[u8]) -> Result<Spot<'e>> {
         if let Some(spot) = self.spot_of_key(place.container, target)? {
@@ -382,7 +492,7 @@ fn aggregates_follow<'e>(
     draft: &mut Draft<'e>,
     index: usize,
     target: &[u8],
-    note: DueNote,
+    note: &DueNote,
 ) -> Result<Option<DueNote>> {
     let (scope, mut more) = (place.scope, false);
     let spot = draft.spot_anyway(place, target)?;
@@ -403,5 +513,5 @@ fn aggregates_follow<'e>(
             draft.follow(vec![Event::new(spot, Some(value), Some(kept))])?;
         }
     }
-    Ok(more.then_some(note))
+    Ok(more.then(|| note.clone()))
 }

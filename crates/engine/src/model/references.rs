@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use orrery_modeling::RelationRule;
 use orrery_modeling::reference::Reference;
-use orrery_storage::{Check, Expect, Part, Put, Space, key};
+use orrery_storage::{Part, Put, Space, key};
 use orrery_types::{Result, Value};
 
 use super::ModelScope;
@@ -16,22 +16,32 @@ use crate::draft::Draft;
 use crate::partition::PhysicalPartition;
 
 impl<'e> Draft<'e> {
-    /// All parts of the commit, that of the draft itself first, and the guards of its unique keys.
-    pub(crate) fn parts(&self) -> Result<(Vec<Part>, Vec<UniqueGuard>)> {
-        let (own, guards) = self.part()?;
+    /// All parts of the commit, that of the draft itself first, and the guards of unique keys in all
+    /// of them.
+    pub(crate) fn parts(&self) -> Result<(Vec<Part>, Vec<UniqueGuard<'_>>)> {
+        let (own, mut guards) = self.part()?;
         let mut parts = vec![own];
         for other in self.model.others.iter().filter(|other| !other.slots.is_empty()) {
-            parts.push(other.part()?.0);
+            let (part, taken) = other.part()?;
+            let number = parts.len();
+            guards.extend(taken.into_iter().map(|guard| UniqueGuard { part: number, ..guard }));
+            parts.push(part);
+        }
+        let drafts = || std::iter::once(self).chain(&self.model.others);
+        for draft in drafts().filter(|draft| draft.has_read_beside()) {
+            draft.check_beside(&mut part_of(&mut parts, draft.partition).checks);
         }
         let Some(scope) = self.model.scope else { return Ok((parts, guards)) };
-        for draft in std::iter::once(self).chain(&self.model.others) {
-            for (key, version) in &draft.model.guards {
-                let expect = version.map_or(Expect::Absent, Expect::Version);
-                let check = Check::Key { space: Space::Meta, key: key.clone(), expect };
-                part_of(&mut parts, draft.partition).checks.push(check);
-            }
+        for draft in drafts() {
             if !draft.model.kept.is_empty() {
                 draft.model.kept.write(part_of(&mut parts, draft.partition));
+            }
+            // What follows from a write holds no lock of the logical partition that it lands in: the
+            // stripe tells those who have read a range there.
+            let stripe = |key| draft.slots.get(key).map(|slot| slot.at.stripe());
+            let stripes: BTreeSet<u8> = draft.written.iter().filter_map(stripe).collect();
+            if !stripes.is_empty() {
+                part_of(&mut parts, draft.partition).stripes.extend(stripes);
             }
             for item_key in &draft.written {
                 self.reference_entries(scope, draft, item_key, &mut parts)?;

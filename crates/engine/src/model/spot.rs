@@ -8,12 +8,13 @@ use orrery_types::ids::Address;
 use orrery_types::{Error, Result, Value};
 
 use super::{ModelScope, StoredModel};
-use crate::change::{Becomes, Before, Current, Slot};
+use crate::change::{After, Becomes, Before, Current, Slot};
 use crate::draft::Draft;
 use crate::item_body::ItemBody;
 use crate::item_index::Numbers;
 use crate::items::{Located, place_of};
 use crate::partition::PhysicalPartition;
+use crate::unique_claims::UniqueClaims;
 use crate::{Container, Database};
 
 /// An item's place in the database, whether it is there or not.
@@ -87,6 +88,8 @@ impl<'e> Draft<'e> {
         }
         let at = self.model.others.iter().position(is).unwrap_or_else(|| {
             let mut other = Draft::new(self.engine, container, partition, self.view_beside());
+            other.now_s = self.now_s;
+            other.claims = self.claims.as_ref().map(UniqueClaims::beside);
             if let Numbers::Known = self.numbers {
                 other.numbers = Numbers::Known;
             }
@@ -161,15 +164,16 @@ impl<'e> Draft<'e> {
     /// Writes an item that follows from others. Nobody has seen what this commit wrote of it before,
     /// so that it keeps the version that was answered.
     pub(crate) fn put_derived(&mut self, spot: &Spot<'e>, value: Value) -> Result<()> {
+        self.validate_derived(spot, &value)?;
         let draft = self.beside(spot.container, spot.at.partition);
-        let (row, own) = match draft.current(&spot.at.key) {
-            Some(Current::Own(after)) => (Some(after.row), Some(after.stamp)),
-            Some(Current::Stored(before)) => (Some(before.header.row), None),
-            None => (None, None),
+        let (row, own, derived) = match draft.current(&spot.at.key) {
+            Some(Current::Own(after)) => (Some(after.row), Some(after.stamp), after.derived),
+            Some(Current::Stored(before)) => (Some(before.header.row), None, true),
+            None => (None, None, true),
         };
         let stamp = own.unwrap_or_else(|| draft.engine.stamper.next());
         let body = ItemBody::check(spot.container, value)?;
-        let after = draft.stamped(&spot.at, row, stamp, body)?;
+        let after = After { derived, ..draft.stamped(&spot.at, row, stamp, body)? };
         let charge = draft.charge(&spot.at.key, Some(&after), 0)?;
         draft.settle(&spot.at, Becomes::Is(after));
         self.model.charge += charge;
@@ -188,6 +192,7 @@ impl<'e> Draft<'e> {
     /// Before a change: what was done so far stays whatever comes of it.
     pub(crate) fn begin_change(&mut self) {
         self.model.warnings.clear();
+        self.model.schema_steps = 0;
         self.model.charge = 0.0;
         self.begin_own();
         self.model.others.iter_mut().for_each(Draft::begin_own);
@@ -196,6 +201,9 @@ impl<'e> Draft<'e> {
     fn begin_own(&mut self) {
         self.model.log.clear();
         self.model.kept_before = self.model.kept.clone();
+        if let Some(claims) = &mut self.claims {
+            claims.begin();
+        }
     }
 
     /// After a refused change: takes back what it has done.
@@ -205,7 +213,10 @@ impl<'e> Draft<'e> {
     }
 
     fn undo_own(&mut self) {
-        self.model.kept = self.model.kept_before.clone();
+        self.model.kept.restore(self.model.kept_before.clone());
+        if let Some(claims) = &mut self.claims {
+            claims.retract();
+        }
         while let Some((key, undone)) = self.model.log.pop() {
             let Some(slot) = self.slots.get_mut(&key) else { continue };
             slot.outcome = undone;

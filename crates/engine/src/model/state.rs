@@ -5,10 +5,12 @@ use orrery_modeling::RelationRule;
 use orrery_storage::{ReadAt, Scan, Space, key};
 use orrery_types::{Result, Value, limits};
 
+use super::build::left_out;
 use super::{ModelScope, Stage, StoredModel};
 use crate::draft::{Draft, View};
 use crate::resource::object;
 use crate::storage_error::storage;
+use crate::units::FailingUnit;
 use crate::{Database, Engine};
 
 impl Stage {
@@ -28,6 +30,9 @@ impl Engine {
     /// Each rule of a model and how far it holds.
     pub(crate) fn model_state(&self, database: &Database, model: &StoredModel) -> Result<Value> {
         let (lags, now_us) = (self.lags(database, model)?, self.clock.now_us());
+        let failing = self.units.list();
+        let failing: Vec<&FailingUnit> =
+            failing.iter().filter(|unit| unit.key.database == database.number).collect();
         let rule =
             |path: String, state: &str| object([("rule", path.into()), ("state", state.into())]);
         let enforced = Stage::Enforced.name();
@@ -46,6 +51,7 @@ impl Engine {
                 let lag_ms = now_us.saturating_sub(since_us) / 1000;
                 state.set("lagMs", Value::from(i64::try_from(lag_ms).unwrap_or(i64::MAX)));
             }
+            add_failing(&failing, model.numbers.get(index).copied(), &mut state);
             all.push(Value::object(state));
         }
         for (index, aggregate) in model.rules.aggregates.iter().enumerate() {
@@ -55,6 +61,7 @@ impl Engine {
         for index in 0..model.rules.buckets.len() {
             let mut state = rule(format!("/buckets/{index}"), stage(relations + index));
             self.add_progress(database, model, relations + index, &mut state)?;
+            add_failing(&failing, model.numbers.get(relations + index).copied(), &mut state);
             all.push(Value::object(state));
         }
         Ok(Value::array(all))
@@ -95,7 +102,7 @@ impl Engine {
                     reverse: false,
                     max_rows: VIOLATIONS_MAX,
                     max_bytes: usize::MAX,
-                    keys_only: true,
+                    keys_only: false,
                 };
                 let notes = snapshot.map_err(storage)?.scan(&scan).map_err(storage)?;
                 found += notes.len();
@@ -107,9 +114,10 @@ impl Engine {
                     draft.model.scope = Some(scope);
                     let item = key::parse_violation(&note.key).unwrap_or_default();
                     let Some(spot) = draft.spot_of_key(container, item)? else { continue };
-                    let complaints = match rule {
-                        Some(rule) => draft.complaints_of(index, rule, &spot)?,
-                        None => vec![],
+                    let complaints = match (left_out(&note.value.bytes), rule) {
+                        (Some(reason), _) => vec![reason.to_owned()],
+                        (None, Some(rule)) => draft.complaints_of(index, rule, &spot)?,
+                        (None, None) => draft.complaints_of_arrays(&spot)?,
                     };
                     samples.extend(complaints.into_iter().take(1).map(|complaint| {
                         format!("item '{}' in '{}': {complaint}", spot.id(), container.id)
@@ -118,6 +126,28 @@ impl Engine {
             }
         }
         Ok((found, samples))
+    }
+}
+
+/// Background work of a rule that fails: how much of it is tried again, how much is not, and why.
+fn add_failing(failing: &[&FailingUnit], number: Option<u32>, state: &mut orrery_types::Object) {
+    let is_of_rule = |unit: &&&FailingUnit| number.is_some() && unit.key.rule_number() == number;
+    let of_rule = failing.iter().filter(is_of_rule).copied();
+    let (quarantined, retrying): (Vec<&FailingUnit>, Vec<&FailingUnit>) =
+        of_rule.partition(|unit| unit.quarantined);
+    for (name, units) in [("retrying", &retrying), ("quarantined", &quarantined)] {
+        if !units.is_empty() {
+            state.set(name, count(units.len()));
+        }
+    }
+    let reasons: Vec<Value> = quarantined
+        .iter()
+        .chain(&retrying)
+        .take(limits::MODEL_HOLDERS_MAX)
+        .map(|unit| unit.reason.as_str().into())
+        .collect();
+    if !reasons.is_empty() {
+        state.set("reasons", Value::array(reasons));
     }
 }
 

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use orrery_modeling::{Model, ModelError, Rules};
-use orrery_storage::key::RecordKind;
+use orrery_modeling::{BucketRule, Model, ModelError, ModelPath, Rules};
+use orrery_storage::key::{self, RecordKind};
+use orrery_storage::{ReadAt, Scan, Space};
 use orrery_types::ids::Address;
 use orrery_types::{Error, Lsn, Result, Value, limits};
 
@@ -15,6 +16,7 @@ use crate::catalog::records::Record;
 use crate::items::Outcome;
 use crate::resource::{Preconditions, Resource, object, require_object};
 use crate::stamp::Stamp;
+use crate::storage_error::storage;
 use crate::{Database, Engine};
 
 /// A database has one model; its record has this number and name.
@@ -45,8 +47,13 @@ impl StoredModel {
             Error::internal(format!("the model of '{}' is corrupt: {what}", database.id))
         };
         let document = record.body.get("document").clone();
-        let mut model = Self::compile(database, document, record.stamp)
-            .map_err(|error| corrupt(error.to_string()))?;
+        let mut model = Self::compile(database, document, record.stamp).map_err(|error| {
+            Error::internal(format!(
+                "the model of database '{}' is not valid in this version: {error}. Start the version \
+                 that stored it, replace the model there, and then start this one",
+                database.id
+            ))
+        })?;
         let numbers = record.body.get("numbers").as_array().unwrap_or_default();
         let number = |value: &Value| value.as_i64().and_then(|n| u32::try_from(n).ok());
         model.numbers = numbers.iter().filter_map(number).collect();
@@ -78,6 +85,15 @@ impl StoredModel {
         let mut body = self.document.as_object().cloned().unwrap_or_default();
         body.set("_state", state);
         Resource::new(database.rid(), self.stamp, &link, body)
+    }
+
+    /// The path of a rule in the document, by the rule's number.
+    pub(crate) fn path_of(&self, number: u32) -> Option<String> {
+        let index = self.numbers.iter().position(|known| *known == number)?;
+        Some(match index.checked_sub(self.rules.relations.len()) {
+            None => format!("/relations/{index}"),
+            Some(bucket) => format!("/buckets/{bucket}"),
+        })
     }
 
     /// The number of a bucketed array.
@@ -165,7 +181,7 @@ impl Engine {
         let document = Value::object(document);
         let (outcome, address) = self.replace_model(database, document, conditions)?;
         // A little is built before it is answered; the background thread does the rest.
-        self.build_models(&|| false, Some(limits::MODEL_BUILD_ITEMS_INLINE))?;
+        self.build_model(&address, limits::MODEL_BUILD_ITEMS_INLINE);
         let resource = self.read_model(&address)?;
         Ok((outcome, resource))
     }
@@ -195,6 +211,9 @@ impl Engine {
         let passes = database.close_gates(old.as_deref());
         let parent = u64::from(database.number);
         let stored = database.model.as_ref().ok_or_else(|| Error::internal("it was just set"))?;
+        if let Some(old) = old.as_deref() {
+            self.refuse_lost_arrays(&database, old, stored)?;
+        }
         let outcome = if old.is_some() {
             let version = change.record(RecordKind::Model, parent, NUMBER)?.version;
             change.replace(RecordKind::Model, parent, &stored.record(version))?;
@@ -209,6 +228,82 @@ impl Engine {
         // Numbers rise: those of a model that comes meanwhile are newer.
         self.purge_kept(&database, &|number| number <= newest && !numbers.contains(&number))?;
         Ok((outcome, Address::Rid(database.rid())))
+    }
+
+    /// Elements of an array that gets another name, or buckets that get other ids, would be left
+    /// behind: an array with elements stays what it is, unless its rule is taken out.
+    fn refuse_lost_arrays(
+        &self,
+        database: &Database,
+        old: &StoredModel,
+        new: &StoredModel,
+    ) -> Result<()> {
+        let container =
+            |model: &StoredModel, on: usize| model.rules.types[on].def.container.clone();
+        for (index, rule) in old.rules.buckets.iter().enumerate() {
+            let own = container(old, rule.on);
+            let is_here = |other: &&Arc<BucketRule>| container(new, other.on) == own;
+            let known = |path: &ModelPath| {
+                let mut rules = old.rules.buckets.iter();
+                rules.any(|rule| container(old, rule.on) == own && rule.def.array == *path)
+            };
+            let same = new.rules.buckets.iter().filter(is_here);
+            let same = same.clone().find(|other| other.def.array == rule.def.array).or_else(|| {
+                same.clone().find(|other| {
+                    old.rules.types[rule.on].def.name == new.rules.types[other.on].def.name
+                        && !known(&other.def.array)
+                })
+            });
+            let Some(other) = same else { continue };
+            let what = if other.def.array != rule.def.array {
+                "array"
+            } else if other.ids != rule.ids {
+                "bucket/idFormat"
+            } else if other.def.link != rule.def.link {
+                "bucket/link"
+            } else {
+                continue;
+            };
+            if self.has_elements(database, old, index)? {
+                let at = new.rules.buckets.iter().position(|rule| Arc::ptr_eq(rule, other));
+                return Err(Error::invalid(format!(
+                    "/buckets/{}/{what}: the array '{}' has elements in buckets, which would be left \
+                     behind. Keep it as it was, or empty the array of every item first. To leave the \
+                     buckets as items of their own, store the model without the rule, and add another \
+                     one later.",
+                    at.unwrap_or_default(),
+                    rule.def.array
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an array of some item has buckets.
+    fn has_elements(&self, database: &Database, model: &StoredModel, index: usize) -> Result<bool> {
+        let bounds = key::all_buckets_of(model.bucket_number(index));
+        let on = model.rules.buckets[index].on;
+        let container = database.container_named(&model.rules.types[on].def.container);
+        if model.is_building(model.rules.relations.len() + index) {
+            // Some may not be written down yet.
+            return Ok(true);
+        }
+        for partition in container.iter().flat_map(|container| &container.partitions) {
+            let scan = Scan {
+                space: Space::Index,
+                from: &bounds.from,
+                to: &bounds.to,
+                reverse: false,
+                max_rows: 1,
+                max_bytes: usize::MAX,
+                keys_only: true,
+            };
+            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            if !snapshot.scan(&scan).map_err(storage)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Numbers that no rule had before, made durable at once: what a failed attempt leaves behind

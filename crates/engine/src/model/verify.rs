@@ -5,19 +5,20 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use orrery_modeling::{Held, Marker, OnDelete, OnMissing, Tally};
+use orrery_modeling::{Action, Held, Marker, ModelPath, OnDelete, OnMissing, Tally, TypeRule};
 use orrery_storage::key::{Bounds, Due};
 use orrery_storage::{Entry, Scan, Space, key};
 use orrery_types::ids::Address;
 use orrery_types::{Error, Result, Value, limits};
 
 use super::aggregates::tally_of;
-use super::govern::plain;
+use super::govern::{complaints, plain};
+use super::names::inverse_path;
 use super::spot::Spot;
 use super::{ModelScope, Moment};
 use crate::change::Before;
 use crate::draft::{Draft, View};
-use crate::items::{Located, place_of};
+use crate::items::Located;
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
 use crate::{Container, Engine};
@@ -184,6 +185,12 @@ impl<'e> Audit<'e> {
         let spot = Spot { container, at };
         // What is hidden is not brought up to date any more, and counts until it is removed.
         if !draft.is_hidden(&entry.key, &before) {
+            let rules = &self.scope.model.rules;
+            let types = rules.types_of(&container.id, &value);
+            for index in &types {
+                self.judge(&rules.types[*index], &spot, &value, &value);
+            }
+            self.hidden(&spot, &types, &value);
             let truth = draft.kept_anew(&spot, &value)?;
             if truth != value && self.is_to_follow(&draft, &spot, &value)? {
                 self.found.pending += 1;
@@ -233,19 +240,62 @@ impl<'e> Audit<'e> {
         value: &Value,
         marker: &Marker,
     ) -> Result<()> {
-        let Some(mut entries) = self.scope.bucket_entries(spot, value, marker)? else {
+        if self.scope.bucket_rule(spot.container, marker).is_none() {
+            // It is what a rule that is gone has left: an item like any other.
+            return Ok(());
+        }
+        let Some((at, parent)) = draft.owner_of_bucket(self.scope, spot, Some(marker))? else {
+            self.drift(format!("the bucket '{}' belongs to no item", spot.id()));
             return Ok(());
         };
+        let mut entries = self.scope.bucket_entries(at, spot, value, marker)?;
         entries.retain(|(key, _)| self.is_judged(key));
         let shard = spot.at.partition.shard.0;
         self.entries.extend(entries.into_iter().map(|(key, value)| ((shard, key), value)));
-        let key = spot.at.partition_key.clone();
-        let at = place_of(spot.container, key, &marker.of)?;
-        draft.load(&at)?;
-        if draft.past_image(&at.key)?.is_none() {
-            self.drift(format!("the bucket '{}' belongs to no item", spot.id()));
+        let rules = &self.scope.model.rules;
+        let rule = &rules.buckets[at];
+        let mut shown = parent.clone();
+        rule.def.array.set(&mut shown, &[], Value::array(rule.elements(value).to_vec()));
+        // What is wrong with the parent alone is said of the parent.
+        if complaints(&rules.types[rule.on], &parent, &parent).is_empty() {
+            self.judge(&rules.types[rule.on], spot, &parent, &shown);
         }
         Ok(())
+    }
+
+    /// Whether an item keeps its type, where that is refused to those that do not.
+    fn judge(&mut self, rule: &TypeRule, spot: &Spot<'e>, value: &Value, shown: &Value) {
+        if rule.def.validation.action != Action::Error {
+            return;
+        }
+        let broken = complaints(rule, value, shown);
+        if !broken.is_empty() {
+            let text = broken.join("; ");
+            self.drift(format!(
+                "'{}' in '{}' breaks its type: {text}",
+                spot.id(),
+                spot.container.id
+            ));
+        }
+    }
+
+    /// Properties that a name of the model hides.
+    fn hidden(&mut self, spot: &Spot<'e>, types: &[usize], value: &Value) {
+        let rules = &self.scope.model.rules;
+        let mut all: Vec<ModelPath> = Vec::new();
+        for rule in &rules.relations {
+            all.extend(types.contains(&rule.from).then(|| rule.navigation.clone()));
+            all.extend(inverse_path(rule).filter(|_| types.contains(&rule.to)));
+        }
+        for path in all {
+            if let Some((_, found)) = path.collect(value).first() {
+                let text: String = found.to_json().chars().take(40).collect();
+                let (id, container) = (spot.id(), &spot.container.id);
+                self.drift(format!(
+                    "'{id}' in '{container}' has {text} at '{path}', which a name of the model hides"
+                ));
+            }
+        }
     }
 
     /// What must stand beside the targets of an item.

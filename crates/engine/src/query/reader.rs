@@ -8,7 +8,7 @@ use orrery_query::{
     answer_aggregates, answer_rows, execute,
 };
 use orrery_storage::key;
-use orrery_types::{Error, Result, limits};
+use orrery_types::{Error, PartitionKey, Result, limits};
 
 use super::query_error;
 use crate::access::answer::Answer;
@@ -166,6 +166,17 @@ impl<'e> Reader<'_, '_, 'e> {
                 let items = shards.points(&self.prefix()?, ids)?;
                 Ok((run_over(&mut GivenSource::new(items))?, None))
             }
+            Access::Keys(named) => {
+                let definition = &shards.container.definition.partition_key;
+                let item_key = |(key, id): &(PartitionKey, String)| {
+                    let partition = key::items_of(&definition.effective(key), key).from;
+                    [&partition, id.as_bytes()].concat()
+                };
+                let mut keys: Vec<Vec<u8>> = named.iter().map(item_key).collect();
+                keys.sort_unstable();
+                keys.dedup();
+                Ok((run_over(&mut KeySource::new(shards, keys))?, None))
+            }
             Access::Rows(set) => {
                 let mut source = RowSource::new(shards, set.clone(), self.open.take_all());
                 Ok((run_over(&mut source)?, None))
@@ -209,7 +220,7 @@ impl<'e> Reader<'_, '_, 'e> {
             Access::Scan | Access::Rows(None) => u64::MAX,
             Access::Rows(Some(set)) => set.estimate(),
             Access::Ordered(ordered) => ordered.estimate,
-            Access::Nothing | Access::Points(_) => return Ok(()),
+            Access::Nothing | Access::Points(_) | Access::Keys(_) => return Ok(()),
         };
         let chosen = self.run.resume.is_some() && self.run.chosen_order.is_some();
         if !by_key || self.plan.only.is_some() || chosen {

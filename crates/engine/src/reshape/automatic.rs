@@ -134,7 +134,7 @@ impl Engine {
     /// Whether the throughput of a container asks for more partitions than it has.
     pub(crate) fn needs_partitions(&self, container: &Container) -> Result<bool> {
         let offer = self.throughput_of(container)?;
-        let wanted = offer.map_or(1, Throughput::partitions);
+        let wanted = offer.map_or(1, Throughput::partitions_least);
         Ok(container.partitions.len() < usize::try_from(wanted).unwrap_or(usize::MAX))
     }
 

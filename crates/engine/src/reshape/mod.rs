@@ -32,6 +32,8 @@ use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Result, ShardId, limits
 
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
+use crate::tasks::{Run, Turn};
+use crate::units::{UnitKey, Work};
 use crate::{Container, Engine};
 use copy::{Carrier, Copy};
 use divide::Divide;
@@ -269,20 +271,22 @@ impl Engine {
     }
 
     /// Frees shards that were split or merged so long ago that nobody reads them any more.
-    pub(crate) fn drop_retired(&self) -> Result<()> {
-        let now_s = self.clock.now_s();
-        let over = |since_s: u64| since_s + limits::SHARD_RETIRED_S <= now_s;
-        let mut due: Vec<ShardId> = Vec::new();
-        self.retired().retain(|(shard, since_s)| {
-            if over(*since_s) {
-                due.push(*shard);
+    pub(crate) fn drop_retired(&self, run: &mut Run<'_>) {
+        let unit = UnitKey::account(Work::RetiredShards);
+        self.run_unit(run, &unit, 0, &mut |_| {
+            let now_s = self.clock.now_s();
+            let over = |since_s: u64| since_s + limits::SHARD_RETIRED_S <= now_s;
+            let due: Vec<ShardId> =
+                self.retired().iter().filter(|(_, since_s)| over(*since_s)).map(|r| r.0).collect();
+            let mut failed = None;
+            for shard in due {
+                match self.store.drop_shard(shard) {
+                    Ok(()) => self.retired().retain(|(retired, _)| *retired != shard),
+                    Err(error) => failed = Some(storage(error)),
+                }
             }
-            !over(*since_s)
+            failed.map_or(Ok(Turn::Done), |error| Err(error.into()))
         });
-        for shard in due {
-            self.store.drop_shard(shard).map_err(storage)?;
-        }
-        Ok(())
     }
 }
 

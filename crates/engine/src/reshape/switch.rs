@@ -1,14 +1,13 @@
 //! The moment in which the children of a split or merge take over: writers wait, the parents are
 //! frozen, the rest is copied, and one commit of the catalog decides.
 
+use orrery_storage::Store;
 use orrery_storage::key::RecordKind;
-use orrery_storage::{StorageError, Store};
 use orrery_types::ids::Address;
 use orrery_types::{Epoch, Error, Lsn, Result, ShardId};
 
 use super::copy::{Carrier, Copy};
 use super::{Reshape, newest_epoch};
-use crate::catalog::records;
 use crate::gate::Pass;
 use crate::partition::PhysicalPartition;
 use crate::storage_error::storage;
@@ -63,44 +62,17 @@ impl Engine {
         change.replace(kind, owner, &next.record(version))?;
         database.insert(next);
         change.state.insert(database);
-        match change.write() {
-            Ok(()) => {}
-            Err(StorageError::Unknown(reason)) => match self.took_over(container, reshape) {
-                Ok(true) => {}
-                Ok(false) => return Err(storage(StorageError::Unknown(reason)).into()),
-                Err(error) => {
-                    // Either layout may be the stored one: neither may be written to or dropped.
-                    frozen.stay();
-                    return Err(Failed { error, drop_children: false });
-                }
-            },
-            Err(error) => return Err(storage(error).into()),
+        if let Err(failed) = change.write() {
+            if failed.unknown {
+                // Either layout may be the stored one: neither may be written to or dropped.
+                frozen.stay();
+            }
+            let drop_children = !failed.unknown;
+            return Err(Failed { error: storage(failed.error), drop_children });
         }
         change.publish();
         frozen.stay();
         Ok(())
-    }
-
-    /// Whether the catalog as it is stored names the children.
-    fn took_over(&self, container: &Container, reshape: &Reshape) -> Result<bool> {
-        const ATTEMPTS: usize = 10;
-        let (owner, number) = (u64::from(container.database), u64::from(container.number));
-        let mut failure = Error::NotFound;
-        for _ in 0..ATTEMPTS {
-            match records::by_number(&*self.store, RecordKind::Container, owner, number) {
-                Ok(record) => {
-                    let partitions = record.as_ref().map(|r| r.body.get("partitions"));
-                    let partitions = partitions.and_then(|p| p.as_array()).unwrap_or_default();
-                    let shard = |child: &PhysicalPartition| i64::from(child.shard.0);
-                    let named = |child: &PhysicalPartition| {
-                        partitions.iter().any(|p| p.get("shard").as_i64() == Some(shard(child)))
-                    };
-                    return Ok(reshape.children.iter().all(named));
-                }
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
     }
 }
 

@@ -33,7 +33,7 @@ impl TransactionHost<'_, '_> {
 }
 
 fn if_match(etag: Option<&str>) -> Preconditions {
-    Preconditions { if_match: etag.map(Into::into), if_none_match: None }
+    Preconditions { if_match: etag.map(Into::into), ..Preconditions::default() }
 }
 
 fn wrote(written: &Written) -> Answer {
@@ -71,8 +71,8 @@ impl ScriptHost for TransactionHost<'_, '_> {
 
     fn read(&mut self, item: &Address, if_none_match: Option<&str>) -> Result<Answer> {
         let read = self.transaction.read(item)?;
-        let conditions =
-            Preconditions { if_match: None, if_none_match: if_none_match.map(Into::into) };
+        let if_none_match = if_none_match.map(Into::into);
+        let conditions = Preconditions { if_none_match, ..Preconditions::default() };
         let outcome =
             if conditions.unmodified(read.stamp) { Outcome::NotModified } else { Outcome::Read };
         Ok(Answer { outcome, body: read.body.to_vec(), continuation: None })

@@ -302,18 +302,29 @@ impl Engine {
         if !script.body.contains("Quota") {
             return Cow::Borrowed(facts);
         }
-        let bytes = |shard| self.store.stats(shard).map_or(0, |stats| stats.items_bytes);
-        let used: u64 = container.partitions.iter().map(|p| bytes(p.shard)).sum();
-        Cow::Owned(CallFacts {
-            quota_max: format!(
-                "functions={};storedProcedures={};triggers={};collectionSize=-1;",
-                limits::UDFS_MAX,
-                limits::PROCEDURES_MAX,
-                limits::TRIGGERS_MAX
-            ),
-            quota_used: format!("collectionSize={};", used.div_ceil(1024)),
-            ..facts.clone()
-        })
+        let (quota_max, quota_used) = self.quota(container).unwrap_or_default();
+        Cow::Owned(CallFacts { quota_max, quota_used, ..facts.clone() })
+    }
+
+    /// How many scripts and how much data a container may hold, and how many and how much it does, as
+    /// the service writes both.
+    pub fn quota(&self, container: &Container) -> Result<(String, String)> {
+        let bytes: u64 = self.shard_sizes(container)?.iter().map(|stats| stats.items_bytes).sum();
+        let count = |kind| self.list_scripts(container, kind).map(|scripts| scripts.len());
+        let used = format!(
+            "functions={};storedProcedures={};triggers={};collectionSize={};",
+            count(ScriptKind::Udf)?,
+            count(ScriptKind::Procedure)?,
+            count(ScriptKind::Trigger)?,
+            bytes.div_ceil(1024)
+        );
+        let max = format!(
+            "functions={};storedProcedures={};triggers={};collectionSize=-1;",
+            limits::UDFS_MAX,
+            limits::PROCEDURES_MAX,
+            limits::TRIGGERS_MAX
+        );
+        Ok((max, used))
     }
 }
 

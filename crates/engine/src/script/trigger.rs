@@ -188,7 +188,11 @@ struct TriggerRun<'r> {
 
 impl TriggerRun<'_> {
     fn write(&self, tx: &mut Transaction<'_>, triggers: &Triggers) -> Result<Written> {
-        let mut text = self.write.text.clone();
+        let mut text = match (&self.write.item, self.write.kind) {
+            // A trigger before a delete sees what is to go.
+            (Some(item), WriteKind::Delete) if !triggers.before.is_empty() => tx.read(item)?.body,
+            _ => self.write.text.clone(),
+        };
         for trigger in &triggers.before {
             if let Some(changed) = self.run(tx, trigger, Moment::Before, &text, None)? {
                 text = changed;

@@ -45,7 +45,7 @@ pub(crate) fn shop(mut world: World, model: &str) -> World {
     world.database();
     for id in ["customers", "orders"] {
         let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/id"],"kind":"Hash"}}}}"#);
-        world.create_container(&body, Some(25_000));
+        world.create_container(&body, Some(18_000));
     }
     let none = Preconditions::default();
     world.engine().store_model(&name("d"), &json(model), &none).expect("the model is taken");

@@ -106,7 +106,7 @@ fn said(answer: &Answer) -> Said {
         )),
         Answer::Failed(Error::NotFound) => Err(404),
         Answer::Failed(Error::AlreadyExists | Error::UniqueKeyViolation) => Err(409),
-        Answer::Dependent => Err(424),
+        Answer::Dependent(_) => Err(424),
         other => panic!("{other:?}"),
     }
 }

@@ -482,3 +482,117 @@ fn what_is_kept_beside_an_item_moves_with_it() {
         assert_eq!(blog.get("p").expect("a post").get("commentCount").to_json(), "52");
     }
 }
+
+#[test]
+fn the_elements_of_an_array_count_once() {
+    for only in [r#","where":"c.type = 'post'""#, ""] {
+        let mut world = World::memory();
+        world.database();
+        let key = r#""partitionKey":{"paths":["/blogId"],"kind":"Hash"}"#;
+        world.create_container(&format!(r#"{{"id":"blog",{key}}}"#), Some(30_000));
+        let model = BLOG.replace(r#","where":"c.type = 'post'""#, only);
+        let none = Preconditions::default();
+        world.engine().store_model(&name("d"), &json(&model), &none).expect("the model is taken");
+        let blog = Blog(world);
+        let all: Vec<String> = (0..25).map(|n| format!("c{n}")).collect();
+        blog.put("1", &comments(&all)).expect("a post");
+        blog.put("2", &comments(&all[..3])).expect("a post");
+        for (text, answer) in [
+            ("SELECT VALUE COUNT(1) FROM p JOIN c IN p.comments", "28"),
+            ("SELECT VALUE SUM(ARRAY_LENGTH(p.comments)) FROM p", "28"),
+            ("SELECT VALUE COUNT(1) FROM p WHERE IS_DEFINED(p.comments)", "2"),
+            (
+                "SELECT VALUE COUNT(1) FROM p WHERE EXISTS(SELECT c FROM c IN p.comments WHERE c.id = 'c1')",
+                "2",
+            ),
+        ] {
+            assert_eq!(blog.query(text, 100, None).rows[0], answer, "{text}");
+        }
+        blog.check();
+    }
+}
+
+#[test]
+fn an_array_with_elements_keeps_its_name_and_its_buckets() {
+    let mut blog = Blog::new(World::memory(), "");
+    let all: Vec<String> = (0..25).map(|n| format!("c{n}")).collect();
+    blog.put("1", &comments(&all)).expect("a post");
+    let store = |blog: &Blog, model: &str| {
+        blog.0.engine().store_model(&name("d"), &json(model), &Preconditions::default()).map(drop)
+    };
+    for (from, to, at) in [
+        (r#""array":"/comments""#, r#""array":"/remarks""#, "/buckets/0/array"),
+        ("{id}~c{seq:06}", "{id}-{seq}", "/buckets/0/bucket/idFormat"),
+        (r#""link":"/postId""#, r#""link":"/of""#, "/buckets/0/bucket/link"),
+    ] {
+        match store(&blog, &BLOG.replace(from, to)) {
+            Err(Error::Invalid(text)) => assert!(text.contains(at), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    blog.append("1", "c25").expect("it goes on");
+    assert_eq!(blog.get("1").expect("it").get("commentCount").to_json(), "26");
+    blog.check();
+    // Without the rule its buckets are items like any others; under another rule too.
+    let without = BLOG.replace(r#""/comments""#, r#""/remarks""#);
+    let none = r#"{"version":1,"types":{"post":{"container":"blog","where":"c.type = 'post'"}}}"#;
+    store(&blog, none).expect("the model is taken");
+    store(&blog, &without.replace("{id}~c", "{id}~r")).expect("the model is taken");
+    blog.0.run_tasks();
+    blog.delete("1~c000000").expect("nobody owns it any more");
+    assert_eq!(blog.get("1").expect("it").get("commentCount").to_json(), "0");
+    // With the rule back those that are left are the array again.
+    store(&blog, none).expect("the model is taken");
+    store(&blog, BLOG).expect("the model is taken");
+    blog.0.run_tasks();
+    assert_eq!(blog.get("1").expect("it").get("commentCount").to_json(), "16");
+    refused(blog.delete("1~c000001"), "not written directly");
+    blog.check();
+    // Their parent is of another type now: they may go.
+    let other = BLOG.replace("c.type = 'post'", "c.type = 'other'");
+    store(&blog, &other).expect("the model is taken");
+    blog.0.run_tasks();
+    let drift = blog.0.engine().verify_model(&name("d")).expect("it is verified");
+    assert!(drift.iter().any(|line| line.contains("'1~c000001' belongs to no item")), "{drift:?}");
+    for seq in 1..3 {
+        blog.delete(&format!("1~c{seq:06}")).expect("nobody owns it any more");
+    }
+    blog.check();
+}
+
+#[test]
+fn elements_are_checked_against_the_schema() {
+    let schema = r#""schema":{"properties":{"comments":{"type":"array","items":{"type":"object",
+        "required":["text"],"properties":{"text":{"type":"string","maxLength":20}}}}}},
+        "container":"blog","where""#;
+    let model = BLOG.replace(r#""container":"blog","where""#, schema);
+    let mut blog = Blog::new(World::memory(), "");
+    let store = |blog: &Blog, model: &str| {
+        blog.0.engine().store_model(&name("d"), &json(model), &Preconditions::default()).map(drop)
+    };
+    blog.put("old", r#","comments":[{"id":"a"}]"#).expect("a post");
+    store(&blog, &model).expect("the model is taken");
+    blog.0.run_tasks();
+    blog.append("1", "none").expect_err("there is no post");
+    blog.put("1", r#","comments":[{"id":"a","text":"yes"}]"#).expect("a post");
+    refused(blog.put("2", r#","comments":[{"id":"a"}]"#), "/comments/0");
+    refused(blog.put("1", r#","comments":[{"id":"a","text":"yes"},{"id":"b"}]"#), "/comments/0");
+    let add = |value: &str| format!(r#"{{"op":"add","path":"/comments/-","value":{value}}}"#);
+    refused(blog.patch("1", &add(r#"{"id":"b","text":7}"#)), "/comments/0/text");
+    let set = r#"{"op":"set","path":"/comments/a/text","value":7}"#;
+    refused(blog.patch("1", set), "/comments/0/text");
+    blog.append("1", "b").expect("a good one");
+    assert_eq!(blog.get("1").expect("it").get("commentCount").to_json(), "2");
+    // What was there before stays, and is seen.
+    blog.append("old", "b").expect("a good one");
+    let drift = blog.0.engine().verify_model(&name("d")).expect("it is verified");
+    assert_eq!(drift.len(), 1, "{drift:?}");
+    assert!(drift[0].contains("'old~c000000' in 'blog' breaks its type"), "{drift:?}");
+    for keyword in [r#""maxItems":3"#, r#""uniqueItems":true"#, r#""contains":{}"#] {
+        let whole = model.replace(r#""type":"array""#, keyword);
+        match store(&blog, &whole) {
+            Err(Error::Invalid(text)) => assert!(text.contains("/types/post/schema"), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}

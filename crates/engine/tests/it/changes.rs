@@ -100,7 +100,7 @@ impl Run {
         world.database();
         let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"version":2},"defaultTtl":-1,
             "changeFeedPolicy":{"retentionDuration":60}}"#;
-        world.create_container(body, Some(30_000));
+        world.create_container(body, Some(18_000));
         let (items, log, readers) = (BTreeMap::new(), vec![], vec![]);
         Self { world, random, items, log, readers, n: 0, born: 0, erasures: vec![], layouts }
     }
@@ -439,7 +439,7 @@ fn upsert(world: &World, text: &str) {
 #[test]
 fn replaying_the_feed_rebuilds_the_container_byte_for_byte() {
     let world =
-        world_with(r#"{"id":"c","partitionKey":{"paths":["/p"],"version":2}}"#, Some(30_000));
+        world_with(r#"{"id":"c","partitionKey":{"paths":["/p"],"version":2}}"#, Some(18_000));
     let mut random = Random::from_environment("replay");
     for n in 0..300 {
         let (id, p) = (random.below(60), random.below(9));
@@ -543,20 +543,76 @@ fn all_versions_start_now_and_need_a_policy() {
     assert!(matches!(read_page(&world, Mode::AllVersions, Some("*")), Err(Error::Invalid(_))));
     let world = world_with(KEPT, None);
     assert!(matches!(read_page(&world, Mode::AllVersions, None), Err(Error::Invalid(_))));
+    let world = world_with(KEPT, Some(18_000));
     let latest = read_page(&world, LATEST, Some("*")).expect("a page").etag;
     let foreign = read_page(&world, Mode::AllVersions, Some(&latest));
     assert!(matches!(foreign, Err(Error::Invalid(_))), "a position of the other feed");
 }
 
+/// Everything that the feed of a part has after an LSN, by `_lsn`.
+fn lsns_after(world: &World, part: &ScopeRequest, after: &str) -> Vec<i64> {
+    let (mut found, mut etag) = (Vec::new(), format!("\"{after}\""));
+    loop {
+        let request = ChangesRequest {
+            scope: part.clone(),
+            mode: LATEST,
+            after: Some(&etag),
+            since_s: None,
+            size: PageSize { items: 3 },
+        };
+        let page = world.engine().read_changes(&world.container("c"), &request).expect("a page");
+        let lsn = |change: &bytes::Bytes| {
+            Value::parse(change).expect("JSON").get("_lsn").as_i64().expect("an LSN")
+        };
+        found.extend(page.changes.iter().map(lsn));
+        if page.changes.is_empty() {
+            return found;
+        }
+        etag = page.etag;
+    }
+}
+
 #[test]
-fn a_feed_from_a_time_gives_what_was_written_at_it_and_later() {
+fn a_position_in_one_range_is_an_lsn_whoever_wrote_it() {
+    for throughput in [None, Some(18_000)] {
+        let definition = r#"{"id":"c","partitionKey":{"paths":["/p"],"version":2}}"#;
+        let world = world_with(definition, throughput);
+        for n in 0..60 {
+            upsert(&world, &format!(r#"{{"id":"{n}","p":{n}}}"#));
+        }
+        for range in world.container("c").partitions.clone() {
+            let id = Some(range.id.to_string().into());
+            let part = ScopeRequest { range_id: id, ..ScopeRequest::default() };
+            let all = lsns_after(&world, &part, "0");
+            assert!(all.len() > 5 && all.is_sorted(), "{all:?}");
+            for (i, lsn) in all.iter().enumerate() {
+                assert_eq!(lsns_after(&world, &part, &lsn.to_string()), all[i + 1..]);
+            }
+            // What the client wrote holds for those that take the range's place.
+            let (half, rest) = (all[all.len() / 2], &all[all.len() / 2 + 1..]);
+            let id = range.id.to_string();
+            let split = world.engine().split_partition(&name("d"), &name("c"), Some(&id), None);
+            let mut found = Vec::new();
+            for child in split.expect("a split").children {
+                let id = Some(child.to_string().into());
+                let part = ScopeRequest { range_id: id, ..ScopeRequest::default() };
+                found.extend(lsns_after(&world, &part, &half.to_string()));
+            }
+            found.sort_unstable();
+            assert_eq!(found, rest);
+        }
+    }
+}
+
+#[test]
+fn a_feed_from_a_time_gives_what_was_written_after_it() {
     let world = world_with(r#"{"id":"c"}"#, None);
     let start = world.clock.now_s();
     for n in 0..2000 {
         upsert(&world, &format!(r#"{{"id":"{n}"}}"#));
         world.clock.advance_s(1);
     }
-    for (offset, expected) in [(0, 2000), (1, 1999), (1500, 500), (1999, 1), (2000, 0), (9999, 0)] {
+    for (offset, expected) in [(0, 1999), (1, 1998), (1499, 500), (1998, 1), (1999, 0), (9999, 0)] {
         let (mut found, mut etag) = (0, None);
         loop {
             let request = ChangesRequest {

@@ -17,7 +17,7 @@ const DEFINITION: &str = r#"{"id":"c","partitionKey":{"paths":["/p"],"version":2
 fn world(disk: fn() -> World) -> World {
     let mut world = disk();
     world.database();
-    world.create_container(DEFINITION, Some(20_000));
+    world.create_container(DEFINITION, Some(12_000));
     world
 }
 

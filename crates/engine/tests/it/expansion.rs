@@ -39,7 +39,7 @@ impl Shelf {
             let body = format!(
                 r#"{{"id":"{id}","defaultTtl":-1,"partitionKey":{{"paths":["{key}"],"kind":"Hash"}}}}"#
             );
-            world.create_container(&body, (id == "library").then_some(25_000));
+            world.create_container(&body, (id == "library").then_some(18_000));
         }
         let shelf = Self(world);
         let none = Preconditions::default();
@@ -184,11 +184,11 @@ fn a_relation_is_a_property_in_every_clause() {
     );
     shelf.check(
         "people",
-        "SELECT p.id, h.held * h.stock.high AS value FROM p JOIN h IN p.holdings",
+        "SELECT p.id, h.held * h.stock.high AS worth FROM p JOIN h IN p.holdings",
         &[
-            r#"{"id":"p1","value":30}"#,
-            r#"{"id":"p1","value":40}"#,
-            r#"{"id":"p1","value":7}"#,
+            r#"{"id":"p1","worth":30}"#,
+            r#"{"id":"p1","worth":40}"#,
+            r#"{"id":"p1","worth":7}"#,
             r#"{"id":"p1"}"#,
         ],
     );

@@ -130,3 +130,78 @@ fn a_query_ends_when_nobody_waits_for_it() {
         }
     }
 }
+
+#[test]
+fn queries_share_the_memory_that_there_is() {
+    let world = world().with_query_memory(8 << 20);
+    let large = "SELECT DISTINCT VALUE [a, b, d, c.id] FROM c JOIN a IN c.l JOIN b IN c.l JOIN d IN c.l \
+                 OFFSET 200000 LIMIT 5";
+    let sorts = "SELECT VALUE [a, b, d] FROM c JOIN a IN c.l JOIN b IN c.l JOIN d IN c.l \
+                 WHERE c.n < 9 ORDER BY c.s OFFSET 300000 LIMIT 5";
+    let groups = "SELECT a, b, d, COUNT(1) AS n FROM c JOIN a IN c.l JOIN b IN c.l JOIN d IN c.l \
+                  GROUP BY a, b, d";
+    // What is taken is given back, whether the query was answered or refused.
+    for _ in 0..3 {
+        for text in [large, sorts, groups] {
+            let refused = run(&world, text, 10, None);
+            assert!(matches!(refused, Err(Error::RateLimited { .. })), "{text}: {refused:?}");
+            let small = "SELECT a, COUNT(1) AS n FROM c JOIN a IN c.l JOIN b IN c.l GROUP BY a";
+            assert_eq!(run(&world, small, 100, None).expect(small).rows.len(), 40);
+        }
+    }
+    let world = world.with_query_memory(usize::MAX);
+    assert_eq!(run(&world, groups, 10, None).expect(groups).rows.len(), 10);
+    assert_eq!(run(&world, large, 10, None).expect(large).rows.len(), 5);
+}
+
+#[test]
+fn arrays_that_are_sorted_count_as_memory() {
+    let mut world = World::memory();
+    world.database();
+    world.create_container(r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash"}}"#, None);
+    let container = world.container("c");
+    for n in 0..300 {
+        let item = format!(r#"{{"id":"{n}","pk":"p{n}","v":[{n}]}}"#);
+        world.engine().create_item(&container, None, item.as_bytes()).expect("an item");
+    }
+    let text = "SELECT VALUE c.id FROM c ORDER BY c.v";
+    assert_eq!(run(&world, text, 5, None).expect("a page").rows.len(), 5);
+    let world = world.with_query_memory(4 << 10);
+    let refused = run(&world, text, 5, None);
+    assert!(matches!(refused, Err(Error::RateLimited { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_short_query_is_answered_while_all_long_ones_are_under_way() {
+    let world = world();
+    let container = world.container("c");
+    let scope = container.scope(&ScopeRequest::default()).expect("a scope");
+    let request = |text: &str| {
+        let body = format!(r#"{{"query":{}}}"#, Value::from(text).to_json());
+        QueryRequest::parse(&json(&body)).expect(text)
+    };
+    let product = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.l JOIN b IN c.l JOIN d IN c.l \
+                   JOIN e IN c.l JOIN f IN c.l JOIN g IN c.l JOIN h IN c.l";
+    let size = PageSize { items: 10 };
+    let left = AtomicBool::new(false);
+    std::thread::scope(|scope_of| {
+        let long = || {
+            let paging = Paging { crosses: true, left: Some(&left), ..Paging::default() };
+            world.engine().query_items(&container, &scope, &request(product), size, &paging)
+        };
+        let long: Vec<_> = (0..24).map(|_| scope_of.spawn(long)).collect();
+        for n in 0..40 {
+            let text = format!("SELECT VALUE c.id FROM c WHERE c.n = {n}");
+            let paging = Paging { crosses: true, ..Paging::default() };
+            let page =
+                world.engine().query_items(&container, &scope, &request(&text), size, &paging);
+            assert_eq!(page.expect("a page").rows, [format!("\"{n}\"")]);
+        }
+        left.store(true, std::sync::atomic::Ordering::Relaxed);
+        // None of them had ended: an end by itself is an error of another kind.
+        for long in long {
+            let ended = long.join().expect("no panic");
+            assert!(matches!(ended, Err(Error::Timeout(_))), "{ended:?}");
+        }
+    });
+}

@@ -1,11 +1,13 @@
-//! A store in memory that asks before each write whether, and tells somebody that, it happens.
+//! A store in memory that calls a hook before each write and after each read. A hook may fail the
+//! write, or hold the reader up: [`Breakpoint`](crate::breakpoint::Breakpoint) stops a thread at a
+//! chosen key, so that a test decides what happens between a read and what follows from it.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use orrery_storage::{
-    Commit, Committed, Copied, CopyLog, CopyRun, GatheredRun, Journal, MemoryStore, Put, ReadAt,
-    ShardStats, Snapshot, Space, StorageError, Store, Value,
+    Commit, Committed, Copied, CopyLog, CopyRun, Entry, GatheredRun, Journal, KeyCursor,
+    MemoryStore, Put, ReadAt, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
 };
 use orrery_types::{Epoch, Lsn, ShardId};
 
@@ -25,27 +27,135 @@ pub(crate) enum Step {
 /// Is called before each step; an error takes its place.
 pub(crate) type Hook = Box<dyn Fn(Step) -> Stored<()> + Send + Sync>;
 
+/// What was just read. The caller has not seen it yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read<'k> {
+    /// A snapshot was taken.
+    Snapshot { shard: ShardId },
+    /// One key, newest or from a snapshot.
+    Key { shard: ShardId, space: Space, key: &'k [u8] },
+    /// A range from a snapshot; of a key cursor, the range that it walks along.
+    Range { shard: ShardId, space: Space, from: &'k [u8], to: &'k [u8] },
+}
+
+/// Is called after each read, on the reader's thread.
+pub(crate) type ReadHook = Box<dyn Fn(Read<'_>) + Send + Sync>;
+
 pub(crate) struct Interposed {
-    pub(crate) inner: Arc<MemoryStore>,
-    pub(crate) hook: Hook,
+    inner: Arc<MemoryStore>,
+    hook: Hook,
+    after_read: ReadHook,
+    after_commit: Hook,
+}
+
+impl Interposed {
+    /// Calls `hook` before each write.
+    pub(crate) fn writes(inner: Arc<MemoryStore>, hook: Hook) -> Self {
+        Self { inner, hook, after_read: Box::new(|_| ()), after_commit: Box::new(|_| Ok(())) }
+    }
+
+    /// Calls `hook` after each read.
+    pub(crate) fn reads(inner: Arc<MemoryStore>, hook: ReadHook) -> Self {
+        Self { after_read: hook, ..Self::writes(inner, Box::new(|_| Ok(()))) }
+    }
+
+    /// Calls `hook` after each commit that was applied: an error takes the place of its answer.
+    pub(crate) fn answers(inner: Arc<MemoryStore>, hook: Hook) -> Self {
+        Self { after_commit: hook, ..Self::writes(inner, Box::new(|_| Ok(()))) }
+    }
+
+    fn hooked<'s>(
+        &'s self,
+        shard: ShardId,
+        inner: Box<dyn Snapshot + 's>,
+    ) -> Box<dyn Snapshot + 's> {
+        (self.after_read)(Read::Snapshot { shard });
+        Box::new(HookedSnapshot { shard, inner, after_read: &self.after_read })
+    }
+}
+
+/// A snapshot whose reads call the hook.
+struct HookedSnapshot<'s> {
+    shard: ShardId,
+    inner: Box<dyn Snapshot + 's>,
+    after_read: &'s ReadHook,
+}
+
+impl HookedSnapshot<'_> {
+    fn key_read(&self, space: Space, key: &[u8]) {
+        (self.after_read)(Read::Key { shard: self.shard, space, key });
+    }
+
+    fn range_read(&self, space: Space, from: &[u8], to: &[u8]) {
+        (self.after_read)(Read::Range { shard: self.shard, space, from, to });
+    }
+}
+
+impl Snapshot for HookedSnapshot<'_> {
+    fn lsn(&self) -> Lsn {
+        self.inner.lsn()
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.inner.epoch()
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Stored<Option<Value>> {
+        let value = self.inner.get(space, key);
+        self.key_read(space, key);
+        value
+    }
+
+    fn get_many(&self, space: Space, keys: &[&[u8]]) -> Stored<Vec<Option<Value>>> {
+        let values = self.inner.get_many(space, keys);
+        for key in keys {
+            self.key_read(space, key);
+        }
+        values
+    }
+
+    fn scan(&self, scan: &Scan<'_>) -> Stored<Vec<Entry>> {
+        let entries = self.inner.scan(scan);
+        self.range_read(scan.space, scan.from, scan.to);
+        entries
+    }
+
+    fn keys(&self, space: Space, from: &[u8], to: &[u8]) -> Stored<Box<dyn KeyCursor + '_>> {
+        let cursor = self.inner.keys(space, from, to);
+        self.range_read(space, from, to);
+        cursor
+    }
+
+    fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Stored<u64> {
+        self.inner.estimate(space, from, to)
+    }
+
+    fn estimate_beyond(&self, space: Space, from: &[u8], to: &[u8], counted: u64) -> Stored<u64> {
+        self.inner.estimate_beyond(space, from, to, counted)
+    }
 }
 
 impl Store for Interposed {
     fn snapshot(&self, shard: ShardId, at: ReadAt) -> Stored<Box<dyn Snapshot + '_>> {
-        self.inner.snapshot(shard, at)
+        Ok(self.hooked(shard, self.inner.snapshot(shard, at)?))
     }
 
     fn snapshots(&self, shards: &[ShardId]) -> Stored<Vec<Box<dyn Snapshot + '_>>> {
-        self.inner.snapshots(shards)
+        let views = self.inner.snapshots(shards)?;
+        Ok(shards.iter().zip(views).map(|(shard, view)| self.hooked(*shard, view)).collect())
     }
 
     fn get(&self, shard: ShardId, space: Space, key: &[u8]) -> Stored<(Lsn, Option<Value>)> {
-        self.inner.get(shard, space, key)
+        let value = self.inner.get(shard, space, key);
+        (self.after_read)(Read::Key { shard, space, key });
+        value
     }
 
     fn commit(&self, commit: Commit) -> Stored<Committed> {
         (self.hook)(Step::Commit)?;
-        self.inner.commit(commit)
+        let committed = self.inner.commit(commit)?;
+        (self.after_commit)(Step::Commit)?;
+        Ok(committed)
     }
 
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Stored<Lsn> {

@@ -101,7 +101,7 @@ impl Data {
         let mut world = World::memory();
         world.database();
         let mut policy = policy(random);
-        let throughput = [None, Some(25_000), Some(45_000)][random.below(3)];
+        let throughput = [None, Some(18_000), Some(30_000)][random.below(3)];
         world.create_container(&definition(&policy), throughput);
         let items = 10 + random.below(90);
         let changes_at = random.one_in(3).then(|| random.below(items));

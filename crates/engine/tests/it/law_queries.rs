@@ -169,7 +169,8 @@ fn atom(random: &mut Random, path: &str) -> String {
         }
         9 => {
             let negated = pick(random, &["", "", "NOT "]);
-            format!("{path} {negated}BETWEEN {} AND {}", constant(random), constant(random))
+            // Brackets, for it takes neither AND nor OR beside it.
+            format!("({path} {negated}BETWEEN {} AND {})", constant(random), constant(random))
         }
         10 => {
             let pattern =
@@ -211,12 +212,14 @@ fn atom(random: &mut Random, path: &str) -> String {
             format!("ARRAY_CONTAINS(c.{}, {needle}{more})", pick(random, &["tags", "list", "a"]))
         }
         15 => {
-            let inner = atom_of_element(random, "t");
-            format!("EXISTS(SELECT VALUE t FROM t IN c.list WHERE {inner})")
+            let inner = atom_of_element(random, "e");
+            format!("EXISTS(SELECT VALUE e FROM e IN c.list WHERE {inner})")
         }
         16 => {
-            let inner = atom(random, "t");
-            format!("EXISTS(SELECT VALUE 1 FROM t IN c.tags WHERE {inner})")
+            // An alias of the query around cannot be taken again, and atoms are nested.
+            let alias = format!("e{}", path.len());
+            let inner = atom(random, &alias);
+            format!("EXISTS(SELECT VALUE 1 FROM {alias} IN c.tags WHERE {inner})")
         }
         17 => path.to_owned(),
         18 => format!("{path} {} {}", comparison(random), self::path(random)),

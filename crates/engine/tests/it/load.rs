@@ -11,7 +11,7 @@ fn world() -> World {
     world.database();
     let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},
         "defaultTtl":-1,"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}"#;
-    world.create_container(body, Some(30_000));
+    world.create_container(body, Some(18_000));
     world
 }
 

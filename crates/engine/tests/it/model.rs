@@ -19,7 +19,7 @@ use orrery_types::{Clock as _, Error, PartitionKey, Result, Value};
 use crate::random::Random;
 use crate::world::{World, json, name};
 
-const CONTAINERS: [(&str, Option<i64>); 2] = [("one", None), ("three", Some(30_000))];
+const CONTAINERS: [(&str, Option<i64>); 2] = [("one", None), ("three", Some(18_000))];
 /// Partition keys as headers spell them.
 const KEYS: [&str; 6] = [r#"["a"]"#, r#"["b"]"#, "[7]", "[null]", "[{}]", "[true]"];
 const IDS: [&str; 6] = ["0", "1", "2", "3", "é\u{1f600}", "?#%20 x"];
@@ -305,7 +305,7 @@ impl Run {
             (1, _) => Some(stale),
             _ => None,
         };
-        Preconditions { if_match: if_match.map(Into::into), if_none_match: None }
+        Preconditions { if_match: if_match.map(Into::into), ..Preconditions::default() }
     }
 
     fn change(&mut self, container: usize) {

@@ -46,7 +46,7 @@ impl Shop {
     fn new(mut world: World) -> Self {
         world.database();
         let key = r#""partitionKey":{"paths":["/tenant"],"kind":"Hash"},"defaultTtl":-1"#;
-        world.create_container(&format!(r#"{{"id":"shop",{key}}}"#), Some(20_000));
+        world.create_container(&format!(r#"{{"id":"shop",{key}}}"#), Some(12_000));
         let key = r#""partitionKey":{"paths":["/id"],"kind":"Hash"}"#;
         world.create_container(&format!(r#"{{"id":"ledgers",{key}}}"#), None);
         let none = Preconditions::default();

@@ -68,7 +68,7 @@ fn vectors_are_compared_as_the_policy_says() {
 fn a_ranked_query_gives_whole_items() {
     let items =
         [r#"{"id":"a","pk":"p","t":"fox","n":1}"#, r#"{"id":"b","pk":"q","t":"dog","n":2}"#];
-    for throughput in [None, Some(30_000)] {
+    for throughput in [None, Some(18_000)] {
         let world = world("", throughput, &items);
         for text in ["SELECT TOP 1 *", "SELECT TOP 1 VALUE c"] {
             let text =
@@ -84,7 +84,7 @@ fn a_ranked_query_gives_whole_items() {
 
 #[test]
 fn a_query_without_from_has_one_row() {
-    let world = world("", Some(30_000), &[r#"{"id":"a","pk":"p"}"#]);
+    let world = world("", Some(18_000), &[r#"{"id":"a","pk":"p"}"#]);
     let container = world.container("c");
     assert_eq!(world.engine().list_ranges(&container).expect("ranges").len(), 3);
     assert_eq!(rows(&world, "SELECT VALUE 1"), ["1"]);
@@ -99,7 +99,7 @@ fn a_query_without_from_has_one_row() {
 #[test]
 fn items_with_an_array_for_a_key_are_found_among_those_without() {
     let items = [r#"{"id":"array","pk":[1]}"#, r#"{"id":"one","pk":1}"#, r#"{"id":"two","pk":2}"#];
-    for throughput in [None, Some(30_000)] {
+    for throughput in [None, Some(18_000)] {
         let world = world("", throughput, &items);
         for filter in ["c.pk IN ([1], 1)", "c.pk = [1] OR c.pk = 1"] {
             let text = format!("SELECT VALUE c.id FROM c WHERE {filter}");
@@ -107,20 +107,6 @@ fn items_with_an_array_for_a_key_are_found_among_those_without() {
         }
         assert_eq!(rows(&world, "SELECT VALUE c.id FROM c WHERE c.pk = [1]"), [r#""array""#]);
     }
-}
-
-#[test]
-fn top_counts_what_offset_leaves() {
-    let items: Vec<String> = ["a", "b", "c", "d", "e", "f"]
-        .iter()
-        .map(|id| format!(r#"{{"id":"{id}","pk":"p"}}"#))
-        .collect();
-    let items: Vec<&str> = items.iter().map(String::as_str).collect();
-    let world = world("", None, &items);
-    let text = "SELECT TOP 3 VALUE c.id FROM c ORDER BY c.id OFFSET 1 LIMIT 5";
-    assert_eq!(rows(&world, text), [r#""b""#, r#""c""#, r#""d""#]);
-    let text = "SELECT TOP 3 VALUE c.id FROM c ORDER BY c.id OFFSET 1 LIMIT 2";
-    assert_eq!(rows(&world, text), [r#""b""#, r#""c""#]);
 }
 
 #[test]
@@ -135,7 +121,7 @@ fn what_may_take_any_time_is_not_answered_in_passing() {
         page.expect(text).is_some()
     };
     assert!(is_answered("SELECT * FROM c WHERE c.id = 'a'"));
-    for text in ["SELECT VALUE UDF.f(c) FROM c", "SELECT * FROM c WHERE RegexMatch(c.s, '(?=a)a')"]
+    for text in ["SELECT VALUE udf.f(c) FROM c", "SELECT * FROM c WHERE RegexMatch(c.s, '(?=a)a')"]
     {
         assert!(!is_answered(text), "{text}");
     }

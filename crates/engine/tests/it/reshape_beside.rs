@@ -52,7 +52,7 @@ impl Beside {
             }
             Ok(())
         });
-        let interposed: Arc<dyn Store> = Arc::new(Interposed { inner: store.clone(), hook });
+        let interposed: Arc<dyn Store> = Arc::new(Interposed::writes(store.clone(), hook));
         let clock = Arc::new(ManualClock::at_s(START_S));
         let opened = Arc::new(Engine::open(interposed, clock, 1).expect("it opens"));
         *engine.lock().expect("a lock") = Some(opened.clone());
@@ -105,7 +105,7 @@ enum Change {
     Merge,
 }
 
-const CHANGES: [(Change, i64); 2] = [(Change::Split, 400), (Change::Merge, 20_000)];
+const CHANGES: [(Change, i64); 2] = [(Change::Split, 400), (Change::Merge, 12_000)];
 
 #[test]
 fn a_container_that_is_deleted_meanwhile_is_gone() {

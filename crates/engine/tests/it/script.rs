@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use orrery_engine::expansion::Reach;
 use orrery_engine::feed::PageSize;
 use orrery_engine::items::Written;
 use orrery_engine::patch::Patch;
@@ -14,7 +15,7 @@ use orrery_engine::script::{
 };
 use orrery_engine::{Container, Engine};
 use orrery_storage::MemoryStore;
-use orrery_types::{Error, PartitionKey, Result, SystemClock, Value};
+use orrery_types::{Error, PartitionKey, Result, SystemClock, Value, limits};
 
 use crate::world::{World, json, manual, name};
 
@@ -24,7 +25,8 @@ struct Shelf {
     container: Arc<Container>,
 }
 
-const NONE: Preconditions = Preconditions { if_match: None, if_none_match: None };
+const NONE: Preconditions =
+    Preconditions { if_match: None, if_none_match: None, reach: Reach::Database };
 
 impl Shelf {
     fn new() -> Self {
@@ -173,8 +175,7 @@ fn scripts_are_resources_like_others() {
         engine.replace_script(container, kind, &name("p"), &renamed, &NONE).expect("replaced");
     assert_eq!(replaced.rid, made.rid);
     assert_ne!(replaced.stamp.etag, made.stamp.etag);
-    let stale =
-        Preconditions { if_match: Some(made.stamp.etag.to_string().into()), if_none_match: None };
+    let stale = Preconditions { if_match: Some(made.stamp.etag.to_string().into()), ..NONE };
     let refused = engine.delete_script(container, kind, &name("q"), &stale);
     assert_eq!(refused, Err(Error::PreconditionFailed));
     assert!(engine.read_script(container, ScriptKind::Udf, &name("q")).is_err());
@@ -489,6 +490,62 @@ fn a_script_may_ask_for_the_quota() {
     let body = "function () { const r = getContext().getResponse(); r.setBody([r.getMaxResourceQuota(), r.getResourceQuotaCurrentUsage()]) }";
     let told = shelf.run(body).expect("it runs");
     assert!(told.contains("storedProcedures=100;") && told.contains("collectionSize="), "{told}");
+}
+
+#[test]
+fn a_trigger_before_a_delete_sees_what_is_to_go() {
+    let shelf = Shelf::new();
+    shelf.item(r#"{"id":"1","pk":"a","n":7}"#);
+    let note = "function () { const b = getContext().getRequest().getBody(); \
+                __.createDocument(__.getSelfLink(), { id: 'note', pk: 'a', n: b.n }) }";
+    shelf.script(ScriptKind::Trigger, "pre-note", note);
+    shelf.write(WriteKind::Delete, Some("1"), "", &["pre-note"], &[]).expect("deleted");
+    assert_eq!(shelf.items(), [r#"{"id":"note","pk":"a","n":7}"#]);
+    let missing = shelf.write(WriteKind::Delete, Some("1"), "", &["pre-note"], &[]);
+    assert!(matches!(missing, Err(Error::NotFound)), "{missing:?}");
+}
+
+#[test]
+fn arguments_are_an_array_or_read_as_one() {
+    let shelf = Shelf::new();
+    let echo = "function (...args) { __.response.setBody(args.map((a) => a ?? 'none')) }";
+    shelf.script(ScriptKind::Procedure, "p", echo);
+    for (given, expected) in [
+        ("", "[]"),
+        ("null", "[]"),
+        ("[1,\"two\"]", "[1,\"two\"]"),
+        ("{}", "[]"),
+        ("{\"a\":1}", "[]"),
+        ("{\"length\":2,\"0\":\"x\"}", "[\"x\",\"none\"]"),
+        ("{\"length\":-1}", "[]"),
+    ] {
+        assert_eq!(shelf.execute("p", given).as_deref(), Ok(expected), "{given}");
+    }
+    let many = format!("[{}0]", "0,".repeat(limits::SCRIPT_ARGUMENTS_MAX));
+    for bad in ["7", "true", "\"text\"", "{\"length\":1e9}", &many] {
+        let refused = shelf.execute("p", bad);
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    }
+}
+
+#[test]
+fn every_container_has_the_system_procedures() {
+    let shelf = Shelf::new();
+    assert_eq!(shelf.execute("__.sys.echo", r#"["foobar"]"#).as_deref(), Ok("\"foobar\""));
+    let insert = |arguments: &str| shelf.execute("__.sys.commonBulkInsert", arguments);
+    let items = r#"[{"id":"1","pk":"a"},{"id":"2","pk":"a"}]"#;
+    assert_eq!(insert(&format!("[{items}]")).as_deref(), Ok(r#"{"count":2,"errorCode":0}"#));
+    assert_eq!(shelf.items().len(), 2);
+    let more = r#"[{"id":"3","pk":"a"},{"id":"1","pk":"a"},{"id":"4","pk":"a"}]"#;
+    assert!(insert(&format!("[{more}]")).is_err(), "a conflict");
+    assert_eq!(shelf.items().len(), 2, "undoes all");
+    let soft = insert(&format!(r#"[{more},{{"softStopOnConflict":true}}]"#));
+    assert_eq!(soft.as_deref(), Ok(r#"{"count":1,"errorCode":409}"#));
+    assert_eq!(shelf.items().len(), 3);
+    let upsert = insert(&format!(r#"[{more},{{"enableUpsert":true}}]"#));
+    assert_eq!(upsert.as_deref(), Ok(r#"{"count":3,"errorCode":0}"#));
+    let unknown = shelf.execute("__.sys.other", "[]");
+    assert!(matches!(unknown, Err(Error::NotFound)), "{unknown:?}");
 }
 
 #[test]

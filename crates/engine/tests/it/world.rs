@@ -8,7 +8,7 @@ use orrery_engine::{Container, Engine};
 use orrery_storage::fault::Faults;
 use orrery_storage::{FaultStore, MemoryStore, RocksOptions, RocksStore, StorageError, Store};
 use orrery_types::ids::Address;
-use orrery_types::{Clock, ManualClock, Value};
+use orrery_types::{Clock, Lsn, ManualClock, Value};
 
 /// The second at which every test begins.
 pub(crate) const START_S: u64 = 1_700_000_000;
@@ -58,6 +58,12 @@ impl World {
     /// The same under another policy of layouts, until it is reopened.
     pub(crate) fn with_layout(mut self, layout: LayoutPolicy) -> Self {
         self.engine = self.engine.take().map(|engine| engine.with_layout(layout));
+        self
+    }
+
+    /// The same with less memory for queries, until it is reopened.
+    pub(crate) fn with_query_memory(mut self, bytes_max: usize) -> Self {
+        self.engine = self.engine.take().map(|engine| engine.with_query_memory(bytes_max));
         self
     }
 
@@ -136,6 +142,17 @@ impl World {
     pub(crate) fn container(&self, id: &str) -> Arc<Container> {
         self.engine().read_container(&name("d"), &name(id)).expect("the container is there")
     }
+}
+
+/// The session token for everything that a container shows now.
+pub(crate) fn session_token(engine: &Engine, container: &Container) -> String {
+    let ranges = engine.list_ranges(container).expect("ranges");
+    let token = |range: &orrery_engine::Resource| {
+        let id = range.id.parse().expect("a number");
+        let lsn = range.body.get("_lsn").as_i64().expect("an LSN");
+        container.token(id, Lsn(u64::try_from(lsn).expect("an LSN")))
+    };
+    ranges.iter().map(token).collect::<Vec<_>>().join(",")
 }
 
 /// What a retry finds done is done.

@@ -46,6 +46,10 @@ fn the_special_kinds_are_kept() {
     let spatial = r#"{"spatialIndexes":[{"path":"/loc/*","types":["Point"],"boundingBox":{"xmin":0,"ymin":0,"xmax":10,"ymax":10}}]}"#;
     let text = policy(spatial).expect("spatial").to_value().to_json();
     assert!(text.contains(r#""boundingBox":{"xmin":0,"ymin":0,"xmax":10,"ymax":10}"#), "{text}");
+    let all = r#""types":["Point","LineString","Polygon","MultiPolygon"]"#;
+    assert!(text.contains(all), "the service answers with all of them: {text}");
+    let lazy = policy(r#"{"indexingMode":"lazy"}"#).expect("lazy").to_value().to_json();
+    assert!(lazy.contains(r#""indexingMode":"consistent""#), "{lazy}");
 }
 
 #[test]
@@ -65,4 +69,6 @@ fn what_makes_no_sense_is_refused() {
     check_refused(r#"{"compositeIndexes":[[{"path":"/a/?"},{"path":"/b"}]]}"#, "accepted");
     check_refused(r#"{"indexingMode":"none","automatic":true}"#, "'automatic' to be false");
     check_refused(r#"{"spatialIndexes":[{"path":"/l/*","types":["Circle"]}]}"#, "'Circle'");
+    check_refused(r#"{"spatialIndexes":[{"path":"/l/*"}]}"#, "has no 'types'");
+    check_refused(r#"{"spatialIndexes":[{"path":"/l/*","types":[]}]}"#, "has no 'types'");
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use orrery_types::Value;
 
+use super::one_of::disjunction;
 use super::select::{distinct, visit};
 use super::{Binder, ITEM_SLOT, Position, Root};
 use crate::ast::{Expr, ExprKind, Span, SubqueryKind, UnaryOp};
@@ -25,13 +26,13 @@ impl<'a> Binder<'a> {
             ExprKind::Parameter(name) => Node::Constant(self.parameter(name, expr.span)?),
             ExprKind::Identifier(name) => self.identifier(name, expr.span, expr.span)?,
             ExprKind::Member(of, name) => self.member(of, name, expr.span)?,
-            ExprKind::Index(of, index) => self.index(of, index)?,
+            ExprKind::Index(of, index) => self.index(of, index, expr.span)?,
             ExprKind::Unary(op, operand) => Node::Unary(*op, Box::new(self.expr(operand)?)),
             ExprKind::Binary(op, a, b) => {
                 Node::Binary(*op, Box::new([self.expr(a)?, self.expr(b)?]))
             }
             ExprKind::And(operands) => Node::And(self.list(operands)?),
-            ExprKind::Or(operands) => Node::Or(self.list(operands)?),
+            ExprKind::Or(operands) => disjunction(self.list(operands)?),
             ExprKind::In { needle, list, negated } => {
                 let needle = Box::new(self.expr(needle)?);
                 Node::In { needle, list: list_of(self.list(list)?), negated: *negated }
@@ -78,7 +79,11 @@ impl<'a> Binder<'a> {
     /// An alias or a named constant; `whole` is the path it begins, for messages.
     fn identifier(&mut self, name: &Arc<str>, span: Span, whole: Span) -> Result<Node, QueryError> {
         if let Some((depth, alias)) = self.alias(name) {
+            let (alias_slot, alias) = (alias.slot, alias.clone());
             if self.scopes[depth].group.is_some() {
+                if let Some(node) = self.group_rid(whole, alias_slot) {
+                    return Ok(node);
+                }
                 let reference = &self.text[whole.start..whole.end];
                 let message = format!(
                     "Property reference '{reference}' is invalid in the select list because it is \
@@ -88,11 +93,10 @@ impl<'a> Binder<'a> {
             }
             return Ok(Node::Path(alias.slot, Vec::new()));
         }
-        match (&self.root, constant(name)) {
-            (Root::Named(root), _) if root == name => {}
-            (_, Some(value)) => return Ok(Node::Constant(value.into())),
-            (Root::Any, None) => self.root = Root::Named(name.clone()),
-            (Root::Named(_) | Root::None, None) => {
+        match &self.root {
+            Root::Named(root) if root == name => {}
+            Root::Any => self.root = Root::Named(name.clone()),
+            Root::Named(_) | Root::None => {
                 let message = format!("Identifier '{name}' could not be resolved.");
                 return Err(self.error(span, "SC2001", message));
             }
@@ -100,10 +104,34 @@ impl<'a> Binder<'a> {
         Ok(Node::Path(ITEM_SLOT, Vec::new()))
     }
 
+    fn is_group_rid(&self, node: &Node) -> bool {
+        let group = self.scopes.last().and_then(|scope| scope.group.as_ref());
+        let Node::Path(slot, _) = node else { return false };
+        group.is_some_and(|group| group.grouping.aggregates.iter().any(|(s, ..)| s == slot))
+    }
+
+    /// `c._rid` of a group, as rewritten queries ask for it: that of one of its rows.
+    fn group_rid(&mut self, whole: Span, slot: crate::bound::Slot) -> Option<Node> {
+        let reference = &self.text[whole.start..whole.end];
+        let is_rid = reference.split_once('.').is_some_and(|(_, rest)| rest.trim() == "_rid");
+        if self.facts.planning || !self.orders || !is_rid {
+            return None;
+        }
+        let of = Node::Path(slot, vec![Step::Name("_rid".into())]);
+        let result = self.new_slot();
+        let group = self.scopes.last_mut()?.group.as_mut()?;
+        group.grouping.aggregates.push((result, AggregateKind::Min, of));
+        Some(Node::Path(result, Vec::new()))
+    }
+
     fn member(&mut self, of: &'a Expr, name: &Arc<str>, span: Span) -> Result<Node, QueryError> {
         let of = match &*of.kind {
             ExprKind::Identifier(alias) if self.group_part(of).is_none() => {
-                self.identifier(alias, of.span, span)?
+                let node = self.identifier(alias, of.span, span)?;
+                if self.is_group_rid(&node) {
+                    return Ok(node);
+                }
+                node
             }
             _ => self.expr(of)?,
         };
@@ -127,11 +155,18 @@ impl<'a> Binder<'a> {
         crate::bind::bind_computed(property).map(Some)
     }
 
-    fn index(&mut self, of: &'a Expr, index: &'a Expr) -> Result<Node, QueryError> {
-        let Node::Constant(position) = self.expr(index)? else {
+    /// An index is a literal, or a parameter that is a string or a number.
+    fn index(&mut self, of: &'a Expr, index: &'a Expr, span: Span) -> Result<Node, QueryError> {
+        let position = match &*index.kind {
+            ExprKind::Literal(value @ (Value::Number(_) | Value::String(_))) => Some(value.clone()),
+            ExprKind::Parameter(name) => Some(self.parameter(name, index.span)?),
+            _ => None,
+        };
+        let position = position.filter(|v| matches!(v, Value::Number(_) | Value::String(_)));
+        let Some(position) = position else {
             let message =
                 "The specified query includes 'member indexer' which is currently not supported.";
-            return Err(self.error(index.span, "SC2990", message));
+            return Err(self.error(span, "SC2990", message));
         };
         let span = of.span;
         let of = self.expr(of)?;
@@ -142,7 +177,8 @@ impl<'a> Binder<'a> {
             },
             other => match other.as_i64().and_then(|i| usize::try_from(i).ok()) {
                 Some(at) => step(of, Step::Index(at)),
-                None => Node::Constant(Value::Undefined),
+                // No array is as long, so such an index always misses.
+                None => step(of, Step::Index(usize::MAX)),
             },
         })
     }
@@ -153,13 +189,8 @@ impl<'a> Binder<'a> {
         select: &'a crate::ast::Select,
     ) -> Result<Node, QueryError> {
         let root = std::mem::replace(&mut self.root, Root::None);
-        let mut bound = self.select(select, Position::Nested)?;
+        let bound = self.select(select, Position::Nested)?;
         self.root = root;
-        if kind == SubqueryKind::All {
-            // ALL(q) is NOT EXISTS(q with its filter negated); without filter nothing contradicts.
-            let filter = bound.filter.take().unwrap_or(Node::Constant(true.into()));
-            bound.filter = Some(Node::Unary(UnaryOp::Not, Box::new(filter)));
-        }
         Ok(Node::Subquery(kind, Box::new(bound)))
     }
 
@@ -184,18 +215,44 @@ impl<'a> Binder<'a> {
         arguments: &'a [Expr],
     ) -> Result<Node, QueryError> {
         let Some(function) = functions::find(name) else {
+            if self.facts.planning
+                && let Some(node) = self.planned_call(expr, name, arguments)?
+            {
+                return Ok(node);
+            }
             let message = format!("'{name}' is not a recognized built-in function name.");
             let span = Span::new(expr.span.start, expr.span.start + name.len());
             return Err(self.error(span, "SC2005", message));
         };
-        if let Some(message) = function.arity_error(arguments.len()) {
-            return Err(self.error(expr.span, "SC2050", message));
+        if let Some((code, message)) = function.arity_error(arguments.len()) {
+            return Err(self.error(expr.span, code, message));
         }
         if function.dependence == Dependence::Place {
             return self.placed_call(expr, function, arguments);
         }
         let function = functions::spatial::fitting(function, self.facts.geospatial);
         Ok(Node::Call(function, self.list(arguments)?))
+    }
+
+    /// A function that the service's planner knows and nothing documents: it is planned, and refused
+    /// when it runs.
+    fn planned_call(
+        &mut self,
+        expr: &Expr,
+        name: &str,
+        arguments: &'a [Expr],
+    ) -> Result<Option<Node>, QueryError> {
+        let Some(function) = functions::planned_only(name) else { return Ok(None) };
+        if !function.arguments.contains(&arguments.len()) {
+            let message = functions::wrong_count(name, &function.arguments);
+            return Err(self.error(expr.span, "SC2050", message));
+        }
+        let arguments = self.list(arguments)?;
+        Ok(Some(if function.has_value {
+            Node::Udf(name.into(), arguments)
+        } else {
+            Node::Constant(Value::Undefined)
+        }))
     }
 
     /// Functions whose meaning depends on where they stand.
@@ -209,23 +266,34 @@ impl<'a> Binder<'a> {
             return self.aggregate(expr, kind, &arguments[0]);
         }
         match function.name {
-            "DOCUMENTID" => match self.expr(&arguments[0])? {
-                node @ Node::Path(ITEM_SLOT, _) if is_bare(&node) => {
-                    Ok(Node::Call(function, vec![node]))
-                }
-                _ => {
-                    let message = "The argument of DOCUMENTID must be the alias of the container.";
-                    Err(self.error(expr.span, "SC2051", message))
-                }
-            },
             "VectorDistance" => {
                 let (metric, vectors) = self.vector_distance(arguments)?;
                 Ok(Node::Vector(metric, Box::new(vectors)))
             }
+            "_VectorScore" => {
+                let (metric, vectors) = self.vector_distance(arguments)?;
+                let distance = Node::Vector(metric, Box::new(vectors));
+                // The nearer, the greater, whatever the metric.
+                Ok(if metric.greater_is_nearer() {
+                    distance
+                } else {
+                    Node::Unary(UnaryOp::Minus, Box::new(distance))
+                })
+            }
+            "FullTextScore" if self.facts.planning && self.ranks => {
+                self.check_terms(arguments)?;
+                Ok(Node::Call(function, self.list(arguments)?))
+            }
             name => {
-                let message =
-                    format!("The {name} function is only allowed in the ORDER BY RANK clause.");
-                Err(self.error(expr.span, "SC2240", message))
+                let (code, message) = if self.facts.planning {
+                    let what = "is only allowed in the SELECT, WHERE and ORDER BY RANK clauses of a \
+                                query that has an ORDER BY RANK.";
+                    ("SC2244", format!("The {name} function {what}"))
+                } else {
+                    let what = "is only allowed in the ORDER BY RANK clause.";
+                    ("SC2240", format!("The {name} function {what}"))
+                };
+                Err(self.error(expr.span, code, message))
             }
         }
     }
@@ -238,14 +306,14 @@ impl<'a> Binder<'a> {
     ) -> Result<Node, QueryError> {
         let scope = self.scopes.last_mut().expect("a query is being bound");
         let Some(group) = scope.group.take() else {
-            let message = "Aggregate functions are only allowed in the SELECT clause.";
-            return Err(self.error(expr.span, "SC2100", message));
+            let message = "Aggregates are not allowed in the WHERE clause.";
+            return Err(self.error(expr.span, "SC2104", message));
         };
         let mut nested = false;
-        visit(argument, &mut |e| match &*e.kind {
-            ExprKind::Subquery(..) => nested = true,
-            ExprKind::Call(name, _) => nested |= AggregateKind::find(name).is_some(),
-            _ => {}
+        visit(argument, &mut |e| {
+            if let ExprKind::Call(name, _) = &*e.kind {
+                nested |= AggregateKind::find(name).is_some();
+            }
         });
         if nested {
             let message = "Cannot perform an aggregate function on an expression containing an \
@@ -268,11 +336,18 @@ impl<'a> Binder<'a> {
         arguments: &'a [Expr],
     ) -> Result<(Metric, [Node; 2]), QueryError> {
         let vectors = [self.expr(&arguments[0])?, self.expr(&arguments[1])?];
+        if let Some(exact) = arguments.get(2)
+            && !matches!(self.expr(exact)?, Node::Constant(Value::Bool(_)))
+        {
+            let message = "The third argument provided in the VectorDistance function is invalid. This \
+                           value must be a boolean value set to true or false.";
+            return Err(self.error(exact.span, "SC2212", message));
+        }
         let mut metric = vectors.iter().find_map(|v| self.policy_metric(v));
         if let Some(options) = arguments.get(3) {
             let Node::Constant(values) = self.expr(options)? else {
                 let message = "The options of the VectorDistance function must be constant.";
-                return Err(self.error(options.span, "SC2212", message));
+                return Err(self.error(options.span, "SC2210", message));
             };
             self.check_multipliers(&values, options.span)?;
             if let Some(name) = values.get("distanceFunction").as_str() {
@@ -313,19 +388,6 @@ impl<'a> Binder<'a> {
         }
         Ok(())
     }
-}
-
-/// The number that a name stands for where it is no alias.
-pub(super) fn constant(name: &str) -> Option<f64> {
-    match name {
-        "NaN" => Some(f64::NAN),
-        "Infinity" => Some(f64::INFINITY),
-        _ => None,
-    }
-}
-
-fn is_bare(node: &Node) -> bool {
-    matches!(node, Node::Path(_, steps) if steps.is_empty())
 }
 
 /// One step further; a path stays a path.

@@ -1,8 +1,9 @@
 //! Syntax tree to bound tree: resolves aliases and parameters, finds functions, and enforces every
 //! static rule of the language with the service's codes. `select` binds clauses, `expr` binds
-//! expressions, `order` ORDER BY and `rank` its scoring form.
+//! expressions, `one_of` long disjunctions, `order` ORDER BY and `rank` its scoring form.
 
 mod expr;
+mod one_of;
 mod order;
 mod rank;
 mod relation;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use orrery_types::{Value, limits};
 
-use crate::ast::{Expr, Select, Span};
+use crate::ast::{Expr, OrderBy, Select, Span};
 use crate::bound::{BoundSelect, Grouping, Node, Projection, Slot, Step};
 use crate::computed::ComputedProperty;
 use crate::error::QueryError;
@@ -38,7 +39,7 @@ pub(crate) fn bind(
     parameters: &[(String, Value)],
     facts: &ContainerFacts<'_>,
 ) -> Result<Bound, QueryError> {
-    let parameters = parameters.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    let parameters = distinct_parameters(parameters)?;
     let mut binder = Binder {
         text,
         parameters,
@@ -48,10 +49,36 @@ pub(crate) fn bind(
         udf_calls: 0,
         joins: 0,
         root: Root::None,
+        ranks: matches!(select.order_by, Some(OrderBy::Rank(_))),
+        orders: select.order_by.is_some(),
         standings: HashMap::new(),
     };
     let select = binder.select(select, Position::Main)?;
     Ok(Bound { select, slots: binder.slots, item_slot: ITEM_SLOT })
+}
+
+fn distinct_parameters(list: &[(String, Value)]) -> Result<HashMap<&str, &Value>, QueryError> {
+    let mut parameters = HashMap::with_capacity(list.len());
+    for (name, value) in list {
+        if !is_parameter_name(name) {
+            return Err(QueryError::runtime(format!(
+                "Invalid query. Specified parameter name '{name}' is invalid. Parameter names should \
+                 be in the format of symbol '@' followed by a valid identifier. E.g. @param1"
+            )));
+        }
+        if parameters.insert(name.as_str(), value).is_some() {
+            return Err(QueryError::runtime(format!(
+                "Invalid query. Specified duplicate parameter name '{name}'."
+            )));
+        }
+    }
+    Ok(parameters)
+}
+
+fn is_parameter_name(name: &str) -> bool {
+    let Some(word) = name.strip_prefix('@') else { return false };
+    word.starts_with(|c: char| c == '_' || c.is_alphabetic())
+        && word.chars().all(|c| c == '_' || c.is_alphanumeric())
 }
 
 /// The item has the first slot.
@@ -66,6 +93,10 @@ struct Binder<'a> {
     udf_calls: usize,
     joins: usize,
     root: Root,
+    /// Whether the query has an ORDER BY RANK.
+    ranks: bool,
+    /// Whether the query has an ORDER BY.
+    orders: bool,
     /// Where the values of slots stand, if that is in an item of a known container.
     standings: HashMap<Slot, Standing>,
 }
@@ -94,6 +125,8 @@ enum Position {
 #[derive(Default)]
 struct Scope<'a> {
     aliases: Vec<(Arc<str>, Alias)>,
+    /// The container's own name, behind all aliases.
+    roots: Vec<(Arc<str>, Alias)>,
     /// Set while the select list of a grouped query is bound.
     group: Option<GroupScope<'a>>,
 }
@@ -106,6 +139,17 @@ struct Alias {
     path: Option<Vec<Step>>,
     /// Whether it iterates or joins, so that no order over items can use it.
     correlated: bool,
+    /// Whether the rows of a subquery are behind it, and which properties these have if that is known.
+    columns: Option<Columns>,
+}
+
+/// What the rows of a subquery in FROM have.
+#[derive(Clone)]
+enum Columns {
+    /// Values of any kind.
+    Any,
+    /// These properties, each with its path from the item if it is one.
+    Named(Vec<(Arc<str>, Option<Vec<Step>>)>),
 }
 
 impl Alias {
@@ -132,7 +176,8 @@ impl Binder<'_> {
     /// The alias of that name in the nearest query around, and the number of that scope.
     fn alias(&self, name: &str) -> Option<(usize, &Alias)> {
         self.scopes.iter().enumerate().rev().find_map(|(depth, scope)| {
-            let found = scope.aliases.iter().rev().find(|(n, _)| &**n == name)?;
+            let aliases = scope.aliases.iter().rev();
+            let found = aliases.chain(&scope.roots).find(|(n, _)| &**n == name)?;
             Some((depth, &found.1))
         })
     }
@@ -140,6 +185,7 @@ impl Binder<'_> {
     fn parameter(&self, name: &str, span: Span) -> Result<Value, QueryError> {
         match self.parameters.get(name) {
             Some(value) => Ok((*value).clone()),
+            None if self.facts.planning => Ok(Value::Undefined),
             None => Err(self.error(
                 span,
                 "SC2011",
@@ -151,10 +197,11 @@ impl Binder<'_> {
     fn count_join(&mut self) -> Result<(), QueryError> {
         self.joins += 1;
         if self.joins > limits::QUERY_JOINS_MAX {
-            return Err(QueryError::runtime(format!(
-                "The number of JOINs exceeded the maximum allowed limit of {}.",
+            let message = format!(
+                "The SQL query exceeded the maximum number of joins. The allowed limit is {}.",
                 limits::QUERY_JOINS_MAX
-            )));
+            );
+            return Err(self.error(Span::new(0, self.text.len()), "SC3002", message));
         }
         Ok(())
     }
@@ -162,11 +209,12 @@ impl Binder<'_> {
     fn count_udf(&mut self) -> Result<(), QueryError> {
         self.udf_calls += 1;
         if self.udf_calls > limits::QUERY_UDFS_MAX {
-            return Err(QueryError::runtime(format!(
-                "The number of user-defined function calls exceeded the maximum allowed limit of \
-                 {}.",
+            let message = format!(
+                "The SQL query exceeded the maximum number of user-defined function calls. The \
+                 allowed limit is {}.",
                 limits::QUERY_UDFS_MAX
-            )));
+            );
+            return Err(self.error(Span::new(0, self.text.len()), "SC3005", message));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use orrery_index::IndexStep;
 
-use super::{Binder, ITEM_SLOT};
+use super::{Binder, Columns, ITEM_SLOT, selects_aggregate, visit};
 use crate::ast::{Direction, Expr, ExprKind, OrderBy, Select, SortKey};
 use crate::bound::{Node, Order, Step};
 use crate::error::QueryError;
@@ -16,13 +16,23 @@ impl<'a> Binder<'a> {
             Some(OrderBy::Keys(keys)) => keys,
         };
         if !select.group_by.is_empty() {
-            return Err(QueryError::runtime(
-                "'ORDER BY' is not supported together with 'GROUP BY'.",
-            ));
+            return self.grouped_order(select, keys);
+        }
+        if selects_aggregate(&select.selection) {
+            // One row has no order; its keys only have to mean something.
+            for key in keys {
+                self.check_names(&key.expr)?;
+                let by_vector = super::call_of(&key.expr, "VectorDistance").is_some();
+                if by_vector && key.direction.is_some() {
+                    return Err(self.directed("VectorDistance", &key.expr));
+                }
+            }
+            return Ok(Order::None);
         }
         if let [SortKey { expr, direction }] = keys.as_slice()
             && let ExprKind::Call(name, _) = &*expr.kind
             && (name.eq_ignore_ascii_case("VectorDistance")
+                || name.eq_ignore_ascii_case("_VectorScore")
                 || name.eq_ignore_ascii_case("_FullTextScore"))
         {
             return self.score_order(name, expr, *direction);
@@ -31,14 +41,82 @@ impl<'a> Binder<'a> {
         let mut paths = Vec::with_capacity(keys.len());
         for key in keys {
             let direction = key.direction.unwrap_or(Direction::Ascending);
-            let (path, computed) = self.order_path(&key.expr)?;
-            paths.push(OrderKey { path, direction, computed });
             let node = self.expr(&key.expr)?;
+            if !self.is_planned_key(&key.expr, &node) {
+                let path = self.order_path(&key.expr)?;
+                paths.extend(path.map(|(path, computed)| OrderKey { path, direction, computed }));
+            }
             super::relation::refuse_relation(&node)?;
             bound.push((node, direction));
         }
         self.check_support(&paths)?;
         Ok(Order::Keys(bound))
+    }
+
+    /// The keys of a grouped query are among those of its groups.
+    fn grouped_order(
+        &mut self,
+        select: &'a Select,
+        keys: &'a [SortKey],
+    ) -> Result<Order, QueryError> {
+        let mut bound = Vec::with_capacity(keys.len());
+        for key in keys {
+            if !is_names(&key.expr) || !select.group_by.contains(&key.expr) {
+                let mut outside = None;
+                visit(&key.expr, &mut |e| {
+                    if is_names(e) && outside.is_none() && !select.group_by.contains(e) {
+                        outside = Some(e);
+                    }
+                });
+                let Some(outside) = outside else { return Err(unmapped()) };
+                let reference = &self.text[outside.span.start..outside.span.end];
+                let message = format!(
+                    "Property reference '{reference}' is invalid in the ORDER BY clause because it \
+                     is not contained in either an aggregate function or the GROUP BY clause."
+                );
+                return Err(self.error(outside.span, "SC2103", message));
+            }
+            let node = self.expr(&key.expr)?;
+            bound.push((node, key.direction.unwrap_or(Direction::Ascending)));
+        }
+        Ok(Order::Keys(bound))
+    }
+
+    fn check_names(&mut self, key: &'a Expr) -> Result<(), QueryError> {
+        let mut error = None;
+        visit(key, &mut |e| {
+            if let ExprKind::Identifier(name) = &*e.kind
+                && self.alias(name).is_none()
+            {
+                let message = format!("Identifier '{name}' could not be resolved.");
+                error = Some(self.error(e.span, "SC2001", message));
+            }
+        });
+        error.map_or(Ok(()), Err)
+    }
+
+    /// What is planned although it is refused when it runs: a distance on Earth, the item itself, elements
+    /// of an array of the item; and what amounts to a path.
+    fn is_planned_key(&self, expr: &Expr, node: &Node) -> bool {
+        if !self.facts.planning {
+            return false;
+        }
+        match &*expr.kind {
+            ExprKind::Call(name, _) => name.eq_ignore_ascii_case("ST_DISTANCE"),
+            ExprKind::Identifier(name) => self.alias(name).is_some_and(|(_, alias)| {
+                (!alias.correlated || alias.path.is_none())
+                    && !matches!(alias.columns, Some(Columns::Named(_)))
+            }),
+            ExprKind::Conditional(..) => matches!(node, Node::Path(..)),
+            _ => false,
+        }
+    }
+
+    fn directed(&self, name: &str, expr: &Expr) -> QueryError {
+        let message = format!(
+            "Specifying a sorting order (ASC or DESC) with {name} function is not supported."
+        );
+        self.error(expr.span, "SC2210", message)
     }
 
     fn check_support(&self, keys: &[OrderKey]) -> Result<(), QueryError> {
@@ -63,26 +141,24 @@ impl<'a> Binder<'a> {
         direction: Option<Direction>,
     ) -> Result<Order, QueryError> {
         let node = self.expr(expr)?;
+        if name.eq_ignore_ascii_case("_VectorScore") {
+            let direction = direction.unwrap_or(Direction::Descending);
+            return Ok(Order::Keys(vec![(node, direction)]));
+        }
         let Node::Vector(metric, _) = &node else {
             return Ok(Order::Keys(vec![(node, direction.unwrap_or(Direction::Ascending))]));
         };
         if direction.is_some() {
-            return Err(QueryError::runtime(format!(
-                "Specifying a sorting order (ASC or DESC) with {name} function is not supported."
-            )));
+            return Err(self.directed(name, expr));
         }
         let direction =
             if metric.greater_is_nearer() { Direction::Descending } else { Direction::Ascending };
         Ok(Order::Keys(vec![(node, direction)]))
     }
 
-    /// The path of a key from the root of the item, and whether it is a computed property.
-    fn order_path(&self, expr: &Expr) -> Result<(Vec<IndexStep>, bool), QueryError> {
-        let unmapped = || {
-            let message = "Unsupported ORDER BY clause. ORDER BY item expression could not be \
-                           mapped to a document path.";
-            self.error(expr.span, "2206", message)
-        };
+    /// The path of a key from the root of the item, and whether it is a computed property; `None` for a
+    /// value that a subquery computes.
+    fn order_path(&self, expr: &Expr) -> Result<Option<(Vec<IndexStep>, bool)>, QueryError> {
         let mut steps = Vec::new();
         let mut at = expr;
         let name = loop {
@@ -102,16 +178,28 @@ impl<'a> Binder<'a> {
                 _ => return Err(unmapped()),
             }
         };
+        steps.reverse();
         let Some((_, alias)) = self.alias(name) else {
             let message = format!("Identifier '{name}' could not be resolved.");
             return Err(self.error(at.span, "SC2001", message));
         };
-        if alias.correlated {
+        if alias.correlated && !(self.facts.planning && alias.columns.is_some()) {
             return Err(QueryError::runtime(
                 "Order-by over correlated collections is not supported.",
             ));
         }
-        let Some(prefix) = &alias.path else { return Err(unmapped()) };
+        let (prefix, steps) = match (&alias.path, &alias.columns, steps.split_first()) {
+            (Some(path), ..) => (path.clone(), steps.as_slice()),
+            (None, Some(Columns::Any), _) => return Ok(None),
+            (None, Some(Columns::Named(list)), Some((IndexStep::Property(name), rest))) => {
+                match list.iter().find(|(column, _)| **column == **name) {
+                    Some((_, Some(path))) => (path.clone(), rest),
+                    Some((_, None)) => return Ok(None),
+                    None => return Err(unmapped()),
+                }
+            }
+            _ => return Err(unmapped()),
+        };
         if prefix.is_empty() && steps.is_empty() {
             return Err(unmapped());
         }
@@ -123,6 +211,21 @@ impl<'a> Binder<'a> {
             Step::Index(_) => IndexStep::Elements,
         });
         debug_assert!(alias.slot == ITEM_SLOT || !alias.is_item());
-        Ok((prefix.chain(steps.into_iter().rev()).collect(), computed))
+        Ok(Some((prefix.chain(steps.iter().cloned()).collect(), computed)))
+    }
+}
+
+fn unmapped() -> QueryError {
+    let message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a \
+                   document path.";
+    QueryError::unplaced("2206", message)
+}
+
+/// Whether it is a path of names alone.
+fn is_names(expr: &Expr) -> bool {
+    match &*expr.kind {
+        ExprKind::Identifier(_) => true,
+        ExprKind::Member(of, _) => is_names(of),
+        _ => false,
     }
 }

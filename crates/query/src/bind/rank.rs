@@ -16,6 +16,7 @@ impl<'a> Binder<'a> {
         scores: &'a [Expr],
     ) -> Result<Order, QueryError> {
         self.check_rank_sources(select)?;
+        self.check_rank_clauses(select)?;
         let [score] = scores else { return Err(self.not_a_score(&scores[1])) };
         if let Some(arguments) = call_of(score, "RRF") {
             return self.fusion(score, arguments);
@@ -32,6 +33,20 @@ impl<'a> Binder<'a> {
             }
             [source] if matches!(source.collection, Collection::Subquery(_)) => {
                 ("SC2225", "Subqueries in the FROM clause are not allowed")
+            }
+            _ => return Ok(()),
+        };
+        Err(self.error(select.span, code, format!("{what} with the ORDER BY RANK clause.")))
+    }
+
+    fn check_rank_clauses(&self, select: &Select) -> Result<(), QueryError> {
+        let (code, what) = match select {
+            Select { distinct: true, .. } => ("SC2220", "The DISTINCT keyword is not allowed"),
+            Select { group_by, .. } if !group_by.is_empty() => {
+                ("SC2227", "The GROUP BY clause is not allowed")
+            }
+            _ if super::selects_aggregate(&select.selection) => {
+                ("SC2226", "Aggregate functions are not allowed")
             }
             _ => return Ok(()),
         };
@@ -55,7 +70,9 @@ impl<'a> Binder<'a> {
             components.push(self.component(score)?);
         }
         if components.len() < 2 {
-            return Err(self.not_a_score(score));
+            let message =
+                "A score fusion function requires at least two component score functions.";
+            return Err(self.error(score.span, "SC2233", message));
         }
         let weights = match weights {
             None => vec![1.0; components.len()],
@@ -72,9 +89,10 @@ impl<'a> Binder<'a> {
             _ => None,
         };
         numbers.filter(|list: &Vec<f64>| list.len() == count).ok_or_else(|| {
-            let message = "The last parameter of the RRF function is an optional array of weights. \
-                           The length of this array must be the same as the number of the \
-                           component scores.";
+            let message = "The last parameter of the RRF function is an optional array of weights. When \
+                           present, it must be a literal array of numbers, one for each of the \
+                           component scores used for the RRF function. The length of this array must \
+                           be the same as the number of the component scores.";
             self.error(expr.span, "SC2229", message)
         })
     }
@@ -90,25 +108,47 @@ impl<'a> Binder<'a> {
         };
         self.check_arity(expr, "FullTextScore", arguments.len())?;
         let text = self.expr(&arguments[0])?;
+        self.check_terms(arguments)?;
         let mut phrases = Vec::new();
         for argument in &arguments[1..] {
             match self.expr(argument)? {
                 Node::Constant(Value::String(phrase)) => phrases.push(terms(&phrase)),
-                Node::Constant(Value::Array(list)) if list.iter().all(|v| v.as_str().is_some()) => {
-                    phrases.extend(list.iter().filter_map(Value::as_str).map(terms));
+                Node::Constant(fuzzy @ Value::Object(_)) => {
+                    phrases.extend(fuzzy.get("term").as_str().map(terms));
                 }
-                _ => {
-                    let message = "The search terms of the FullTextScore function must be strings.";
-                    return Err(self.error(argument.span, "SC2241", message));
-                }
+                _ => {}
             }
         }
         Ok(Component::Text(text, phrases))
     }
 
+    /// Terms are literals: strings, or a term with the distance within which others count as it.
+    pub(super) fn check_terms(&mut self, arguments: &'a [Expr]) -> Result<(), QueryError> {
+        for argument in &arguments[1..] {
+            let is_literal = match (&*argument.kind, self.expr(argument)?) {
+                (ExprKind::Literal(_) | ExprKind::Parameter(_), Node::Constant(value)) => {
+                    value.as_str().is_some()
+                }
+                (ExprKind::Object(_), Node::Constant(value)) => {
+                    value.get("term").as_str().is_some()
+                        && value.get("distance").as_i64().is_some_and(|d| (0..=2).contains(&d))
+                }
+                _ => false,
+            };
+            if !is_literal {
+                let message = "The second through last arguments of the 'FullTextScore' function must be \
+                               literals of type string or object specifying the fuzzy search argument \
+                               containing a 'term' property which is a string and a 'distance' property \
+                               which is a number between 0 and 2 (inclusive).";
+                return Err(self.error(argument.span, "SC2241", message));
+            }
+        }
+        Ok(())
+    }
+
     fn check_arity(&self, expr: &Expr, name: &str, given: usize) -> Result<(), QueryError> {
         let complaint = functions::find(name).and_then(|f| f.arity_error(given));
-        complaint.map_or(Ok(()), |message| Err(self.error(expr.span, "SC2050", message)))
+        complaint.map_or(Ok(()), |(code, message)| Err(self.error(expr.span, code, message)))
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::expr::constant;
-use super::{Alias, Binder, GroupScope, ITEM_SLOT, Position, Root, Scope};
-use crate::ast::{Collection, Count, CountValue, Expr, ExprKind, Select, Selection, Source};
-use crate::bound::{BoundSelect, BoundSource, Grouping, Node, Origin, Projection, Slot, Step};
+use super::{Alias, Binder, Columns, GroupScope, ITEM_SLOT, Position, Root, Scope};
+use crate::ast::{
+    Collection, Count, CountValue, Direction, Expr, ExprKind, OrderBy, Select, Selection, Source,
+};
+use crate::bound::{BoundSelect, BoundSource, Grouping, Node, Order, Origin, Projection, Step};
 use crate::error::QueryError;
 use crate::functions::aggregate::AggregateKind;
 
@@ -29,8 +30,11 @@ impl<'a> Binder<'a> {
             reads_items |= reads;
         }
         let filter = select.filter.as_ref().map(|e| self.expr(e)).transpose()?;
-        let order = self.order(select)?;
+        let mut order = self.order(select)?;
         let (projection, grouping) = self.projection(select, &sources)?;
+        if let (Some(grouping), Order::Keys(keys)) = (&grouping, &mut order) {
+            by_groups(select, grouping, keys);
+        }
         let top = self.count(select.top.as_ref(), "SC2060")?;
         let (offset, limit) = match &select.offset_limit {
             None => (None, None),
@@ -90,12 +94,7 @@ impl<'a> Binder<'a> {
                 (Origin::Rows(Box::new(rows)), None, reads_items)
             }
             Collection::Expr(expr) => {
-                self.root = match path_root(expr) {
-                    _ if !first => Root::None,
-                    // Where the items come from, the name of a constant is a name like any other.
-                    Some(name) if constant(name).is_some() => Root::Named(name.clone()),
-                    _ => Root::Any,
-                };
+                self.root = if first { Root::Any } else { Root::None };
                 let node = self.expr(expr)?;
                 let path = self.item_path(&node);
                 let reads_items = matches!(self.root, Root::Named(_));
@@ -112,28 +111,73 @@ impl<'a> Binder<'a> {
         let slot = if whole { ITEM_SLOT } else { self.new_slot() };
         let path = if source.iterates { None } else { path };
         self.stand(slot, &origin, source.iterates);
+        let columns = match &origin {
+            Origin::Rows(rows) => Some(self.columns(rows)),
+            Origin::Value(_) => (source.iterates && first).then_some(Columns::Any),
+        };
+        self.name_root(source, first);
         if let Some(name) = name {
-            self.declare(name, source, slot, path, number)?;
+            let correlated = source.iterates || number > 0;
+            self.declare(name, source, Alias { slot, path, correlated, columns })?;
         }
         Ok((BoundSource { slot, origin, iterates: source.iterates }, reads_items))
     }
 
-    fn declare(
-        &mut self,
-        name: Arc<str>,
-        source: &Source,
-        slot: Slot,
-        path: Option<Vec<Step>>,
-        number: usize,
-    ) -> Result<(), QueryError> {
-        let scope = self.scopes.last().expect("a query is being bound");
-        if scope.aliases.iter().any(|(n, _)| *n == name) {
-            let message =
-                format!("The input alias '{name}' is specified more than once in the FROM clause.");
-            return Err(self.error(source.span, "SC2002", message));
+    /// `FROM a.b`: rewritten queries ask for `a._rid`, so at run time the container's name is known too.
+    fn name_root(&mut self, source: &Source, first: bool) {
+        let Collection::Expr(expr) = &source.collection else { return };
+        if !first
+            || self.facts.planning
+            || !self.orders
+            || matches!(*expr.kind, ExprKind::Identifier(_))
+        {
+            return;
         }
-        let correlated = source.iterates || number > 0;
-        let alias = Alias { slot, path, correlated };
+        let mut root = expr;
+        while let ExprKind::Member(of, _) | ExprKind::Index(of, _) = &*root.kind {
+            root = of;
+        }
+        if let ExprKind::Identifier(name) = &*root.kind {
+            let alias =
+                Alias { slot: ITEM_SLOT, path: Some(vec![]), correlated: false, columns: None };
+            let scope = self.scopes.last_mut().expect("a query is being bound");
+            scope.roots.push((name.clone(), alias));
+        }
+    }
+
+    /// What ORDER BY may know of the rows of a subquery.
+    fn columns(&self, rows: &BoundSelect) -> Columns {
+        match &rows.projection {
+            Projection::Properties(list) => Columns::Named(
+                list.iter().map(|(name, node)| (name.clone(), self.item_path(node))).collect(),
+            ),
+            Projection::Value(_) => Columns::Any,
+        }
+    }
+
+    fn declare(&mut self, name: Arc<str>, source: &Source, alias: Alias) -> Result<(), QueryError> {
+        let is_declared = |scope: &Scope<'_>| scope.aliases.iter().any(|(n, _)| *n == name);
+        if self.scopes.iter().any(is_declared) {
+            // `FROM c JOIN c` joins an item with itself, and the name stays what it was.
+            let is_itself = source.alias.is_none()
+                && matches!(&source.collection, Collection::Expr(e)
+                    if matches!(*e.kind, ExprKind::Identifier(_)));
+            if is_itself {
+                return Ok(());
+            }
+            let message = format!(
+                "The input set name or alias '{name}' is specified more than once in the FROM clause."
+            );
+            let start = source.span.start;
+            let span = match (&source.alias, source.iterates) {
+                (Some(alias), true) => crate::ast::Span::new(start, start + alias.len()),
+                (Some(alias), false) => {
+                    crate::ast::Span::new(source.span.end - alias.len(), source.span.end)
+                }
+                (None, _) => source.span,
+            };
+            return Err(self.error(span, "SC2021", message));
+        }
         let scope = self.scopes.last_mut().expect("a query is being bound");
         scope.aliases.push((name, alias));
         Ok(())
@@ -204,20 +248,25 @@ impl<'a> Binder<'a> {
     /// The values of the only source, whether it has a name or not.
     fn star(&self, select: &Select, sources: &[BoundSource]) -> Result<Projection, QueryError> {
         if !select.group_by.is_empty() {
-            return Err(self.error(
-                select.span,
-                "SC2041",
-                "'SELECT *' is not allowed with GROUP BY.",
-            ));
+            let message = "'SELECT *' is not allowed with GROUP BY.";
+            return Err(self.error(self.star_span(select), "SC2041", message));
         }
         match sources {
-            [source] => Ok(Projection::Value(Node::Path(source.slot, Vec::new()))),
-            _ => Err(self.error(
-                select.span,
-                "SC2040",
-                "'SELECT *' is only valid with a single input set.",
-            )),
+            [source] if !(source.iterates && matches!(source.origin, Origin::Rows(_))) => {
+                Ok(Projection::Value(Node::Path(source.slot, Vec::new())))
+            }
+            _ => {
+                let message = "'SELECT *' is only valid with a single input set.";
+                Err(self.error(self.star_span(select), "SC2042", message))
+            }
         }
+    }
+
+    /// Where the `*` of SELECT stands.
+    fn star_span(&self, select: &Select) -> crate::ast::Span {
+        let text = &self.text[select.span.start..select.span.end];
+        let at = select.span.start + text.find('*').unwrap_or(0);
+        crate::ast::Span::new(at, at + 1)
     }
 
     fn selection(&mut self, selection: &'a Selection) -> Result<Projection, QueryError> {
@@ -252,22 +301,23 @@ impl<'a> Binder<'a> {
         });
         if let Some(what) = refused {
             let message = format!("A GROUP BY expression must not contain {what}.");
-            return Err(self.error(key.span, "SC2103", message));
+            return Err(self.error(key.span, "SC2111", message));
         }
         if !referenced {
             let message = "Each GROUP BY expression must contain at least one property reference.";
-            return Err(self.error(key.span, "SC2104", message));
+            return Err(self.error(key.span, "SC2110", message));
         }
         self.expr(key)
     }
 }
 
-/// The name that a path begins with; `None` for other expressions.
-fn path_root(expr: &Expr) -> Option<&Arc<str>> {
-    match &*expr.kind {
-        ExprKind::Identifier(name) => Some(name),
-        ExprKind::Member(of, _) | ExprKind::Index(of, _) => path_root(of),
-        _ => None,
+/// The keys of ORDER BY by the slots of the groups' keys that they are.
+fn by_groups(select: &Select, grouping: &Grouping, keys: &mut [(Node, Direction)]) {
+    let Some(OrderBy::Keys(written)) = &select.order_by else { return };
+    for (key, (node, _)) in written.iter().zip(keys) {
+        if let Some(at) = select.group_by.iter().position(|group| *group == key.expr) {
+            *node = Node::Path(grouping.keys[at].0, Vec::new());
+        }
     }
 }
 

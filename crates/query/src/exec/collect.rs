@@ -14,6 +14,7 @@ use crate::ast::Direction;
 use crate::bound::{BoundSelect, Node, Order, Projection};
 use crate::error::QueryError;
 use crate::eval::{Env, Evaluator};
+use crate::functions::aggregate::{DISTINCT_BYTES, LISTED_BYTES};
 
 /// Gathers the rows of one query.
 pub(super) struct Collector<'s> {
@@ -108,7 +109,11 @@ impl<'s> Collector<'s> {
             sorter.add(evaluator, env, Row::Value(value))?;
             return Ok(ControlFlow::Continue(()));
         }
-        evaluator.keep(&value)?;
+        let beside = match &self.way {
+            Way::Distinct(_) => DISTINCT_BYTES,
+            _ => LISTED_BYTES,
+        };
+        evaluator.keep(&value, beside)?;
         let enough = match &mut self.way {
             Way::Plain(list) => {
                 list.push(value);
@@ -141,14 +146,25 @@ impl<'s> Collector<'s> {
             }
             Way::Ranked(ranking) => ranking.finish(),
             Way::Grouped(groups) => {
+                let keys: &[(Node, Direction)] = match &self.select.order {
+                    Order::Keys(keys) => keys,
+                    Order::None | Order::Rank(_) => &[],
+                };
                 let mut rows = Vec::new();
+                let mut sorter = Sorter::new(keys, usize::MAX);
                 groups.finish(env, &mut |env| {
                     evaluator.work(1)?;
-                    if let Some(value) = project(evaluator, self.select, env)? {
-                        rows.push(value);
+                    match project(evaluator, self.select, env)? {
+                        None => {}
+                        Some(value) if keys.is_empty() => {
+                            evaluator.keep(&value, LISTED_BYTES)?;
+                            rows.push(value);
+                        }
+                        Some(value) => sorter.add(evaluator, env, Row::Value(value))?,
                     }
                     Ok(())
                 })?;
+                rows.extend(sorter.finish().into_iter().map(|row: Sorted| row.value.into_value()));
                 rows
             }
         };
@@ -157,6 +173,7 @@ impl<'s> Collector<'s> {
         }
         let mut unique = Unique::default();
         for row in rows {
+            evaluator.memory.keep(DISTINCT_BYTES)?;
             unique.add(row);
         }
         Ok(unique.list)

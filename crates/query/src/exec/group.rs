@@ -1,6 +1,7 @@
 //! GROUP BY and aggregates.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use orrery_types::Value;
 
@@ -8,12 +9,29 @@ use crate::bound::Grouping;
 use crate::error::QueryError;
 use crate::eval::{Env, Evaluator};
 use crate::functions::aggregate::Accumulator;
+use crate::memory::allocated;
 
 /// Groups in order of first sight. Undefined is a key like any other.
 pub(super) struct Groups<'s> {
     grouping: &'s Grouping,
-    places: HashMap<Vec<Value>, usize>,
-    list: Vec<(Vec<Value>, Vec<Accumulator>)>,
+    places: HashMap<Arc<[Value]>, usize>,
+    list: Vec<Group>,
+}
+
+/// The keys of a group, and what is known of its rows.
+struct Group {
+    keys: Arc<[Value]>,
+    accumulators: Box<[Accumulator]>,
+}
+
+impl Group {
+    /// Memory beside what keys and accumulators hold: the map and the list grow by doubling.
+    fn beside_bytes(&self) -> usize {
+        2 * size_of::<(Arc<[Value]>, usize)>()
+            + 2 * size_of::<Self>()
+            + allocated(16)
+            + allocated(size_of_val(&*self.accumulators))
+    }
 }
 
 impl<'s> Groups<'s> {
@@ -26,13 +44,14 @@ impl<'s> Groups<'s> {
     }
 
     fn place_of(&mut self, keys: Vec<Value>) -> usize {
-        if let Some(place) = self.places.get(&keys) {
+        if let Some(place) = self.places.get(keys.as_slice()) {
             return *place;
         }
         let place = self.list.len();
         let accumulators =
             self.grouping.aggregates.iter().map(|(_, kind, _)| Accumulator::new(*kind));
-        self.list.push((keys.clone(), accumulators.collect()));
+        let (keys, accumulators) = (Arc::<[Value]>::from(keys), accumulators.collect());
+        self.list.push(Group { keys: keys.clone(), accumulators });
         self.places.insert(keys, place);
         place
     }
@@ -48,17 +67,17 @@ impl<'s> Groups<'s> {
         }
         let before = self.list.len();
         let place = self.place_of(keys);
-        if self.list.len() > before {
-            for key in &self.list[place].0 {
-                evaluator.keep(key)?;
-            }
+        let group = &mut self.list[place];
+        if place == before {
+            evaluator.memory.keep(group.beside_bytes())?;
+            group.keys.iter().try_for_each(|key| evaluator.keep(key, 0))?;
         }
-        let accumulators = &mut self.list[place].1;
-        for ((_, _, argument), accumulator) in self.grouping.aggregates.iter().zip(accumulators) {
+        for ((_, _, argument), accumulator) in
+            self.grouping.aggregates.iter().zip(&mut group.accumulators)
+        {
             let value = evaluator.eval(argument, env)?;
-            if accumulator.add(value.clone()) {
-                evaluator.keep(&value)?;
-            }
+            let left = evaluator.memory.left();
+            evaluator.memory.keep(accumulator.add(value, left))?;
         }
         Ok(())
     }
@@ -69,11 +88,14 @@ impl<'s> Groups<'s> {
         env: &mut Env,
         f: &mut dyn FnMut(&mut Env) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
-        for (keys, accumulators) in self.list {
-            for ((slot, _), key) in self.grouping.keys.iter().zip(keys) {
-                env[*slot] = key;
+        drop(self.places);
+        for Group { keys, accumulators } in self.list {
+            for ((slot, _), key) in self.grouping.keys.iter().zip(keys.iter()) {
+                env[*slot] = key.clone();
             }
-            for ((slot, ..), accumulator) in self.grouping.aggregates.iter().zip(accumulators) {
+            for ((slot, ..), accumulator) in
+                self.grouping.aggregates.iter().zip(accumulators.into_vec())
+            {
                 env[*slot] = accumulator.finish();
             }
             f(env)?;

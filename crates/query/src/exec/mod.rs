@@ -4,14 +4,15 @@
 //! others read all items before the first row is known.
 //!
 //! `rows` binds FROM row by row, `parts` where a list comes in parts, `collect` gathers, `group`, `sort` and `rank` are its ways, `page`
-//! cuts the result into pages, `stream` does so for queries that stream, and `token` writes down
-//! where to go on.
+//! cuts the result into pages, `stream` does so for queries that stream, `token` writes down
+//! where to go on, and `resume_filter` is how a client that merges ranges says so itself.
 
 mod collect;
 mod group;
 mod page;
 mod parts;
 mod rank;
+mod resume_filter;
 mod row;
 mod rows;
 mod sort;
@@ -24,15 +25,18 @@ use bytes::Bytes;
 use orrery_types::Value;
 
 pub use page::{Page, PageLimits, Run, answer_aggregates, answer_rows, execute};
+pub use resume_filter::ResumeFilter;
 pub use row::Row;
 pub use token::Resume;
 
 pub(crate) use page::wanted;
 pub(crate) use parts::Skips;
+pub(crate) use token::Fingerprints;
 
 use crate::bound::BoundSelect;
 use crate::error::QueryError;
 use crate::eval::{Env, Evaluator};
+use crate::sort_value::SortValue;
 use collect::Collector;
 
 /// An item and the place to find it again.
@@ -57,7 +61,7 @@ pub enum Place<'p> {
     Row(u64),
     /// The item with these keys of ORDER BY and this number, or where it would be.
     #[expect(missing_docs, reason = "the summary says it")]
-    Values { keys: &'p [Value], row: u64 },
+    Values { keys: &'p [SortValue], row: u64 },
 }
 
 impl<'p> Place<'p> {
@@ -90,10 +94,10 @@ pub(crate) fn subquery_rows(
     env: &mut Env,
     rows_max: usize,
 ) -> Result<Vec<Value>, QueryError> {
-    let kept = evaluator.kept_bytes();
+    let kept = evaluator.memory.kept();
     let mut collector = Collector::new(select, rows_max);
     let _ = rows::each(evaluator, select, env, &mut |env| collector.row(evaluator, env))?;
     let rows = collector.finish(evaluator, env);
-    evaluator.release_to(kept);
+    evaluator.memory.release_to(kept);
     rows
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use orrery_types::{Value, limits};
 
 use super::collect::Collector;
+use super::resume_filter::ResumeFilter;
 use super::row::Row;
 use super::sort::{After, Sorter};
 use super::token::{Continuation, Resume, is_short};
@@ -17,6 +18,7 @@ use crate::plan::access::SourceOrder;
 use crate::plan::condition::ItemPath;
 use crate::plan::{Plan, steps_of};
 use crate::query::BoundQuery;
+use crate::sort_value::SortValue;
 
 /// When a page is full.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +58,8 @@ const BATCH_MAX: usize = 1024;
 pub struct Run {
     /// Where the last page ended.
     pub resume: Option<Resume>,
+    /// Where the client wants to go on; of the two, what lies further counts.
+    pub filter: Option<ResumeFilter>,
     /// The order in which items come.
     pub order: SourceOrder,
     /// The path by whose values items come, or are to be sorted, although the query names none.
@@ -64,8 +68,9 @@ pub struct Run {
 
 impl Run {
     /// By a plan.
-    pub fn by(plan: &Plan, resume: Option<Resume>) -> Self {
-        Self { resume, order: plan.access.order(), chosen_order: plan.chosen_order.clone() }
+    pub fn by(plan: &Plan, resume: Option<Resume>, filter: Option<ResumeFilter>) -> Self {
+        let chosen_order = plan.chosen_order.clone();
+        Self { resume, filter, order: plan.access.order(), chosen_order }
     }
 
     /// Whether earlier rows are only counted, so that all rows are made again.
@@ -76,7 +81,7 @@ impl Run {
     /// Over items in the order of their keys.
     pub fn over_keys(resume: Option<Resume>) -> Self {
         let chosen_order = resume.as_ref().and_then(Resume::chosen_order);
-        Self { resume, order: SourceOrder::Keys, chosen_order }
+        Self { resume, filter: None, order: SourceOrder::Keys, chosen_order }
     }
 }
 
@@ -110,6 +115,7 @@ pub fn execute(
         env: vec![Value::Undefined; query.bound.slots],
         rows: Vec::new(),
         text: None,
+        hidden: None,
         bytes: 0,
         limits,
         run,
@@ -117,7 +123,7 @@ pub fn execute(
     };
     let from = run.resume.as_ref().map(|resume| resume.continuation.clone());
     let next = execution.page(from)?;
-    let token = |next| Resume::new(next, run.chosen_order.clone()).to_text(query.fingerprint());
+    let token = |next| Resume::new(next, run.chosen_order.clone()).to_text(query.fingerprints());
     Ok(Page {
         items_read: execution.items.read,
         rows: execution.rows,
@@ -172,7 +178,7 @@ pub fn answer_rows(
     if rest.next().is_some() {
         let rows = done + page.rows.len() as u64;
         let next = Continuation::Whole { order: SourceOrder::Values, rows };
-        page.continuation = Some(Resume::new(next, None).to_text(query.fingerprint()));
+        page.continuation = Some(Resume::new(next, None).to_text(query.fingerprints()));
     }
     page
 }
@@ -219,6 +225,8 @@ pub(super) struct Execution<'a> {
     pub(super) rows: Vec<Row>,
     /// The text of the item at hand, if it is the row.
     pub(super) text: Option<bytes::Bytes>,
+    /// Rows before this place are counted and not shown.
+    pub(super) hidden: Option<After>,
     bytes: usize,
     limits: PageLimits,
     pub(super) run: &'a Run,
@@ -230,26 +238,39 @@ impl Execution<'_> {
     /// One page, from the beginning or where the last one ended.
     fn page(&mut self, from: Option<Continuation>) -> Result<Option<Continuation>, QueryError> {
         let select = &self.query.bound.select;
-        if let Some(Continuation::Whole { rows, .. }) = from {
-            return self.whole(rows);
-        }
-        match (self.keys, from) {
-            (None, None) if select.streams() => self.stream(None),
-            (None, Some(Continuation::Stream { position, rows, seen, .. })) if select.streams() => {
-                self.stream(Some((position, rows, seen)))
-            }
-            (None, None) => self.whole(0),
-            (Some(_), None) if self.run.order == SourceOrder::Values => self.ordered(None),
-            (Some(_), None) => self.sorted(None),
-            (Some(_), Some(Continuation::Ordered { keys, row, rows, seen })) => {
-                let after = Some((After { keys, item: row, rows }, seen));
-                if self.run.order == SourceOrder::Values {
-                    self.ordered(after)
-                } else {
-                    self.sorted(after)
+        let Some(keys) = self.keys else {
+            return match from {
+                _ if self.run.filter.is_some() => Err(QueryError::Token),
+                Some(Continuation::Whole { rows, .. }) => self.whole(rows),
+                Some(Continuation::Stream { position, rows, seen, .. }) if select.streams() => {
+                    self.stream(Some((position, rows, seen)))
                 }
+                None if select.streams() => self.stream(None),
+                None => self.whole(0),
+                Some(_) => Err(QueryError::Token),
+            };
+        };
+        let filter = self.run.filter.as_ref().map(|filter| filter.place(keys));
+        let (after, seen, done) = match from {
+            None => (None, 0, 0),
+            Some(Continuation::Whole { rows, .. }) if filter.is_none() => return self.whole(rows),
+            Some(Continuation::Whole { rows, .. }) => (None, 0, rows),
+            Some(Continuation::Ordered { keys, row, rows, seen }) => {
+                (Some(After { keys, item: row, rows }), seen, 0)
             }
-            _ => Err(QueryError::Token),
+            Some(Continuation::Stream { .. }) => return Err(QueryError::Token),
+        };
+        // What is counted is counted from the beginning.
+        let counts = wanted(select).is_some() || done > 0;
+        let after = if counts {
+            self.hidden = filter;
+            after
+        } else {
+            After::further(keys, after, filter)
+        };
+        match self.run.order {
+            SourceOrder::Values if done == 0 => self.ordered(after, seen),
+            _ => self.sorted(after, seen, done),
         }
     }
 
@@ -260,24 +281,35 @@ impl Execution<'_> {
     }
 
     pub(super) fn push(&mut self, row: Row) -> Result<(), QueryError> {
-        let kept = self.evaluator.kept_bytes();
-        self.evaluator.keep_row(&row)?;
-        self.evaluator.release_to(kept);
+        // The page bounds its rows; each of them is bounded here.
+        let memory = &self.evaluator.memory;
+        let kept = memory.kept();
+        memory.keep(row.heap_bytes(memory.left()))?;
+        memory.release_to(kept);
         self.bytes += row.size_bytes(self.limits.bytes_max);
         self.rows.push(row);
         Ok(())
     }
 
-    /// Reads all items, sorts their rows, and takes those of one page behind a place.
-    fn sorted(&mut self, from: Option<(After, u64)>) -> Result<Option<Continuation>, QueryError> {
+    /// Reads all items, sorts their rows, and takes those of one page behind a place and behind the
+    /// first `done` rows.
+    fn sorted(
+        &mut self,
+        after: Option<After>,
+        mut seen: u64,
+        done: u64,
+    ) -> Result<Option<Continuation>, QueryError> {
         let (query, evaluator) = (self.query, self.evaluator);
         let select = &query.bound.select;
         let Some(keys) = self.keys else { return Err(QueryError::Token) };
-        let (after, mut seen) = from.map_or((None, 0), |(after, seen)| (Some(after), seen));
         let end = wanted(select).unwrap_or(u64::MAX);
+        let first = select.offset.saturating_add(done);
         // One row beyond the page tells whether there is another page.
         let page = u64::try_from(self.limits.rows_max.max(1)).unwrap_or(u64::MAX);
-        let needed = select.offset.saturating_sub(seen).saturating_add(page).saturating_add(1);
+        let needed = match &self.hidden {
+            None => first.saturating_sub(seen).saturating_add(page).saturating_add(1),
+            Some(_) => u64::MAX,
+        };
         let needed = needed.min(end.saturating_sub(seen));
         let rows_max = usize::try_from(needed).unwrap_or(usize::MAX);
         let mut sorter = Sorter::new(keys, rows_max).after(after);
@@ -302,10 +334,10 @@ impl Execution<'_> {
         let mut last: Option<After> = None;
         for row in sorter.finish() {
             if self.is_full() {
-                return Ok(last.map(|after| self.behind(after, seen)));
+                return last.map(|after| self.behind(after, seen)).transpose();
             }
             seen += 1;
-            if seen > select.offset {
+            if seen > first && !self.hides(&row.keys, row.item, row.number) {
                 self.push(row.value)?;
             }
             last = Some(After { keys: row.keys, item: row.item, rows: row.number + 1 });
@@ -313,14 +345,33 @@ impl Execution<'_> {
         Ok(None)
     }
 
+    /// Whether a row stands before the place at which the client wants to go on.
+    pub(super) fn hides(&self, keys: &[SortValue], item: u64, number: u64) -> bool {
+        let directions = self.keys.unwrap_or_default();
+        self.hidden.as_ref().is_some_and(|place| place.is_behind(directions, keys, item, number))
+    }
+
     /// The place behind some rows of an item; by number where its keys are too long for a token.
-    pub(super) fn behind(&self, after: After, seen: u64) -> Continuation {
-        if is_short(&after.keys) {
+    pub(super) fn behind(&self, after: After, seen: u64) -> Result<Continuation, QueryError> {
+        // What a resumeFilter passed over was not counted, and its sender keeps long keys anyway.
+        let is_filtered = self.run.filter.is_some();
+        let bytes_max = if is_filtered {
+            limits::QUERY_TOKEN_LONG_KEYS_BYTES_MAX
+        } else {
+            limits::QUERY_TOKEN_KEYS_BYTES_MAX
+        };
+        if is_short(&after.keys, bytes_max) {
             let After { keys, item: row, rows } = after;
-            return Continuation::Ordered { keys, row, rows, seen };
+            return Ok(Continuation::Ordered { keys, row, rows, seen });
+        }
+        if is_filtered && wanted(&self.query.bound.select).is_none() {
+            return Err(QueryError::runtime(format!(
+                "The query cannot be resumed: the values of ORDER BY take more than {bytes_max} \
+                 bytes in a continuation token. Ask for larger pages.",
+            )));
         }
         let rows = seen.saturating_sub(self.query.bound.select.offset);
-        Continuation::Whole { order: SourceOrder::Values, rows }
+        Ok(Continuation::Whole { order: SourceOrder::Values, rows })
     }
 
     /// Whether earlier pages were of rows in the order of their values.

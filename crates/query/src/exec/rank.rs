@@ -9,6 +9,7 @@ use crate::bound::{Component, Rank};
 use crate::error::QueryError;
 use crate::eval::{Env, Evaluator};
 use crate::functions::full_text::{self, Statistics};
+use crate::memory::allocated;
 
 /// The constant of reciprocal rank fusion.
 const FUSION: f64 = 60.0;
@@ -30,6 +31,15 @@ enum Part {
     /// Occurrences of each phrase and the length of the text; `None` without text.
     Text(Option<(Vec<usize>, usize)>),
     Score(Option<f64>),
+}
+
+impl Part {
+    fn found_bytes(&self) -> usize {
+        match self {
+            Self::Text(Some((found, _))) => allocated(size_of_val(&**found)),
+            Self::Text(None) | Self::Score(_) => 0,
+        }
+    }
 }
 
 impl<'s> Ranking<'s> {
@@ -89,6 +99,8 @@ impl<'s> Ranking<'s> {
                 }
             });
         }
+        let found: usize = parts.iter().map(Part::found_bytes).sum();
+        evaluator.memory.keep(2 * size_of::<Row>() + size_of_val(&*parts) + found)?;
         self.rows.push(Row { value, parts });
         Ok(())
     }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use orrery_types::Value;
 
 use crate::eval::size_bytes;
+use crate::memory::{allocated, heap_bytes};
 
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +40,15 @@ impl Row {
         }
     }
 
-    /// Memory, roughly; counting ends at `max`.
+    /// Memory; counting ends at `max`.
+    pub(crate) fn heap_bytes(&self, max: usize) -> usize {
+        match self {
+            Self::Value(value) => heap_bytes(value, max),
+            Self::Text(text) => allocated(text.len()),
+        }
+    }
+
+    /// Size of what is sent, roughly; counting ends at `max`.
     pub(crate) fn size_bytes(&self, max: usize) -> usize {
         match self {
             Self::Value(value) => size_bytes(value, max),

@@ -8,6 +8,7 @@ use super::{Flow, subquery_rows};
 use crate::bound::{BoundSelect, BoundSource, Node, Origin};
 use crate::error::QueryError;
 use crate::eval::{Env, Evaluator};
+use crate::memory::heap_bytes;
 
 pub(super) type Callback<'c> = &'c mut dyn FnMut(&mut Env) -> Result<Flow, QueryError>;
 
@@ -32,13 +33,17 @@ pub(super) fn each_from(
 ) -> Result<Flow, QueryError> {
     let Some(source) = select.sources.get(bound) else {
         evaluator.work(1)?;
-        if let Some(filter) = &select.filter
-            && !evaluator.eval(filter, env)?.is_true()
-        {
-            return Ok(ControlFlow::Continue(()));
-        }
-        return f(env);
+        let held = evaluator.memory.held();
+        let passes = match &select.filter {
+            Some(filter) => evaluator.eval(filter, env)?.is_true(),
+            None => true,
+        };
+        let flow = if passes { f(env)? } else { ControlFlow::Continue(()) };
+        // What the expressions of the row made is dropped, or was kept.
+        evaluator.memory.drop_to(held);
+        return Ok(flow);
     };
+    let held = evaluator.memory.held();
     match &source.origin {
         Origin::Value(node) => {
             if let Node::Follow(follow) = node
@@ -48,9 +53,11 @@ pub(super) fn each_from(
                 return Ok(flow);
             }
             let value = evaluator.eval(node, env)?;
-            each_value(evaluator, source, value, env, &mut |env| {
+            let flow = each_value(evaluator, source, value, env, &mut |env| {
                 each_from(evaluator, select, bound + 1, env, f)
-            })
+            })?;
+            evaluator.memory.drop_to(held);
+            Ok(flow)
         }
         Origin::Rows(inner) if inner.streams() => each(evaluator, inner, env, &mut |env| {
             let Some(row) = super::collect::project(evaluator, inner, env)? else {
@@ -61,7 +68,12 @@ pub(super) fn each_from(
             })
         }),
         Origin::Rows(inner) => {
-            for row in subquery_rows(evaluator, inner, env, usize::MAX)? {
+            let rows = subquery_rows(evaluator, inner, env, usize::MAX)?;
+            for row in &rows {
+                let left = evaluator.memory.left();
+                evaluator.memory.hold_bytes(heap_bytes(row, left))?;
+            }
+            for row in rows {
                 let flow = each_value(evaluator, source, row, env, &mut |env| {
                     each_from(evaluator, select, bound + 1, env, f)
                 })?;
@@ -69,6 +81,7 @@ pub(super) fn each_from(
                     return Ok(flow);
                 }
             }
+            evaluator.memory.drop_to(held);
             Ok(ControlFlow::Continue(()))
         }
     }

@@ -3,8 +3,6 @@
 
 use std::ops::ControlFlow;
 
-use orrery_types::Value;
-
 use super::collect::row;
 use super::page::{Execution, wanted};
 use super::sort::After;
@@ -12,6 +10,7 @@ use super::token::{ALL_ROWS, Continuation};
 use super::{Place, SourceItem, rows};
 use crate::error::QueryError;
 use crate::plan::access::SourceOrder;
+use crate::sort_value::SortValue;
 
 /// How an item ended.
 enum Ended {
@@ -64,9 +63,9 @@ impl Execution<'_> {
     /// Runs a query over items that come in its order.
     pub(super) fn ordered(
         &mut self,
-        from: Option<(After, u64)>,
+        after: Option<After>,
+        seen: u64,
     ) -> Result<Option<Continuation>, QueryError> {
-        let (after, seen) = from.map_or((None, 0), |(after, seen)| (Some(after), seen));
         if let Some(after) = &after {
             let place = Place::Values { keys: &after.keys, row: after.item };
             self.items.source.seek(place)?;
@@ -80,13 +79,13 @@ impl Execution<'_> {
             seen,
             |execution, item, rows, seen| {
                 let keys = execution.item_keys()?;
-                Ok(execution.behind(After { keys, item: item.row, rows }, seen))
+                execution.behind(After { keys, item: item.row, rows }, seen)
             },
         )
     }
 
     /// The keys of the item at hand.
-    fn item_keys(&mut self) -> Result<Vec<Value>, QueryError> {
+    fn item_keys(&mut self) -> Result<Vec<SortValue>, QueryError> {
         let evaluator = self.evaluator;
         let keys = self.keys.unwrap_or_default();
         // Keys are paths of the item, or of the source that it went through.
@@ -94,12 +93,12 @@ impl Execution<'_> {
         let mut env = std::mem::take(&mut self.env);
         let mut values = None;
         let result = rows::each(evaluator, select, &mut env, &mut |env| {
-            let key = |(node, _): &(_, _)| evaluator.eval(node, env);
+            let key = |(node, _): &(_, _)| evaluator.sort_value(node, env);
             values = Some(keys.iter().map(key).collect::<Result<_, _>>()?);
             Ok(ControlFlow::Break(()))
         });
         if values.is_none() {
-            let key = |(node, _): &(_, _)| evaluator.eval(node, &mut env);
+            let key = |(node, _): &(_, _)| evaluator.sort_value(node, &mut env);
             values = Some(keys.iter().map(key).collect::<Result<_, _>>()?);
         }
         self.env = env;
@@ -108,7 +107,7 @@ impl Execution<'_> {
 
     fn without_items(&mut self, done: u64, seen: u64) -> Result<Option<Continuation>, QueryError> {
         let mut seen = seen;
-        Ok(match self.item_rows(done, &mut seen)? {
+        Ok(match self.item_rows(done, true, &mut seen)? {
             Ended::Done | Ended::Enough => None,
             Ended::Full(rows) => Some(Continuation::Stream {
                 order: SourceOrder::Keys,
@@ -138,7 +137,8 @@ impl Execution<'_> {
             }
             self.env[self.query.bound.item_slot] = std::mem::take(&mut item.value);
             self.text = item.text.take();
-            let rows = match self.item_rows(done, &mut seen)? {
+            let shown = self.shows(&item)?;
+            let rows = match self.item_rows(done, shown, &mut seen)? {
                 Ended::Enough => return Ok(None),
                 Ended::Full(rows) => rows,
                 Ended::Done if self.is_full() || self.evaluator.is_tired() => {
@@ -154,8 +154,22 @@ impl Execution<'_> {
         Ok(None)
     }
 
-    /// The rows of the item at hand after the first `done` ones.
-    fn item_rows(&mut self, done: u64, seen: &mut u64) -> Result<Ended, QueryError> {
+    /// Whether the item at hand is at or behind the place from which on rows are shown.
+    fn shows(&mut self, item: &SourceItem) -> Result<bool, QueryError> {
+        if self.hidden.is_none() {
+            return Ok(true);
+        }
+        let keys = self.item_keys()?;
+        let shown = !self.hides(&keys, item.row, 0);
+        if shown {
+            // Items come in order.
+            self.hidden = None;
+        }
+        Ok(shown)
+    }
+
+    /// The rows of the item at hand after the first `done` ones; they are counted if not shown.
+    fn item_rows(&mut self, done: u64, shown: bool, seen: &mut u64) -> Result<Ended, QueryError> {
         let select = &self.query.bound.select;
         let evaluator = self.evaluator;
         let wanted = wanted(select);
@@ -188,7 +202,7 @@ impl Execution<'_> {
                 return Ok(ControlFlow::Break(()));
             }
             *seen += 1;
-            if *seen > select.offset {
+            if *seen > select.offset && shown {
                 self.push(row)?;
             }
             if wanted == Some(*seen) {

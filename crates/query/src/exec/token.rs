@@ -1,6 +1,8 @@
 //! Continuation tokens: where a query stopped, as a short text that a client carries. A token
 //! bears a version, the fingerprint of the query it belongs to and a checksum, so that one that
-//! was edited or belongs to another query is refused and not misread. It also says in which order
+//! was edited or belongs to another query is refused and not misread. A place in the order of
+//! ORDER BY means the same whatever the filter is, so the fingerprint of such a token leaves the
+//! filter out: clients that merge ranges resume with a narrower one. It also says in which order
 //! the items came: whoever goes on must bring them in the same one, whatever the index looks like
 //! by then.
 //!
@@ -12,17 +14,16 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use orrery_index::IndexStep;
-use orrery_types::Value;
+use orrery_types::{Number, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::QueryError;
 use crate::plan::access::SourceOrder;
 use crate::plan::condition::ItemPath;
 use crate::query::BoundQuery;
+use crate::sort_value::SortValue;
 
-const VERSION: u8 = 2;
-/// Bytes of an ordered place beyond which a token counts rows instead.
-const PLACE_BYTES_MAX: usize = 600;
+const VERSION: u8 = 3;
 
 /// A place in a query's result, read from a token.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +49,7 @@ pub(super) enum Continuation {
     /// A query with an order.
     Ordered {
         /// The keys of the item to go on with.
-        keys: Vec<Value>,
+        keys: Vec<SortValue>,
         /// Its row.
         row: u64,
         /// As above.
@@ -68,10 +69,30 @@ pub(super) enum Continuation {
 /// The item is done.
 pub(super) const ALL_ROWS: u64 = u64::MAX;
 
+/// The kinds of places.
+const STREAM: u8 = 1;
+const ORDERED: u8 = 2;
+const WHOLE: u8 = 3;
+
+/// What tells a query from others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fingerprints {
+    /// Its text and its parameters.
+    pub(crate) whole: u64,
+    /// What a place in its order depends on; all of it, where it has no ORDER BY on paths.
+    pub(crate) order: u64,
+}
+
+impl Fingerprints {
+    fn of_kind(self, kind: u8) -> u64 {
+        if kind == ORDERED { self.order } else { self.whole }
+    }
+}
+
 impl Resume {
     /// Reads a token of this query.
     pub fn parse(text: &str, query: &BoundQuery) -> Result<Self, QueryError> {
-        Self::read(text, query.fingerprint())
+        Self::read(text, query.fingerprints())
     }
 
     /// The order in which the items must come; `None` if any will do.
@@ -98,14 +119,16 @@ impl Resume {
         Self { continuation, chosen }
     }
 
-    pub(super) fn to_text(&self, fingerprint: u64) -> String {
+    pub(super) fn to_text(&self, fingerprints: Fingerprints) -> String {
         let (kind, order, seen, rows) = match &self.continuation {
-            Continuation::Stream { order, rows, seen, .. } => (1, *order, *seen, *rows),
-            Continuation::Ordered { rows, seen, .. } => (2, SourceOrder::Values, *seen, *rows),
-            Continuation::Whole { order, rows } => (3, *order, 0, *rows),
+            Continuation::Stream { order, rows, seen, .. } => (STREAM, *order, *seen, *rows),
+            Continuation::Ordered { rows, seen, .. } => {
+                (ORDERED, SourceOrder::Values, *seen, *rows)
+            }
+            Continuation::Whole { order, rows } => (WHOLE, *order, 0, *rows),
         };
         let mut bytes = vec![VERSION, kind, order_code(order)];
-        bytes.extend(fingerprint.to_le_bytes());
+        bytes.extend(fingerprints.of_kind(kind).to_le_bytes());
         bytes.extend(seen.to_le_bytes());
         bytes.extend(rows.to_le_bytes());
         write_path(self.chosen.as_ref(), &mut bytes);
@@ -121,20 +144,20 @@ impl Resume {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    fn read(text: &str, fingerprint: u64) -> Result<Self, QueryError> {
+    fn read(text: &str, fingerprints: Fingerprints) -> Result<Self, QueryError> {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| QueryError::Token)?;
         let (content, checksum) = bytes.split_last_chunk::<8>().ok_or(QueryError::Token)?;
         if u64::from_le_bytes(*checksum) != xxh3_64(content) {
             return Err(QueryError::Token);
         }
-        Self::parts(content, fingerprint).ok_or(QueryError::Token)
+        Self::parts(content, fingerprints).ok_or(QueryError::Token)
     }
 
-    fn parts(content: &[u8], fingerprint: u64) -> Option<Self> {
+    fn parts(content: &[u8], fingerprints: Fingerprints) -> Option<Self> {
         let mut rest = content;
         let [version, kind, order] = take::<3>(&mut rest)?;
         let own = u64::from_le_bytes(take(&mut rest)?);
-        if version != VERSION || own != fingerprint {
+        if version != VERSION || own != fingerprints.of_kind(kind) {
             return None;
         }
         let order = order_of(order)?;
@@ -142,12 +165,12 @@ impl Resume {
         let rows = u64::from_le_bytes(take(&mut rest)?);
         let chosen = Some(read_path(&mut rest)?).filter(|path| !path.is_empty());
         let continuation = match kind {
-            1 => Continuation::Stream { order, position: rest.into(), rows, seen },
-            2 => {
+            STREAM => Continuation::Stream { order, position: rest.into(), rows, seen },
+            ORDERED => {
                 let row = u64::from_le_bytes(take(&mut rest)?);
                 Continuation::Ordered { keys: read_keys(rest)?, row, rows, seen }
             }
-            3 => Continuation::Whole { order, rows },
+            WHOLE => Continuation::Whole { order, rows },
             _ => return None,
         };
         Some(Self { continuation, chosen })
@@ -155,14 +178,18 @@ impl Resume {
 }
 
 /// Whether a token can name the place of an item by its keys.
-pub(super) fn is_short(keys: &[Value]) -> bool {
-    let finite = |v: &Value| v.as_number().is_none_or(orrery_types::Number::is_finite);
+pub(super) fn is_short(keys: &[SortValue], bytes_max: usize) -> bool {
+    let is_finite = |key: &SortValue| match key {
+        SortValue::Scalar(value) => value.as_number().is_none_or(Number::is_finite),
+        SortValue::Array(_) | SortValue::Object(_) => true,
+    };
+    // Bounded before it is written out.
+    let size: usize = keys.iter().map(SortValue::size_bytes).sum();
     let mut bytes = Vec::new();
-    let light = keys.iter().all(|v| v.as_str().is_none_or(|s| s.len() < PLACE_BYTES_MAX));
-    if light {
+    if size < 2 * bytes_max {
         write_keys(keys, &mut bytes);
     }
-    light && bytes.len() < PLACE_BYTES_MAX && keys.iter().all(finite)
+    !bytes.is_empty() && bytes.len() < bytes_max && keys.iter().all(is_finite)
 }
 
 fn order_code(order: SourceOrder) -> u8 {
@@ -220,19 +247,30 @@ fn read_path(rest: &mut &[u8]) -> Option<ItemPath> {
     Some(path.into())
 }
 
-fn write_keys(keys: &[Value], out: &mut Vec<u8>) {
+/// Each key behind its length: nothing for undefined, JSON, or a letter and a hash.
+fn write_keys(keys: &[SortValue], out: &mut Vec<u8>) {
+    let hashed = |kind: u8, hash: &[u8; 16]| [&[kind], &hash[..]].concat();
     for key in keys {
-        let text = if key.is_undefined() { String::new() } else { key.to_json() };
-        write_text(text.as_bytes(), out);
+        let text = match key {
+            SortValue::Scalar(Value::Undefined) => Vec::new(),
+            SortValue::Scalar(value) => value.to_json().into_bytes(),
+            SortValue::Array(hash) => hashed(b'A', hash),
+            SortValue::Object(hash) => hashed(b'O', hash),
+        };
+        write_text(&text, out);
     }
 }
 
-fn read_keys(bytes: &[u8]) -> Option<Vec<Value>> {
+fn read_keys(bytes: &[u8]) -> Option<Vec<SortValue>> {
     let mut rest = bytes;
     let mut keys = Vec::new();
     while !rest.is_empty() {
-        let text = read_text(&mut rest)?;
-        keys.push(if text.is_empty() { Value::Undefined } else { Value::parse(text).ok()? });
+        keys.push(match read_text(&mut rest)? {
+            [] => SortValue::Scalar(Value::Undefined),
+            [b'A', hash @ ..] => SortValue::Array(hash.try_into().ok()?),
+            [b'O', hash @ ..] => SortValue::Object(hash.try_into().ok()?),
+            text => SortValue::Scalar(Value::parse(text).ok()?),
+        });
     }
     Some(keys)
 }
@@ -245,7 +283,10 @@ mod tests {
     fn tokens_come_back_and_forgeries_do_not() {
         let order = SourceOrder::Rows;
         let stream = Continuation::Stream { order, position: Box::new([1, 2]), rows: 7, seen: 9 };
-        let keys = vec![Value::Undefined, 1.5.into(), "é".into(), Value::parse(b"[1]").unwrap()];
+        let values = [b"[1]".as_slice(), b"{}", b"1.5", b"\"A\"", b"null"];
+        let mut keys: Vec<SortValue> =
+            values.iter().map(|text| SortValue::of(&Value::parse(text).unwrap())).collect();
+        keys.push(SortValue::of(&Value::Undefined));
         let ordered = Continuation::Ordered { keys, row: 5, rows: ALL_ROWS, seen: 1 };
         let whole = Continuation::Whole { order: SourceOrder::Values, rows: 5 };
         let path: ItemPath = ["a", "b"].map(|n| IndexStep::Property(n.into())).into();
@@ -253,18 +294,25 @@ mod tests {
             [(stream, None), (ordered.clone(), Some(path)), (ordered, None), (whole, None)];
         for (continuation, chosen) in tokens {
             let token = Resume { continuation, chosen };
-            let text = token.to_text(42);
-            assert_eq!(Resume::read(&text, 42).unwrap(), token);
-            assert_eq!(Resume::read(&text, 43), Err(QueryError::Token));
+            let own = Fingerprints { whole: 42, order: 7 };
+            let text = token.to_text(own);
+            assert_eq!(Resume::read(&text, own).unwrap(), token);
+            // A place in an order is bound to the order, the others to the whole query.
+            let is_ordered = matches!(token.continuation, Continuation::Ordered { .. });
+            for (other, taken) in [((43, 7), is_ordered), ((42, 8), !is_ordered), ((43, 8), false)]
+            {
+                let other = Fingerprints { whole: other.0, order: other.1 };
+                assert_eq!(Resume::read(&text, other).is_ok(), taken);
+            }
             for at in 0..text.len() {
                 let mut edited = text.clone().into_bytes();
                 edited[at] = if edited[at] == b'A' { b'B' } else { b'A' };
                 let edited = String::from_utf8(edited).unwrap();
-                assert_eq!(Resume::read(&edited, 42), Err(QueryError::Token), "{at}");
+                assert_eq!(Resume::read(&edited, own), Err(QueryError::Token), "{at}");
             }
         }
         for text in ["", "x", "é", "AAAA", &"A".repeat(200)] {
-            assert_eq!(Resume::read(text, 42), Err(QueryError::Token));
+            assert_eq!(Resume::read(text, Fingerprints::default()), Err(QueryError::Token));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use orrery_types::{DoubleSum, Number, Value};
 
 use super::Function;
+use crate::memory::{allocated, heap_bytes};
 
 /// For names and argument counts only: the executor accumulates.
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -63,67 +64,95 @@ impl AggregateKind {
     }
 }
 
-/// The state of one aggregate over one group.
+/// The state of one aggregate over one group. There may be a million groups, so it is small until it
+/// has something to keep.
 #[derive(Clone, Debug)]
 pub(crate) struct Accumulator {
     kind: AggregateKind,
-    count: i64,
-    /// Made for the first number: groups that add nothing up are small.
-    sum: Option<Box<DoubleSum>>,
     /// An input of a type that the aggregate cannot take was seen.
     spoilt: bool,
-    extreme: Value,
-    list: Vec<Value>,
-    set: HashSet<Value>,
+    state: State,
 }
+
+#[derive(Clone, Debug)]
+enum State {
+    Count(i64),
+    /// How many, and their sum.
+    Sum(i64, Option<Box<DoubleSum>>),
+    /// The extreme, and the most memory that one of them took.
+    Extreme(Value, usize),
+    List(Vec<Value>),
+    Set(Box<Distinct>),
+}
+
+/// Values in order of first sight, each once.
+#[derive(Clone, Debug, Default)]
+struct Distinct {
+    seen: HashSet<Value>,
+    list: Vec<Value>,
+}
+
+/// What a value takes in a list that grows by doubling, beside what it holds itself.
+pub(crate) const LISTED_BYTES: usize = size_of::<Value>();
+/// The same in a set and a list.
+pub(crate) const DISTINCT_BYTES: usize = LISTED_BYTES + 3 * size_of::<Value>();
 
 impl Accumulator {
     pub(crate) fn new(kind: AggregateKind) -> Self {
-        Self {
-            kind,
-            count: 0,
-            sum: None,
-            spoilt: false,
-            extreme: Value::Undefined,
-            list: Vec::new(),
-            set: HashSet::new(),
-        }
+        let state = match kind {
+            AggregateKind::Count | AggregateKind::CountIf => State::Count(0),
+            AggregateKind::Sum | AggregateKind::Average => State::Sum(0, None),
+            AggregateKind::Min | AggregateKind::Max => State::Extreme(Value::Undefined, 0),
+            AggregateKind::MakeList => State::List(Vec::new()),
+            AggregateKind::MakeSet => State::Set(Box::default()),
+        };
+        Self { kind, spoilt: false, state }
     }
 
-    /// Takes one input. Answers whether it kept the value, which then counts as memory.
-    pub(crate) fn add(&mut self, value: Value) -> bool {
+    /// Takes one input. Answers how much memory it takes in addition; counting ends at `max`.
+    pub(crate) fn add(&mut self, value: Value, max: usize) -> usize {
         if value.is_undefined() {
-            return false;
+            return 0;
         }
-        match self.kind {
-            AggregateKind::Count => self.count += 1,
-            AggregateKind::CountIf => self.count += i64::from(value.is_true()),
-            AggregateKind::Sum | AggregateKind::Average => match value.as_number() {
+        match &mut self.state {
+            State::Count(count) if self.kind == AggregateKind::CountIf => {
+                *count += i64::from(value.is_true());
+            }
+            State::Count(count) => *count += 1,
+            State::Sum(count, sum) => match value.as_number() {
                 Some(number) => {
-                    self.count += 1;
-                    self.sum.get_or_insert_default().add(number.as_f64());
+                    *count += 1;
+                    let is_first = sum.is_none();
+                    sum.get_or_insert_default().add(number.as_f64());
+                    return if is_first { allocated(size_of::<DoubleSum>()) } else { 0 };
                 }
                 None => self.spoilt = true,
             },
-            AggregateKind::Min | AggregateKind::Max => {
+            State::Extreme(extreme, counted) => {
                 self.spoilt |= value.type_rank() > 4;
-                let smaller = value < self.extreme;
-                if self.extreme.is_undefined() || smaller == (self.kind == AggregateKind::Min) {
-                    self.extreme = value;
+                let smaller = value < *extreme;
+                if extreme.is_undefined() || smaller == (self.kind == AggregateKind::Min) {
+                    let bytes = heap_bytes(&value, max);
+                    let more = bytes.saturating_sub(*counted);
+                    *counted += more;
+                    *extreme = value;
+                    return more;
                 }
             }
-            AggregateKind::MakeList => {
-                self.list.push(value);
-                return true;
+            State::List(list) => {
+                let bytes = heap_bytes(&value, max);
+                list.push(value);
+                return bytes.saturating_add(LISTED_BYTES);
             }
-            AggregateKind::MakeSet => {
-                if self.set.insert(value.clone()) {
-                    self.list.push(value);
-                    return true;
+            State::Set(distinct) => {
+                if distinct.seen.insert(value.clone()) {
+                    let bytes = heap_bytes(&value, max);
+                    distinct.list.push(value);
+                    return bytes.saturating_add(DISTINCT_BYTES);
                 }
             }
         }
-        false
+        0
     }
 
     #[expect(clippy::cast_precision_loss, reason = "no count reaches 2^53")]
@@ -131,14 +160,17 @@ impl Accumulator {
         if self.spoilt {
             return Value::Undefined;
         }
-        let sum = self.sum.map_or(0.0, |sum| sum.value());
-        match self.kind {
-            AggregateKind::Count | AggregateKind::CountIf => Value::from(self.count),
-            AggregateKind::Sum => Value::Number(Number::Float(sum)),
-            AggregateKind::Average if self.count == 0 => Value::Undefined,
-            AggregateKind::Average => Value::from(sum / self.count as f64),
-            AggregateKind::Min | AggregateKind::Max => self.extreme,
-            AggregateKind::MakeList | AggregateKind::MakeSet => Value::array(self.list),
+        let sum = |sum: Option<Box<DoubleSum>>| sum.map_or(0.0, |sum| sum.value());
+        match self.state {
+            State::Count(count) => Value::from(count),
+            State::Sum(0, _) if self.kind == AggregateKind::Average => Value::Undefined,
+            State::Sum(count, total) if self.kind == AggregateKind::Average => {
+                Value::from(sum(total) / count as f64)
+            }
+            State::Sum(_, total) => Value::Number(Number::Float(sum(total))),
+            State::Extreme(extreme, _) => extreme,
+            State::List(list) => Value::array(list),
+            State::Set(distinct) => Value::array(distinct.list),
         }
     }
 }
@@ -153,9 +185,9 @@ mod tests {
             let mut accumulator = Accumulator::new(kind);
             let inputs = Value::parse(inputs.as_bytes()).unwrap();
             for value in inputs.as_array().unwrap() {
-                accumulator.add(value.clone());
+                accumulator.add(value.clone(), usize::MAX);
             }
-            accumulator.add(Value::Undefined);
+            accumulator.add(Value::Undefined, usize::MAX);
             assert_eq!(accumulator.finish().to_json(), expected, "{kind:?} of {inputs:?}");
         };
         check(AggregateKind::Sum, "[1,2.5]", "3.5");

@@ -328,7 +328,12 @@ fn push_specifier(out: &mut String, letter: char, run: usize, ticks: i64) -> Opt
             out.push_str(if letter == 'F' { shown.trim_end_matches('0') } else { shown });
             return Some(());
         }
-        _ => return None,
+        ('y' | 'M' | 'd' | 'H' | 'h' | 'm' | 's' | 't' | 'f' | 'F', _) => return None,
+        // A letter that means nothing stands for itself, as in `yyyy-MM-ddTHH:mm:ssZ`.
+        (letter, run) => {
+            out.extend(std::iter::repeat_n(letter, run));
+            return Some(());
+        }
     };
     let _ = write!(out, "{number:0run$}");
     Some(())
@@ -347,6 +352,19 @@ mod tests {
         }
         assert_eq!(date_of(0), (1970, 1, 1));
         assert_eq!(days_of(1601, 1, 1) * DAY, ORIGIN_MIN);
+    }
+
+    #[test]
+    fn letters_that_mean_nothing_stand_for_themselves() {
+        let ticks = parse("2024-02-29T13:04:05.6700000Z").expect("a date");
+        let check = |format: &str, expected: Option<&str>| {
+            assert_eq!(format_with(ticks, format), expected.map(Into::into), "{format}");
+        };
+        check("yyyy-MM-ddTHH:mm:ssZ", Some("2024-02-29T13:04:05Z"));
+        check("Week yyy", Some("Week 2024"));
+        check("QQxx", Some("QQxx"));
+        check("MMM", None);
+        check("ffffffff", None);
     }
 
     #[test]

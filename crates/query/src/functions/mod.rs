@@ -16,13 +16,13 @@ mod object;
 pub(crate) mod pattern;
 mod pcre;
 pub(crate) mod spatial;
-mod string;
+pub(crate) mod string;
 mod type_check;
 pub(crate) mod vector;
 
 use std::cell::Cell;
 
-use orrery_types::Value;
+use orrery_types::{Value, limits};
 
 use pattern::Patterns;
 
@@ -34,6 +34,8 @@ pub(crate) struct Host {
     pub(crate) patterns: Patterns,
     random: Cell<u64>,
     failure: Cell<Option<&'static str>>,
+    /// Memory that the answer of a function may take.
+    pub(crate) room_bytes: Cell<usize>,
 }
 
 impl Host {
@@ -43,12 +45,22 @@ impl Host {
             patterns: Patterns::default(),
             random: Cell::new(seed | 1),
             failure: Cell::new(None),
+            room_bytes: Cell::new(limits::QUERY_MEMORY_BYTES_MAX),
         }
     }
 
     /// Has the execution fail where any answer would be a guess: a limit of ours was reached.
     fn fail(&self, why: &'static str) {
         self.failure.set(Some(why));
+    }
+
+    /// Whether an answer of so many bytes may be made; has the execution fail if not.
+    fn has_room(&self, bytes: usize) -> bool {
+        let has = bytes <= self.room_bytes.get();
+        if !has {
+            self.fail("The result of a function exceeded the maximum memory of the query.");
+        }
+        has
     }
 
     /// The failure that the last call reported, if any.
@@ -147,18 +159,18 @@ impl Function {
     }
 
     /// The complaint about a number of arguments it does not take.
-    pub(crate) fn arity_error(&self, given: usize) -> Option<String> {
+    pub(crate) fn arity_error(&self, given: usize) -> Option<(&'static str, String)> {
         let max = self.arguments_max.unwrap_or(usize::MAX);
-        if (self.arguments_min..=max).contains(&given) {
+        let is_half = self.name == "NOW" && given == 1;
+        if (self.arguments_min..=max).contains(&given) && !is_half {
             return None;
         }
-        let min = self.arguments_min;
-        let takes = match self.arguments_max {
-            None => format!("at least {min}"),
-            Some(max) if max == min => format!("{min}"),
-            Some(max) => format!("{min} to {max}"),
-        };
-        Some(format!("The {} function requires {takes} argument(s).", self.name))
+        // A time span is a part and a number; one of them alone is not a matter of counting.
+        if matches!((self.name, given), ("NOW", 1) | ("DateTimeAdd", 2)) {
+            let message = "The timespan argument provided to the DateTime function is invalid.";
+            return Some(("SC2053", message.to_owned()));
+        }
+        Some(("SC2050", wrong_count(self.name, &(self.arguments_min..=max))))
     }
 }
 
@@ -182,6 +194,54 @@ pub fn registry() -> impl Iterator<Item = (&'static str, &'static Function)> {
 /// The function of that name, whatever its case.
 pub(crate) fn find(name: &str) -> Option<&'static Function> {
     registry().map(|(_, f)| f).find(|f| f.name.eq_ignore_ascii_case(name))
+}
+
+/// A function that the service's planner knows although nothing documents what it does.
+pub(crate) struct PlannedOnly {
+    /// How many arguments it takes.
+    pub(crate) arguments: std::ops::RangeInclusive<usize>,
+    /// Whether its value may be one of JSON's.
+    pub(crate) has_value: bool,
+}
+
+/// The function of that name that can be planned and not run.
+pub(crate) fn planned_only(name: &str) -> Option<PlannedOnly> {
+    let upper = name.to_ascii_uppercase();
+    let (arguments, has_value) = match upper.as_str() {
+        "ARRAYCONTAINS" | "_TRY_ARRAY_CONTAINS" => (2..=3, true),
+        "HASH" => (1..=usize::MAX, true),
+        "IS_BOOLEAN" | "_OBJECTTOARRAY" => (1..=1, true),
+        "LASTSUBSTRINGAFTER"
+        | "LASTSUBSTRINGBEFORE"
+        | "SUBSTRINGAFTER"
+        | "SUBSTRINGBEFORE"
+        | "SET_DIFFERENCE"
+        | "SET_EQUAL"
+        | "SET_INTERSECT"
+        | "SET_UNION"
+        | "_COMPARE_BSON_BINARYDATA"
+        | "_COMPARE_OBJECTS" => (2..=2, true),
+        "REGEXEXTRACT" | "REGEXEXTRACTALL" | "_REGEX_MATCH" => (2..=4, true),
+        "_PROXY_PROJECTION" => (3..=4, true),
+        "C_BINARY" | "C_FLOAT32" | "C_FLOAT64" | "C_GUID" | "C_INT16" | "C_INT32" | "C_INT64"
+        | "C_INT8" | "C_LIST" | "C_MAP" | "C_SET" | "C_TUPLE" | "C_UDT" | "C_UINT32" => {
+            (1..=1, false)
+        }
+        other if other.starts_with("_M_EVAL_") => (2..=3, true),
+        _ => return None,
+    };
+    Some(PlannedOnly { arguments, has_value })
+}
+
+/// The complaint about a number of arguments.
+pub(crate) fn wrong_count(name: &str, arguments: &std::ops::RangeInclusive<usize>) -> String {
+    let (min, max) = (*arguments.start(), *arguments.end());
+    let takes = match max {
+        usize::MAX => format!("at least {min}"),
+        max if max == min => format!("{min}"),
+        max => format!("{min} to {max}"),
+    };
+    format!("The {name} function requires {takes} argument(s).")
 }
 
 fn text(arguments: &[Value], at: usize) -> Option<&str> {
@@ -240,7 +300,8 @@ mod tests {
     #[test]
     fn wrong_argument_counts_are_worded_as_the_service_does() {
         let check = |name: &str, given: usize, says: Option<&str>| {
-            assert_eq!(find(name).unwrap().arity_error(given).as_deref(), says, "{name}");
+            let error = find(name).unwrap().arity_error(given);
+            assert_eq!(error.as_ref().map(|(_, says)| says.as_str()), says, "{name}");
         };
         check("STARTSWITH", 4, Some("The STARTSWITH function requires 2 to 3 argument(s)."));
         check("ABS", 0, Some("The ABS function requires 1 argument(s)."));

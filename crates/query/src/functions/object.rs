@@ -9,7 +9,7 @@ use orrery_types::{Object, Value};
 use super::{Function, Host, text};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("DOCUMENTID", 1, document_id).of_the_place(),
+    Function::new("DOCUMENTID", 1, document_id),
     Function::new("IIF", 3, |a, _| Some(a[if a[0].is_true() { 1 } else { 2 }].clone()))
         .sees_undefined(),
     Function::new("ObjectToArray", 1, object_to_array).up_to(3),
@@ -25,8 +25,15 @@ fn document_id(arguments: &[Value], _: &Host) -> Option<Value> {
     i64::try_from(number).ok().map(Value::from)
 }
 
-fn object_to_array(arguments: &[Value], _: &Host) -> Option<Value> {
+/// Memory of an object of two properties, without names and values.
+const PAIR_BYTES: usize = 192;
+
+fn object_to_array(arguments: &[Value], host: &Host) -> Option<Value> {
     let object = arguments[0].as_object()?;
+    // Each property becomes an object of two.
+    if !host.has_room(object.len().saturating_mul(PAIR_BYTES)) {
+        return None;
+    }
     let name_of = |at: usize, default: &'static str| match arguments.get(at) {
         None => Some(default),
         Some(_) => text(arguments, at),

@@ -5,6 +5,7 @@ use orrery_types::{Number, Value, limits};
 
 use super::pattern::TooManySteps;
 use super::{Function, Host, array, combine, flag, integer, number, text};
+use crate::memory::allocated;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("CONCAT", 2, concat).or_more(),
@@ -50,11 +51,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("StringEquals", 2, |a, _| test(a, |s, t| s == t)).up_to(3),
     Function::new("StringJoin", 2, join),
     Function::new("StringSplit", 2, split),
-    Function::new("StringToArray", 1, |a, _| json(a, |v| matches!(v, Value::Array(_)))),
-    Function::new("StringToBoolean", 1, |a, _| json(a, |v| matches!(v, Value::Bool(_)))),
-    Function::new("StringToNull", 1, |a, _| json(a, |v| matches!(v, Value::Null))),
-    Function::new("StringToNumber", 1, |a, _| json(a, |v| matches!(v, Value::Number(_)))),
-    Function::new("StringToObject", 1, |a, _| json(a, |v| matches!(v, Value::Object(_)))),
+    Function::new("StringToArray", 1, |a, host| json(a, host, |v| matches!(v, Value::Array(_)))),
+    Function::new("StringToBoolean", 1, |a, host| json(a, host, |v| matches!(v, Value::Bool(_)))),
+    Function::new("StringToNull", 1, |a, host| json(a, host, |v| matches!(v, Value::Null))),
+    Function::new("StringToNumber", 1, |a, host| json(a, host, |v| matches!(v, Value::Number(_)))),
+    Function::new("StringToObject", 1, |a, host| json(a, host, |v| matches!(v, Value::Object(_)))),
     Function::new("SUBSTRING", 3, substring),
     Function::new("ToString", 1, to_string),
     Function::new("TRIM", 1, |a, _| trim(a, true, true)).up_to(2),
@@ -67,11 +68,11 @@ fn count(n: usize) -> Option<Value> {
 
 /// Case mapping of single characters, without regard to language or neighbours; a character whose
 /// other case is several characters stays as it is.
-fn lower(s: &str) -> String {
+pub(crate) fn lower(s: &str) -> String {
     s.chars().map(|c| only(c, c.to_lowercase())).collect()
 }
 
-fn upper(s: &str) -> String {
+pub(crate) fn upper(s: &str) -> String {
     s.chars().map(|c| only(c, c.to_uppercase())).collect()
 }
 
@@ -224,13 +225,32 @@ fn replicate(arguments: &[Value], _: &Host) -> Option<Value> {
     Some(s.repeat(times).into())
 }
 
-fn join(arguments: &[Value], _: &Host) -> Option<Value> {
-    let parts: Option<Vec<&str>> = array(arguments, 0)?.iter().map(Value::as_str).collect();
-    Some(parts?.join(text(arguments, 1)?).into())
+fn join(arguments: &[Value], host: &Host) -> Option<Value> {
+    let (parts, separator) = (array(arguments, 0)?, text(arguments, 1)?);
+    // The parts may share their text, and the separator comes between all of them.
+    let size = parts.iter().try_fold(0_usize, |size, part| {
+        Some(size.saturating_add(part.as_str()?.len()).saturating_add(separator.len()))
+    })?;
+    if size > limits::QUERY_STRING_BYTES_MAX {
+        host.fail("The result of StringJoin is too large.");
+        return None;
+    }
+    // The text is made, and then copied to where it is shared.
+    if !host.has_room(size.saturating_mul(2)) {
+        return None;
+    }
+    let parts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
+    Some(parts.join(separator).into())
 }
 
-fn split(arguments: &[Value], _: &Host) -> Option<Value> {
+fn split(arguments: &[Value], host: &Host) -> Option<Value> {
     let (s, separator) = (text(arguments, 0)?, text(arguments, 1)?);
+    // Each piece is a value with a text of its own, in a list that grows by doubling.
+    let pieces = if separator.is_empty() { 1 } else { s.matches(separator).count() + 1 };
+    let piece_bytes = 2 * size_of::<Value>() + allocated(16);
+    if !host.has_room(s.len().saturating_add(pieces.saturating_mul(piece_bytes))) {
+        return None;
+    }
     let pieces = if separator.is_empty() {
         vec![Value::from(s)]
     } else {
@@ -239,8 +259,14 @@ fn split(arguments: &[Value], _: &Host) -> Option<Value> {
     Some(Value::array(pieces))
 }
 
-fn json(arguments: &[Value], wanted: fn(&Value) -> bool) -> Option<Value> {
+/// Memory that a value may take for each byte of its JSON, as of a list of empty strings.
+const BYTES_PER_JSON_BYTE: usize = 24;
+
+fn json(arguments: &[Value], host: &Host, wanted: fn(&Value) -> bool) -> Option<Value> {
     let text = text(arguments, 0)?;
+    if !host.has_room(text.len().saturating_mul(BYTES_PER_JSON_BYTE)) {
+        return None;
+    }
     Value::parse(text.as_bytes()).ok().filter(wanted)
 }
 

@@ -7,6 +7,8 @@ use super::{Function, date_time};
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("IS_ARRAY", 1, |a, _| is(matches!(a[0], Value::Array(_)))).sees_undefined(),
     Function::new("IS_BOOL", 1, |a, _| is(matches!(a[0], Value::Bool(_)))).sees_undefined(),
+    // What SDKs write when they resume an ordered query.
+    Function::new("IS_BOOLEAN", 1, |a, _| is(matches!(a[0], Value::Bool(_)))).sees_undefined(),
     Function::new("IS_DATETIME", 1, |a, _| {
         is(a[0].as_str().is_some_and(|s| date_time::parse(s).is_some()))
     })

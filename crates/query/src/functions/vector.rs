@@ -5,8 +5,10 @@ use orrery_types::Value;
 use super::Function;
 
 /// The binder resolves the metric from the container's policy and the options.
-pub(super) const FUNCTIONS: &[Function] =
-    &[Function::new("VectorDistance", 2, |_, _| None).up_to(4).of_the_place()];
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("VectorDistance", 2, |_, _| None).up_to(4).of_the_place(),
+    Function::new("_VectorScore", 2, |_, _| None).up_to(4).of_the_place(),
+];
 
 /// How two vectors are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,7 +42,7 @@ fn is_list_or_set(kind: AggregateKind) -> bool {
 }
 
 /// Whether ranks are fused by weights: what follows the scores is a list of them.
-fn is_weighted(select: &Select) -> bool {
+pub(super) fn is_weighted(select: &Select) -> bool {
     let Some(OrderBy::Rank(scores)) = &select.order_by else { return false };
     let is_score = |expr: &Expr| matches!(&*expr.kind, ExprKind::Call(..));
     let fused = scores.iter().filter_map(|score| call_of(score, "RRF"));

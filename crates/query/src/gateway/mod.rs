@@ -5,63 +5,65 @@
 
 mod features;
 mod hybrid;
+mod keys;
 mod parts;
+mod ranges;
+mod signatures;
+mod types;
+mod value_set;
 
-use orrery_types::{Object, Value};
+use orrery_types::{KeyRange, Object, PartitionKey, PartitionKeyDef, Value};
 
 use crate::ast::{Collection, Direction, ExprKind, OrderBy, Select, Selection};
 use crate::bind::selects_aggregate;
 use crate::bound::Order;
 use crate::error::QueryError;
+use crate::facts::ContainerFacts;
 use crate::functions::aggregate::AggregateKind;
 use crate::query::{BoundQuery, Query};
 use parts::{FILTER, Item, from_text, items_of, payload, where_text};
+use ranges::PlanRange;
 
-/// A range of effective partition keys, as the plan writes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanRange {
-    /// First key, in hexadecimal.
-    pub min: String,
-    /// Last key, in hexadecimal.
-    pub max: String,
-    /// Whether `max` itself is meant: so for a single key, not for a range.
-    pub max_inclusive: bool,
+/// What a plan is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanTarget<'a> {
+    /// How the container divides its items.
+    pub definition: &'a PartitionKeyDef,
+    /// The partition key that the request names.
+    pub key: Option<&'a PartitionKey>,
+    /// The part of the container that the request names.
+    pub range: Option<&'a KeyRange>,
+    /// Whether the client merges the component queries of a hybrid search without `orderByItems`.
+    pub skip_order_by_rewrite: bool,
 }
 
-/// How many logical partitions the query can reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlanScope {
-    /// One: the server applies OFFSET and LIMIT itself.
-    SinglePartition,
-    /// Any number.
-    CrossPartition,
-}
-
-/// The plan as JSON text. Fails where the query cannot be merged by a client.
+/// The plan as JSON text. Fails where the query cannot be merged by a client. Indexes, functions of the
+/// user and parameters without value are looked at when the query runs.
 pub fn query_plan(
     query: &Query,
-    bound: &BoundQuery,
-    scope: PlanScope,
-    ranges: &[PlanRange],
+    parameters: &[(String, Value)],
+    facts: &ContainerFacts<'_>,
+    target: &PlanTarget<'_>,
 ) -> Result<String, QueryError> {
+    let facts = ContainerFacts { has_udf: None, order: None, planning: true, ..*facts };
+    let bound = query.bind(parameters, &facts)?;
+    let reach = ranges::reach(query.select(), &bound, target);
     let mut plan = Object::new();
     plan.set("partitionedQueryExecutionInfoVersion", 2.into());
-    if let Order::Rank(rank) = &bound.bound.select.order {
-        let info = hybrid::info(query.select(), bound, rank)?;
+    let select = query.select();
+    if reach.is_nothing && !select.distinct && distinct_count(select).is_none() {
+        let select_value = matches!(select.selection, Selection::Value(_));
+        plan.set("queryInfo", QueryInfo { select_value, ..QueryInfo::default() }.into_value());
+    } else if let Order::Rank(rank) = &bound.bound.select.order {
+        let skips = target.skip_order_by_rewrite;
+        let info = hybrid::info(query.select(), &bound, rank, skips)?;
         plan.set("hybridSearchQueryInfo", info);
     } else {
-        let planner = Planner { select: query.select(), bound, scope };
+        let planner =
+            Planner { select: query.select(), bound: &bound, is_one_key: reach.is_one_key };
         plan.set("queryInfo", planner.info()?.into_value());
     }
-    let ranges = ranges.iter().map(|range| {
-        let mut object = Object::new();
-        object.set("min", range.min.as_str().into());
-        object.set("max", range.max.as_str().into());
-        object.set("isMinInclusive", true.into());
-        object.set("isMaxInclusive", range.max_inclusive.into());
-        Value::object(object)
-    });
-    plan.set("queryRanges", Value::array(ranges.collect()));
+    plan.set("queryRanges", Value::array(reach.ranges.iter().map(PlanRange::to_value).collect()));
     Ok(Value::object(plan).to_json())
 }
 
@@ -120,7 +122,8 @@ impl QueryInfo {
 struct Planner<'q> {
     select: &'q Select,
     bound: &'q BoundQuery,
-    scope: PlanScope,
+    /// Whether one logical partition answers, and so OFFSET and LIMIT itself.
+    is_one_key: bool,
 }
 
 impl Planner<'_> {
@@ -140,13 +143,8 @@ impl Planner<'_> {
             info.rewritten = inner.to_string();
             return Ok(info);
         }
-        if select.from.first().is_some_and(|source| reads_whole_subquery(&source.collection)) {
-            return Err(QueryError::runtime(
-                "Aggregates, GROUP BY and DISTINCT in a subquery of the FROM clause are not \
-                 supported across partitions.",
-            ));
-        }
-        if !select.group_by.is_empty() || selects_aggregate(&select.selection) {
+        let aggregates = selects_aggregate(&select.selection);
+        if aggregates || (!select.group_by.is_empty() && select.order_by.is_none()) {
             self.grouped(&mut info)?;
         } else if let Some(OrderBy::Keys(_)) = &select.order_by {
             self.ordered(&mut info);
@@ -164,7 +162,7 @@ impl Planner<'_> {
 
     /// One logical partition answers OFFSET and LIMIT itself.
     fn offset_only(&self, info: &mut QueryInfo) {
-        if self.scope == PlanScope::SinglePartition {
+        if self.is_one_key {
             info.offset = None;
             info.limit = None;
             return;
@@ -210,24 +208,39 @@ impl Planner<'_> {
             }
         };
         let tail = format!("{}{}", from_text(select), where_text(select, &[]));
-        if select.group_by.is_empty() {
-            info.rewritten = if matches!(select.selection, Selection::Value(_)) {
-                format!("SELECT VALUE {payload}{tail}")
-            } else {
-                format!("SELECT {payload} AS payload{tail}")
-            };
-            return Ok(());
+        let order = match &select.order_by {
+            Some(order) => format!(" ORDER BY {order}"),
+            None => String::new(),
+        };
+        if let Some(OrderBy::Keys(keys)) = &select.order_by {
+            info.non_streaming = keys.iter().any(|key| parts::root_of(&key.expr).is_none());
         }
-        let keys: Vec<String> = select.group_by.iter().map(ToString::to_string).collect();
-        let key_items: Vec<String> =
-            keys.iter().map(|key| format!("{{\"item\": {key}}}")).collect();
-        info.rewritten = format!(
-            "SELECT [{}] AS groupByItems, {payload} AS payload{tail} GROUP BY {}",
-            key_items.join(", "),
-            keys.join(", ")
-        );
-        info.group_by_expressions = keys.into_iter().map(Value::from).collect();
+        let distinct = if select.distinct { "DISTINCT " } else { "" };
+        if !select.group_by.is_empty() {
+            let (items, keys) = self.group_texts(info);
+            info.rewritten = format!(
+                "SELECT {distinct}{items} AS groupByItems, {payload} AS payload{tail} GROUP BY \
+                 {keys}{order}"
+            );
+        } else if matches!(select.selection, Selection::Value(_)) {
+            info.rewritten = format!("SELECT {distinct}VALUE {payload}{tail}{order}");
+        } else {
+            let top = select.top.as_ref().filter(|_| !select.distinct);
+            let top = top.map_or_else(String::new, |top| format!("TOP {top} "));
+            let offset = if select.distinct { String::new() } else { self.offset_text() };
+            info.rewritten =
+                format!("SELECT {distinct}{top}{payload} AS payload{tail}{order}{offset}");
+        }
         Ok(())
+    }
+
+    /// The keys of the groups as items and as expressions.
+    fn group_texts(&self, info: &mut QueryInfo) -> (String, String) {
+        let keys: Vec<String> = self.select.group_by.iter().map(ToString::to_string).collect();
+        let items: Vec<String> = keys.iter().map(|key| format!("{{\"item\": {key}}}")).collect();
+        let texts = (format!("[{}]", items.join(", ")), keys.join(", "));
+        info.group_by_expressions = keys.into_iter().map(Value::from).collect();
+        texts
     }
 
     fn ordered(&self, info: &mut QueryInfo) {
@@ -251,17 +264,31 @@ impl Planner<'_> {
         }
         let root = self.root_alias();
         let mut conditions = vec![format!("({FILTER})")];
-        let row = match &select.selection {
+        let mut row = match &select.selection {
             Selection::Star => root.clone(),
             Selection::Value(expr) => {
-                conditions.push(format!("IS_DEFINED({expr})"));
+                if select.group_by.is_empty() {
+                    conditions.push(format!("IS_DEFINED({expr})"));
+                }
                 expr.to_string()
             }
             Selection::List(_) => payload(
                 items_of(&select.selection, &root).iter().map(|item| (&*item.name, item.text())),
             ),
         };
-        let single = self.scope == PlanScope::SinglePartition && !select.distinct;
+        let mut groups = String::new();
+        if !select.group_by.is_empty() {
+            let (items, keys) = self.group_texts(info);
+            row = format!("{{\"groupByItems\": {items}, \"payload\": {row}}}");
+            groups = format!(" GROUP BY {keys}");
+            if let Selection::List(_) = &select.selection {
+                for item in items_of(&select.selection, &root) {
+                    info.group_by_aliases.push((&*item.name).into());
+                    info.alias_types.set(&item.name, Value::Null);
+                }
+            }
+        }
+        let single = self.is_one_key && !select.distinct && !info.non_streaming;
         let top = select.top.as_ref().filter(|_| !select.distinct);
         let top = top.map_or_else(String::new, |top| format!("TOP {top} "));
         let offset = match &select.offset_limit {
@@ -277,7 +304,7 @@ impl Planner<'_> {
             keys.iter().map(|key| format!("{{\"item\": {}}}", key.expr)).collect();
         let order = OrderBy::Keys(keys.clone());
         info.rewritten = format!(
-            "SELECT {top}{root}._rid, [{}] AS orderByItems, {row} AS payload{}{} ORDER BY \
+            "SELECT {top}{root}._rid, [{}] AS orderByItems, {row} AS payload{}{}{groups} ORDER BY \
              {order}{offset}",
             items.join(", "),
             from_text(select),
@@ -285,17 +312,14 @@ impl Planner<'_> {
         );
     }
 
-    /// Rows that are equal stand together when every projected value is a leading key.
+    /// Equal rows stand together when they are the one key of ORDER BY.
     fn order_covers_projection(&self) -> bool {
-        let Some(OrderBy::Keys(keys)) = &self.select.order_by else { return false };
-        let projected: Vec<_> = match &self.select.selection {
-            Selection::Star => return false,
-            Selection::Value(expr) => vec![expr],
-            Selection::List(items) => items.iter().map(|item| &item.expr).collect(),
-        };
-        let leading = &keys[..projected.len().min(keys.len())];
-        leading.len() == projected.len()
-            && projected.iter().all(|expr| leading.iter().any(|key| key.expr == **expr))
+        match (&self.select.order_by, &self.select.selection) {
+            (Some(OrderBy::Keys(keys)), Selection::Value(expr)) => {
+                matches!(keys.as_slice(), [key] if key.expr == *expr)
+            }
+            _ => false,
+        }
     }
 
     fn root_alias(&self) -> String {
@@ -323,19 +347,6 @@ fn distinct_count(select: &Select) -> Option<(&Select, String)> {
     let named = !matches!(select.selection, Selection::Value(_));
     let alias = if named { item.name.to_string() } else { String::new() };
     counts_rows.then_some((&**inner, alias))
-}
-
-/// Whether a source is a subquery whose rows are known only after all items.
-fn reads_whole_subquery(collection: &Collection) -> bool {
-    match collection {
-        Collection::Expr(_) => false,
-        Collection::Subquery(inner) => {
-            inner.distinct
-                || !inner.group_by.is_empty()
-                || selects_aggregate(&inner.selection)
-                || inner.from.first().is_some_and(|s| reads_whole_subquery(&s.collection))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -140,8 +140,19 @@ pub(super) fn where_text(select: &Select, conditions: &[String]) -> String {
 pub(super) fn root_alias(select: &Select) -> String {
     let Some(source) = select.from.first() else { return "c".to_owned() };
     let own = match &source.collection {
-        crate::ast::Collection::Expr(expr) => expr.own_name().cloned(),
+        crate::ast::Collection::Expr(expr) => root_of(expr),
         crate::ast::Collection::Subquery(_) => None,
     };
-    source.alias.clone().or(own).map_or_else(|| "c".to_owned(), |name| name.to_string())
+    // Elements have no `_rid`; the item that they are of has.
+    let alias = source.alias.clone().filter(|_| !source.iterates || own.is_none());
+    alias.or(own).map_or_else(|| "c".to_owned(), |name| name.to_string())
+}
+
+/// The name that a path begins with.
+pub(super) fn root_of(expr: &Expr) -> Option<Arc<str>> {
+    match &*expr.kind {
+        ExprKind::Identifier(name) => Some(name.clone()),
+        ExprKind::Member(of, _) | ExprKind::Index(of, _) => root_of(of),
+        _ => None,
+    }
 }

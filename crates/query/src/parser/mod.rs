@@ -11,56 +11,30 @@ use crate::ast::{Expr, ExprKind, Select, Span};
 use crate::error::QueryError;
 use crate::lexer::{Token, TokenKind, tokens};
 
-/// Words that cannot be aliases.
-const RESERVED: [&str; 41] = [
-    "AND",
-    "ARRAY",
-    "AS",
-    "ASC",
-    "BETWEEN",
-    "BY",
-    "CROSS",
-    "DESC",
-    "DISTINCT",
-    "ESCAPE",
-    "EXISTS",
-    "FALSE",
-    "FOR",
-    "FROM",
-    "GROUP",
-    "HAVING",
-    "IN",
-    "INNER",
-    "IS",
-    "JOIN",
-    "LET",
-    "LIKE",
-    "LIMIT",
-    "NOT",
-    "NULL",
-    "OFFSET",
-    "OR",
-    "ORDER",
-    "OVER",
-    "SELECT",
-    "SET",
-    "TOP",
-    "TRUE",
-    "UDF",
-    "UNDEFINED",
-    "WHERE",
-    "WITH",
-    "UNION",
-    "EXCEPT",
-    "INTERSECT",
-    "OUTER",
+/// Words that are no names, in any case.
+const RESERVED: [&str; 44] = [
+    "AND", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "CONVERT", "CROSS", "DESC",
+    "ELSE", "END", "ESCAPE", "EXISTS", "FOR", "FROM", "GROUP", "HAVING", "IN", "INNER", "INSERT",
+    "INTO", "IS", "JOIN", "LEFT", "LIKE", "LIMIT", "NOT", "OFFSET", "ON", "OR", "ORDER", "OUTER",
+    "OVER", "RIGHT", "SELECT", "SET", "THEN", "UPDATE", "VALUE", "WHEN", "WHERE", "WITH",
 ];
+
+/// Words that are no names as they stand here; in another case they are.
+const RESERVED_AS_WRITTEN: [&str; 7] =
+    ["true", "false", "null", "undefined", "udf", "NaN", "Infinity"];
+
+/// Whether a word cannot be a name.
+pub(crate) fn is_reserved(word: &str) -> bool {
+    RESERVED_AS_WRITTEN.contains(&word) || RESERVED.iter().any(|w| word.eq_ignore_ascii_case(w))
+}
 
 pub(crate) struct Parser<'t> {
     text: &'t str,
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
+    /// What is wrong with the text although it obeys the grammar; the first of it.
+    noted: Option<QueryError>,
 }
 
 /// Parses a whole query.
@@ -68,7 +42,7 @@ pub(crate) fn parse_query(text: &str) -> Result<Select, QueryError> {
     let mut parser = Parser::new(text)?;
     let select = parser.select()?;
     parser.end()?;
-    Ok(select)
+    parser.noted.map_or(Ok(select), Err)
 }
 
 /// Parses `FROM c WHERE …`, the condition of a patch; it selects the items for which it holds.
@@ -76,7 +50,7 @@ pub(crate) fn parse_condition(text: &str) -> Result<Select, QueryError> {
     let mut parser = Parser::new(text)?;
     let select = parser.condition()?;
     parser.end()?;
-    Ok(select)
+    parser.noted.map_or(Ok(select), Err)
 }
 
 impl<'t> Parser<'t> {
@@ -87,7 +61,7 @@ impl<'t> Parser<'t> {
                 limits::QUERY_TEXT_BYTES_MAX
             )));
         }
-        Ok(Self { text, tokens: tokens(text), at: 0, depth: 0 })
+        Ok(Self { text, tokens: tokens(text), at: 0, depth: 0, noted: None })
     }
 
     fn peek(&self) -> Token {
@@ -150,8 +124,7 @@ impl<'t> Parser<'t> {
     }
 
     fn is_identifier(&self, token: Token) -> bool {
-        token.kind == TokenKind::Word
-            && !RESERVED.iter().any(|w| self.text_of(token).eq_ignore_ascii_case(w))
+        token.kind == TokenKind::Word && !is_reserved(self.text_of(token))
     }
 
     fn identifier(&mut self) -> Result<std::sync::Arc<str>, QueryError> {
@@ -173,11 +146,27 @@ impl<'t> Parser<'t> {
     }
 
     fn syntax_error(&self, token: Token) -> QueryError {
-        let near = if token.kind == TokenKind::End { "<EOF>" } else { self.text_of(token) };
         // A token may be half a megabyte of string; the message shows its beginning.
-        let shown: String = near.chars().take(100).collect();
-        let message = format!("Syntax error, incorrect syntax near '{shown}'.");
-        QueryError::at(self.text, token.span, "SC1001", message)
+        let near: String = self.text_of(token).chars().take(100).collect();
+        let (code, message) = match token.kind {
+            TokenKind::End => ("SC1002", "Syntax error, unexpected end-of-file.".to_owned()),
+            TokenKind::Invalid => ("SC1010", format!("Syntax error, invalid token '{near}'.")),
+            TokenKind::InvalidNumber => {
+                ("SC1011", format!("Syntax error, invalid numeric value token '{near}'."))
+            }
+            TokenKind::InvalidString => {
+                ("SC1012", format!("Syntax error, invalid string literal token '{near}'."))
+            }
+            _ => ("SC1001", format!("Syntax error, incorrect syntax near '{near}'.")),
+        };
+        QueryError::at(self.text, token.span, code, message)
+    }
+
+    /// Remembers a fault that does not keep the text from being read to its end.
+    fn note(&mut self, span: Span, code: &'static str, message: impl Into<Box<str>>) {
+        if self.noted.is_none() {
+            self.noted = Some(QueryError::at(self.text, span, code, message));
+        }
     }
 
     fn nested<T>(
@@ -228,12 +217,21 @@ mod tests {
     fn operators_bind_as_the_table_says() {
         check("SELECT VALUE 2+3*4-6/2", "SELECT VALUE ((2 + (3 * 4)) - (6 / 2))");
         check("SELECT VALUE 1 ? 2 ?? 3 : 4", "SELECT VALUE (1 ? (2 ?? 3) : 4)");
-        check("SELECT VALUE a OR b AND NOT c = 1", "SELECT VALUE (a OR (b AND (NOT (c = 1))))");
+        check("SELECT VALUE a OR b AND NOT c = 1", "SELECT VALUE (a OR (b AND ((NOT c) = 1)))");
+        check("SELECT VALUE a & 3 + 1", "SELECT VALUE ((a & 3) + 1)");
+        check("SELECT VALUE a | b & c", "SELECT VALUE ((a | b) & c)");
+        check("SELECT VALUE a >> b & c", "SELECT VALUE (a >> (b & c))");
+        check("SELECT VALUE a = b < c", "SELECT VALUE ((a = b) < c)");
+        check("SELECT VALUE a ?? b ?? c", "SELECT VALUE (a ?? (b ?? c))");
+        check("SELECT VALUE a ?? b BETWEEN 1 AND 2", "SELECT VALUE (a ?? (b BETWEEN 1 AND 2))");
+        check("SELECT VALUE a LIKE 'x' = b", "SELECT VALUE (a LIKE (\"x\" = b))");
         check("SELECT VALUE a & 4 = 4", "SELECT VALUE ((a & 4) = 4)");
         check("SELECT VALUE a = 'x' || 'y'", "SELECT VALUE (a = (\"x\" || \"y\"))");
-        check("SELECT VALUE NOT a IN (1)", "SELECT VALUE (NOT (a IN (1)))");
+        check("SELECT VALUE NOT a IN (1)", "SELECT VALUE ((NOT a) IN (1))");
         check("SELECT VALUE a and b AND c", "SELECT VALUE (a AND b AND c)");
-        check("SELECT VALUE - - 2", "SELECT VALUE 2");
+        check("SELECT VALUE - -2", "SELECT VALUE (- -2)");
+        check("SELECT VALUE -(1)", "SELECT VALUE (- 1)");
+        check("SELECT VALUE [-0, -0.0]", "SELECT VALUE [0, -0.0]");
         check("SELECT VALUE 9.29198732864622e16", "SELECT VALUE 9.29198732864622e16");
         check("SELECT VALUE -9223372036854775808", "SELECT VALUE -9223372036854775808");
         check(
@@ -245,13 +243,18 @@ mod tests {
     #[test]
     fn clauses_come_back_in_canonical_form() {
         check(
-            "select distinct top 3 c.a x, c['b c'] from c join t in c.t where c.k not like 'a%' \
+            "select distinct c.a x, c['b c'] from c join t in c.t where c.k not like 'a%' \
              escape '!' group by c.a order by c.a desc, c.b offset 1 limit @n",
-            "SELECT DISTINCT TOP 3 c.a AS x, c[\"b c\"] FROM c JOIN t IN c.t \
+            "SELECT DISTINCT c.a AS x, c[\"b c\"] FROM c JOIN t IN c.t \
              WHERE (c.k NOT LIKE \"a%\" ESCAPE \"!\") GROUP BY c.a ORDER BY c.a DESC, c.b \
              OFFSET 1 LIMIT @n",
         );
-        check("SELECT value.value FROM value", "SELECT value.value FROM value");
+        check("SELECT c['value'].x AS 'a b' FROM c", "SELECT c[\"value\"].x AS \"a b\" FROM c");
+        check("SELECT TRUE.UNION FROM TRUE", "SELECT TRUE.UNION FROM TRUE");
+        check(
+            "SELECT VALUE ALL(SELECT 1 WHERE a)",
+            "SELECT VALUE (NOT EXISTS(SELECT 1 WHERE (NOT a)))",
+        );
         check("SELECT VALUE LEFT('a', 1)", "SELECT VALUE LEFT(\"a\", 1)");
         check(
             "SELECT * FROM (SELECT VALUE 1) AS s ORDER BY RANK RRF(a(), b())",
@@ -265,12 +268,26 @@ mod tests {
         check_error("SELECT * FROM c ORDER BY RANK c.a - c.b", "SC2221", "FullTextScore");
         check_error("SELECT c.a, FROM c", "SC1001", "near 'FROM'");
         check_error("SELECT TOP -1 * FROM c", "SC1001", "near '-'");
-        check_error("SELECT VALUE 'abc", "SC1001", "near ''abc'");
-        check_error("SELECT VALUE \"\\q\"", "SC1001", "near");
+        check_error("SELECT VALUE 'abc", "SC1012", "token ''abc'");
+        check_error("SELECT VALUE \"\\u00\"", "SC1012", "string");
+        check_error("SELECT VALUE 1e309", "SC1011", "1e309");
+        check_error("SELECT VALUE $", "SC1010", "'$'");
+        check_error("SELECT VALUE 1 /* two */", "SC1001", "near '*'");
+        check_error("SELECT c.order FROM c", "SC1001", "near 'order'");
+        check_error("SELECT VALUE a AND b BETWEEN 1 AND 2", "SC1001", "near 'BETWEEN'");
+        check_error("SELECT VALUE b BETWEEN 1 AND 2 OR a", "SC1001", "near 'OR'");
+        check_error("SELECT VALUE a IN (1) = b", "SC1001", "near '='");
+        check_error("SELECT 1 FROM x IN [1]", "SC1001", "near '['");
+        check_error("SELECT c.a, c['a'] FROM c", "SC2022", "'a'");
+        check_error("SELECT VALUE {x: 1, 'x': 2}", "SC2022", "'x'");
+        check_error("SELECT TOP 1 * FROM c OFFSET 1 LIMIT 2", "SC2205", "TOP");
+        check_error("SELECT TOP 1.5 * FROM c", "SC2060", "integer");
+        check_error("SELECT VALUE a LIKE 'b' ESCAPE 'cc'", "SC2207", "ESCAPE");
+        check_error("SELECT *", "SC1021", "FROM");
         check_error("SELECT VALUE {a:1} FROM c LIMIT 1", "SC1001", "near 'LIMIT'");
         check_error("SELECT VALUE *", "SC1001", "near '*'");
         check_error("SELECT *, 1 FROM c", "SC1001", "near ','");
-        check_error("", "SC1001", "near '<EOF>'");
+        check_error("", "SC1002", "end-of-file");
         check_error("SELECT VALUE 1 HAVING 2", "SC1001", "near 'HAVING'");
         let error = parse_query("SELECT * FORM c").unwrap_err();
         assert!(error.to_json().contains(r#""location":{"start":9,"end":13}"#));

@@ -5,7 +5,7 @@ use orrery_types::Value;
 use super::Parser;
 use crate::ast::{
     Collection, Count, CountValue, Direction, Expr, ExprKind, OrderBy, Select, SelectItem,
-    Selection, SortKey, Source,
+    Selection, SortKey, Source, Span,
 };
 use crate::error::QueryError;
 use crate::lexer::TokenKind;
@@ -20,9 +20,14 @@ impl Parser<'_> {
         let start = self.peek().span;
         self.expect_word("SELECT")?;
         let distinct = self.accept_word("DISTINCT");
-        let top = if self.accept_word("TOP") { Some(self.count()?) } else { None };
+        let top = if self.accept_word("TOP") { Some(self.top_count()?) } else { None };
+        let star = self.peek().span;
         let selection = self.selection()?;
         let from = self.sources()?;
+        if matches!(selection, Selection::Star) && from.is_empty() {
+            let message = "Syntax error, 'SELECT *' is not valid if FROM clause is omitted.";
+            self.note(star, "SC1021", message);
+        }
         let filter = if self.accept_word("WHERE") { Some(self.expr()?) } else { None };
         let group_by = self.group_by_clause()?;
         let order_by = self.order_by_clause()?;
@@ -34,6 +39,10 @@ impl Parser<'_> {
             None
         };
         let span = start.to(self.previous_span());
+        if let (Some(_), Some((offset, limit))) = (&top, &offset_limit) {
+            let message = "'TOP' cannot be used together with 'OFFSET LIMIT'.";
+            self.note(offset.span.to(limit.span), "SC2205", message);
+        }
         Ok(Select {
             span,
             distinct,
@@ -71,15 +80,14 @@ impl Parser<'_> {
         })
     }
 
+    /// A number of rows as OFFSET and LIMIT take it: digits, or a parameter.
     fn count(&mut self) -> Result<Count, QueryError> {
         let token = self.peek();
         let text = self.text_of(token);
         let value = match token.kind {
             TokenKind::Parameter => CountValue::Parameter(text.into()),
             // Digits beyond 64 bits are still a number, and past every limit.
-            TokenKind::Number if text.bytes().all(|b| b.is_ascii_digit()) => {
-                CountValue::Number(text.parse().unwrap_or(u64::MAX))
-            }
+            TokenKind::Integer => CountValue::Number(text.parse().unwrap_or(u64::MAX)),
             TokenKind::Hex => {
                 CountValue::Number(u64::from_str_radix(&text[2..], 16).unwrap_or(u64::MAX))
             }
@@ -89,43 +97,60 @@ impl Parser<'_> {
         Ok(Count { span: token.span, value })
     }
 
+    /// TOP takes any notation of a whole number.
+    fn top_count(&mut self) -> Result<Count, QueryError> {
+        let token = self.peek();
+        if token.kind != TokenKind::Decimal {
+            return self.count();
+        }
+        self.advance();
+        let number: f64 = self.text_of(token).parse().unwrap_or(f64::NAN);
+        let whole = Value::from(number).as_i64().and_then(|n| u64::try_from(n).ok());
+        if whole.is_none() {
+            let message = "The count value provided for a TOP clause must be an integer.";
+            self.note(token.span, "SC2060", message);
+        }
+        Ok(Count { span: token.span, value: CountValue::Number(whole.unwrap_or(0)) })
+    }
+
     fn selection(&mut self) -> Result<Selection, QueryError> {
         if self.accept(TokenKind::Star) {
             return Ok(Selection::Star);
         }
-        if self.is_word("VALUE") && self.value_is_keyword() {
-            self.advance();
+        if self.accept_word("VALUE") {
             return Ok(Selection::Value(self.expr()?));
         }
         let mut items = Vec::new();
+        let mut names = Vec::new();
         loop {
             let expr = self.expr()?;
-            let alias = self.alias()?;
+            let (alias, named) = self.select_alias()?;
+            let name = alias.clone().or_else(|| expr.own_name().cloned());
+            let span = named.unwrap_or_else(|| self.previous_span());
+            names.extend(name.map(|name| (name, span)));
             items.push(SelectItem { expr, alias });
             if !self.accept(TokenKind::Comma) {
+                self.note_repeated(&names);
                 return Ok(Selection::List(items));
             }
         }
     }
 
-    /// `VALUE` may also be the name of an alias: then an operator, a comma or a clause follows.
-    fn value_is_keyword(&self) -> bool {
-        let next = self.peek_after(1);
-        match next.kind {
-            TokenKind::Word => {
-                const STARTS: [&str; 7] =
-                    ["NOT", "EXISTS", "ARRAY", "NULL", "TRUE", "FALSE", "UNDEFINED"];
-                self.is_identifier(next)
-                    || self.token_is_word(next, "UDF")
-                    || STARTS.iter().any(|w| self.token_is_word(next, w))
-            }
-            TokenKind::Dot | TokenKind::Comma | TokenKind::End => false,
-            _ => true,
-        }
+    /// The alias of an element of the select list and its place; behind AS it may be a string.
+    fn select_alias(&mut self) -> Result<(Option<std::sync::Arc<str>>, Option<Span>), QueryError> {
+        let alias = if self.accept_word("AS") {
+            Some(self.name()?)
+        } else if self.is_identifier(self.peek()) {
+            Some(self.identifier()?)
+        } else {
+            None
+        };
+        let span = alias.as_ref().map(|_| self.previous_span());
+        Ok((alias, span))
     }
 
     fn alias(&mut self) -> Result<Option<std::sync::Arc<str>>, QueryError> {
-        if self.accept_word("AS") || self.is_identifier(self.peek()) {
+        if self.accept_word("AS") || (self.is_identifier(self.peek())) {
             return self.identifier().map(Some);
         }
         Ok(None)
@@ -151,7 +176,7 @@ impl Parser<'_> {
             let collection = if self.opens_subquery() {
                 self.subquery_collection()?
             } else {
-                Collection::Expr(self.expr()?)
+                Collection::Expr(self.path()?)
             };
             let span = start.to(self.previous_span());
             return Ok(Source { span, alias, iterates: true, collection });

@@ -4,7 +4,7 @@ use std::fmt;
 
 use orrery_index::IndexStep;
 use orrery_index::span::Span;
-use orrery_types::Value;
+use orrery_types::{PartitionKey, Value};
 
 use super::condition::ItemPath;
 use crate::ast::Direction;
@@ -16,6 +16,8 @@ pub enum Access {
     Nothing,
     /// Some items of the one logical partition, by id; in the order of keys.
     Points(Vec<String>),
+    /// Some items by partition key and id, of any number of logical partitions; in the order of keys.
+    Keys(Vec<(PartitionKey, String)>),
     /// All items of the scope, in the order of keys.
     Scan,
     /// Items whose rows are in a set, in the order of rows; without a set, all of them.
@@ -39,7 +41,7 @@ impl Access {
     /// The order of what it gives.
     pub fn order(&self) -> SourceOrder {
         match self {
-            Self::Nothing | Self::Points(_) | Self::Scan => SourceOrder::Keys,
+            Self::Nothing | Self::Points(_) | Self::Keys(_) | Self::Scan => SourceOrder::Keys,
             Self::Rows(_) => SourceOrder::Rows,
             Self::Ordered(_) => SourceOrder::Values,
         }

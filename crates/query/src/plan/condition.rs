@@ -10,7 +10,7 @@ use orrery_index::span::{Kind, Span};
 use orrery_types::{Value, limits};
 
 use crate::ast::{BinaryOp, SubqueryKind, UnaryOp};
-use crate::bound::{BoundSelect, List, Node, Origin, Projection, Slot, Step};
+use crate::bound::{BoundSelect, List, Node, OneOf, Origin, Projection, Slot, Step};
 use crate::functions::Function;
 use crate::functions::like::literal_prefix;
 
@@ -256,6 +256,7 @@ impl Reader<'_> {
                 let each = list.iter().map(|operand| self.truth(operand, wanted)).collect();
                 if matches!(node, Node::And(_)) == wanted { and(each) } else { or(each) }
             }
+            Node::OneOf(one_of) if wanted => self.one_of(one_of),
             Node::Path(..) => match self.paths.of(node) {
                 Some(path) => one(path, Span::Point(Value::Bool(wanted))),
                 None => Filter::UNKNOWN,
@@ -274,6 +275,23 @@ impl Reader<'_> {
             }
             _ => Filter::UNKNOWN,
         }
+    }
+
+    /// Each path has one of its values. Which of them go together is left to the filter: asking the
+    /// index for each list of values by itself would take longer.
+    fn one_of(&self, one_of: &OneOf) -> Filter {
+        let column = |(at, node): (usize, &Node)| {
+            let Some(path) = self.paths.of(node) else { return Filter::UNKNOWN };
+            let mut values: Vec<&Value> = one_of.column(at).collect();
+            values.sort_unstable();
+            values.dedup();
+            if values.len() > limits::QUERY_TERMS_MAX {
+                return Filter { exact: false, ..one(path, Span::Defined) };
+            }
+            many(path, values.into_iter().map(point).collect())
+        };
+        let parts = one_of.paths.iter().enumerate().map(column).collect();
+        Filter { exact: false, ..and(parts) }
     }
 
     fn binary(&self, op: BinaryOp, parts: &[Node; 2], wanted: bool) -> Filter {
@@ -356,7 +374,7 @@ impl Reader<'_> {
         let kind = match function.name {
             "IS_DEFINED" => return if wanted { one(path, Span::Defined) } else { Filter::UNKNOWN },
             "IS_NULL" => Kind::Null,
-            "IS_BOOL" => Kind::Bool,
+            "IS_BOOL" | "IS_BOOLEAN" => Kind::Bool,
             "IS_NUMBER" | "IS_INTEGER" | "IS_FINITE_NUMBER" => Kind::Number,
             "IS_STRING" | "IS_DATETIME" => Kind::String,
             "IS_ARRAY" => Kind::Array,

@@ -153,6 +153,10 @@ fn count(n: usize, what: &str) -> String {
 fn access(access: &Access, single: bool) -> PlanNode {
     match access {
         Access::Nothing => PlanNode::new("Nothing"),
+        Access::Keys(keys) => PlanNode {
+            estimated: Some(keys.len() as u64),
+            ..PlanNode::new(format!("PointRead of {}", count(keys.len(), "item")))
+        },
         Access::Points(ids) => PlanNode {
             estimated: Some(ids.len() as u64),
             ..PlanNode::new(match ids.as_slice() {

@@ -1,6 +1,6 @@
 //! The planner: from a bound query to a way to its items. `condition` reads what the filter asks of
 //! single paths, `cost` prices the ways that the index offers, `access` says what they are,
-//! `index_only` finds queries that need no item at all, `explain` prints the choice.
+//! `keyed` finds items that the filter names, `index_only` queries that need no item at all, `explain` prints the choice.
 //!
 //! A way may lead to more items than the query wants and never to fewer: the whole filter runs over
 //! every item, whatever way it came. So a wrong estimate costs time and not rows.
@@ -10,6 +10,7 @@ pub mod condition;
 mod cost;
 mod explain;
 pub mod index_only;
+mod keyed;
 
 use orrery_index::IndexStep;
 use orrery_index::span::Span;
@@ -52,8 +53,10 @@ pub trait IndexFacts {
 pub struct PlanRequest<'a> {
     /// The index.
     pub facts: &'a dyn IndexFacts,
-    /// The one logical partition that is read, if it is one, and the paths of its key.
-    pub key: Option<(&'a PartitionKey, &'a [PropertyPath])>,
+    /// The one logical partition that is read, if it is one.
+    pub key: Option<&'a PartitionKey>,
+    /// The paths of the container's partition key; none if items are not found by it.
+    pub key_paths: &'a [PropertyPath],
     /// Whether the scope is made of whole physical partitions.
     pub is_whole: bool,
     /// Whether items may have expired and still be in the index.
@@ -143,14 +146,15 @@ impl<'a> Planner<'a> {
         let (filter, paths) = condition::of_select(select, query.bound.item_slot);
         let (filter, covers_key) = match request.key {
             None => (filter, true),
-            Some((key, key_paths)) => with_key(filter, key, key_paths),
+            Some(key) => with_key(filter, key, request.key_paths),
         };
         Self { query, select, request, filter, paths, covers_key }
     }
 
     fn plan(&self, resume: Option<&Resume>) -> Plan {
         let by_key = resume.and_then(Resume::source_order) != Some(SourceOrder::Rows);
-        if let Some(best) = self.points().filter(|_| by_key && self.is_plain()) {
+        let points = || self.points().or_else(|| self.keys());
+        if let Some(best) = Some(points).filter(|_| by_key && self.is_plain()).and_then(|f| f()) {
             return Plan {
                 access: best.access,
                 estimate: 1,
@@ -229,7 +233,7 @@ impl<'a> Planner<'a> {
 
     /// The term that all items of the one logical partition have, and no other.
     fn key_term(&self) -> Option<(ItemPath, Span)> {
-        let (key, [path]) = self.request.key? else { return None };
+        let (key, [path]) = (self.request.key?, self.request.key_paths) else { return None };
         let path: ItemPath =
             path.segments().iter().map(|name| IndexStep::Property(name.clone())).collect();
         let value = key.0.first().and_then(key_value)?;
@@ -325,6 +329,13 @@ impl<'a> Planner<'a> {
         ids.dedup();
         let cost = count(ids.len() as u64) * SCANNED;
         Some(Candidate { access: Access::Points(ids), cost, chosen_order: None })
+    }
+
+    /// Items that the filter names by partition key and id.
+    fn keys(&self) -> Option<Candidate> {
+        let keys = keyed::keys(self.select, self.query.bound.item_slot, self.request.key_paths)?;
+        let cost = SEEK + count(keys.len() as u64) * SCANNED;
+        Some(Candidate { access: Access::Keys(keys), cost, chosen_order: None })
     }
 
     fn rows(priced: &Priced, wanted: f64) -> Candidate {

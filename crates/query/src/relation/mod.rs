@@ -190,6 +190,7 @@ impl Node {
             | Self::Call(_, list)
             | Self::Udf(_, list)
             | Self::Array(list) => list.iter().for_each(|node| node.for_each_node(f)),
+            Self::OneOf(one_of) => one_of.paths.iter().for_each(|node| node.for_each_node(f)),
             Self::In { needle, list, .. } => {
                 needle.for_each_node(f);
                 if let List::Nodes(nodes) = list {

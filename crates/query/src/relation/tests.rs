@@ -82,7 +82,7 @@ fn run(text: &str, rows_max: usize) -> (Vec<String>, Vec<usize>) {
     loop {
         let value = Value::parse(br#"{"id":"i","a":[{"x":1},{"x":2}]}"#).expect("JSON");
         let item = SourceItem { value, text: None, row: 1, key: Box::new([1]) };
-        let run = Run { resume, order: SourceOrder::Keys, chosen_order: None };
+        let run = Run { resume, filter: None, order: SourceOrder::Keys, chosen_order: None };
         let limits = PageLimits { rows_max, ..PageLimits::default() };
         let page = execute(&query, &mut One(Some(item)), &run, limits, &context).expect(text);
         rows.extend(page.rows.iter().map(|row| row.to_json(0)));

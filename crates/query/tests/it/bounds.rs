@@ -107,7 +107,7 @@ fn too_many_joins_and_udfs_are_refused() {
         format!("SELECT VALUE 1 FROM c{}", joins.concat())
     };
     assert!(run(&joins(10), "[]").is_ok());
-    check_stopped(&joins(11), "[]", "JOIN");
+    check_stopped(&joins(11), "[]", "joins");
     let calls = ["udf.twice(1)"; 11].join(",");
     check_stopped(&format!("SELECT VALUE [{calls}]"), "[]", "user-defined");
 }

@@ -23,18 +23,20 @@ fn expression() -> impl Strategy<Value = String> {
     ];
     leaf.prop_recursive(5, 64, 4, |inner| {
         let operator = prop::sample::select(vec![
-            "+", "-", "*", "/", "%", "=", "!=", "<>", "<", "<=", ">", ">=", "||", "??", "&", "|",
-            "^", "<<", ">>", ">>>", "AND", "OR", "LIKE", "NOT LIKE",
+            "+", "-", "*", "/", "%", "=", "!=", "<>", "<", "<=", ">", ">=", "||", "&", "|", "^",
+            "<<", ">>", ">>>",
         ]);
+        let logical = prop::sample::select(vec!["AND", "OR", "LIKE", "NOT LIKE", "??"]);
         let prefix = prop::sample::select(vec!["NOT ", "- ", "~", "+"]);
         let pair = (inner.clone(), inner.clone());
         let three = (inner.clone(), inner.clone(), inner.clone());
         prop_oneof![
             (inner.clone(), operator, inner.clone()).prop_map(|(a, o, b)| format!("{a} {o} {b}")),
+            (inner.clone(), logical, inner.clone()).prop_map(|(a, o, b)| format!("({a} {o} {b})")),
             (prefix, inner.clone()).prop_map(|(o, a)| format!("{o}{a}")),
-            three.clone().prop_map(|(a, b, c)| format!("{a} ? {b} : {c}")),
-            three.clone().prop_map(|(a, b, c)| format!("({a}) BETWEEN ({b}) AND ({c})")),
-            three.prop_map(|(a, b, c)| format!("({a}) NOT IN ({b}, {c})")),
+            three.clone().prop_map(|(a, b, c)| format!("({a} ? {b} : {c})")),
+            three.clone().prop_map(|(a, b, c)| format!("({a} BETWEEN {b} AND {c})")),
+            three.prop_map(|(a, b, c)| format!("({a} NOT IN ({b}, {c}))")),
             pair.clone().prop_map(|(a, b)| format!("[{a}, {b}]")),
             pair.clone().prop_map(|(a, b)| format!("{{a: {a}, \"b c\": {b}}}")),
             pair.clone().prop_map(|(a, b)| format!("CONTAINS({a}, {b})")),
@@ -55,9 +57,16 @@ fn query() -> impl Strategy<Value = String> {
         " ORDER BY RANK RRF(FullTextScore(c.t, 'a'), VectorDistance(c.v, [1]))",
     ]);
     let head = prop::sample::select(vec!["", "DISTINCT ", "TOP 5 ", "DISTINCT TOP @n "]);
-    let from =
-        prop::sample::select(vec!["c", "ROOT c", "x c JOIN t IN c.t", "c IN c.l", "(SELECT *) c"]);
+    let from = prop::sample::select(vec![
+        "c",
+        "ROOT c",
+        "x c JOIN t IN c.t",
+        "c IN c.l",
+        "(SELECT VALUE 1) c",
+    ]);
     (head, expression(), from, expression(), tail).prop_map(|(head, value, from, filter, tail)| {
+        // TOP and OFFSET exclude each other.
+        let head = if tail.contains("OFFSET") { "" } else { head };
         format!("SELECT {head}VALUE {value} FROM {from} WHERE {filter}{tail}")
     })
 }

@@ -19,10 +19,11 @@ fn names_resolve_by_the_rules_of_from() {
     check_refused("SELECT * FROM c JOIN d", Some("SC2001"), "'d'");
     check_refused("SELECT x FROM c JOIN x IN d.l", Some("SC2001"), "'d'");
     check_refused("SELECT c.a FROM x IN c.l", Some("SC2001"), "'c'");
-    check_refused("SELECT 1 FROM c JOIN c IN c.l", Some("SC2002"), "'c'");
+    check_refused("SELECT 1 FROM c JOIN c IN c.l", Some("SC2021"), "'c'");
     check_refused("SELECT c.a AS x FROM c ORDER BY x", Some("SC2001"), "'x'");
     check_refused("SELECT EXISTS(SELECT 1 FROM c)", Some("SC2001"), "'c'");
-    check_refused("SELECT *", Some("SC2040"), "single input set");
+    check_refused("SELECT *", Some("SC1021"), "FROM clause is omitted");
+    check_refused("SELECT * FROM c JOIN t IN c.t", Some("SC2042"), "single input set");
     check_refused("SELECT @a", Some("SC2011"), "'@a'");
     check_refused("SELECT udf.none(1)", None, "none");
 }
@@ -34,11 +35,11 @@ fn order_by_takes_paths_of_the_item_only() {
     check_refused("SELECT * FROM c ORDER BY c.a + 1", Some("2206"), "document path");
     check_refused("SELECT t FROM c JOIN t IN c.t ORDER BY t.a", None, "correlated collections");
     check_refused("SELECT t FROM t IN c.t ORDER BY t.a", None, "correlated collections");
-    check_refused("SELECT * FROM (SELECT c.a FROM c) s ORDER BY s.a", Some("2206"), "path");
-    check_refused("SELECT c.a FROM c GROUP BY c.a ORDER BY c.a", None, "GROUP BY");
+    check_refused("SELECT * FROM (SELECT c.a FROM c) s ORDER BY s.b", Some("2206"), "path");
+    check_refused("SELECT c.a FROM c GROUP BY c.a ORDER BY c.b", Some("SC2103"), "'c.b'");
     check_refused(
         "SELECT TOP 1 * FROM c ORDER BY VectorDistance(c.v, [1]) DESC",
-        None,
+        Some("SC2210"),
         "Specifying a sorting order (ASC or DESC) with VectorDistance function is not supported.",
     );
     let rows = run("SELECT VALUE x.b FROM c.a x ORDER BY x.b", r#"[{"a":{"b":2}},{"a":{"b":1}}]"#);
@@ -47,16 +48,26 @@ fn order_by_takes_paths_of_the_item_only() {
 
 #[test]
 fn aggregates_and_groups_keep_their_places() {
-    check_refused("SELECT * FROM c WHERE COUNT(1) > 1", Some("SC2100"), "SELECT clause");
+    check_refused("SELECT * FROM c WHERE COUNT(1) > 1", Some("SC2104"), "WHERE clause");
     check_refused("SELECT c.a, COUNT(1) FROM c", Some("SC2102"), "'c.a'");
-    check_refused("SELECT COUNT((SELECT VALUE 1)) FROM c", Some("SC2101"), "subquery");
-    check_refused("SELECT 1 FROM c GROUP BY 1", Some("SC2104"), "property reference");
-    check_refused("SELECT 1 FROM c GROUP BY MAX(c.a)", Some("SC2103"), "aggregate");
+    check_refused("SELECT COUNT(SUM(c.a)) FROM c", Some("SC2101"), "aggregate");
+    check_refused("SELECT 1 FROM c GROUP BY 1", Some("SC2110"), "property reference");
+    check_refused("SELECT 1 FROM c GROUP BY MAX(c.a)", Some("SC2111"), "aggregate");
     let rows = run(
         "SELECT (SELECT VALUE {n: COUNT(1), id: c.id} FROM t IN c.t) AS s FROM c",
         r#"[{"id":"1","t":[1,2]}]"#,
     );
     assert_eq!(rows.unwrap()[0].to_json(), r#"{"s":{"n":2,"id":"1"}}"#);
+    let items = r#"[{"a":2,"t":[1,2]},{"a":1,"t":[3]},{"a":2,"t":[]}]"#;
+    let sum = "SELECT VALUE SUM((SELECT VALUE COUNT(1) FROM t IN c.t)) FROM c";
+    assert_eq!(run(sum, items).unwrap(), [Value::from(3)]);
+    let groups = "SELECT c.a, COUNT(1) AS n FROM c GROUP BY c.a ORDER BY c.a";
+    assert_eq!(
+        Value::array(run(groups, items).unwrap()).to_json(),
+        r#"[{"a":1,"n":1},{"a":2,"n":2}]"#
+    );
+    let sorted = "SELECT VALUE s.a FROM (SELECT c.a FROM c) s ORDER BY s.a DESC";
+    assert_eq!(Value::array(run(sorted, items).unwrap()).to_json(), "[2,2,1]");
     let rows = run("SELECT VALUE COUNT(1) + SUM(c.a) FROM c", r#"[{"a":2},{"a":3}]"#);
     assert_eq!(rows.unwrap(), [Value::from(7)]);
 }
@@ -69,7 +80,7 @@ fn ranking_and_vectors_have_rules_of_their_own() {
     check_refused(&rank("x IN c.l", "FullTextScore(x.t, 'a')"), Some("SC2223"), "IN operator");
     check_refused(&rank("(SELECT * FROM c) c", score), Some("SC2225"), "Subqueries");
     check_refused(&rank("c", "c.t"), Some("SC2221"), "must be followed by");
-    check_refused(&rank("c", &format!("RRF({score}, [1])")), Some("SC2221"), "must be followed");
+    check_refused(&rank("c", &format!("RRF({score}, [1])")), Some("SC2233"), "at least two");
     check_refused(&rank("c", "FullTextScore(c.t)"), Some("SC2050"), "FullTextScore");
     check_refused("SELECT RRF(1, 2) FROM c", Some("SC2240"), "RRF");
     check_refused(

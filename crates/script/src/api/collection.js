@@ -160,6 +160,13 @@ function checkOptions(options, callback) {
       `The "callback" parameter must be of type "function". Actual type is: "${kindOf(callback)}".`,
     );
   }
+  const action = options?.indexAction ?? "default";
+  if (action !== "default" && action !== "include" && action !== "exclude") {
+    refuse(
+      ErrorCodes.BadRequest,
+      `The option "indexAction" must be "default", "include" or "exclude"; it is "${action}".`,
+    );
+  }
 }
 
 function pageSize(options) {

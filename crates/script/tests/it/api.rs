@@ -27,6 +27,50 @@ fn arguments_come_in_order() {
 }
 
 #[test]
+fn scripts_run_in_sloppy_mode() {
+    check("function () { x = 5; getContext().getResponse().setBody(x + 1) }", "6");
+    check("function f() { x = 5; __.response.setBody(x + 1) }", "6");
+    check("function () { y = 010; __.response.setBody(y) }", "8");
+    check(
+        "function f() { 'use strict'; try { z = 1 } catch (e) { __.response.setBody(e.name) } }",
+        "\"ReferenceError\"",
+    );
+    // What stands behind the function, and the function's own name there.
+    check(
+        "function f(n) { __.response.setBody(n === 1 ? 1 : g()) } function g() { f(1); return 2 }",
+        "2",
+    );
+    check(
+        "// says\nfunction () { __.response.setBody(h()) }\nfunction h() { return typeof k }\nvar k = 1",
+        "\"number\"",
+    );
+    // Nothing that one call assigns is there in the next.
+    check("function () { __.response.setBody(typeof x) }", "\"undefined\"");
+}
+
+#[test]
+fn a_body_of_null_is_null_and_no_body_is_empty() {
+    check("function () { getContext().getResponse().setBody(null) }", "null");
+    check("function () { getContext().getResponse().setBody(undefined) }", "\"\"");
+    check("function () {}", "\"\"");
+}
+
+#[test]
+fn an_index_action_is_one_of_three() {
+    let body = |action: &str| {
+        format!(
+            "function () {{ __.createDocument(__.getSelfLink(), {{ id: 'a' }}, \
+             {{ indexAction: {action} }}, (e) => __.response.setBody(1)) }}"
+        )
+    };
+    for action in ["'default'", "'include'", "'exclude'", "undefined"] {
+        check(&body(action), "1");
+    }
+    let error = thrown(&mut Items::default(), &body("'lazy'"));
+    assert_eq!(error.number, Some(400), "{error:?}");
+}
+
+#[test]
 fn modern_javascript_runs() {
     check(
         "async (...xs) => { const { a = 2, ...o } = { b: 1n }; class C { #p = a; get p() { return this.#p } } \
@@ -196,7 +240,7 @@ fn errors_carry_their_numbers_and_stacks() {
     let mut host = Items::default();
     let error = thrown(&mut host, "function main() { throw new Error(404, 'no author') }");
     assert_eq!((error.number, error.text.as_str()), (Some(404), "Error: no author"));
-    assert_eq!(error.stack, "   at main (sp.js:1:44)");
+    assert_eq!(error.stack, "   at main (sp.js:1:29)");
     let error = thrown(&mut host, "function main() { null.x }");
     assert!(error.text.starts_with("TypeError: "), "{}", error.text);
     let error = thrown(&mut host, "function main() { throw { number: 7, why: 'x' } }");
@@ -226,6 +270,37 @@ fn promises_can_wrap_operations() {
     let error =
         thrown(&mut host, "function () { try { getContext().abort(new Error('y')) } catch {} }");
     assert_eq!(error.text, "Error: y");
-    // As in the original: a promise that nobody looks at ends nothing.
-    check("function () { (async () => { throw new Error('x') })(); __.response.setBody(1) }", "1");
+}
+
+#[test]
+fn a_rejection_that_nobody_handles_fails_the_call() {
+    for body in [
+        "function () { (async () => { throw new Error('x') })(); __.response.setBody(1) }",
+        "function () { Promise.reject(new Error('x')) }",
+        "function () { Promise.resolve().then(() => { throw new Error('x') }) }",
+        "function () { new Promise((ok, no) => no(new Error('x'))).finally(() => {}) }",
+        "async function () { Promise.reject(new Error('x')); await null }",
+        "function () { __.createDocument(__.getSelfLink(), { id: 'b' }, () => { Promise.reject(new Error('x')) }) }",
+        "function () { Promise.reject(new Error('x')); Promise.reject(new Error('y')) }",
+        "function () { Promise.reject(new Error('y')).catch(() => {}); Promise.reject(new Error('x')) }",
+        "function () { Promise.reject(new Error('x')); return new Promise(() => {}) }",
+    ] {
+        let error = thrown(&mut Items::default(), body);
+        assert_eq!(error.text, "Error: x", "{body}");
+    }
+}
+
+#[test]
+fn a_rejection_that_is_handled_in_time_is_none() {
+    for body in [
+        "function () { Promise.reject(new Error('x')).catch(() => {}); __.response.setBody(1) }",
+        "async function () { try { await Promise.reject(new Error('x')) } catch (e) {} __.response.setBody(1) }",
+        "function () { const late = Promise.reject(new Error('x')); \
+             __.createDocument(__.getSelfLink(), { id: 'b' }, () => { late.catch(() => __.response.setBody(1)) }) }",
+        "async function () { const all = [1, 2].map((n) => Promise.reject(n)); await null; \
+             await Promise.allSettled(all); __.response.setBody(1) }",
+        "function () { for (let n = 0; n < 1000; n++) Promise.reject(n).catch(() => {}); __.response.setBody(1) }",
+    ] {
+        check(body, "1");
+    }
 }

@@ -62,3 +62,12 @@ fn a_trigger_that_throws_refuses_the_write() {
     let ScriptError::Thrown(thrown) = error else { panic!("{error:?}") };
     assert_eq!((thrown.number, thrown.text.as_str()), (Some(404), "Error: dangling"));
 }
+
+#[test]
+fn a_rejection_that_nobody_handles_fails_the_write() {
+    for moment in [Moment::Before, Moment::After] {
+        let error = run(moment, "function () { Promise.reject(new Error('x')) }");
+        let Err(ScriptError::Thrown(thrown)) = error else { panic!("{error:?}") };
+        assert_eq!(thrown.text, "Error: x");
+    }
+}

@@ -65,6 +65,23 @@ fn what_a_function_throws_is_told() {
 }
 
 #[test]
+fn a_rejection_that_nobody_handles_fails_the_function() {
+    let scripts = scripts();
+    let udfs = scripts.udfs(scripts.deadline()).expect("a runtime");
+    for body in [
+        "function () { Promise.reject(new Error('x')); return 1 }",
+        "async function () { throw new Error('x') }",
+    ] {
+        let error = udfs.call(&script(body), &[]).expect_err(body);
+        let ScriptError::Thrown(thrown) = error else { panic!("{error:?}") };
+        assert_eq!(thrown.text, "Error: x");
+    }
+    // What one call has left behind is not the next one's.
+    let caught = "function () { Promise.reject(new Error('x')).catch(() => {}); return 1 }";
+    assert_eq!(udfs.call(&script(caught), &[]), Ok(1_i64.into()));
+}
+
+#[test]
 fn all_calls_share_one_time() {
     let scripts = hurried();
     let udfs = scripts.udfs(scripts.deadline()).expect("a runtime");
@@ -92,4 +109,10 @@ fn one_function_is_called_many_times() {
     for n in 0..2000_i64 {
         assert_eq!(udfs.call(&twice, &[n.into()]), Ok((2 * n).into()));
     }
+}
+
+#[test]
+fn functions_run_in_sloppy_mode() {
+    check("function (n) { total = n; return total + 1 }", &[value("5")], &value("6"));
+    check("function f(n) { total = n; return total + 1 }", &[value("5")], &value("6"));
 }

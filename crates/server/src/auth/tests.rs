@@ -201,10 +201,43 @@ fn headers_that_are_no_credentials_are_refused_in_the_known_words() {
 }
 
 #[test]
+fn a_token_of_the_emulator_is_taken_where_its_key_is() {
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let link = ResourceLink::parse("/").unwrap();
+    let check = |allowed: WellKnownKey, host: &str, key: &str, now_s: u64| {
+        let keys = AccountKeys::open(None, &GivenKeys::default(), allowed).unwrap();
+        let key = match key {
+            "own" => keys.primary().text().to_owned(),
+            other => other.to_owned(),
+        };
+        let auth = Authenticator::new(keys, Arc::new(ManualClock::at_s(now_s)));
+        let claims = format!(r#"{{"aud":"https://localhost.localhost","exp":{}}}"#, DATE_S + 60);
+        let parts = [r#"{"typ":"JWT","alg":"RS256"}"#, &claims, &key];
+        let token = parts.map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
+        let mut headers = headers_with(encoded(&format!("type=aad&ver=1.0&sig={token}")));
+        headers.insert(http::header::HOST, host.parse().unwrap());
+        let answer = auth.authenticate(&Method::GET, &link, &headers);
+        assert!(matches!(answer, Ok(Principal::Master) | Err(Error::Unauthenticated(_))));
+        answer.is_ok()
+    };
+    for key in [WELL_KNOWN_KEY, "own"] {
+        assert!(check(WellKnownKey::Local, "localhost:8081", key, DATE_S));
+        assert!(check(WellKnownKey::Accepted, "db.example", key, DATE_S));
+        assert!(!check(WellKnownKey::Local, "evil.example", key, DATE_S));
+        assert!(!check(WellKnownKey::Refused, "localhost:8081", key, DATE_S));
+        assert!(!check(WellKnownKey::Local, "localhost:8081", key, DATE_S + 60));
+    }
+    for key in ["", "x", &WELL_KNOWN_KEY.replace("C2y6", "C2y7")] {
+        assert!(!check(WellKnownKey::Local, "localhost:8081", key, DATE_S), "{key}");
+    }
+}
+
+#[test]
 fn a_resource_token_becomes_its_grant() {
     let auth = authenticator_at(DATE_S);
     let grant = Grant {
         permission: Rid::Permission { database: 1, user: 1, permission: 1 },
+        etag: "\"1\"".into(),
         resource: "dbs/AQAAAA==/colls/AQAAAIAAAAE=/".into(),
         mode: GrantMode::Read,
         partition_key: None,
@@ -220,6 +253,7 @@ fn only_those_who_may_write_write() {
     let grant = |mode| {
         Principal::Grant(Grant {
             permission: Rid::Permission { database: 1, user: 1, permission: 1 },
+            etag: "\"1\"".into(),
             resource: "dbs/x".into(),
             mode,
             partition_key: None,

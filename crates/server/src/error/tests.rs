@@ -26,6 +26,7 @@ fn every_error() -> Vec<Error> {
         Error::Timeout("It took too long.".into()),
         Error::AlreadyExists,
         Error::UniqueKeyViolation,
+        Error::DerivedKeyViolation("An order has that label.".into()),
         Error::ModelViolated("No such author.".into()),
         Error::StillReferenced("Books refer to it.".into()),
         Error::PartitionGone,
@@ -64,6 +65,7 @@ fn every_error() -> Vec<Error> {
             | Error::Timeout(_)
             | Error::AlreadyExists
             | Error::UniqueKeyViolation
+            | Error::DerivedKeyViolation(_)
             | Error::ModelViolated(_)
             | Error::StillReferenced(_)
             | Error::PartitionGone

@@ -70,7 +70,9 @@ fn query_engine_configuration() -> String {
         "maxSpatialQueryCells": 12,
         "spatialMaxGeometryPointCount": 256,
         "sqlAllowTop": true,
+        "queryEnableFullText": true,
         "enableSpatialIndexing": true,
+        "queryEnableFullText": true,
     })
     .to_string()
 }

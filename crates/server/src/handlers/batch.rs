@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use orrery_engine::Container;
-use orrery_engine::batch::{Answer, Answers, Content};
+use orrery_engine::batch::{Action, Answer, Answers, Content};
 use orrery_engine::bulk::OnError;
 use orrery_types::{Error, Result, limits};
 
@@ -23,7 +23,15 @@ pub(crate) fn run(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         return Err(Error::TooLarge { what: "the batch", size, limit });
     }
     let of_writes = if call.headers.prefer_minimal { Content::Minimal } else { Content::Full };
-    let (form, operations) = batch_body::decode(&call.request.body, of_writes)?;
+    let (form, mut operations) = batch_body::decode(&call.request.body, of_writes)?;
+    let reads = operations.iter().any(|operation| matches!(operation.action, Action::Read(_)));
+    if let Some(token) = call.headers.session_token.as_ref().filter(|_| reads) {
+        call.engine().check_session(container, token)?;
+    }
+    let reach = super::grant::reach(call);
+    for operation in &mut operations {
+        operation.conditions.reach = reach;
+    }
     let key = call.partition_key()?;
     let answers = if call.headers.batch_atomic == Some(false) {
         let id = call.headers.partition_key_range_id.as_deref();
@@ -43,14 +51,16 @@ pub(crate) fn run(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 }
 
 fn reply(container: &Container, form: Form, answers: &Answers) -> Reply {
-    let all = answers.answers.iter().all(Answer::is_success);
+    // As the service has it, an item that was not sent because the client has it is a case of its own.
+    let is_plain = |a: &Answer| a.is_success() && !matches!(a, Answer::NotModified(_));
+    let all = answers.answers.iter().all(is_plain);
     let status = if all { StatusCode::OK } else { StatusCode::MULTI_STATUS };
     let body = batch_body::encode(form, &answers.answers);
     let reply = match form {
         Form::Json => Reply::json(status, body),
         Form::HybridRow => Reply::binary(status, body),
     };
-    let reply = reply.charge(answers.charge).container(container);
+    let reply = reply.written().charge(answers.charge).container(container);
     match &answers.places[..] {
         [place] => reply.place(container, *place),
         places => {

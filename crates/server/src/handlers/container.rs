@@ -21,9 +21,22 @@ fn owned(reply: Reply, container: &Container) -> Reply {
     reply.owner(&container.database_rid().to_string(), &names)
 }
 
+/// The same by the database, which may be gone by now.
+fn owned_by(call: &Call, db: &Address, reply: Reply) -> Reply {
+    match call.engine().read_database(db) {
+        Ok(database) => reply.owner(&database.rid().to_string(), &format!("dbs/{}", database.id)),
+        Err(_) => reply,
+    }
+}
+
 pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
-    let container = call.engine().create_container(db, &call.json()?, &call.throughput())?;
-    Ok(Reply::resource(StatusCode::CREATED, &container).charge(charge::catalog_write()))
+    let engine = call.engine();
+    let container = engine.create_container(db, &call.json()?, &call.throughput())?;
+    let shares = !engine.has_throughput(container.rid)?;
+    let reply = Reply::resource(StatusCode::CREATED, &container)
+        .charge(charge::catalog_write())
+        .header_if(headers::SHARE_THROUGHPUT, shares.then_some("true"));
+    Ok(owned_by(call, db, reply))
 }
 
 pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
@@ -39,10 +52,9 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
             body.set("statistics", statistics);
         }
     }
-    let mut reply = Reply::resource(StatusCode::OK, &resource)
-        .charge(charge::catalog_read())
-        .header(headers::INDEX_PROGRESS, &call.engine().index_progress(&container)?.to_string());
+    let mut reply = Reply::resource(StatusCode::OK, &resource).charge(charge::catalog_read());
     if call.headers.populate_quota_info {
+        let progress = call.engine().index_progress(&container)?.to_string();
         let usage = call.engine().usage(&container)?;
         let used = format!(
             "functions=0;storedProcedures=0;triggers=0;documentSize={};documentsSize={};\
@@ -54,7 +66,10 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         );
         let quota = "functions=50;storedProcedures=100;triggers=25;documentSize=10240;\
                      documentsSize=10485760;documentsCount=-1;collectionSize=10485760;";
-        reply = reply.header(headers::RESOURCE_QUOTA, quota).header(headers::RESOURCE_USAGE, &used);
+        reply = reply
+            .header(headers::INDEX_PROGRESS, &progress)
+            .header(headers::RESOURCE_QUOTA, quota)
+            .header(headers::RESOURCE_USAGE, &used);
     }
     Ok(owned(reply, &container))
 }
@@ -63,7 +78,8 @@ pub(crate) fn replace(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let engine = call.engine();
     let container =
         engine.replace_container(&at.database, &at.container, &call.json()?, &call.conditions())?;
-    Ok(Reply::resource(StatusCode::OK, &container).charge(charge::catalog_write()))
+    let reply = Reply::resource(StatusCode::OK, &container).charge(charge::catalog_write());
+    Ok(owned_by(call, &at.database, reply))
 }
 
 pub(crate) fn delete(call: &Call, at: &ContainerAddress) -> Result<Reply> {
@@ -73,13 +89,15 @@ pub(crate) fn delete(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 
 pub(crate) fn list(call: &Call, db: &Address) -> Result<Reply> {
     let (database, containers) = call.engine().list_containers(db)?;
-    wire::resources(Some(database), LIST, containers, &call.headers)
+    let reply = wire::resources(Some(database), LIST, containers, &call.headers)?;
+    Ok(owned_by(call, db, reply))
 }
 
 pub(crate) fn query(call: &Call, db: &Address) -> Result<Reply> {
     let (database, containers) = call.engine().list_containers(db)?;
     let bodies: Vec<Value> = containers.into_iter().map(|c| c.body).collect();
-    super::query::resources(call, &database.to_string(), LIST, bodies)
+    let reply = super::query::resources(call, &database.to_string(), LIST, bodies)?;
+    Ok(owned_by(call, db, reply))
 }
 
 pub(crate) fn conflicts(call: &Call, at: &ContainerAddress) -> Result<Reply> {

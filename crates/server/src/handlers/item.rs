@@ -6,7 +6,7 @@ use http::StatusCode;
 use orrery_engine::feed::PageSize;
 use orrery_engine::item_body::ItemBody;
 use orrery_engine::item_write::ItemWrite;
-use orrery_engine::items::{Outcome, Written};
+use orrery_engine::items::{Outcome, Place, Written};
 use orrery_engine::patch::Patch;
 use orrery_engine::scope::{Scope, ScopeRequest};
 use orrery_engine::script::{TriggerNames, TriggeredWrite, WriteKind};
@@ -32,7 +32,8 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
         }
     };
     let (at, charge) = ((&**container, item.place), call.read_charge(item.charge));
-    if call.conditions().unmodified(item.stamp) {
+    // The etag is that of the item alone: what its relations lead to may have changed.
+    if call.headers.model_expand.is_none() && call.conditions().unmodified(item.stamp) {
         return Ok(Reply::empty(StatusCode::NOT_MODIFIED)
             .etag(item.stamp.etag)
             .charge(charge)
@@ -43,7 +44,7 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
     let Request { scheme, authority, path_and_query, .. } = &call.request;
     let etag = item.stamp.etag;
     let Some(host) = authority else {
-        return Ok(Reply::item(StatusCode::OK, item.body, etag, charge, at));
+        return Ok(Reply::item(item.body, etag, charge, at));
     };
     let location = [scheme.as_str(), "://"].map(str::as_bytes);
     let location =
@@ -101,6 +102,7 @@ pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result
     let key = call
         .partition_key()?
         .ok_or_else(|| Error::invalid("PartitionKey value must be supplied for this operation."))?;
+    call.engine().must_stay_within(container, super::grant::reach(call))?;
     let places = call.engine().erase_partition_key(container, &key)?;
     let charge = charge::catalog_read();
     let reply = Reply::empty(StatusCode::OK).charge(charge).container(container);
@@ -122,10 +124,12 @@ pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Rep
     let warnings = header_line(&written.warnings);
     if !deleted && !call.headers.prefer_minimal {
         let at = (container, written.place);
-        let reply = Reply::item(status, written.body, written.stamp.etag, written.charge, at);
+        let etag = written.stamp.etag;
+        let reply = Reply::written_item(status, written.body, etag, written.charge, at);
         return reply.header_if(headers::MODEL_WARNINGS, warnings.as_deref());
     }
     let reply = Reply::empty(status)
+        .written()
         .charge(written.charge)
         .container(container)
         .header_if(headers::MODEL_WARNINGS, warnings.as_deref())
@@ -169,6 +173,7 @@ fn write_with_triggers(call: &Call) -> Result<Reply> {
     let key = call.partition_key()?;
     let facts = super::script::facts(call, container);
     let engine = call.engine();
+    engine.must_stay_within(container, super::grant::reach(call))?;
     let written = engine.write_with_triggers(container, key.as_ref(), &write, &names, &facts)?;
     Ok(wrote(call, container, written))
 }
@@ -197,6 +202,20 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 /// answer which they know of read the list of ranges anew each time.
 pub(crate) fn range_of(session_token: &str) -> Option<&str> {
     session_token.split_once(':').map(|(range, _)| range)
+}
+
+/// The partition that a request addresses, for the session of a client that was refused.
+pub(crate) fn addressed(call: &Call, container: &Container) -> Option<Place> {
+    let mut part = scope_request(call).unwrap_or_default();
+    let (Target::Items(_) | Target::Item(..)) = &call.link.target else {
+        return call.engine().addressed(container, &part);
+    };
+    // An item that is written may name its key in its body alone.
+    if part.partition_key.is_none() && !call.operation.reads() && !call.headers.is_batch {
+        let body = call.body().and_then(|body| ItemBody::parse(container, &body));
+        part.partition_key = body.ok().map(|body| body.key);
+    }
+    call.engine().addressed(container, &part)
 }
 
 /// The part of the container that a feed or query names.

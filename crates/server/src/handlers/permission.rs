@@ -5,11 +5,10 @@ use orrery_engine::{Resource, charge};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Error, Result, Value, limits};
 
-use super::grant::granted_link;
+use super::grant::{check_body, granted};
 use crate::api::Call;
 use crate::link::UserAddress;
 use crate::reply::Reply;
-use crate::token::{Grant, GrantMode};
 use crate::wire;
 
 const LIST: &str = "Permissions";
@@ -29,19 +28,7 @@ fn token_life_s(call: &Call) -> Result<u64> {
 
 fn with_token(call: &Call, mut permission: Resource) -> Result<Resource> {
     let expires_s = call.shared.clock.now_s() + token_life_s(call)?;
-    let text = |name: &str| permission.body.get(name).as_str().unwrap_or_default();
-    let all = text("permissionMode").eq_ignore_ascii_case("All");
-    let mode = if all { GrantMode::All } else { GrantMode::Read };
-    let partition_key = match permission.body.get("resourcePartitionKey") {
-        Value::Undefined => None,
-        key => Some(key.to_json()),
-    };
-    let grant = Grant {
-        permission: permission.rid,
-        resource: granted_link(call.engine(), text("resource")),
-        mode,
-        partition_key,
-    };
+    let grant = granted(call.engine(), &permission);
     let token = call.shared.authenticator.tokens().issue(&grant, expires_s);
     if let Some(body) = permission.body.as_object_mut() {
         body.set("_token", token.into());
@@ -58,10 +45,9 @@ fn listed(call: &Call, at: &UserAddress) -> Result<(Rid, Vec<Resource>)> {
 
 pub(crate) fn create(call: &Call, at: &UserAddress) -> Result<Reply> {
     token_life_s(call)?;
-    let upsert = call.headers.is_upsert;
-    let engine = call.engine();
-    let (permission, created) =
-        engine.create_permission(&at.database, &at.user, &call.json()?, upsert)?;
+    let (body, upsert, engine) = (call.json()?, call.headers.is_upsert, call.engine());
+    check_body(engine, &at.database, &body)?;
+    let (permission, created) = engine.create_permission(&at.database, &at.user, &body, upsert)?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let permission = with_token(call, permission)?;
     Ok(Reply::resource(status, &permission).charge(charge::catalog_write()))
@@ -77,6 +63,7 @@ pub(crate) fn replace(call: &Call, at: &UserAddress, id: &Address) -> Result<Rep
     token_life_s(call)?;
     let (body, conditions) = (call.json()?, call.conditions());
     let engine = call.engine();
+    check_body(engine, &at.database, &body)?;
     let permission = engine.replace_permission(&at.database, &at.user, id, &body, &conditions)?;
     let permission = with_token(call, permission)?;
     Ok(Reply::resource(StatusCode::OK, &permission).charge(charge::catalog_write()))

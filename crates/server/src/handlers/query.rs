@@ -1,5 +1,7 @@
 //! Queries over HTTP: of items, of the catalog's feeds, and the plans that SDKs ask for.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use http::StatusCode;
 use orrery_engine::charge;
@@ -7,6 +9,7 @@ use orrery_engine::feed::PageSize;
 use orrery_engine::query::{Paging, PlanPath, QueryPage, QueryRequest, Report};
 use orrery_types::{Error, Object, Result, Value};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::time::Instant;
 
 use super::item::{range_of, scope};
 use crate::api::Call;
@@ -29,7 +32,9 @@ pub(crate) fn items_if_cheap(call: &Call, at: &ContainerAddress) -> Result<Optio
 
 fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Option<Reply>> {
     let container = call.container(at)?;
+    let began = Instant::now();
     let request = QueryRequest::parse(&call.json()?)?;
+    let compiled = began.elapsed();
     if call.shared.statistics.is_on() {
         call.set_shape(request.shape());
     }
@@ -49,7 +54,10 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
     let page = call.engine().try_query_items(container, &scope, &request, size, &paging)?;
     let Some(page) = page else { return Ok(None) };
     let session = Some(&*page.session_token).filter(|t| !t.is_empty());
-    let mut reply = wire::texts_of(container.rid_text(), "Documents", &page.rows)
+    let written = Instant::now();
+    let reply = wire::texts_of(container.rid_text(), "Documents", &page.rows);
+    let written = written.elapsed();
+    let mut reply = reply
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
         .header_if(headers::SESSION_TOKEN, session)
         .header_if(headers::PARTITION_KEY_RANGE_ID, session.and_then(range_of))
@@ -57,10 +65,14 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
         .charge(call.read_charge(page.charge))
         .container(container);
     if call.headers.populate_query_metrics {
-        reply = reply.header(headers::QUERY_METRICS, &query_metrics(&page));
+        reply = reply.header(headers::QUERY_METRICS, &query_metrics(&page, compiled, written));
     }
     if let Some(form) = call.headers.populate_index_metrics {
-        reply = reply.header(headers::INDEX_UTILIZATION, &index_metrics(&page.report, form));
+        let metrics = match form {
+            IndexMetrics::First => index_metrics(&page.report),
+            IndexMetrics::Second => index_metrics_v2(&page.report),
+        };
+        reply = reply.header(headers::INDEX_UTILIZATION, &metrics);
     }
     if call.headers.populate_query_advice && paging.continuation.is_none() {
         reply = reply.header(headers::QUERY_ADVICE, &advice(&request));
@@ -73,25 +85,33 @@ fn percent(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
-/// What a page took, as the service lists it. Times within the whole are not told apart.
-fn query_metrics(page: &QueryPage) -> String {
+/// A time in milliseconds, in hundredths begun: what took time does not show as none.
+fn hundredths_ms(time: Duration) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a page takes seconds")]
+    let hundredths = time.as_nanos().div_ceil(10_000) as f64;
+    hundredths / 100.0
+}
+
+/// What a page took, as the service lists it. Times within the execution are not told apart.
+fn query_metrics(page: &QueryPage, compiled: Duration, written: Duration) -> String {
     let report = &page.report;
     let output: usize = page.rows.iter().map(String::len).sum();
-    #[expect(clippy::cast_precision_loss, reason = "a page takes seconds")]
-    let total_ms = report.time_us as f64 / 1000.0;
+    let run_ms = hundredths_ms(Duration::from_micros(report.time_us));
+    let (compile_ms, write_ms) = (hundredths_ms(compiled), hundredths_ms(written));
+    let total_ms = compile_ms + run_ms + write_ms;
     #[expect(clippy::cast_precision_loss, reason = "pages are small")]
     let ratio = match report.items {
         0 => 1.0,
         items => (page.rows.len() as f64 / items as f64).min(1.0),
     };
     format!(
-        "totalExecutionTimeInMs={total_ms:.2};queryCompileTimeInMs=0.00;\
+        "totalExecutionTimeInMs={total_ms:.2};queryCompileTimeInMs={compile_ms:.2};\
          queryLogicalPlanBuildTimeInMs=0.00;queryPhysicalPlanBuildTimeInMs=0.00;\
-         queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs={total_ms:.2};\
+         queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs={run_ms:.2};\
          indexLookupTimeInMs=0.00;instructionCount={steps};documentLoadTimeInMs=0.00;\
          systemFunctionExecuteTimeInMs=0.00;userFunctionExecuteTimeInMs=0.00;\
          retrievedDocumentCount={items};retrievedDocumentSize={bytes};\
-         outputDocumentCount={rows};outputDocumentSize={output};writeOutputTimeInMs=0.00;\
+         outputDocumentCount={rows};outputDocumentSize={output};writeOutputTimeInMs={write_ms:.2};\
          indexUtilizationRatio={ratio:.2}",
         steps = report.steps,
         items = report.items,
@@ -101,7 +121,7 @@ fn query_metrics(page: &QueryPage) -> String {
 }
 
 /// Which indexes the query used, and which it could use if they were there.
-fn index_metrics(report: &Report, form: IndexMetrics) -> String {
+fn index_metrics(report: &Report) -> String {
     let object = |pairs: [(&str, Value); 5]| {
         let mut object = Object::new();
         for (name, value) in pairs {
@@ -135,11 +155,34 @@ fn index_metrics(report: &Report, form: IndexMetrics) -> String {
     });
     metrics.set("UtilizedCompositeIndexes", Value::array(composite.collect()));
     metrics.set("PotentialCompositeIndexes", Value::array(vec![]));
-    let text = Value::object(metrics).to_json();
-    match form {
-        IndexMetrics::Base64 => base64::engine::general_purpose::STANDARD.encode(text),
-        IndexMetrics::Percent => percent(&text),
-    }
+    base64::engine::general_purpose::STANDARD.encode(Value::object(metrics).to_json())
+}
+
+/// The same in their second form: the indexes alone.
+fn index_metrics_v2(report: &Report) -> String {
+    let object = |name: &str, value: Value| {
+        let mut object = Object::new();
+        object.set(name, value);
+        Value::object(object)
+    };
+    let lists = |single: Vec<Value>, composite: Vec<Value>| {
+        let mut lists = Object::new();
+        lists.set("SingleIndexes", Value::array(single));
+        lists.set("CompositeIndexes", Value::array(composite));
+        Value::object(lists)
+    };
+    let single = |indexed: bool| {
+        let paths = report.paths.iter().filter(|path| path.is_indexed == indexed);
+        paths.map(|path| object("IndexSpec", path.index_spec().into())).collect()
+    };
+    let composite = report.composite.iter().map(|specs| {
+        let specs = specs.iter().map(|spec| spec.as_str().into()).collect();
+        object("IndexSpecs", Value::array(specs))
+    });
+    let mut metrics = Object::new();
+    metrics.set("UtilizedIndexes", lists(single(true), composite.collect()));
+    metrics.set("PotentialIndexes", lists(single(false), vec![]));
+    percent(&Value::object(metrics).to_json())
 }
 
 /// Advice on how the query is written.
@@ -164,9 +207,13 @@ pub(crate) fn plan(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     Ok(Reply::json(StatusCode::OK, plan).charge(charge::catalog_read()).container(container))
 }
 
-/// A query over resources of the catalog, whole.
+/// A page of a query over resources of the catalog.
 pub(crate) fn resources(call: &Call, rid: &str, list: &str, bodies: Vec<Value>) -> Result<Reply> {
     let request = QueryRequest::parse(&call.json()?)?;
-    let rows = call.engine().query_values(bodies, &request)?;
-    Ok(wire::values(rid, list, &rows).charge(charge::catalog_query()))
+    let size = PageSize::from_header(call.headers.max_item_count)?;
+    let (owner, token) = (format!("query {list} {rid}"), call.headers.continuation.as_deref());
+    let (rows, continuation) = call.engine().query_values(bodies, &request, size, &owner, token)?;
+    Ok(wire::values(rid, list, &rows)
+        .header_if(headers::CONTINUATION, continuation.as_deref())
+        .charge(charge::catalog_query()))
 }

@@ -20,12 +20,19 @@ fn list_name(kind: ScriptKind) -> &'static str {
     }
 }
 
+/// How many scripts and how much data the container may hold, and how much of that it does.
+fn with_quota(call: &Call, container: &Container, reply: Reply) -> Result<Reply> {
+    let (quota, used) = call.engine().quota(container)?;
+    Ok(reply.header(headers::RESOURCE_QUOTA, &quota).header(headers::RESOURCE_USAGE, &used))
+}
+
 pub(crate) fn create(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
     let container = call.container(at)?;
     let upsert = call.headers.is_upsert;
     let (script, created) = call.engine().create_script(container, kind, &call.json()?, upsert)?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(Reply::resource(status, &script).charge(charge::catalog_write()).container(container))
+    let reply = Reply::resource(status, &script).charge(charge::catalog_write());
+    with_quota(call, container, reply.container(container))
 }
 
 pub(crate) fn read(
@@ -41,7 +48,7 @@ pub(crate) fn read(
     } else {
         Reply::resource(StatusCode::OK, &script)
     };
-    Ok(reply.charge(charge::catalog_read()).container(container))
+    with_quota(call, container, reply.charge(charge::catalog_read()).container(container))
 }
 
 pub(crate) fn replace(
@@ -54,7 +61,7 @@ pub(crate) fn replace(
     let (body, conditions) = (call.json()?, call.conditions());
     let script = call.engine().replace_script(container, kind, id, &body, &conditions)?;
     let reply = Reply::resource(StatusCode::OK, &script);
-    Ok(reply.charge(charge::catalog_write()).container(container))
+    with_quota(call, container, reply.charge(charge::catalog_write()).container(container))
 }
 
 pub(crate) fn delete(
@@ -66,7 +73,7 @@ pub(crate) fn delete(
     let container = call.container(at)?;
     call.engine().delete_script(container, kind, id, &call.conditions())?;
     let reply = Reply::empty(StatusCode::NO_CONTENT);
-    Ok(reply.charge(charge::catalog_write()).container(container))
+    with_quota(call, container, reply.charge(charge::catalog_write()).container(container))
 }
 
 pub(crate) fn list(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
@@ -89,8 +96,10 @@ pub(crate) fn execute(call: &Call, at: &ContainerAddress, id: &Address) -> Resul
     let key = call.partition_key()?;
     let facts = facts(call, container);
     let body = call.body()?;
+    call.engine().must_stay_within(container, super::grant::reach(call))?;
     let executed = call.engine().execute_procedure(container, id, key.as_ref(), &body, &facts)?;
     Ok(Reply::json(StatusCode::OK, executed.body)
+        .written()
         .script_log(&executed.log)
         .charge(executed.charge)
         .container(container)

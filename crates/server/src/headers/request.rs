@@ -22,10 +22,10 @@ pub enum FeedMode {
 /// In which form index metrics are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexMetrics {
-    /// JSON in base64.
-    Base64,
-    /// JSON, percent-encoded.
-    Percent,
+    /// Four lists of indexes with what they do for the query, in base64.
+    First,
+    /// The indexes alone, percent-encoded.
+    Second,
 }
 
 /// Whether an item that is written goes into the index.
@@ -235,7 +235,7 @@ impl RequestHeaders {
         match name {
             MAX_ITEM_COUNT => self.max_item_count = number(name, value)?,
             CONTINUATION => self.continuation = some_text(name, value)?,
-            CONTINUATION_LIMIT_KB => self.continuation_limit_kb = number(name, value)?,
+            CONTINUATION_LIMIT_KB => self.continuation_limit_kb = positive(name, value)?,
             CAPABILITIES => self.names_capabilities = true,
             ENABLE_CROSS_PARTITION => self.enable_cross_partition = flag(name, value)?,
             ENABLE_SCAN | ENABLE_SCAN_GO => self.enable_scan |= flag(name, value)?,
@@ -246,10 +246,10 @@ impl RequestHeaders {
             POPULATE_RANGE_STATISTICS => self.populate_range_statistics = flag(name, value)?,
             POPULATE_QUERY_METRICS => self.populate_query_metrics = flag(name, value)?,
             POPULATE_INDEX_METRICS if flag(name, value)? => {
-                self.populate_index_metrics.get_or_insert(IndexMetrics::Base64);
+                self.populate_index_metrics.get_or_insert(IndexMetrics::First);
             }
             POPULATE_INDEX_METRICS_V2 if flag(name, value)? => {
-                self.populate_index_metrics = Some(IndexMetrics::Percent);
+                self.populate_index_metrics = Some(IndexMetrics::Second);
             }
             POPULATE_QUERY_ADVICE => self.populate_query_advice = flag(name, value)?,
             CORRELATED_ACTIVITY_ID => self.correlated_activity_id = some_text(name, value)?,
@@ -274,6 +274,9 @@ impl RequestHeaders {
             }
             THROUGHPUT_BUCKET => self.throughput_bucket = bucket(name, value)?,
             SCRIPT_LOGGING => self.script_logging = flag(name, value)?,
+            // Every answer is text, which clients read whatever they ask for.
+            CONTENT_FORMAT => word(name, value, &CONTENT_FORMATS.map(|format| (format, ())))?,
+            VERSION => check_version(value)?,
             _ => {}
         }
         Ok(())
@@ -312,6 +315,53 @@ fn number<N: std::str::FromStr>(name: &str, value: &HeaderValue) -> Result<Optio
     shown.parse().map(Some).map_err(|_| wrong(name, &shown, "a whole number in range"))
 }
 
+fn positive(name: &str, value: &HeaderValue) -> Result<Option<u64>> {
+    let given = number(name, value)?;
+    if given == Some(0) {
+        return Err(wrong(name, "0", "a positive whole number"));
+    }
+    Ok(given)
+}
+
+/// What a client may ask the answer to be written in.
+const CONTENT_FORMATS: [&str; 3] = ["JsonText", "CosmosBinary", "HybridRow"];
+
+/// The versions of the protocol up to the last one that clients of today still send, and then any:
+/// a version that is newer than this server is served as what it is known to be.
+const VERSIONS: [&str; 14] = [
+    "2014-08-21",
+    "2015-04-08",
+    "2015-06-03",
+    "2015-08-06",
+    "2015-12-16",
+    "2016-05-30",
+    "2016-07-11",
+    "2016-11-14",
+    "2017-01-19",
+    "2017-02-22",
+    "2017-05-03",
+    "2017-11-15",
+    "2018-06-18",
+    "2018-08-31",
+];
+
+fn check_version(value: &HeaderValue) -> Result<()> {
+    let shown = text(VERSION, value)?;
+    let is_date = shown.len() == 10
+        && shown.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    let is_known = VERSIONS.contains(&shown) || (is_date && shown > "2018-08-31");
+    if shown.is_empty() || is_known {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "Invalid API version. Ensure a valid x-ms-version header value is passed. Please update to \
+         the latest version of Azure Cosmos DB SDK.",
+    ))
+}
+
 fn bucket(name: &str, value: &HeaderValue) -> Result<Option<u8>> {
     let Some(shown) = some_text(name, value)? else { return Ok(None) };
     let id = shown.parse().ok().filter(|id| (1..=limits::THROUGHPUT_BUCKETS_MAX).contains(id));
@@ -323,13 +373,33 @@ fn bucket(name: &str, value: &HeaderValue) -> Result<Option<u8>> {
 
 fn some_date(name: &str, value: &HeaderValue) -> Result<Option<u64>> {
     let Some(shown) = some_text(name, value)? else { return Ok(None) };
-    // The Go SDK writes the zone as UTC, which is the same and not what the RFC says.
-    let standard = shown.strip_suffix(" UTC").map(|date| format!("{date} GMT"));
-    httpdate::parse_http_date(standard.as_deref().unwrap_or(&shown))
-        .ok()
+    parse_date(&shown)
         .and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok())
         .map(|since| Some(since.as_secs()))
         .ok_or_else(|| wrong(name, &shown, "a date as in RFC 1123"))
+}
+
+/// A date as in RFC 1123, in any letter case. The Go SDK writes the zone as UTC, which is the same and
+/// not what the RFC says.
+pub(crate) fn parse_date(text: &str) -> Option<std::time::SystemTime> {
+    if let Ok(date) = httpdate::parse_http_date(text) {
+        return Some(date);
+    }
+    let mut standard = String::with_capacity(text.len());
+    for word in text.split(' ') {
+        let lower = word.to_ascii_lowercase();
+        let mut letters = lower.chars();
+        match (&*lower, letters.next()) {
+            ("gmt" | "utc", _) => standard.push_str("GMT"),
+            (_, Some(first)) => {
+                standard.push(first.to_ascii_uppercase());
+                standard.push_str(letters.as_str());
+            }
+            (_, None) => {}
+        }
+        standard.push(' ');
+    }
+    httpdate::parse_http_date(standard.trim_end()).ok()
 }
 
 fn list(name: &str, value: &HeaderValue) -> Result<Vec<String>> {
@@ -407,11 +477,21 @@ mod tests {
                 start_epk: Some(String::new()),
                 end_epk: Some("FF".into()),
                 read_key_type: Some(ReadKeyType::EffectivePartitionKeyRange),
-                populate_index_metrics: Some(IndexMetrics::Percent),
+                populate_index_metrics: Some(IndexMetrics::Second),
                 partition_key: Some("[\"p\"]".into()),
                 ..RequestHeaders::default()
             },
         );
+    }
+
+    #[test]
+    fn versions_of_the_protocol_are_known_or_newer() {
+        for known in ["2014-08-21", "2018-09-17", "2018-12-31", "2020-07-15", "2031-01-01", ""] {
+            check(&[(VERSION, known)], RequestHeaders::default());
+        }
+        for unknown in ["2015-01-01", "2013-01-01", "latest", "2020-7-15", "99999999"] {
+            assert!(parse(&[(VERSION, unknown)]).is_err(), "{unknown}");
+        }
     }
 
     #[test]
@@ -423,6 +503,11 @@ mod tests {
                 ..RequestHeaders::default()
             },
         );
+        let date = parse_date("Thu, 27 Apr 2017 00:51:12 GMT");
+        for text in ["thu, 27 apr 2017 00:51:12 gmt", "THU, 27 APR 2017 00:51:12 GMT"] {
+            assert_eq!(parse_date(text), date, "{text}");
+        }
+        assert!(date.is_some() && parse_date("thu, 27 apr 2017").is_none());
     }
 
     #[test]
@@ -437,6 +522,8 @@ mod tests {
             (IF_MODIFIED_SINCE, "Thu, 27 Apr 2017 00:51:12 CET"),
             (A_IM, "All Feed"),
             (INDEXING_DIRECTIVE, "Lazy"),
+            (CONTINUATION_LIMIT_KB, "0"),
+            (CONTENT_FORMAT, "Xml"),
             (PARTITION_KEY, "[\"\u{e9}\"]"),
             (SESSION_TOKEN, "0:-1#\u{1f600}"),
         ];

@@ -74,6 +74,7 @@ fn every_named_path_has_its_target_and_signed_strings() {
     check("/dbs/db1/_model", Target::Model(name("db1")), "_model", "dbs/db1");
     let statistics = "_orrery/statistics";
     check("/_orrery/statistics", Target::Statistics, "_orrery", statistics);
+    check("/_orrery/tasks", Target::Tasks, "_orrery", "_orrery/tasks");
     check("/dbs/db1/_advisor", Target::Advisor(name("db1")), "_advisor", "dbs/db1");
     check(
         "/dbs/db1/colls/c1/docs/i/attachments/a",
@@ -147,7 +148,7 @@ fn what_is_no_path_is_not_found() {
     let foreign = Rid::Container { database: 9, container: 1 };
     let paths = [
         "/favicon.ico",
-        "//addresses/",
+        "/addresses/x",
         "/dbs//colls",
         "/dbs/db1/tables",
         "/dbs/db1/colls/c1/docs/i/attachments/a/x",
@@ -164,9 +165,45 @@ fn what_is_no_path_is_not_found() {
 }
 
 #[test]
+fn a_client_in_direct_mode_is_told_to_use_the_gateway() {
+    for path in [
+        "/addresses",
+        "/addresses/",
+        "//addresses",
+        "//addresses/",
+        "/addresses/?$resolveFor=dbs",
+        "//addresses/?$resolveFor=dbs%2fx%2fcolls%2fy%2fdocs&$filter=protocol%20eq%20rntbd",
+    ] {
+        let error = ResourceLink::parse(path).unwrap_err();
+        let says =
+            matches!(&error, Error::Invalid(text) if text.contains("ConnectionMode.Gateway"));
+        assert!(says, "{path}: {error}");
+    }
+}
+
+#[test]
 fn a_broken_percent_encoding_is_named() {
     for path in ["/dbs/%", "/dbs/%4", "/dbs/%zz", "/dbs/%ff", "/dbs/x/colls/%c3%28"] {
         let error = ResourceLink::parse(path).unwrap_err();
         assert!(matches!(&error, Error::Invalid(text) if text.contains('%')), "{path}: {error}");
     }
+}
+
+#[test]
+fn a_question_mark_belongs_to_the_id_of_an_item() {
+    let item = |path: &str| {
+        let link = ResourceLink::parse(path).expect(path);
+        let Target::Item(_, Address::Name(id)) = link.target else { panic!("{path}") };
+        (id, link.signed_link)
+    };
+    let check = |path: &str, id: &str| {
+        assert_eq!(item(path), (id.to_owned(), format!("dbs/d/colls/c/docs/{id}")), "{path}");
+    };
+    check("/dbs/d/colls/c/docs/a?b", "a?b");
+    check("/dbs/d/colls/c/docs/a?", "a?");
+    check("/dbs/d/colls/c/docs/a%20b?c/d%3F", "a b?c/d?");
+    check("/dbs/d/colls/c/docs/a/?b", "a");
+    check("/dbs/d/colls/c/docs/a%2Fb%09%0D%0A%5C%23%25%20", "a/b\t\r\n\\#% ");
+    let feed = ResourceLink::parse("/dbs/d/colls/c/docs?a").expect("a feed");
+    assert!(matches!(feed.target, Target::Items(_)));
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -28,6 +29,8 @@ pub(crate) struct Echo {
     pub(crate) waiting: Notify,
     /// Lets one request for `/wait` go on.
     pub(crate) go: Arc<OpenGate>,
+    /// Whether writes are refused.
+    pub(crate) is_read_only: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -61,6 +64,10 @@ impl Service for Echo {
             _ => Answering::Now(echo_of(&request)),
         }
     }
+
+    fn is_writable(&self) -> bool {
+        !self.is_read_only.load(Ordering::Relaxed)
+    }
 }
 
 fn echo_of(request: &Request) -> Answer {
@@ -73,7 +80,8 @@ fn echo_of(request: &Request) -> Answer {
         request.body.len()
     );
     let response = Response::new(Full::new(text.into()));
-    Answer { response, operation: "echo", charge: 0.0 }
+    let is_authenticated = request.headers.contains_key("authorization");
+    Answer { response, operation: "echo", charge: 0.0, is_authenticated }
 }
 
 pub(crate) struct Running {
@@ -106,6 +114,7 @@ pub(crate) fn hurried() -> Limits {
         body_time: Duration::from_millis(300),
         tls_time: Duration::from_millis(300),
         idle_time: Duration::from_millis(500),
+        unproven_idle_time: Duration::from_millis(500),
         drain_time: Duration::from_millis(300),
         ..Limits::default()
     }
@@ -187,6 +196,16 @@ pub(crate) fn body(response: &str) -> &str {
 
 pub(crate) async fn get(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: db.test:1\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    read_response(stream).await
+}
+
+/// The same with credentials, which the service takes as they are.
+pub(crate) async fn get_with_key(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    path: &str,
+) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nAuthorization: key\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     read_response(stream).await
 }

@@ -2,7 +2,9 @@
 
 use tokio::io::AsyncWriteExt as _;
 
-use crate::client::{body, get, header, hurried, read_response, read_to_close, start, status};
+use crate::client::{
+    body, get, get_with_key, header, hurried, read_response, read_to_close, start, status,
+};
 use orrery_server::Limits;
 use orrery_types::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_HEADERS_MAX};
 
@@ -102,8 +104,8 @@ async fn more_connections_than_the_limit_wait_for_a_place() {
     let running = start(Limits { connections_max: 2, ..Limits::default() }).await;
     let mut first = running.connect().await;
     let mut second = running.connect().await;
-    assert_eq!(status(&get(&mut first, "/").await), "200");
-    assert_eq!(status(&get(&mut second, "/").await), "200");
+    assert_eq!(status(&get_with_key(&mut first, "/").await), "200");
+    assert_eq!(status(&get_with_key(&mut second, "/").await), "200");
     let mut third = running.connect().await;
     third.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
     drop(first);

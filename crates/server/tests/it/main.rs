@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod client;
+mod crowd;
+mod framing;
 mod hostile;
 mod lifecycle;
 mod limits;

@@ -35,6 +35,20 @@ async fn a_file_that_the_page_does_not_have_is_not_found() {
 }
 
 #[tokio::test]
+async fn a_server_whose_store_refuses_writes_is_not_ready() {
+    let running = start(Limits::default()).await;
+    let mut stream = running.connect().await;
+    assert_eq!(status(&get(&mut stream, "/readyz").await), "200");
+    running.service.is_read_only.store(true, std::sync::atomic::Ordering::Relaxed);
+    let response = get(&mut stream, "/readyz").await;
+    assert_eq!(status(&response), "503");
+    assert!(body(&response).contains("writes are refused"), "{response}");
+    assert_eq!(status(&get(&mut stream, "/healthz").await), "200");
+    running.service.is_read_only.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(status(&get(&mut stream, "/readyz").await), "200");
+}
+
+#[tokio::test]
 async fn metrics_count_requests_by_operation_and_status() {
     let running = start(Limits::default()).await;
     let mut stream = running.connect().await;

@@ -140,6 +140,13 @@ pub fn buckets_of(rule: u32, parent: &[u8]) -> Bounds {
     Bounds::prefix(beside(BUCKET, rule, parent))
 }
 
+/// All buckets of one rule in a shard.
+pub fn all_buckets_of(rule: u32) -> Bounds {
+    let mut key = vec![BUCKET];
+    key.extend(rule.to_be_bytes());
+    Bounds::prefix(key)
+}
+
 /// The place of a bucket among the others; `None` if it is no such key.
 pub fn parse_bucket(key: &[u8]) -> Option<u64> {
     let rest = key.strip_prefix(&[BUCKET])?;

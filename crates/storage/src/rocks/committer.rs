@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orrery_types::{Clock, Epoch, Lsn, ShardId, SystemClock};
-use rocksdb::{WriteBatch, WriteOptions};
+use rocksdb::{ErrorKind, WriteBatch, WriteOptions};
 
-use super::draft::Draft;
+use super::draft::{Draft, Moved};
 use super::layout::{self, Header};
 use super::queue::{Answer, Pace, Request, Work};
 use super::turns::Turn;
-use super::{Core, NO_SHARD, Shards};
+use super::{Core, NO_SHARD, Shards, room};
 use crate::progress::Progress;
 use crate::{Commit, Space, StorageError};
 
@@ -117,34 +117,75 @@ fn draft_and_write(core: &Core, commits: &[&Commit], size_bytes: usize) -> Vec<A
         return answers;
     }
     let (batch, moved) = draft.finish();
+    if moved.is_empty() {
+        // Nothing was written: the checks were tested against what is durable already.
+        return answers;
+    }
     let accepted = commits.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
     let turn = core.turns.begin();
     core.rows.change(turn, accepted.map(|(commit, _)| *commit));
-    match write(core, batch) {
+    // Whatever is drafted again comes out the same: nobody else changes shards, and a draft changes
+    // nothing that it reads.
+    let again = || {
+        let mut draft = Draft::new(core, commits, size_bytes);
+        let same = commits.iter().zip(&answers).all(|(commit, first)| draft.add(commit) == *first);
+        same.then(|| draft.finish().0)
+    };
+    let written = write(core, batch, again);
+    match written {
         Ok(()) => {
-            for (progress, lsn) in &moved {
-                progress.advance(*lsn);
-            }
+            moved.iter().for_each(Moved::publish);
             core.turns.end(turn);
         }
-        Err(unknown) => {
-            let written = answers.iter_mut().filter(|answer| answer.is_ok());
-            written.for_each(|answer| *answer = Err(unknown.clone()));
+        Err(failure) => {
+            let drafted = answers.iter_mut().filter(|answer| answer.is_ok());
+            drafted.for_each(|answer| *answer = Err(failure.clone()));
+            if core.failed.get().is_none() {
+                core.turns.end(turn);
+            }
         }
     }
     answers
 }
 
-/// Writes and syncs a batch, or ends all writing.
-fn write(core: &Core, batch: WriteBatch) -> Result<(), StorageError> {
+/// Writes and syncs a batch, or ends all writing. Where the database has stopped writes nothing was
+/// written; `again` makes the batch another time once it takes them, if it can.
+fn write(
+    core: &Core,
+    batch: WriteBatch,
+    again: impl Fn() -> Option<WriteBatch>,
+) -> Result<(), StorageError> {
+    core.refuse_if_failed()?;
+    room::check(core)?;
+    write_anyway(core, batch, again)
+}
+
+/// The same on a disk that is nearly full, for what makes room.
+fn write_anyway(
+    core: &Core,
+    mut batch: WriteBatch,
+    again: impl Fn() -> Option<WriteBatch>,
+) -> Result<(), StorageError> {
     core.refuse_if_failed()?;
     let mut options = WriteOptions::default();
     options.set_sync(true);
-    core.db.write_opt(batch, &options).map_err(|error| {
-        let reason = error.to_string();
-        fail(core, &reason);
-        StorageError::Unknown(reason.into())
-    })
+    options.set_no_slowdown(true);
+    loop {
+        let Err(error) = core.db.write_opt(batch, &options) else { return Ok(()) };
+        if error.kind() != ErrorKind::Incomplete {
+            let reason = error.to_string();
+            fail(core, &reason);
+            return Err(StorageError::Unknown(reason.into()));
+        }
+        // What is only slowed down has to wait inside the database, which counts the time.
+        options.set_no_slowdown(room::is_stopped(core));
+        room::wait(core)?;
+        let Some(next) = again() else {
+            let reason = "a read failed while the database was stalled; nothing was written";
+            return Err(StorageError::Io(reason.into()));
+        };
+        batch = next;
+    }
 }
 
 fn fail(core: &Core, reason: &str) {
@@ -153,9 +194,12 @@ fn fail(core: &Core, reason: &str) {
 }
 
 fn write_header(core: &Core, shard: ShardId, header: Header) -> Result<(), StorageError> {
-    let mut batch = WriteBatch::default();
-    batch.put_cf(core.cf(Space::Meta), layout::header_key(shard), header.encode());
-    write(core, batch)
+    let batch = || {
+        let mut batch = WriteBatch::default();
+        batch.put_cf(core.cf(Space::Meta), layout::header_key(shard), header.encode());
+        batch
+    };
+    write(core, batch(), || Some(batch()))
 }
 
 fn create(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
@@ -191,13 +235,16 @@ fn fence(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> 
 fn drop_shard(core: &Core, shard: ShardId, turn: Turn) -> Result<(), StorageError> {
     let Ok(progress) = core.progress(shard) else { return Ok(()) };
     let (from, to) = layout::shard_bounds(shard);
-    let mut batch = WriteBatch::default();
-    for space in Space::ALL {
-        batch.delete_range_cf(core.cf(space), from, to);
-    }
-    batch.delete_cf(core.cf(Space::Meta), layout::header_key(shard));
+    let batch = || {
+        let mut batch = WriteBatch::default();
+        for space in Space::ALL {
+            batch.delete_range_cf(core.cf(space), from, to);
+        }
+        batch.delete_cf(core.cf(Space::Meta), layout::header_key(shard));
+        batch
+    };
     core.rows.change_all(turn);
-    write(core, batch)?;
+    write_anyway(core, batch(), || Some(batch()))?;
     change_shards(core, |shards| drop(shards.remove(&shard)));
     progress.end();
     Ok(())

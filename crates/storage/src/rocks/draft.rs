@@ -28,6 +28,26 @@ struct Shard {
     progress: Arc<Progress>,
     /// LSN after the commits drafted so far.
     lsn: Lsn,
+    /// Stripes that those commits name. They are published with the LSN, so that a batch that is drafted
+    /// again, or never written, leaves no trace.
+    stripes: HashMap<u8, Lsn>,
+}
+
+/// What a batch does to a shard, to be published once it is written.
+pub(super) struct Moved {
+    progress: Arc<Progress>,
+    lsn: Lsn,
+    stripes: HashMap<u8, Lsn>,
+}
+
+impl Moved {
+    /// Shows it to readers and to the checks of later commits.
+    pub(super) fn publish(&self) {
+        for (stripe, lsn) in &self.stripes {
+            self.progress.touch(&[*stripe], *lsn);
+        }
+        self.progress.advance(self.lsn);
+    }
 }
 
 pub(super) struct Draft<'g> {
@@ -76,15 +96,16 @@ impl<'g> Draft<'g> {
         Ok(commit.parts.iter().map(|part| self.apply(part)).collect())
     }
 
-    /// The batch, and the LSN that each shard has once it is written.
-    pub(super) fn finish(mut self) -> (WriteBatch, Vec<(Arc<Progress>, Lsn)>) {
+    /// The batch, and what it does to each shard.
+    pub(super) fn finish(mut self) -> (WriteBatch, Vec<Moved>) {
         let meta = self.core.cf(Space::Meta);
         let mut moved = Vec::with_capacity(self.shards.len());
         for (id, shard) in self.shards {
             if shard.lsn > shard.progress.lsn() {
                 let header = Header { epoch: shard.progress.epoch(), lsn: shard.lsn };
                 self.batch.put_cf(meta, layout::header_key(id), header.encode());
-                moved.push((shard.progress, shard.lsn));
+                let Shard { progress, lsn, stripes } = shard;
+                moved.push(Moved { progress, lsn, stripes });
             }
         }
         (self.batch, moved)
@@ -96,7 +117,7 @@ impl<'g> Draft<'g> {
             Entry::Vacant(entry) => {
                 let progress = self.core.progress(part.shard)?;
                 let lsn = progress.lsn();
-                entry.insert(Shard { progress, lsn })
+                entry.insert(Shard { progress, lsn, stripes: HashMap::new() })
             }
         };
         let (epoch, lsn) = (shard.progress.epoch(), shard.lsn);
@@ -106,6 +127,13 @@ impl<'g> Draft<'g> {
         for (check, condition) in part.checks.iter().enumerate() {
             let holds = match condition {
                 Check::Unchanged(since) => lsn <= *since,
+                Check::StripeUnchanged { stripe, since } => {
+                    let named = self.shards.get(&part.shard).map(|shard| {
+                        let drafted = shard.stripes.get(stripe).copied();
+                        drafted.unwrap_or_else(|| shard.progress.stripe(*stripe))
+                    });
+                    named.is_some_and(|lsn| lsn <= *since)
+                }
                 Check::Key { space, key, expect } => {
                     let version = self.version(part.shard, *space, key)?;
                     match expect {
@@ -141,8 +169,12 @@ impl<'g> Draft<'g> {
 
     fn apply(&mut self, part: &'g Part) -> Lsn {
         let shard = self.shards.get_mut(&part.shard).expect("the shard was looked up to check it");
+        if part.only_checks() {
+            return shard.lsn;
+        }
         shard.lsn = Lsn(shard.lsn.0 + 1);
         let lsn = shard.lsn;
+        shard.stripes.extend(part.stripes.iter().map(|stripe| (*stripe, lsn)));
         for (space, key) in &part.deletes {
             layout::write_key(part.shard, key, &mut self.key);
             self.batch.delete_cf(self.core.cf(*space), &self.key);
@@ -175,5 +207,47 @@ impl<'g> Draft<'g> {
         {
             *known = fate;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orrery_types::Epoch;
+
+    use super::super::{RocksOptions, RocksStore};
+    use super::*;
+    use crate::{Put, Store as _};
+
+    const SHARD: ShardId = ShardId(1);
+
+    /// A commit that has read a range of stripe 7, and writes into it.
+    fn range_write(key: &str, since: Lsn) -> Commit {
+        let mut part = Part::new(SHARD, Epoch(1));
+        part.checks = vec![Check::StripeUnchanged { stripe: 7, since }];
+        part.stripes = vec![7];
+        let value = b"value".to_vec();
+        part.puts = vec![Put { space: Space::Items, key: key.into(), value }];
+        Commit { parts: vec![part] }
+    }
+
+    #[test]
+    fn a_group_is_drafted_again_as_it_was_and_leaves_no_trace_unwritten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = RocksStore::open(folder.path(), &RocksOptions::default()).expect("a store");
+        store.create_shard(SHARD, Epoch(1)).expect("a shard");
+        let (first, second) = (range_write("a", Lsn(0)), range_write("b", Lsn(0)));
+        let group = [&first, &second];
+        let drafted = || {
+            let mut draft = Draft::new(&store.core, &group, 0);
+            let answers: Vec<Answer> = group.iter().map(|commit| draft.add(commit)).collect();
+            (answers, draft.finish().1.len())
+        };
+        let conflict = Err(StorageError::Conflict { part: 0, check: 0 });
+        let expected = (vec![Ok(vec![Lsn(1)]), conflict.clone()], 1);
+        assert_eq!(drafted(), expected);
+        // As after a stall: nothing was written in between.
+        assert_eq!(drafted(), expected);
+        store.commit(first.clone()).expect("it was never written");
+        assert_eq!(store.commit(second.clone()).map(drop), conflict.map(drop));
     }
 }

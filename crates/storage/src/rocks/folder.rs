@@ -7,14 +7,16 @@
 //! ```
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
+use orrery_files::Access;
 use orrery_types::ShardId;
 use rocksdb::{ColumnFamily, DB, ReadOptions};
 
 use super::layout::{self, Header};
 use super::options::RocksOptions;
+use super::wal::{self, LogDamage, OnLogDamage};
 use crate::{Space, StorageError};
 
 const FORMAT_FILE: &str = "FORMAT";
@@ -37,6 +39,9 @@ pub enum OpenError {
     #[error("{folder} is not a whole data folder: {what}")]
     #[expect(missing_docs, reason = "the message says it")]
     NotWhole { folder: Box<str>, what: &'static str },
+    /// Acknowledged commits lie behind damage in the write-ahead log. Nothing was changed.
+    #[error("{0}")]
+    LogDamaged(Box<LogDamage>),
     /// The data does not read.
     #[error("the data is damaged: {0}")]
     Corrupt(Box<str>),
@@ -56,7 +61,7 @@ pub(super) struct Opened {
 /// finished, which is why it must be empty.
 pub(super) fn open(path: &Path, options: &RocksOptions) -> Result<Opened, OpenError> {
     let folder: Box<str> = path.display().to_string().into();
-    fs::create_dir_all(path).map_err(|e| at(path, &e))?;
+    orrery_files::create_folders(path).map_err(|e| at(path, &e))?;
     let lock = lock(path)?;
     let known = read_format(path, &folder)?;
     let files = path.join(FILES);
@@ -64,11 +69,24 @@ pub(super) fn open(path: &Path, options: &RocksOptions) -> Result<Opened, OpenEr
         let what = "it has a FORMAT file, and the database files are gone";
         return Err(OpenError::NotWhole { folder, what });
     }
-    let db = DB::open_cf_descriptors(&options.database(!known), &files, options.families())
-        .map_err(|e| match e.kind() {
-            rocksdb::ErrorKind::Corruption => OpenError::Corrupt(e.to_string().into()),
-            _ => OpenError::Io(e.to_string().into()),
-        })?;
+    let mut database = options.database(!known);
+    let damage = if known { wal::find_damage(&files).map_err(|e| at(&files, &e))? } else { None };
+    if let Some(damage) = damage {
+        if options.on_log_damage == OnLogDamage::Refuse || damage.is_in_tables {
+            return Err(OpenError::LogDamaged(damage.into()));
+        }
+        let aside = path.join(format!("damaged-log-{:06}", damage.log));
+        wal::set_aside(&files, &damage, &aside).map_err(|e| at(&aside, &e))?;
+        tracing::warn!(%damage, aside = %aside.display(), "the end of the log is dropped, as asked for");
+        // The files that it knows of are cut or set aside; the next start knows the new ones.
+        database.set_track_and_verify_wals_in_manifest(false);
+    }
+    let db = DB::open_cf_descriptors(&database, &files, options.families()).map_err(|e| match e
+        .kind()
+    {
+        rocksdb::ErrorKind::Corruption => OpenError::Corrupt(e.to_string().into()),
+        _ => OpenError::Io(e.to_string().into()),
+    })?;
     let headers = read_headers(&db).map_err(|e| OpenError::Corrupt(e.to_string().into()))?;
     if !known {
         if !headers.is_empty() {
@@ -99,8 +117,7 @@ impl Drop for FolderLock {
 
 fn lock(path: &Path) -> Result<FolderLock, OpenError> {
     let name = path.join(LOCK_FILE);
-    let file = File::options().create(true).truncate(false).write(true).open(&name);
-    let file = file.map_err(|e| at(&name, &e))?;
+    let file = orrery_files::open_or_create(&name).map_err(|e| at(&name, &e))?;
     match file.try_lock() {
         Ok(()) => Ok(FolderLock(file)),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.display().to_string().into())),
@@ -123,19 +140,10 @@ fn read_format(path: &Path, folder: &str) -> Result<bool, OpenError> {
     }
 }
 
-/// The file appears whole or not at all, and stays.
+/// The file appears whole or not at all, and stays. Whatever stands beside it stays, too: its folder
+/// is synced.
 fn write_format(path: &Path) -> io::Result<()> {
-    let draft = path.join("FORMAT.new");
-    let mut file = File::create(&draft)?;
-    file.write_all(FORMAT.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&draft, path.join(FORMAT_FILE))?;
-    File::open(path)?.sync_all()?;
-    // The folder's own name is durable only when its parent is.
-    match path.canonicalize()?.parent() {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => Ok(()),
-    }
+    orrery_files::replace(&path.join(FORMAT_FILE), FORMAT.as_bytes(), Access::Default)
 }
 
 /// The column family of a space.
@@ -165,7 +173,7 @@ pub(super) fn checkpoint(
     copy: impl FnOnce(&Path) -> Result<(), rocksdb::Error>,
 ) -> Result<(), StorageError> {
     let io = |e: io::Error| StorageError::Io(format!("{}: {e}", into.display()).into());
-    fs::create_dir(into).map_err(io)?;
+    orrery_files::create_folder(into).map_err(io)?;
     let copied = copy(&into.join(FILES)).map_err(|e| StorageError::Io(e.to_string().into()));
     let done = copied.and_then(|()| write_format(into).map_err(io));
     if done.is_err() {

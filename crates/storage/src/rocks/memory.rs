@@ -7,7 +7,7 @@ const GROUP_LIMITS: [&str; 2] =
     ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
 
 /// The bytes, as far as the system tells.
-pub(super) fn available_bytes() -> Option<u64> {
+pub fn available_bytes() -> Option<u64> {
     let group =
         GROUP_LIMITS.iter().filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_bytes(&text));

@@ -9,10 +9,12 @@
 //! - `options`    what `RocksDB` is told
 //! - `memory`     how much of it there is
 //! - `layout`     keys and values as `RocksDB` sees them
+//! - `wal`        damage in the log, found before it is replayed
 //! - `queue`      where commits wait, so that one sync carries many
 //! - `committer`  the thread that empties the queue
 //! - `draft`      checks and writes of one group of commits
 //! - `snapshot`   reads
+//! - `room`       refusing what a full disk would break
 //! - `rows`       items that were read of late
 //! - `turns`      by which readers see that nothing was written meanwhile
 //! - `run`        sorted entries as table files
@@ -26,16 +28,18 @@ mod draft;
 mod export;
 mod folder;
 mod layout;
-mod memory;
+pub mod memory;
 mod options;
 mod queue;
 mod reclaim;
+mod room;
 mod rows;
 mod run;
 mod settle;
 mod snapshot;
 mod tidy;
 mod turns;
+mod wal;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -51,6 +55,7 @@ pub(crate) use export::export;
 pub use folder::OpenError;
 pub use options::RocksOptions;
 pub use settle::SpaceSize;
+pub use wal::{LogDamage, OnLogDamage};
 
 use crate::journal::{Copied, Journal};
 use crate::progress::Progress;
@@ -62,6 +67,7 @@ use crate::{
 use layout::Header;
 use queue::{Answer, Queue, Work};
 use reclaim::Reclaimer;
+use room::Room;
 use rows::Rows;
 use run::{RocksRun, Runs};
 use snapshot::RocksSnapshot;
@@ -93,6 +99,7 @@ struct Core {
     runs: Runs,
     turns: Turns,
     rows: Rows,
+    room: Room,
     /// Why writes are refused, once they are.
     failed: OnceLock<Box<str>>,
 }
@@ -119,6 +126,7 @@ impl RocksStore {
             runs,
             turns: Turns::default(),
             rows: Rows::new(options.row_cache_bytes),
+            room: Room::new(path),
             failed: OnceLock::new(),
         });
         let shared = core.clone();
@@ -146,7 +154,7 @@ impl Drop for RocksStore {
         if let Some(committer) = self.committer.take() {
             let _ = committer.join();
         }
-        if self.core.failed.get().is_none()
+        if room::writable(&self.core).is_ok()
             && let Err(error) = self.core.flush()
         {
             tracing::warn!(%error, "the store was closed without writing out its memory");
@@ -179,6 +187,11 @@ impl Core {
         self.failed.get().map_or(Ok(()), |reason| Err(StorageError::ReadOnly(reason.clone())))
     }
 
+    /// Refuses a copy of many entries, for which there has to be room.
+    fn refuse_copies(&self) -> Result<(), StorageError> {
+        self.refuse_if_failed().and_then(|()| self.room.check())
+    }
+
     fn submit(&self, work: Work, size_bytes: usize) -> Result<Vec<Lsn>, StorageError> {
         self.refuse_if_failed()?;
         self.queue.submit(work, size_bytes)
@@ -196,6 +209,8 @@ impl Core {
     fn copy(&self, shard: ShardId, entries: &[Copied], log: CopyLog) -> Result<(), rocksdb::Error> {
         let mut options = WriteOptions::default();
         options.disable_wal(log == CopyLog::None);
+        // Two unsynced records in the log could reach the disk in either order: see `wal`.
+        options.set_sync(log == CopyLog::Written);
         let mut batch = WriteBatch::default();
         let (mut physical, mut stored) = (Vec::new(), Vec::new());
         for Copied { space, key, value } in entries {
@@ -283,12 +298,14 @@ impl Store for RocksStore {
         if is_kept && let Some(value) = core.rows.find(&physical, Lsn(u64::MAX)) {
             return Ok((progress.lsn().max(value.version), Some(value)));
         }
-        let found = core.db.get_pinned_cf(core.cf(space), &physical).map_err(read_error)?;
+        let damaged = |error: StorageError| error.at(shard, space, key);
+        let found = core.db.get_pinned_cf(core.cf(space), &physical);
+        let found = found.map_err(|error| damaged(read_error(error)))?;
         // A commit is visible an instant before its LSN is published, so what was found may be
         // newer than the published LSN. Its own version says so, or else the stored header does.
         match found {
             Some(bytes) if space.is_versioned() => {
-                let value = layout::value(space, &bytes)?;
+                let value = layout::value(space, &bytes).map_err(damaged)?;
                 if is_kept {
                     core.rows.keep(&physical, &value, moment);
                 }
@@ -306,6 +323,10 @@ impl Store for RocksStore {
         let size_bytes = commit.validate()?;
         let lsns = self.core.submit(Work::Commit(commit), size_bytes)?;
         Ok(Committed { lsns })
+    }
+
+    fn writable(&self) -> Result<(), StorageError> {
+        room::writable(&self.core)
     }
 
     fn submit(&self, commit: Commit, done: OnCommitted) {
@@ -351,7 +372,7 @@ impl Store for RocksStore {
         shard: ShardId,
         entries: &mut dyn Iterator<Item = Put>,
     ) -> Result<Lsn, StorageError> {
-        self.core.refuse_if_failed()?;
+        self.core.refuse_copies()?;
         if self.core.progress(shard)?.lsn() != Lsn(0) {
             return Err(StorageError::Conflict { part: 0, check: 0 });
         }
@@ -374,7 +395,7 @@ impl Store for RocksStore {
         entries: &[Copied],
         log: CopyLog,
     ) -> Result<(), StorageError> {
-        self.core.refuse_if_failed()?;
+        self.core.refuse_copies()?;
         if self.core.progress(shard)?.lsn() != Lsn(0) {
             return Err(StorageError::Conflict { part: 0, check: 0 });
         }
@@ -388,7 +409,7 @@ impl Store for RocksStore {
         shard: ShardId,
         space: Space,
     ) -> Result<Box<dyn CopyRun + '_>, StorageError> {
-        self.core.refuse_if_failed()?;
+        self.core.refuse_copies()?;
         if self.core.progress(shard)?.lsn() != Lsn(0) {
             return Err(StorageError::Conflict { part: 0, check: 0 });
         }
@@ -396,7 +417,7 @@ impl Store for RocksStore {
     }
 
     fn settle_copies(&self) -> Result<(), StorageError> {
-        self.core.refuse_if_failed()?;
+        self.core.refuse_copies()?;
         self.core.flush().map_err(|error| StorageError::Unknown(error.to_string().into()))
     }
 

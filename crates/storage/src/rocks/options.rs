@@ -5,6 +5,7 @@ use rocksdb::{
     DBRecoveryMode, DataBlockIndexType, InfoLogger, LogLevel, Options,
 };
 
+use super::wal::OnLogDamage;
 use super::{layout, memory};
 use crate::Space;
 
@@ -23,6 +24,8 @@ pub struct RocksOptions {
     pub background_jobs: i32,
     /// Files kept open.
     pub open_files_max: i32,
+    /// Whether a store opens whose log is damaged in the middle.
+    pub on_log_damage: OnLogDamage,
 }
 
 impl Default for RocksOptions {
@@ -35,6 +38,7 @@ impl Default for RocksOptions {
             log_bytes_max: 16 * 1024 * 1024,
             background_jobs: 2,
             open_files_max: 512,
+            on_log_damage: OnLogDamage::Refuse,
         }
     }
 }
@@ -61,7 +65,8 @@ impl RocksOptions {
         options.set_max_background_jobs(self.background_jobs);
         options.set_max_open_files(self.open_files_max);
         // Acknowledged commits are synced, so a log that ends in a broken record lost nothing that
-        // was promised; and a folder must open after a loss of power.
+        // was promised; and a folder must open after a loss of power. `wal` has seen to it that
+        // nothing whole stands behind such a record.
         options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
         options.set_track_and_verify_wals_in_manifest(true);
         options.set_stats_dump_period_sec(0);

@@ -63,7 +63,7 @@ impl<'s> RocksRun<'s> {
 
     fn begin(&self) -> Result<(SstFileWriter<'s>, RunFile), StorageError> {
         let runs = &self.core.runs;
-        fs::create_dir_all(&runs.folder)
+        orrery_files::create_folders(&runs.folder)
             .map_err(|e| StorageError::Io(format!("{}: {e}", runs.folder.display()).into()))?;
         let name = format!("{}.sst", runs.next.fetch_add(1, Ordering::Relaxed));
         let file = RunFile(runs.folder.join(name));

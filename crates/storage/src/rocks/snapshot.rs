@@ -181,9 +181,12 @@ impl Snapshot for RocksSnapshot<'_> {
         if let Some(value) = self.kept(space, &physical) {
             return Ok(Some(value));
         }
-        let found = self.view.get_pinned_cf(self.core.cf(space), &physical).map_err(read_error)?;
-        let Some(bytes) = found else { return Ok(None) };
-        let value = layout::value(space, &bytes)?;
+        let damaged = |error: StorageError| error.at(self.shard, space, key);
+        let found = self.view.get_pinned_cf(self.core.cf(space), &physical);
+        let Some(bytes) = found.map_err(|error| damaged(read_error(error)))? else {
+            return Ok(None);
+        };
+        let value = layout::value(space, &bytes).map_err(damaged)?;
         self.keep(space, &physical, &value);
         Ok(Some(value))
     }
@@ -222,8 +225,10 @@ impl Snapshot for RocksSnapshot<'_> {
             &self.options(),
         );
         for (at, result) in order[walked..].iter().zip(found) {
-            let found = result.map_err(read_error)?;
-            values[*at] = found.map(|bytes| layout::value(space, &bytes)).transpose()?;
+            let damaged = |error: StorageError| error.at(self.shard, space, keys[*at]);
+            let found = result.map_err(|error| damaged(read_error(error)))?;
+            let value = found.map(|bytes| layout::value(space, &bytes)).transpose();
+            values[*at] = value.map_err(damaged)?;
         }
         if is_kept {
             for (at, key) in order.iter().zip(&physical) {
@@ -253,10 +258,12 @@ impl Snapshot for RocksSnapshot<'_> {
         while let Some((key, stored)) = iterator.item() {
             let key = layout::logical(key).to_vec();
             let value = if scan.keys_only {
-                Value { version: layout::version(scan.space, stored)?, bytes: Bytes::new() }
+                let version = layout::version(scan.space, stored);
+                version.map(|version| Value { version, bytes: Bytes::new() })
             } else {
-                layout::value(scan.space, stored)?
+                layout::value(scan.space, stored)
             };
+            let value = value.map_err(|error| error.at(self.shard, scan.space, &key))?;
             size_bytes += key.len() + value.bytes.len();
             entries.push(Entry { key, value });
             if entries.len() >= scan.max_rows || size_bytes >= scan.max_bytes {
@@ -265,7 +272,10 @@ impl Snapshot for RocksSnapshot<'_> {
             if scan.reverse { iterator.prev() } else { iterator.next() }
         }
         // An iterator that met an error looks like one that met the end.
-        iterator.status().map_err(read_error)?;
+        iterator.status().map_err(|error| {
+            let behind = entries.last().map_or(scan.from, |entry| &entry.key);
+            read_error(error).at(self.shard, scan.space, behind)
+        })?;
         Ok(entries)
     }
 

@@ -148,6 +148,59 @@ fn parts_happen_together_or_not_at_all() {
     });
 }
 
+#[test]
+fn a_part_without_writes_validates_and_takes_no_lsn() {
+    on_every_store(|store| {
+        let other = ShardId(8);
+        store.create_shard(other, EPOCH).expect("a shard");
+        write(store, &[("a", "1")]);
+        let validate = |condition: Expect| {
+            let mut parts = vec![part(SHARD), part(other)];
+            parts[0].checks = vec![expect("a", condition)];
+            parts[1].checks = vec![expect("b", Expect::Absent)];
+            store.commit(Commit { parts }).map(|committed| committed.lsns)
+        };
+        assert_eq!(validate(Expect::Version(Lsn(1))), Ok(vec![Lsn(1), Lsn(0)]));
+        let refused = validate(Expect::Absent);
+        assert_eq!(refused, Err(StorageError::Conflict { part: 0, check: 0 }));
+        assert_eq!(store.stats(SHARD).expect("stats").lsn, Lsn(1));
+        // Beside a part that writes, too.
+        let mut parts = vec![part(SHARD), part(other)];
+        parts[0].checks = vec![expect("a", Expect::Version(Lsn(1)))];
+        parts[1].puts = vec![put(Space::Items, "b", "1")];
+        let lsns = store.commit(Commit { parts }).map(|committed| committed.lsns);
+        assert_eq!(lsns, Ok(vec![Lsn(1), Lsn(1)]));
+        assert_eq!(write(store, &[("a", "2")]), Lsn(2));
+    });
+}
+
+#[test]
+fn a_stripe_is_changed_by_the_commits_that_name_it() {
+    on_every_store(|store| {
+        let mut naming = part(SHARD);
+        naming.puts = vec![put(Space::Items, "a", "1")];
+        naming.stripes = vec![3, 255];
+        assert_eq!(commit(store, naming.clone()), Ok(Lsn(1)));
+        write(store, &[("b", "1")]);
+        let unchanged = |stripe: u8, since: u64| {
+            let mut attempt = part(SHARD);
+            attempt.checks = vec![Check::StripeUnchanged { stripe, since: Lsn(since) }];
+            commit(store, attempt).is_ok()
+        };
+        assert!(unchanged(0, 0), "nobody named it");
+        assert!(!unchanged(3, 0) && !unchanged(255, 0), "both were named");
+        assert!(unchanged(3, 1) && unchanged(255, 1), "not since the first commit");
+        // A commit that fails its checks changes no stripe.
+        naming.checks = vec![expect("a", Expect::Absent)];
+        commit(store, naming.clone()).expect_err("it is there");
+        assert!(unchanged(3, 1));
+        // The check is tested before the stripes of its own commit are named.
+        naming.checks = vec![Check::StripeUnchanged { stripe: 3, since: Lsn(2) }];
+        assert_eq!(commit(store, naming.clone()), Ok(Lsn(3)));
+        commit(store, naming).expect_err("the commit before has named it");
+    });
+}
+
 /// One thread writes two keys in one commit, over and over, and says how far it is; others read
 /// them, so that every value is sought while it is read for the first time, replaced, and read
 /// again.
@@ -202,6 +255,7 @@ fn the_feed_is_keyed_by_the_lsn_of_its_commit() {
         for entries in [2_u8, 0, 1] {
             let mut part = part(SHARD);
             part.feed = (0..entries).map(|i| vec![i]).collect();
+            part.puts = vec![put(Space::Meta, "m", "")];
             commit(store, part).expect("a commit");
         }
         let snapshot = latest(store, SHARD);

@@ -42,6 +42,7 @@ fn child(path: &Path) {
     let error = store.drop_shard(SHARD).expect_err("no more writes");
     assert!(matches!(error, StorageError::ReadOnly(_)), "{error}");
     assert!(store.failure().is_some());
+    assert!(matches!(store.writable(), Err(StorageError::ReadOnly(_))));
     assert_eq!(latest(&store, SHARD).lsn(), Lsn(acknowledged));
     for n in 1..=acknowledged {
         let key = format!("k{n:06}");

@@ -33,8 +33,10 @@ fn after_a_failed_commit_writes_are_refused_until_the_store_is_reopened() {
                 unknown += 1;
                 let refused = write_one(&store, "other").expect_err("no writes");
                 assert!(matches!(refused, StorageError::ReadOnly(_)), "{refused}");
+                assert!(store.writable().is_err());
                 assert_eq!(store.get(SHARD, Space::Items, name.as_bytes()), Ok((Lsn(lsn), None)));
                 store.reopen().expect("a reopening");
+                assert_eq!(store.writable(), Ok(()));
                 let found = store.get(SHARD, Space::Items, name.as_bytes()).expect("a read").1;
                 kept += usize::from(found.is_some());
             }

@@ -240,3 +240,40 @@ fn a_checkpoint_under_load_holds_whole_commits() {
         }
     });
 }
+
+#[test]
+fn damage_is_told_with_its_shard_and_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path());
+    store.create_shard(SHARD, EPOCH).expect("a shard");
+    write(&store, &[("some key", "9f86d081884c7d659a2feaa0c55ad015")]);
+    drop(store);
+    let files = std::fs::read_dir(folder.path().join("lsm")).expect("files");
+    let mut damaged = 0;
+    for file in files.map(|file| file.expect("a file").path()) {
+        let mut bytes = std::fs::read(&file).expect("a file");
+        let text = b"9f86d081";
+        if file.extension().is_some_and(|e| e == "sst")
+            && let Some(at) = bytes.windows(text.len()).position(|window| window == text)
+        {
+            bytes[at] ^= 1;
+            std::fs::write(&file, bytes).expect("a file");
+            damaged += 1;
+        }
+    }
+    assert_eq!(damaged, 1);
+    let store = open(folder.path());
+    let expected = "(shard 7, Items, key 736f6d65206b6579)";
+    let errors = [
+        store.get(SHARD, Space::Items, b"some key").map(drop),
+        latest(&store, SHARD).get(Space::Items, b"some key").map(drop),
+        latest(&store, SHARD).get_many(Space::Items, &[b"other", b"some key"]).map(drop),
+    ];
+    for error in errors {
+        let error = error.expect_err("damage");
+        assert!(
+            matches!(&error, StorageError::Corrupt(text) if text.contains(expected)),
+            "{error}"
+        );
+    }
+}

@@ -47,6 +47,7 @@ fn a_fence_shuts_out_commits_of_the_old_epoch() {
         assert_eq!(commit(store, part(SHARD)), Err(StorageError::Gone { epoch: now }));
         let mut renewed = part(SHARD);
         renewed.epoch = Epoch(2);
+        renewed.puts.push(Put { space: Space::Items, key: b"b".to_vec(), value: b"2".to_vec() });
         assert_eq!(commit(store, renewed), Ok(Lsn(2)));
     });
 }

@@ -123,6 +123,27 @@ fn even_ranges_tile_the_space() {
 }
 
 #[test]
+fn even_ranges_end_where_the_services_end() {
+    let ends = |kind, version, count| {
+        let definition = PartitionKeyDef { paths: vec![], kind, version, system_key: false };
+        let ranges = definition.even_ranges(count);
+        let inner = ranges[..ranges.len() - 1].iter().map(|range| range.max.to_string());
+        inner.collect::<Vec<_>>().join(" ")
+    };
+    let (hash, multi) = (PartitionKeyKind::Hash, PartitionKeyKind::MultiHash);
+    // As the SDKs' own tests have them.
+    assert_eq!(ends(multi, 2, 2), "1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF");
+    assert_eq!(
+        ends(hash, 2, 4),
+        "0FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF 1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFE \
+         2FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFD"
+    );
+    assert_eq!(ends(hash, 1, 3), "05C1D5AB55AB54 05C1E5AB55AB54");
+    // The hashes 33333333, 66666666, 99999999 and CCCCCCCC.
+    assert_eq!(ends(hash, 1, 5), "05C1C9CD673398 05C1D9CD673398 05C1E399CD6732 05C1E9CD673398");
+}
+
+#[test]
 fn the_middle_of_a_range_has_as_many_hashes_on_either_side() {
     let definition =
         |kind, version| PartitionKeyDef { paths: vec![], kind, version, system_key: false };

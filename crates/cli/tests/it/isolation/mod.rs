@@ -152,7 +152,7 @@ fn start(folder: &Path) -> (Running, (SocketAddr, String), Client) {
 fn prepare(folder: &Path) {
     let (_server, _, mut client) = start(folder);
     client.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
-    let throughput = [("x-ms-offer-throughput", "20000")];
+    let throughput = [("x-ms-offer-throughput", "12000")];
     let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2}}"#;
     client.must("POST", "/dbs/d/colls", &throughput, body);
     let mut procedure = r#"{"id":"transfer","body":"#.to_owned();

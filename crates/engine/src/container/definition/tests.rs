@@ -3,7 +3,7 @@
 use super::*;
 
 fn parse(json: &str) -> Result<ContainerDef> {
-    ContainerDef::parse(&Value::parse(json.as_bytes()).expect(json))
+    ContainerDef::accept(&Value::parse(json.as_bytes()).expect(json))
 }
 
 fn check_refused(json: &str, says: &str) {

@@ -106,7 +106,7 @@ final class Place implements BeforeAllCallback, AfterAllCallback {
         var properties = new CosmosContainerProperties(unique("c"), "/pk");
         change.accept(properties);
         database.createContainer(
-                properties, ThroughputProperties.createManualThroughput(partitions * 10_000));
+                properties, ThroughputProperties.createManualThroughput(partitions * 6_000));
         return database.getContainer(properties.getId());
     }
 

@@ -1,0 +1,27 @@
+//! Why a commit of derived writes loses. If another item has a unique key that the commit needs, no
+//! retry helps as long as it has: the write that follows is refused like a client's would be. A holder
+//! that has expired is in the way until the sweeper has removed it.
+
+use orrery_storage::Space;
+use orrery_types::{Error, Result};
+
+use crate::Engine;
+use crate::change::UniqueGuard;
+use crate::storage_error::storage;
+
+impl Engine {
+    /// The refusal that a failed check means; `None` if the commit may be tried again.
+    pub(crate) fn refusal_of(
+        &self,
+        guards: &[UniqueGuard<'_>],
+        part: usize,
+        check: usize,
+    ) -> Result<Option<Error>> {
+        let Some(guard) = guards.iter().find(|guard| guard.is(part, check)) else {
+            return Ok(None);
+        };
+        let shard = guard.slot.at.partition.shard;
+        let holder = self.store.get(shard, Space::Index, &guard.key).map_err(storage)?.1;
+        Ok(holder.map(|_| guard.violation()))
+    }
+}

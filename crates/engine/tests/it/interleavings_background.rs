@@ -1,0 +1,399 @@
+//! Background work beside changes of the catalog, in interleavings that a test decides: a store stops
+//! a thread at a chosen read or commit while another operation runs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use orrery_engine::items::ItemRead;
+use orrery_engine::resource::Preconditions;
+use orrery_engine::{Container, Engine};
+use orrery_storage::{MemoryStore, Space, StorageError, Store};
+use orrery_types::{Error, ManualClock, PartitionKey, Result, Value};
+
+use crate::breakpoint::Breakpoint;
+use crate::interposed::{Interposed, Read, Step};
+use crate::world::{START_S, json, manual, name};
+
+/// A test that waits longer than this has stopped for good.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const PEOPLE: &str = r#"{"version":1,"types":{"person":{"container":"people"},"city":{"container":"cities"}},
+    "relations":[{"name":"city","from":"person","path":"/cityId","to":"city",
+        "propagate":"sync","inverse":{"name":"people"}}],
+    "aggregates":[{"on":"city","path":"/count","of":"people","value":"COUNT(1)","propagate":"sync"}]}"#;
+
+fn open(store: Arc<dyn Store>) -> (Engine, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::at_s(START_S));
+    (Engine::open(store, clock.clone(), 1).expect("it opens"), clock)
+}
+
+fn container(engine: &Engine, id: &str) -> Arc<Container> {
+    engine.read_container(&name("d"), &name(id)).expect("a container")
+}
+
+/// A database with `people` and `cities`, both keyed on the id.
+fn people(engine: &Engine, ttl: &str) {
+    engine.create_database(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
+    for id in ["people", "cities"] {
+        let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/id"]}}{ttl}}}"#);
+        engine.create_container(&name("d"), &json(&body), &manual(None)).expect("a container");
+    }
+}
+
+fn put(engine: &Engine, id: &str, item: &str) {
+    let container = container(engine, id);
+    let none = Preconditions::default();
+    engine.upsert_item(&container, None, item.as_bytes(), &none).expect("an item");
+}
+
+fn read(engine: &Engine, id: &str, item: &str) -> Result<ItemRead> {
+    engine.read_item(&container(engine, id), Some(&key(item)), &name(item))
+}
+
+fn key(id: &str) -> PartitionKey {
+    PartitionKey::parse_header(&format!("[\"{id}\"]")).expect("a key")
+}
+
+fn set_ttl(engine: &Engine, id: &str, ttl: &str) {
+    let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/id"]}}{ttl}}}"#);
+    let none = Preconditions::default();
+    engine.replace_container(&name("d"), &name(id), &json(&body), &none).expect("it is replaced");
+}
+
+fn is_item_read(read: &Read<'_>) -> bool {
+    matches!(read, Read::Key { space: Space::Items, key, .. } if key.len() > 9)
+}
+
+/// Stops the commits of one thread until it is told to let them go.
+#[derive(Default)]
+struct CommitStop {
+    thread: Mutex<Option<ThreadId>>,
+    reached: Mutex<bool>,
+    changed: Condvar,
+    released: AtomicBool,
+}
+
+impl CommitStop {
+    fn over(inner: &Arc<MemoryStore>) -> (Arc<dyn Store>, Arc<Self>) {
+        let stop = Arc::new(Self::default());
+        let hooked = stop.clone();
+        let hook = Box::new(move |step: Step| {
+            if step == Step::Commit {
+                hooked.before_commit();
+            }
+            Ok(())
+        });
+        (Arc::new(Interposed::writes(inner.clone(), hook)), stop)
+    }
+
+    fn before_commit(&self) {
+        if *self.thread.lock().expect("sound") != Some(std::thread::current().id()) {
+            return;
+        }
+        *self.reached.lock().expect("sound") = true;
+        self.changed.notify_all();
+        let reached = self.reached.lock().expect("sound");
+        let held = |_: &mut bool| !self.released.load(Ordering::SeqCst);
+        drop(self.changed.wait_timeout_while(reached, PATIENCE, held).expect("sound"));
+    }
+
+    /// From now on the commits of this thread stop.
+    fn stop_me(&self) {
+        *self.thread.lock().expect("sound") = Some(std::thread::current().id());
+    }
+
+    fn wait_reached(&self) {
+        let reached = self.reached.lock().expect("sound");
+        let waited = self.changed.wait_timeout_while(reached, PATIENCE, |reached| !*reached);
+        assert!(!waited.expect("sound").1.timed_out(), "no commit came");
+    }
+
+    fn release(&self) {
+        self.released.store(true, Ordering::SeqCst);
+        let _reached = self.reached.lock().expect("sound");
+        self.changed.notify_all();
+    }
+}
+
+/// Gives other threads time to go on as far as they can, without knowing how far that is.
+fn let_others_run(done: impl Fn() -> bool) {
+    for _ in 0..200_000 {
+        if done() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_longer_time_to_live_keeps_what_the_sweeper_was_about_to_remove() {
+    let cases: [(&str, bool); 2] = [("plain", false), ("under a model", true)];
+    for (case, modelled) in cases {
+        let (store, breakpoint) = Breakpoint::over(&Arc::new(MemoryStore::new()));
+        let (engine, clock) = open(store);
+        people(&engine, r#","defaultTtl":10"#);
+        if modelled {
+            let none = Preconditions::default();
+            engine.store_model(&name("d"), &json(PEOPLE), &none).expect("a model");
+        }
+        put(&engine, "people", r#"{"id":"p"}"#);
+        clock.advance_s(11);
+        assert_eq!(read(&engine, "people", "p").map(drop), Err(Error::NotFound), "{case}");
+        breakpoint.arm(is_item_read);
+        std::thread::scope(|threads| {
+            let sweeper = threads.spawn(|| engine.run_tasks(&|| false));
+            breakpoint.wait_reached();
+            set_ttl(&engine, "people", r#","defaultTtl":1000"#);
+            read(&engine, "people", "p").expect("it is back");
+            breakpoint.release();
+            sweeper.join().expect("no panic").expect("it is swept");
+        });
+        read(&engine, "people", "p").unwrap_or_else(|error| panic!("{case}: {error}"));
+        engine.run_tasks(&|| false).expect("it runs");
+        read(&engine, "people", "p").expect("it stays");
+        clock.advance_s(1000);
+        assert_eq!(engine.run_tasks(&|| false), Ok(1), "{case}: it goes when its time is over");
+        let faults = engine.verify(&container(&engine, "people")).expect("it is verified");
+        assert!(faults.is_empty(), "{case}: {faults:#?}");
+    }
+}
+
+#[test]
+fn a_create_that_began_before_a_longer_time_to_live_meets_the_item_that_is_back() {
+    let (store, breakpoint) = Breakpoint::over(&Arc::new(MemoryStore::new()));
+    let (engine, clock) = open(store);
+    people(&engine, r#","defaultTtl":10"#);
+    put(&engine, "people", r#"{"id":"p","first":true}"#);
+    clock.advance_s(11);
+    let before = container(&engine, "people");
+    breakpoint.arm(is_item_read);
+    std::thread::scope(|threads| {
+        let creator =
+            threads.spawn(|| engine.create_item(&before, None, br#"{"id":"p"}"#).map(drop));
+        breakpoint.wait_reached();
+        set_ttl(&engine, "people", r#","defaultTtl":1000"#);
+        read(&engine, "people", "p").expect("it is back");
+        breakpoint.release();
+        assert_eq!(creator.join().expect("no panic"), Err(Error::AlreadyExists));
+    });
+}
+
+#[test]
+fn storing_a_model_does_not_wait_for_the_rest_of_a_sweep() {
+    let (store, breakpoint) = Breakpoint::over(&Arc::new(MemoryStore::new()));
+    let (engine, clock) = open(store);
+    people(&engine, r#","defaultTtl":10"#);
+    for n in 0..3 {
+        put(&engine, "people", &format!(r#"{{"id":"p{n}"}}"#));
+        put(&engine, "cities", &format!(r#"{{"id":"c{n}"}}"#));
+    }
+    clock.advance_s(11);
+    // The sweep goes from partition to partition; it is stopped where it looks for the next.
+    let cities = container(&engine, "cities").partitions[0].shard;
+    breakpoint.arm(
+        move |read| matches!(read, Read::Range { shard, space: Space::Ttl, .. } if *shard == cities),
+    );
+    std::thread::scope(|threads| {
+        let sweeper = threads.spawn(|| engine.run_tasks(&|| false));
+        breakpoint.wait_reached();
+        let (sender, stored) = channel();
+        let engine = &engine;
+        threads.spawn(move || {
+            let none = Preconditions::default();
+            let done = engine.store_model(&name("d"), &json(PEOPLE), &none).map(drop);
+            let made = engine.create_database(&json(r#"{"id":"e"}"#), &manual(None)).map(drop);
+            sender.send((done, made)).expect("somebody waits");
+        });
+        let done = stored.recv_timeout(PATIENCE);
+        breakpoint.release();
+        assert_eq!(done, Ok((Ok(()), Ok(()))), "the sweep holds up the catalog");
+        sweeper.join().expect("no panic").expect("it is swept");
+    });
+    engine.run_tasks(&|| false).expect("it runs");
+    assert_eq!(engine.verify_model(&name("d")), Ok(vec![]));
+    assert_eq!(engine.usage(&container(&engine, "cities")).expect("a count").items, 0);
+}
+
+#[test]
+fn an_erasure_that_waits_for_a_model_to_take_over_is_under_that_model() {
+    let (store, stop) = CommitStop::over(&Arc::new(MemoryStore::new()));
+    let (engine, _) = open(store);
+    people(&engine, "");
+    put(&engine, "people", r#"{"id":"p","cityId":"c"}"#);
+    let before = container(&engine, "people");
+    std::thread::scope(|threads| {
+        // The model stops with the gates closed: the numbers of its rules are reserved before.
+        let mut numbers = json(PEOPLE);
+        numbers.as_object_mut().expect("an object").remove("relations");
+        numbers.as_object_mut().expect("an object").remove("aggregates");
+        let none = Preconditions::default();
+        let (engine, stop_commits) = (&engine, &stop);
+        let taker = threads.spawn(move || {
+            stop_commits.stop_me();
+            engine.store_model(&name("d"), &numbers, &none).map(drop)
+        });
+        stop.wait_reached();
+        let eraser = threads.spawn(|| engine.erase_partition_key(&before, &key("p")).map(drop));
+        let_others_run(|| eraser.is_finished());
+        stop.release();
+        taker.join().expect("no panic").expect("it takes over");
+        eraser.join().expect("no panic").expect("it is erased");
+    });
+    assert_eq!(read(&engine, "people", "p").map(drop), Err(Error::NotFound));
+    // Under a model the items are removed in the commit of the request.
+    assert_eq!(engine.usage(&container(&engine, "people")).expect("a count").items, 0);
+}
+
+#[test]
+fn a_model_that_comes_while_erased_items_are_removed_counts_none_of_them() {
+    let (store, stop) = CommitStop::over(&Arc::new(MemoryStore::new()));
+    let (engine, _) = open(store);
+    people(&engine, "");
+    put(&engine, "cities", r#"{"id":"c"}"#);
+    put(&engine, "people", r#"{"id":"p","cityId":"c"}"#);
+    put(&engine, "people", r#"{"id":"q","cityId":"c"}"#);
+    engine.erase_partition_key(&container(&engine, "people"), &key("p")).expect("it is erased");
+    std::thread::scope(|threads| {
+        let (engine, stop_commits) = (&engine, &stop);
+        let remover = threads.spawn(move || {
+            stop_commits.stop_me();
+            engine.run_tasks(&|| false)
+        });
+        stop.wait_reached();
+        let taker = threads.spawn(|| {
+            let none = Preconditions::default();
+            engine.store_model(&name("d"), &json(PEOPLE), &none).map(drop)
+        });
+        let_others_run(|| taker.is_finished());
+        stop.release();
+        remover.join().expect("no panic").expect("it is removed");
+        taker.join().expect("no panic").expect("it takes over");
+    });
+    engine.run_tasks(&|| false).expect("it runs");
+    assert_eq!(engine.verify_model(&name("d")), Ok(vec![]));
+    let city = read(&engine, "cities", "c").expect("a city");
+    let city = Value::parse(&city.body).expect("JSON");
+    assert_eq!(city.get("count").to_json(), "1");
+}
+
+/// What an engine shows of its catalog.
+fn picture(engine: &Engine) -> Vec<String> {
+    let mut all = Vec::new();
+    for database in engine.list_databases() {
+        all.push(database.body.to_json());
+        let id = name(database.body.get("id").as_str().expect("an id"));
+        for container in engine.list_containers(&id).expect("a list").1 {
+            let found = engine
+                .read_container(&id, &name(container.body.get("id").as_str().expect("an id")))
+                .expect("it is listed");
+            all.push(container.body.to_json());
+            let shards = found.partitions.iter().map(|p| (p.shard, p.epoch));
+            all.push(format!("{:?}", shards.collect::<Vec<_>>()));
+        }
+        if let Ok(model) = engine.read_model(&id) {
+            all.push(model.body.get("relations").to_json());
+            let rules = model.body.get("_state").as_array().unwrap_or_default();
+            let state = |rule: &Value| [rule.get("rule").to_json(), rule.get("state").to_json()];
+            all.extend(rules.iter().flat_map(state));
+        }
+    }
+    all
+}
+
+type Change = fn(&Engine) -> Result<()>;
+
+/// Every kind of change of the catalog that the picture in memory shows.
+const CHANGES: [(&str, Change); 9] = [
+    ("create a database", |e| e.create_database(&json(r#"{"id":"new"}"#), &manual(None)).map(drop)),
+    ("replace a database", |e| {
+        let none = Preconditions::default();
+        e.replace_database(&name("d"), &json(r#"{"id":"d"}"#), &none).map(drop)
+    }),
+    ("create a container", |e| {
+        let body = json(r#"{"id":"new","partitionKey":{"paths":["/id"]}}"#);
+        e.create_container(&name("d"), &body, &manual(None)).map(drop)
+    }),
+    ("change a time to live", |e| {
+        let body = json(r#"{"id":"people","partitionKey":{"paths":["/id"]},"defaultTtl":5}"#);
+        e.replace_container(&name("d"), &name("people"), &body, &Preconditions::default()).map(drop)
+    }),
+    ("change an index", |e| {
+        let body = json(
+            r#"{"id":"people","partitionKey":{"paths":["/id"]},
+               "indexingPolicy":{"includedPaths":[{"path":"/a/?"}],"excludedPaths":[{"path":"/*"}]}}"#,
+        );
+        e.replace_container(&name("d"), &name("people"), &body, &Preconditions::default()).map(drop)
+    }),
+    ("store a model", |e| {
+        e.store_model(&name("d"), &json(PEOPLE), &Preconditions::default()).map(drop)
+    }),
+    ("delete a model", |e| e.delete_model(&name("m"), &Preconditions::default())),
+    ("delete a container", |e| {
+        e.delete_container(&name("d"), &name("cities"), &Preconditions::default())
+    }),
+    ("split", |e| e.split_partition(&name("d"), &name("people"), None, None).map(drop)),
+];
+
+#[test]
+fn the_catalog_in_memory_is_the_stored_one_after_an_unknown_outcome() {
+    for (what, change) in CHANGES {
+        for applied in [true, false] {
+            for nth in 0.. {
+                if !unknown_outcome(what, change, applied, nth) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Loses the answer to the n-th commit of a change; false if it has not so many.
+fn unknown_outcome(what: &str, change: Change, applied: bool, nth: usize) -> bool {
+    let inner = Arc::new(MemoryStore::new());
+    let left = Arc::new(Mutex::new(None::<usize>));
+    let counted = left.clone();
+    let hook = Box::new(move |step: Step| {
+        let mut left = counted.lock().expect("sound");
+        match &mut *left {
+            Some(0) if step == Step::Commit => {
+                *left = None;
+                Err(StorageError::Unknown("an answer was lost".into()))
+            }
+            Some(n) if step == Step::Commit => {
+                *n -= 1;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    });
+    let store = if applied {
+        Interposed::answers(inner.clone(), hook)
+    } else {
+        Interposed::writes(inner.clone(), hook)
+    };
+    let (engine, _) = open(Arc::new(store));
+    people(&engine, "");
+    engine.create_database(&json(r#"{"id":"m"}"#), &manual(None)).expect("a database");
+    let body = r#"{"id":"people","partitionKey":{"paths":["/id"]}}"#;
+    engine.create_container(&name("m"), &json(body), &manual(None)).expect("a container");
+    let model = r#"{"version":1,"types":{"person":{"container":"people"}}}"#;
+    engine.store_model(&name("m"), &json(model), &Preconditions::default()).expect("a model");
+    *left.lock().expect("sound") = Some(nth);
+    let done = change(&engine);
+    let lost = left.lock().expect("sound").take().is_none();
+    let shown = picture(&engine);
+    let (reopened, _) = open(inner.clone());
+    let stored = picture(&reopened);
+    assert_eq!(shown, stored, "{what}: commit {nth}, applied: {applied}, answered {done:?}");
+    // The change can be made, or is refused because it was.
+    drop(reopened);
+    let again = change(&engine);
+    assert!(
+        matches!(again, Ok(()) | Err(Error::AlreadyExists | Error::NotFound)),
+        "{what}: commit {nth}, applied: {applied}, {again:?}"
+    );
+    lost
+}
