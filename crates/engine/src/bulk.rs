@@ -3,7 +3,7 @@
 //!
 //! Those of one physical partition are tried in one transaction together, whatever their logical
 //! partitions: one commit costs little more than the smallest. If somebody is in the way (another
-//! writer was faster, a gate is closed, a model has its say) nothing was written, and each logical
+//! writer was faster, a gate is closed, a model applies) nothing was written, and each logical
 //! partition goes for itself, a few at a time, so that their commits share syncs.
 
 use std::collections::HashMap;

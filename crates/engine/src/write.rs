@@ -300,7 +300,7 @@ fn follows_later(commit: &Commit) -> bool {
     commit.parts.iter().flat_map(|part| &part.puts).any(is_due)
 }
 
-/// Who has lost too often goes alone, so that everybody gets there.
+/// After four conflicts a writer takes the partition lock exclusively, so it cannot starve.
 pub(crate) fn passage(attempt: usize) -> Passage {
     if attempt < limits::COMMIT_ATTEMPTS_SHARED { Passage::Shared } else { Passage::Alone }
 }

@@ -37,7 +37,7 @@ pub struct Postings<'s> {
     /// The first rows, if they were counted before anybody asked for them; how many of them are behind.
     counted: Vec<Row>,
     behind: usize,
-    /// Entries that are passed over on the way to a row far ahead: fewer where that was in vain.
+    /// Entries that are passed over on the way to a row far ahead: fewer where that did not reach it.
     steps: usize,
     read: u64,
 }

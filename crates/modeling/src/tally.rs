@@ -1,5 +1,5 @@
 //! What COUNT, SUM and AVG need to know of all items that they are over. Whatever was counted can be
-//! taken away again, so a tally follows every change and never differs from one made anew.
+//! taken away again, so a tally follows every change and always equals one computed from scratch.
 
 use orrery_types::{ExactSum, Number, Value};
 

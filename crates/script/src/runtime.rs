@@ -1,5 +1,5 @@
 //! JavaScript runtimes, lent out one per call. A runtime that comes back clean is kept for the next
-//! call; a context is made anew each time, so that no global outlives a call. Bounds of memory and
+//! call; each call gets a new context, so that no global outlives a call. Bounds of memory and
 //! stack are the runtime's, the bound of time is asked by its interrupt handler.
 
 use std::sync::{Arc, Mutex, PoisonError};

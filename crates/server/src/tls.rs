@@ -4,7 +4,7 @@
 //! ```text
 //! <data>/tls/certificate.pem   what clients are given to trust
 //! <data>/tls/key.pem           readable by the owner only
-//! <data>/tls/made-for.toml     names and end, to know when it must be made anew
+//! <data>/tls/made-for.toml     names and end, to know when it must be renewed
 //! ```
 
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ use crate::private_file;
 const DAY_S: u64 = 24 * 60 * 60;
 /// Apple's systems refuse what is valid for longer.
 const VALID_S: u64 = 820 * DAY_S;
-/// Made anew when less than this is left, so that it does not end while the server runs.
+/// Renewed when less than this is left, so that it does not end while the server runs.
 const RENEW_BEFORE_S: u64 = 60 * DAY_S;
 
 /// Where the certificate comes from.

@@ -22,7 +22,7 @@ pub enum Error {
     /// Header and item disagree on the partition key, or it has the wrong number of values.
     #[error("{0}")]
     PartitionKeyMismatch(Box<str>),
-    /// The client means a container that was deleted and made anew under the same name.
+    /// The client means a container that was deleted and recreated under the same name.
     #[error("The container was recreated; its resource id is no longer the one in the request.")]
     ContainerRecreated,
     /// No credentials, or credentials that prove nothing.

@@ -89,7 +89,7 @@ pub const SCRIPT_MESSAGE_BYTES_MAX: usize = 16 * 1024;
 pub const TRIGGERS_PER_REQUEST_MAX: usize = 10;
 /// Compiled scripts that are kept, all together. Ours; beyond, they are compiled anew.
 pub const SCRIPTS_COMPILED_BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// JavaScript runtimes that are kept for the next call. Ours; beyond, they are made anew.
+/// JavaScript runtimes that are kept for the next call. Ours; more are created and dropped as needed.
 pub const SCRIPT_RUNTIMES_KEPT: usize = 32;
 
 /// Time to live, in seconds. Service; 400.
@@ -263,7 +263,7 @@ pub const STATISTICS_ROWS_MAX: usize = 4096;
 
 /// Attempts at a commit whose checks fail because another writer was faster. Ours; 449.
 pub const COMMIT_ATTEMPTS_MAX: usize = 50;
-/// Attempts that a writer makes beside others; after them it goes alone. Ours.
+/// Attempts that a writer makes under the shared lock; after them it takes the lock exclusively. Ours.
 pub const COMMIT_ATTEMPTS_SHARED: usize = 4;
 /// Gates of a physical partition; each serves a share of its logical partitions. Ours.
 pub const GATES_PER_PARTITION: usize = 256;

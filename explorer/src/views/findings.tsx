@@ -43,7 +43,7 @@ export function Findings({ watch, selected, names, onEditFirst }: Props) {
         {watch.isAdvising.value && <span class="muted fine" role="status">Reading the data…</span>}
       </header>
       {watch.adviceError.value !== null && <p class="problem" role="alert">{watch.adviceError.value}</p>}
-      {report !== null && wanted.length === 0 && <p class="empty">{all.length === 0 ? "The advisor has nothing to remark." : `Nothing about ${selected.value}.`}</p>}
+      {report !== null && wanted.length === 0 && <p class="empty">{all.length === 0 ? "No findings." : `Nothing about ${selected.value}.`}</p>}
       {wanted.map((finding) => (
         <Card key={`${finding.rule} ${finding.type} ${finding.path}`} finding={finding} watch={watch} onEditFirst={onEditFirst} />
       ))}

@@ -1,10 +1,14 @@
 //! `cargo xtask tidy`: house rules as a failing check. Each rule is a pure function from text to
 //! complaints, so each has a test; this file reads the repository and prints the verdict.
 
+mod architecture;
 mod edges;
 mod names;
+mod retired;
 mod security;
 mod sizes;
+mod source;
+mod types;
 mod words;
 
 use crate::{process, project};
@@ -30,7 +34,11 @@ pub(crate) fn run() -> Result<()> {
     complaints.extend(security::check(&files));
     complaints.extend(sizes::check(&files));
     complaints.extend(words::check(&files));
-    for notice in sizes::notices(&files) {
+    complaints.extend(retired::check(&files));
+    let source = source::Source::read(&files);
+    complaints.extend(types::check(&source));
+    complaints.extend(architecture::check(&files, &source));
+    for notice in sizes::notices(&files).into_iter().chain(types::notices(&source)) {
         println!("tidy: note: {notice}");
     }
     for complaint in &complaints {

@@ -53,7 +53,7 @@ impl ContainerArguments {
         format!("/dbs/{}/colls/{}", self.database, self.container)
     }
 
-    /// Which container it is: one that is made anew under the same names is another. A `_rid` is
+    /// Which container it is: one that was deleted and recreated under the same names is another. A `_rid` is
     /// never given twice within an account; the etag of the database tells a fresh account apart,
     /// which counts from one again.
     fn identity(&self, remote: &mut Remote) -> Result<String> {

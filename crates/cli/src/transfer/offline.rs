@@ -53,7 +53,7 @@ impl Offline {
         Ok(Self { engine, container, lanes })
     }
 
-    /// Which container it is: one that is made anew under the same names is another.
+    /// Which container it is: one that was deleted and recreated under the same names is another.
     pub(crate) fn identity(&self) -> Result<String> {
         let database = self.engine.read_database(&Address::Rid(self.container.database_rid()));
         let database = database.map_err(|error| anyhow!("{error}"))?.to_resource();

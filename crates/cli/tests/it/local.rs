@@ -38,7 +38,7 @@ impl Local {
         Self::start_with(ConsistencyLevel::default(), |engine| engine)
     }
 
-    /// One with another level, and an engine that the test has its say about.
+    /// One with another level, and an engine that the test configures.
     pub(crate) fn start_with(
         consistency: ConsistencyLevel,
         made: impl FnOnce(Engine) -> Engine,
