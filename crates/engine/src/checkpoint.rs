@@ -5,7 +5,7 @@ use std::path::Path;
 use orrery_types::Result;
 
 use crate::Engine;
-use crate::storage_error::storage;
+use crate::error::storage;
 
 impl Engine {
     /// Writes a consistent copy of the whole store into a folder that does not exist yet. What was

@@ -1,59 +1,43 @@
 //! What the database means. The server decodes a request, calls one method of [`Engine`], and
 //! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
 
-mod access;
-pub mod advice;
-pub mod batch;
-pub mod bulk;
+// The modules stand in the order of a request's way.
+
+// What exists: databases, containers and the other resources of the account.
 pub mod catalog;
-mod change;
-pub mod change_feed;
-pub mod charge;
-mod checkpoint;
-pub mod container;
-pub mod continuation;
-pub mod database;
-mod draft;
-pub mod encryption_key;
-pub mod erasure;
-pub mod expansion;
-pub mod feed;
-mod fence;
-mod gate;
-mod history;
-pub mod item_body;
-mod item_index;
-pub mod item_write;
-pub mod items;
-pub mod load;
-pub mod model;
-mod overlay;
+
+// Where it lies: physical partitions, their epochs, splits and merges.
 pub mod partition;
-pub mod patch;
-pub mod permission;
-pub mod query;
-mod read_set;
-mod reindex;
-pub mod reshape;
-pub mod resource;
-mod retime;
-pub mod scope;
-pub mod script;
-pub mod session;
-pub mod stamp;
-mod storage_error;
-pub mod tasks;
-pub mod throttle;
-pub mod throughput;
+
+// One item: its address, its images, what a request wants done with it.
+pub mod item;
+
+// The write path, and the concurrency control of all writers.
 pub mod transaction;
-pub mod ttl;
-mod unique_claims;
-mod units;
-pub mod usage;
-pub mod user;
-pub mod verify;
-mod workload;
-pub mod write;
+
+// What is written because an item changes.
+mod maintain;
+
+// The model of a database: its rules, and what verifies them.
+pub mod model;
+
+// The read paths.
+pub mod query;
+
+pub mod change_feed;
+
+pub mod script;
+
+// What runs beside requests.
+pub mod background;
+
+pub mod throughput;
+
+pub mod insight;
+
+mod checkpoint;
+mod error;
+pub mod stamp;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -62,17 +46,28 @@ use orrery_script::{Bounds, Scripts};
 use orrery_storage::{StorageError, Store};
 use orrery_types::{Clock, Error, Result, ShardId};
 
+use background::Tasks;
+use background::units::Units;
 use catalog::Catalog;
+use error::storage;
+use insight::workload;
 use stamp::Stamper;
-use storage_error::storage;
-use tasks::Tasks;
-use throttle::Throttle;
-use units::Units;
+use throughput::throttle::Throttle;
 
-pub use container::Container;
-pub use database::Database;
-pub use resource::Resource;
-pub use units::FailingUnits;
+pub use background as tasks;
+pub use background::erasure;
+pub use background::units::FailingUnits;
+pub use catalog::container::Container;
+pub use catalog::database::Database;
+pub use catalog::resource::Resource;
+pub use catalog::{container, database, encryption_key, permission, resource, user};
+pub use insight::{advice, usage, verify};
+pub use item::{body as item_body, operation as item_write, patch, read as items};
+pub use partition::layout as reshape;
+pub use partition::{scope, session};
+pub use query::{continuation, read_feed as feed, relations as expansion};
+pub use throughput::{charge, throttle};
+pub use transaction::{batch, bulk, bulk_load as load, point_write as write};
 
 /// The database: a store, what is in it, and the time. Shared by all requests.
 pub struct Engine {

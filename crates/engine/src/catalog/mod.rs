@@ -3,7 +3,14 @@
 //! many, are read from the store. All of it lives in one shard, the system shard, and every change
 //! is one commit there before the picture is replaced.
 
+pub mod container;
+pub mod database;
+pub mod encryption_key;
+pub mod offer;
+pub mod permission;
 pub(crate) mod records;
+pub mod resource;
+pub mod user;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +22,10 @@ use orrery_storage::{Commit, Part, ReadAt, Space, StorageError, Store};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Epoch, Error, Result, ShardId};
 
-use crate::container::Container;
-use crate::database::Database;
+use crate::catalog::container::Container;
+use crate::catalog::database::Database;
+use crate::error::storage;
 use crate::model::StoredModel;
-use crate::storage_error::storage;
 use records::Record;
 
 /// The shard of the catalog.

@@ -7,8 +7,8 @@ use orrery_storage::version::{Operation, Version};
 use orrery_types::{Error, Lsn, Result, Value};
 
 use crate::Container;
-use crate::change::stored_value;
-use crate::resource::object;
+use crate::catalog::resource::object;
+use crate::transaction::commit::stored_value;
 
 /// In which shape changes are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

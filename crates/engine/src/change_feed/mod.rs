@@ -5,6 +5,7 @@
 //! entries that commits have left in each shard, [`image`] writes them as clients see them.
 
 mod digits;
+pub(crate) mod history;
 mod image;
 mod position;
 mod read;
@@ -12,10 +13,10 @@ mod read;
 use bytes::Bytes;
 use orrery_types::{Error, KeyRange, Lsn, Result};
 
-use crate::charge;
-use crate::feed::PageSize;
 use crate::partition::PhysicalPartition;
-use crate::scope::{Scope, ScopeRequest};
+use crate::partition::scope::{Scope, ScopeRequest};
+use crate::query::read_feed::PageSize;
+use crate::throughput::charge;
 use crate::{Container, Engine};
 pub use image::Shape;
 use position::Position;

@@ -18,7 +18,7 @@
 use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result};
 
 use super::digits;
-use crate::continuation::{self, invalid};
+use crate::query::continuation::{self, invalid};
 
 /// A place in the feed of a range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]

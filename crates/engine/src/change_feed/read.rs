@@ -7,11 +7,11 @@ use orrery_types::{Error, KeyRange, Lsn, PartitionKey, Result, limits};
 
 use super::position::Position;
 use super::{ChangesRequest, Mode, Shape, image};
-use crate::feed::PageSize;
-use crate::history::Horizon;
+use crate::change_feed::history::Horizon;
+use crate::error::storage;
 use crate::partition::PhysicalPartition;
-use crate::scope::Scope;
-use crate::storage_error::storage;
+use crate::partition::scope::Scope;
+use crate::query::read_feed::PageSize;
 use crate::{Container, Engine};
 
 /// Changes on their way to a client.

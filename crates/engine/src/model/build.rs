@@ -19,22 +19,22 @@ use orrery_storage::{
 use orrery_types::ids::Address;
 use orrery_types::{Error, Lsn, Result, ShardId, Value, limits};
 
-use super::effects::Event;
-use super::govern::is_displaced;
 use super::names::inverse_path;
-use super::references::part_of;
-use super::spot::Spot;
+use super::rules::is_displaced;
 use super::{ModelScope, Stage, StoredModel, store};
-use crate::batch::is_refusal;
-use crate::change::Before;
-use crate::draft::{Draft, View};
-use crate::gate::Pass;
-use crate::items::Located;
+use crate::background::units::{UnitKey, Work};
+use crate::background::{Run, Turn};
+use crate::error::storage;
+use crate::item::address::Spot;
+use crate::item::read::Located;
+use crate::maintain::cascade::Event;
+use crate::maintain::references::part_of;
+use crate::maintain::unique_keys::{Unblock, UniqueClaims};
 use crate::partition::PhysicalPartition;
-use crate::storage_error::storage;
-use crate::tasks::{Run, Turn};
-use crate::unique_claims::{Unblock, UniqueClaims};
-use crate::units::{UnitKey, Work};
+use crate::transaction::batch::is_refusal;
+use crate::transaction::commit::Before;
+use crate::transaction::locks::Pass;
+use crate::transaction::write_buffer::{Draft, View};
 use crate::{Container, Database, Engine};
 
 /// Items of one commit.

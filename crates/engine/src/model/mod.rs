@@ -1,34 +1,25 @@
 //! The model of a database: kept in the catalog, one for each database, and compiled into rules when
 //! it is stored and when the server starts. Every write of an item goes through it, whoever makes it:
 //!
-//! 1. `govern` makes the after image what it must be, or refuses it.
-//! 2. `effects` adds to the draft what follows for other items, in whichever partition.
-//! 3. `references` makes one commit of it all, in which the references of every item change too.
+//! 1. `model/rules` makes the after image what it must be, or refuses it.
+//! 2. `maintain/cascade` adds to the draft what follows for other items, in whichever partition.
+//! 3. `maintain/references` makes one commit of it all, in which the references of every item change too.
 //!
 //! Nothing is locked: whatever was looked at is checked by the commit, and a reference that comes
 //! while its target goes is seen by one of the two (`storage::key::guard`).
 
-mod aggregates;
-mod buckets;
 mod build;
-mod effects;
-mod entries;
-mod expiry;
 mod expression;
-mod govern;
-mod moment;
-mod names;
-mod propagation;
+pub(crate) mod names;
 mod purge;
 mod reach;
-mod references;
-mod spot;
+pub(crate) mod rules;
 mod state;
 mod store;
-mod unique_conflict;
+pub(crate) mod unique_conflict;
 mod verification;
 mod verify;
-mod violations;
+pub(crate) mod violations;
 
 use std::collections::BTreeMap;
 use std::sync::{
@@ -40,17 +31,17 @@ use orrery_modeling::Rules;
 use orrery_types::ids::Address;
 use orrery_types::{Lsn, Value, limits};
 
-use crate::change::Becomes;
-use crate::draft::Draft;
-use crate::expansion::Reach;
+use crate::query::relations::Reach;
 use crate::stamp::Stamp;
+use crate::transaction::commit::Becomes;
+use crate::transaction::write_buffer::Draft;
 use crate::{Container, Database, Engine};
 
-use aggregates::Kept;
-pub(crate) use buckets::Edits;
-pub(crate) use effects::Event;
-pub(crate) use expiry::Purged;
-pub(crate) use moment::Moment;
+pub(crate) use crate::background::model_expiry::Purged;
+pub(crate) use crate::maintain::buckets::Edits;
+pub(crate) use crate::maintain::cascade::Event;
+use crate::maintain::kept_on_target::Kept;
+pub(crate) use crate::transaction::database_snapshot::Moment;
 pub use verification::Verification;
 pub(crate) use verification::Verifications;
 pub use verify::{Progress, Verified};
@@ -156,7 +147,7 @@ impl Turns {
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
 
-    fn worker(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn worker(&self) -> MutexGuard<'_, ()> {
         self.worker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,10 +7,10 @@ use orrery_modeling::{BucketRule, ModelPath, Place, RelationRule, Step};
 use orrery_types::{Error, Result, Value, limits};
 
 use super::ModelScope;
-use super::spot::Spot;
-use crate::change::{Current, stored_value};
-use crate::draft::Draft;
-use crate::item_index::Numbers;
+use crate::item::address::Spot;
+use crate::maintain::index_terms::Numbers;
+use crate::transaction::commit::{Current, stored_value};
+use crate::transaction::write_buffer::Draft;
 
 /// A virtual property in the body of an item.
 struct Name<'e> {

@@ -4,8 +4,8 @@ use orrery_storage::key::Bounds;
 use orrery_storage::{Commit, Part, ReadAt, Scan, Space, StorageError, key};
 use orrery_types::{Result, limits};
 
+use crate::error::storage;
 use crate::partition::PhysicalPartition;
-use crate::storage_error::storage;
 use crate::{Database, Engine};
 
 impl Engine {

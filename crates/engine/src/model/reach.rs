@@ -8,9 +8,9 @@ use orrery_modeling::{OnDelete, RelationRule};
 use orrery_types::{Error, Result, limits};
 
 use super::ModelScope;
-use super::spot::Spot;
-use crate::draft::Draft;
-use crate::expansion::Reach;
+use crate::item::address::Spot;
+use crate::query::relations::Reach;
+use crate::transaction::write_buffer::Draft;
 use crate::{Container, Engine};
 
 /// Whether the end of a target changes the items that refer to it.

@@ -7,10 +7,10 @@ use orrery_types::{Result, Value, limits};
 
 use super::build::left_out;
 use super::{ModelScope, Stage, StoredModel};
-use crate::draft::{Draft, View};
-use crate::resource::object;
-use crate::storage_error::storage;
-use crate::units::FailingUnit;
+use crate::background::units::FailingUnit;
+use crate::catalog::resource::object;
+use crate::error::storage;
+use crate::transaction::write_buffer::{Draft, View};
 use crate::{Database, Engine};
 
 impl Stage {

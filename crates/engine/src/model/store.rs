@@ -13,10 +13,10 @@ use orrery_types::{Error, Lsn, Result, Value, limits};
 use super::expression::Language;
 use super::{Stage, StoredModel};
 use crate::catalog::records::Record;
-use crate::items::Outcome;
-use crate::resource::{Preconditions, Resource, object, require_object};
+use crate::catalog::resource::{Preconditions, Resource, object, require_object};
+use crate::error::storage;
+use crate::item::read::Outcome;
 use crate::stamp::Stamp;
-use crate::storage_error::storage;
 use crate::{Database, Engine};
 
 /// A database has one model; its record has this number and name.

@@ -6,8 +6,8 @@ use orrery_storage::Space;
 use orrery_types::{Error, Result};
 
 use crate::Engine;
-use crate::change::UniqueGuard;
-use crate::storage_error::storage;
+use crate::error::storage;
+use crate::transaction::commit::UniqueGuard;
 
 impl Engine {
     /// The refusal that a failed check means; `None` if the commit may be tried again.

@@ -11,16 +11,16 @@ use orrery_storage::{Entry, Scan, Space, key};
 use orrery_types::ids::Address;
 use orrery_types::{Error, Result, Value, limits};
 
-use super::aggregates::tally_of;
-use super::govern::{complaints, plain};
 use super::names::inverse_path;
-use super::spot::Spot;
+use super::rules::{complaints, plain};
 use super::{ModelScope, Moment};
-use crate::change::Before;
-use crate::draft::{Draft, View};
-use crate::items::Located;
+use crate::error::storage;
+use crate::item::address::Spot;
+use crate::item::read::Located;
+use crate::maintain::kept_on_target::tally_of;
 use crate::partition::PhysicalPartition;
-use crate::storage_error::storage;
+use crate::transaction::commit::Before;
+use crate::transaction::write_buffer::{Draft, View};
 use crate::{Container, Engine};
 
 /// A key with its shard.

@@ -4,10 +4,10 @@
 use orrery_modeling::{BucketRule, ModelPath, OnMissing, RelationRule};
 use orrery_types::{Error, Result, Value};
 
-use super::govern::{displaced, is_displaced};
 use super::names::inverse_path;
-use super::spot::Spot;
-use crate::draft::Draft;
+use super::rules::{displaced, is_displaced};
+use crate::item::address::Spot;
+use crate::transaction::write_buffer::Draft;
 
 impl<'e> Draft<'e> {
     /// What an item would be refused for by a relation.

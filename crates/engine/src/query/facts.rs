@@ -8,7 +8,7 @@ use orrery_query::{ComputedProperty, Geospatial, IndexedOrder, Metric, VectorPat
 use orrery_types::{PropertyPath, Result};
 
 use super::query_error;
-use crate::container::definition::ContainerDef;
+use crate::catalog::container::definition::ContainerDef;
 
 /// Filled in when the first query asks. All are equal, since each follows from its definition.
 #[derive(Clone, Debug, Default)]

@@ -11,15 +11,15 @@ use orrery_storage::key;
 use orrery_types::{Error, PartitionKey, Result, limits};
 
 use super::query_error;
-use crate::access::answer::Answer;
-use crate::access::keys::{KeySource, SnapshotScan};
-use crate::access::lists::OpenLists;
-use crate::access::ordered::OrderedSource;
-use crate::access::rows::RowSource;
-use crate::access::{Shards, source_item};
-use crate::expansion::{Expansion, Found, Prefetching, Way};
-use crate::feed::{ItemCursor, PageSize};
-use crate::scope::Scope;
+use crate::partition::scope::Scope;
+use crate::query::access::index_only::Answer;
+use crate::query::access::keys::{KeySource, SnapshotScan};
+use crate::query::access::ordered::OrderedSource;
+use crate::query::access::prefetched::OpenLists;
+use crate::query::access::rows::RowSource;
+use crate::query::access::{Shards, source_item};
+use crate::query::read_feed::{ItemCursor, PageSize};
+use crate::query::relations::{Expansion, Found, Prefetching, Way};
 
 /// What a page took.
 #[derive(Clone, Debug, Default)]

@@ -7,12 +7,12 @@ use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
 use crate::Engine;
-use crate::feed::PageSize;
-use crate::item_body::ItemBody;
-use crate::item_write::ItemWrite;
-use crate::items::{self, Written};
+use crate::catalog::resource::Preconditions;
+use crate::item::body::ItemBody;
+use crate::item::operation::ItemWrite;
+use crate::item::read::{self as items, Written};
 use crate::query::QueryRequest;
-use crate::resource::Preconditions;
+use crate::query::read_feed::PageSize;
 use crate::transaction::Transaction;
 
 /// A transaction as a script's host.

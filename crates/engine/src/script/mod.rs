@@ -17,7 +17,7 @@ use orrery_types::{Error, Lsn, Object, Result, Value, limits};
 
 use crate::catalog::Change;
 use crate::catalog::records::{self, Record};
-use crate::resource::{Preconditions, Resource, object, require_object, resource_id};
+use crate::catalog::resource::{Preconditions, Resource, object, require_object, resource_id};
 use crate::stamp::Stamp;
 use crate::{Container, Engine};
 

@@ -6,8 +6,9 @@ use orrery_types::{Error, Etag, PartitionKey, Result, Value, limits};
 
 use super::host::TransactionHost;
 use super::{ScriptKind, script_error, script_of};
-use crate::items::Place;
-use crate::{Container, Engine, charge};
+use crate::item::read::Place;
+use crate::throughput::charge;
+use crate::{Container, Engine};
 
 /// What a procedure came to.
 #[derive(Clone, Debug)]

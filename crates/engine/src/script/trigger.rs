@@ -10,10 +10,10 @@ use orrery_types::{Error, PartitionKey, Result, Value, limits};
 use super::host::TransactionHost;
 use super::{ScriptKind, script_error, script_of};
 use crate::catalog::records::Record;
-use crate::item_body::ItemBody;
-use crate::items::Written;
-use crate::patch::Patch;
-use crate::resource::Preconditions;
+use crate::catalog::resource::Preconditions;
+use crate::item::body::ItemBody;
+use crate::item::patch::Patch;
+use crate::item::read::Written;
 use crate::transaction::Transaction;
 use crate::{Container, Engine};
 
@@ -101,7 +101,7 @@ impl Engine {
         let deadline = self.scripts.deadline();
         let run = TriggerRun { engine: self, write, facts, deadline };
         let done = self.transact(container, &key, &mut |tx| run.write(tx, &triggers))?;
-        let charge = crate::charge::rounded(done.charge);
+        let charge = crate::throughput::charge::rounded(done.charge);
         Ok(Written { place: done.place, charge, ..done.value })
     }
 

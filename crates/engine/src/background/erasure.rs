@@ -1,0 +1,432 @@
+//! Deleting everything that has a partition key. The request is answered when an *erasure* is written
+//! down: it names the key and the LSN of that moment, and hides every item of the key that was written
+//! up to then, at once. The background thread removes them, with everything beside them, and then the
+//! erasure. It stands in the shard itself, so a restart forgets nothing.
+//!
+//! Version 0.1 also took the first values of a hierarchical key, and wrote an erasure for the keys
+//! under them into each shard. Such an erasure is still read and finished.
+
+use arc_swap::ArcSwap;
+use orrery_storage::key::{self, Bounds};
+use orrery_storage::record::Header;
+use orrery_storage::{
+    Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Snapshot, Space, StorageError,
+};
+use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, PartitionKey, Result, limits};
+
+use crate::background::units::{Failure, UnitKey, Work};
+use crate::background::{Cursor, Run, TURN_BATCHES, Turn};
+use crate::error::storage;
+use crate::item::read::{Located, Place, complete_key};
+use crate::maintain::index_terms::{Indexer, Numbers};
+use crate::model::Purged;
+use crate::partition::PhysicalPartition;
+use crate::transaction::commit::{Becomes, Before, Slot, part};
+use crate::transaction::locks::{Pass, Passage};
+use crate::{Container, Engine};
+
+/// A key whose items are deleted, as far as they were written up to an LSN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Erasure {
+    partition_key: PartitionKey,
+    /// What it is stored under.
+    name: Vec<u8>,
+    /// What the keys of its items start with.
+    prefix: Vec<u8>,
+    /// Of a prefix of a key: the keys of the shard under it.
+    part: Option<KeyRange>,
+    up_to: Lsn,
+    /// When its items were all removed.
+    done_s: Option<u64>,
+}
+
+/// The erasures of a container that are not done; shared by all its pictures, since a request that
+/// began before one must see it too.
+#[derive(Debug, Default)]
+pub(crate) struct Erasures(ArcSwap<Vec<Erasure>>);
+
+/// The erasures that are not done at one moment.
+pub(crate) type Pending = std::sync::Arc<Vec<Erasure>>;
+
+impl Erasure {
+    fn of_key(container: &Container, partition_key: PartitionKey, up_to: Lsn) -> Self {
+        let effective = container.definition.partition_key.effective(&partition_key);
+        let prefix = key::items_of(&effective, &partition_key).from;
+        Self { partition_key, name: prefix.clone(), prefix, part: None, up_to, done_s: None }
+    }
+
+    fn of_prefix(
+        container: &Container,
+        partition_key: PartitionKey,
+        part: KeyRange,
+        up_to: Lsn,
+    ) -> Self {
+        let prefix =
+            key::items_in(&container.definition.partition_key.range_of(&partition_key)).from;
+        let name = key::erasure_of_prefix(&prefix, &part.min, &partition_key);
+        Self { partition_key, name, prefix, part: Some(part), up_to, done_s: None }
+    }
+
+    /// Whether it is about an item, by the item's key. Hashes can be made to collide: under a prefix the
+    /// values themselves are compared.
+    fn names(&self, item_key: &[u8]) -> bool {
+        let under = |part: &KeyRange| {
+            key::parse_item(item_key).is_some_and(|item| {
+                part.contains(&item.effective)
+                    && item.partition.starts_with(&self.partition_key.to_canonical())
+            })
+        };
+        item_key.starts_with(&self.prefix) && self.part.as_ref().is_none_or(under)
+    }
+}
+
+impl Erasures {
+    /// Whether an item with this key and version is deleted.
+    pub(crate) fn hide(&self, item_key: &[u8], version: Lsn) -> bool {
+        Self::hide_in(&self.0.load(), item_key, version)
+    }
+
+    /// The same by the erasures of an earlier moment, for who reads a snapshot of that moment.
+    pub(crate) fn hide_in(pending: &Pending, item_key: &[u8], version: Lsn) -> bool {
+        pending.iter().any(|e| version <= e.up_to && e.names(item_key))
+    }
+
+    /// The erasures of this moment.
+    pub(crate) fn pending(&self) -> Pending {
+        self.0.load_full()
+    }
+
+    fn insert(&self, erasure: &Erasure) {
+        self.0.rcu(|all| {
+            let mut all: Vec<Erasure> = (**all).clone();
+            all.retain(|e| e.name != erasure.name);
+            all.push(erasure.clone());
+            all
+        });
+    }
+
+    /// Marks an erasure as done, unless a later one took its place. It goes on hiding what it hid
+    /// for a while: a read that began before the items were removed still has them before it.
+    fn mark_done(&self, done: &Erasure, now_s: u64) {
+        self.0.rcu(|all| {
+            let mut all: Vec<Erasure> = (**all).clone();
+            for erasure in all.iter_mut().filter(|e| *e == done) {
+                erasure.done_s = Some(now_s);
+            }
+            all
+        });
+    }
+
+    /// Forgets what was done so long ago that no read can have begun before.
+    fn forget(&self, now_s: u64) {
+        let kept =
+            |e: &&Erasure| e.done_s.is_none_or(|done_s| done_s + limits::ERASURE_KEPT_S > now_s);
+        if !self.0.load().iter().all(|e| kept(&e)) {
+            self.0.rcu(|all| all.iter().filter(kept).cloned().collect::<Vec<_>>());
+        }
+    }
+
+    fn undone(&self) -> usize {
+        self.0.load().iter().filter(|e| e.done_s.is_none()).count()
+    }
+}
+
+impl Engine {
+    /// Whether an item is stored and not to be seen: its time is over, or its key was erased.
+    pub(crate) fn is_hidden(
+        &self,
+        container: &Container,
+        item_key: &[u8],
+        version: Lsn,
+        header: &Header,
+    ) -> bool {
+        self.is_expired(container, header) || container.erasures.hide(item_key, version)
+    }
+
+    /// Deletes all items of a partition key, which must be complete. They are gone when it returns;
+    /// the space they take is freed in the background.
+    pub fn erase_partition_key(
+        &self,
+        container: &Container,
+        partition_key: &PartitionKey,
+    ) -> Result<Vec<Place>> {
+        self.with_current(container, &mut |now| self.erase_under(now, partition_key))
+    }
+
+    /// The same under one definition.
+    fn erase_under(
+        &self,
+        container: &Container,
+        partition_key: &PartitionKey,
+    ) -> Result<Vec<Place>> {
+        // The service refuses the first values of a hierarchical key: 400 with sub-status 1001.
+        let key = complete_key(container, partition_key)?;
+        let range = container.definition.partition_key.range_of(&key);
+        let reached = container.partitions.iter();
+        let reached: Vec<_> =
+            reached.filter_map(|p| Some((p, p.range.intersect(&range)?))).collect();
+        if container.erasures.undone() + reached.len() > limits::ERASURES_PENDING_MAX {
+            return Err(Error::RateLimited { retry_after_ms: 1000 });
+        }
+        // Nobody writes to the logical partition meanwhile, so that all its items are either of
+        // before or of after.
+        let close = |partition: &PhysicalPartition| {
+            partition.gates.of(&key.to_canonical()).pass(Passage::Alone)
+        };
+        let _passes: Vec<Pass> = reached.iter().map(|(p, _)| close(p)).collect();
+        // Behind the gates: a model takes over while they are closed.
+        if self.is_modelled(container) {
+            // What follows from the end of each of them belongs to the same commit.
+            let (partition, _) = reached.first().ok_or(Error::PartitionGone)?;
+            return Ok(vec![self.erase_modelled(container, partition, &key)?]);
+        }
+        let (mut parts, mut erasures) = (vec![], vec![]);
+        for (partition, _) in &reached {
+            let up_to = self.shard_lsn(partition)?;
+            let erasure = Erasure::of_key(container, key.clone(), up_to);
+            let mut part = Part::new(partition.shard, partition.epoch);
+            let (key, value) = (key::erasure(&erasure.name), erasure.to_bytes());
+            part.puts.push(Put { space: Space::Meta, key, value });
+            parts.push(part);
+            erasures.push(erasure);
+        }
+        let committed = self.store.commit(Commit { parts }).map_err(storage)?;
+        for erasure in &erasures {
+            container.erasures.insert(erasure);
+        }
+        let place = |((partition, _), lsn): (&(&PhysicalPartition, KeyRange), &Lsn)| Place {
+            partition: partition.id,
+            lsn: *lsn,
+            item_lsn: *lsn,
+        };
+        Ok(reached.iter().zip(&committed.lsns).map(place).collect())
+    }
+
+    /// Reads the erasures that an earlier process has not done.
+    pub(crate) fn load_erasures(&self, container: &Container) -> Result<()> {
+        for partition in &container.partitions {
+            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            let mut bounds = key::erasures();
+            loop {
+                let entries = read(&*snapshot, Space::Meta, &bounds)?;
+                for entry in &entries {
+                    let erasure = Erasure::from_entry(container, &entry.key, &entry.value.bytes);
+                    container.erasures.insert(&erasure.ok_or_else(corrupt)?);
+                }
+                let Some(last) = entries.last() else { break };
+                bounds = bounds.after(&last.key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the items of all erasures, in turns.
+    pub(crate) fn run_erasures(&self, run: &mut Run<'_>) {
+        for container in self.catalog.state().containers() {
+            container.erasures.forget(self.clock.now_s());
+            for erasure in container.erasures.0.load_full().iter().filter(|e| e.done_s.is_none()) {
+                let unit = UnitKey::of(container, Work::Erasure, &erasure.name);
+                self.run_unit(run, &unit, erasure.up_to.0, &mut |run| {
+                    self.run_erasure(container, erasure, run, &unit)
+                });
+            }
+        }
+    }
+
+    /// A turn at one erasure.
+    fn run_erasure(
+        &self,
+        container: &Container,
+        erasure: &Erasure,
+        run: &mut Run<'_>,
+        unit: &UnitKey,
+    ) -> std::result::Result<Turn, Failure> {
+        let definition = &container.definition.partition_key;
+        let range = definition.range_of(&erasure.partition_key);
+        let range = erasure.part.as_ref().unwrap_or(&range);
+        for _ in 0..TURN_BATCHES {
+            if (run.stop)() {
+                return Ok(Turn::Unfinished);
+            }
+            let cursor = run.cursor(unit, container);
+            let Some(partition) = container.partitions.get(cursor.range) else {
+                // What the model forbids stays, hidden, for now.
+                if let Some(failure) = cursor.left.take() {
+                    return Err(failure);
+                }
+                container.erasures.mark_done(erasure, self.clock.now_s());
+                return Ok(Turn::Done);
+            };
+            let Some(keys) = partition.range.intersect(range) else {
+                cursor.next_range();
+                continue;
+            };
+            if !self.erase_some(container, partition, &keys, erasure, cursor)? {
+                continue;
+            }
+            if cursor.left.is_none() && !self.take_back(partition, erasure)? {
+                return Ok(Turn::Done);
+            }
+            cursor.next_range();
+        }
+        Ok(Turn::Unfinished)
+    }
+
+    /// Removes the next items of an erasure from a partition; whether there are no more.
+    fn erase_some(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        keys: &KeyRange,
+        erasure: &Erasure,
+        cursor: &mut Cursor,
+    ) -> Result<bool> {
+        let mut bounds = match erasure.part {
+            Some(_) => key::items_in(keys),
+            None => Bounds::prefix(erasure.prefix.clone()),
+        };
+        if let Some(last) = &cursor.last {
+            bounds = bounds.after(last);
+        }
+        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let entries = read(&*snapshot, Space::Items, &bounds)?;
+        drop(snapshot);
+        let Some(last) = entries.last() else { return Ok(true) };
+        cursor.last = Some(last.key.clone());
+        let erased = |e: &Entry| e.value.version <= erasure.up_to && erasure.names(&e.key);
+        let slot = |entry: Entry| {
+            let before = Before::read(entry.value)?;
+            let partition_key = match erasure.part {
+                Some(_) => container.definition.partition_key.extract(before.value()?),
+                None => erasure.partition_key.clone(),
+            };
+            let at = Located { partition, partition_key, key: entry.key };
+            Ok(Slot { at, before: Some(before), outcome: Becomes::Gone })
+        };
+        let slots = entries.into_iter().filter(erased).map(slot);
+        let slots = slots.collect::<Result<Vec<_>>>()?;
+        {
+            // No model takes over during the commit.
+            let _still = self.models.read();
+            if !self.is_modelled(container) {
+                self.remove(container, partition, &slots)?;
+                return Ok(false);
+            }
+        }
+        for slot in &slots {
+            let _still = self.models.read();
+            if let Purged::Refused(error) = self.purge_modelled(container, &slot.at)? {
+                cursor.left = Some(Failure::of_item(error, container, &slot.at.key));
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes items in one commit, or one by one if it is too large or somebody wrote to one of
+    /// them: what was written since is not erased.
+    fn remove(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        slots: &[Slot<'_>],
+    ) -> Result<()> {
+        if slots.is_empty() {
+            return Ok(());
+        }
+        let indexer =
+            Indexer { store: &*self.store, container, partition, numbers: Numbers::Given };
+        let (part, _) = part(self, &indexer, &slots.iter().collect::<Vec<_>>())?;
+        match self.store.commit(Commit { parts: vec![part] }) {
+            Err(StorageError::Conflict { .. } | StorageError::TooLarge) if slots.len() > 1 => {
+                slots.chunks(1).try_for_each(|one| self.remove(container, partition, one))
+            }
+            Ok(_) | Err(StorageError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(storage(error)),
+        }
+    }
+
+    /// Takes an erasure whose items are gone back from a shard; false if a later one took its place.
+    fn take_back(&self, partition: &PhysicalPartition, erasure: &Erasure) -> Result<bool> {
+        let key = key::erasure(&erasure.name);
+        let (_, stored) = self.store.get(partition.shard, Space::Meta, &key).map_err(storage)?;
+        let Some(stored) = stored.filter(|s| s.bytes == erasure.to_bytes()) else {
+            return Ok(true);
+        };
+        let mut part = Part::new(partition.shard, partition.epoch);
+        let expect = Expect::Version(stored.version);
+        part.checks.push(Check::Key { space: Space::Meta, key: key.clone(), expect });
+        part.deletes.push((Space::Meta, key));
+        match self.store.commit(Commit { parts: vec![part] }) {
+            Ok(_) => Ok(true),
+            Err(StorageError::Conflict { .. }) => Ok(false),
+            Err(error) => Err(storage(error)),
+        }
+    }
+}
+
+impl Erasure {
+    /// LSN, then the key as a header spells it; of a prefix a zero byte and its part of the keys stand
+    /// between them.
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.up_to.0.to_be_bytes().to_vec();
+        if let Some(part) = &self.part {
+            bytes.push(0);
+            for end in [&part.min, &part.max] {
+                bytes.extend(u16::try_from(end.0.len()).unwrap_or(u16::MAX).to_be_bytes());
+                bytes.extend_from_slice(&end.0);
+            }
+        }
+        bytes.extend_from_slice(self.partition_key.to_header().as_bytes());
+        bytes
+    }
+
+    fn from_entry(container: &Container, key: &[u8], value: &[u8]) -> Option<Self> {
+        let name = key::parse_erasure(key)?.to_vec();
+        let (part, up_to, header) = parts_of(value)?;
+        let partition_key = PartitionKey::parse_header(std::str::from_utf8(header).ok()?).ok()?;
+        if let Some(part) = part {
+            return Some(Self::of_prefix(container, partition_key, part, up_to));
+        }
+        let prefix = name.clone();
+        Some(Self { partition_key, name, prefix, part: None, up_to, done_s: None })
+    }
+}
+
+fn parts_of(value: &[u8]) -> Option<(Option<KeyRange>, Lsn, &[u8])> {
+    let (up_to, mut rest) = value.split_first_chunk::<8>()?;
+    let up_to = Lsn(u64::from_be_bytes(*up_to));
+    if rest.first() != Some(&0) {
+        return Some((None, up_to, rest));
+    }
+    rest = &rest[1..];
+    let mut end = || {
+        let (length, after) = rest.split_first_chunk::<2>()?;
+        let (key, after) = after.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        rest = after;
+        Some(EffectiveKey(key.to_vec()))
+    };
+    let part = KeyRange { min: end()?, max: end()? };
+    Some((Some(part), up_to, rest))
+}
+
+/// The keys that a stored erasure of a prefix is about; `None` if it is of one key.
+pub(crate) fn keys_of_stored(value: &[u8]) -> Option<KeyRange> {
+    parts_of(value)?.0
+}
+
+fn read(snapshot: &dyn Snapshot, space: Space, bounds: &Bounds) -> Result<Vec<Entry>> {
+    let scan = Scan {
+        space,
+        from: &bounds.from,
+        to: &bounds.to,
+        reverse: false,
+        max_rows: limits::SWEEP_ITEMS_MAX,
+        max_bytes: limits::PAGE_SIZE_BYTES_MAX,
+        keys_only: false,
+    };
+    snapshot.scan(&scan).map_err(storage)
+}
+
+fn corrupt() -> Error {
+    Error::internal("an erasure is corrupt")
+}

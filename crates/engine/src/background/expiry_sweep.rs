@@ -1,0 +1,260 @@
+//! Time to live. An item whose time is over is hidden at once, by the clock and the container's
+//! definition of now; the sweeper removes it later, with everything that was written beside it.
+
+use std::collections::HashSet;
+
+use orrery_storage::key::{self, Bounds, Row};
+use orrery_storage::record::Header;
+use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError};
+use orrery_types::{Result, limits};
+
+use crate::background::units::{Failure, UnitKey, Work};
+use crate::background::{Run, TURN_BATCHES, Turn};
+use crate::catalog::container::definition::ContainerDef;
+use crate::error::storage;
+use crate::item::read::Located;
+use crate::partition::PhysicalPartition;
+use crate::transaction::commit::Before;
+use crate::{Container, Engine};
+
+/// The second from which on an item is gone, if it ever is.
+pub(crate) fn expiry(definition: &ContainerDef, header: &Header) -> Option<u64> {
+    let default = definition.default_ttl?;
+    let ttl = header.ttl_s.unwrap_or(default);
+    let ttl = u64::try_from(ttl).ok()?;
+    Some(header.ts_s.saturating_add(ttl))
+}
+
+impl Engine {
+    pub(crate) fn is_expired(&self, container: &Container, header: &Header) -> bool {
+        expiry(&container.definition, header).is_some_and(|at| at <= self.clock.now_s())
+    }
+
+    /// Removes expired items of every container, in turns.
+    pub(crate) fn sweep(&self, run: &mut Run<'_>) {
+        for container in self.catalog.state().containers() {
+            if container.definition.default_ttl.is_none() {
+                continue;
+            }
+            for partition in &container.partitions {
+                let unit = UnitKey::of(container, Work::Expiry, &partition.id.to_be_bytes());
+                self.run_unit(run, &unit, 0, &mut |run| {
+                    self.sweep_partition(container, partition, run, &unit)
+                });
+            }
+        }
+    }
+
+    /// A turn at one partition.
+    fn sweep_partition(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        run: &mut Run<'_>,
+        unit: &UnitKey,
+    ) -> std::result::Result<Turn, Failure> {
+        let bounds = key::expired_at(self.clock.now_s());
+        for _ in 0..TURN_BATCHES {
+            if (run.stop)() {
+                return Ok(Turn::Unfinished);
+            }
+            let mut bounds = bounds.clone();
+            if let Some(last) = &run.cursor(unit, container).last {
+                bounds = bounds.after(last);
+            }
+            let Some(entries) = self.expired_entries(partition, &bounds)? else {
+                return Ok(Turn::Done);
+            };
+            let Some(last) = entries.last() else { return Ok(Turn::Done) };
+            run.cursor(unit, container).last = Some(last.key.clone());
+            self.sweep_entries(container, partition, &entries, run)?;
+        }
+        Ok(Turn::Unfinished)
+    }
+
+    /// The next expiry entries of a partition; `None` if the container was deleted meanwhile.
+    fn expired_entries(
+        &self,
+        partition: &PhysicalPartition,
+        bounds: &Bounds,
+    ) -> Result<Option<Vec<Entry>>> {
+        let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+            Err(StorageError::Gone { .. }) => return Ok(None),
+            other => other.map_err(storage)?,
+        };
+        let scan = Scan {
+            space: Space::Ttl,
+            from: &bounds.from,
+            to: &bounds.to,
+            reverse: false,
+            max_rows: limits::SWEEP_ITEMS_MAX,
+            max_bytes: usize::MAX,
+            keys_only: false,
+        };
+        snapshot.scan(&scan).map(Some).map_err(storage)
+    }
+
+    /// Removes the items behind expiry entries, and the entries. What has expired is judged by the
+    /// definition of now: the commit holds only under its epoch.
+    fn sweep_entries(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entries: &[Entry],
+        run: &mut Run<'_>,
+    ) -> Result<()> {
+        let shard = partition.shard;
+        let removed = self.with_current(container, &mut |now| {
+            // No model takes over during the commit.
+            let _still = self.models.read();
+            if self.is_modelled(now) {
+                return Ok(None);
+            }
+            self.sweep_batch(now, now.partition_with(shard)?, entries).map(Some)
+        })?;
+        match removed {
+            Some(removed) => run.removed += removed,
+            None => self.sweep_modelled(container, partition, entries, run),
+        }
+        Ok(())
+    }
+
+    /// The same in one commit. If a writer was faster with one of them, or what is kept of them is
+    /// too much for one commit, each is tried by itself, and what fails stays for the next run.
+    fn sweep_batch(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entries: &[Entry],
+    ) -> Result<usize> {
+        let part = self.sweep_part(container, partition, entries)?;
+        let removed = part.checks.len();
+        match self.store.commit(Commit { parts: vec![part] }) {
+            Ok(_) => Ok(removed),
+            // The terms of many large items may be more than one commit takes.
+            Err(StorageError::Conflict { .. } | StorageError::TooLarge) if entries.len() > 1 => {
+                entries.chunks(1).map(|entry| self.sweep_batch(container, partition, entry)).sum()
+            }
+            Err(StorageError::Conflict { .. }) => Ok(0),
+            Err(error) => Err(storage(error)),
+        }
+    }
+
+    /// The commit that removes what has expired; an item that lives on under a changed definition
+    /// loses only its stale entry. There is one check for each item removed.
+    fn sweep_part(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entries: &[Entry],
+    ) -> Result<Part> {
+        let mut part = Part::new(partition.shard, partition.epoch);
+        let mut removed = HashSet::new();
+        for entry in entries {
+            part.deletes.push((Space::Ttl, entry.key.clone()));
+            let item_key = &entry.value.bytes;
+            let row = key::parse_ttl(&entry.key).map(|(_, row)| row).unwrap_or_default();
+            // Two entries may name one item, the first of them stale.
+            if removed.contains(item_key) {
+                continue;
+            }
+            if let Some((located, before)) =
+                self.locate_hidden(container, partition, row, item_key)?
+                && let Some(removal) = self.removal_of_hidden(container, &located, before)?
+            {
+                removed.insert(item_key);
+                part.checks.extend(removal.checks);
+                part.deletes.extend(removal.deletes);
+                part.versions.extend(removal.versions);
+            }
+        }
+        Ok(part)
+    }
+
+    /// Removes the item with a row if it is hidden; whether it is gone afterwards.
+    pub(crate) fn purge_hidden_row(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        row: Row,
+    ) -> Result<bool> {
+        let (_, value) =
+            self.store.get(partition.shard, Space::Items, &key::row(row)).map_err(storage)?;
+        match value {
+            None => Ok(true),
+            Some(value) => self.purge_hidden_at(container, partition, row, &value.bytes),
+        }
+    }
+
+    fn purge_hidden_at(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        row: Row,
+        item_key: &[u8],
+    ) -> Result<bool> {
+        match self.locate_hidden(container, partition, row, item_key)? {
+            Some((located, _)) => self.purge_hidden(container, &located),
+            None => Ok(false),
+        }
+    }
+
+    /// An item that is hidden and still has the row.
+    pub(crate) fn locate_hidden<'c>(
+        &self,
+        container: &Container,
+        partition: &'c PhysicalPartition,
+        row: Row,
+        item_key: &[u8],
+    ) -> Result<Option<(Located<'c>, Before)>> {
+        let (_, value) =
+            self.store.get(partition.shard, Space::Items, item_key).map_err(storage)?;
+        let Some(value) = value else { return Ok(None) };
+        let before = Before::read(value)?;
+        let hidden = self.is_hidden(container, item_key, before.version, &before.header);
+        if before.header.row != row || !hidden {
+            return Ok(None);
+        }
+        let partition_key = container.definition.partition_key.extract(before.value()?);
+        Ok(Some((Located { partition, partition_key, key: item_key.to_vec() }, before)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use orrery_storage::{MemoryStore, Put};
+    use orrery_types::ids::Address;
+    use orrery_types::{ManualClock, Value};
+
+    use super::*;
+    use crate::catalog::offer::ThroughputRequest;
+
+    #[test]
+    fn a_damaged_item_keeps_no_other_container_from_being_swept() {
+        let clock = Arc::new(ManualClock::at_s(1000));
+        let engine = Engine::open(Arc::new(MemoryStore::new()), clock.clone(), 1).expect("open");
+        let json = |text: &str| Value::parse(text.as_bytes()).expect("JSON");
+        let (none, database) = (ThroughputRequest::default(), Address::Name("d".into()));
+        engine.create_database(&json(r#"{"id":"d"}"#), &none).expect("a database");
+        let made = ["damaged", "sound"].map(|id| {
+            let body = json(&format!(r#"{{"id":"{id}","defaultTtl":1}}"#));
+            engine.create_container(&database, &body, &none).expect("a container");
+            let name = Address::Name(id.into());
+            let container = engine.read_container(&database, &name).expect("it was made");
+            engine.create_item(&container, None, br#"{"id":"a"}"#).expect("an item");
+            container
+        });
+        let partition = &made[0].partitions[0];
+        let row = key::row(Row(1));
+        let item = engine.store.get(partition.shard, Space::Items, &row).expect("a read").1;
+        let mut part = Part::new(partition.shard, partition.epoch);
+        let (space, value) = (Space::Items, b"nonsense".to_vec());
+        part.puts.push(Put { space, key: item.expect("the row").bytes.into(), value });
+        engine.store.commit(Commit { parts: vec![part] }).expect("a commit");
+        clock.advance_s(1);
+        engine.run_tasks(&|| false).expect_err("the damage is reported");
+        assert_eq!(engine.usage(&made[1]).expect("a count").items, 0);
+    }
+}

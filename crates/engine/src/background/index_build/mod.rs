@@ -1,0 +1,261 @@
+//! Building the index anew after the indexing policy has changed, or for items that were written
+//! without one. Writers do right by both policies from the moment of the change (see `partition/epoch`), so
+//! what is left is to go over the items once. That happens in the background, in small commits, each
+//! of which also notes how far it is: a restart goes on from there. The container's record names the
+//! older policies until all is done, and no query relies on a path before.
+
+use orrery_index::maintain::{Image, maintain};
+use orrery_index::{IndexState, IndexingPolicy};
+use orrery_storage::key::{self, Bounds, RecordKind};
+use orrery_storage::{
+    Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Snapshot, Space, StorageError,
+};
+use orrery_types::ids::Address;
+use orrery_types::{Epoch, Error, Lsn, Result, limits};
+
+use crate::background::{TURN_BATCHES, Turn};
+use crate::catalog::container::index_state;
+use crate::error::storage;
+use crate::maintain::index_terms::{Indexer, Numbers};
+use crate::partition::PhysicalPartition;
+use crate::transaction::commit::Before;
+use crate::{Container, Engine};
+
+/// How far a partition is: everything up to the key has been built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rebuilt {
+    items: u64,
+    last: Vec<u8>,
+}
+
+impl Rebuilt {
+    fn encode(&self, epoch: Epoch) -> Vec<u8> {
+        let mut bytes = epoch.0.to_be_bytes().to_vec();
+        bytes.extend(self.items.to_be_bytes());
+        bytes.extend_from_slice(&self.last);
+        bytes
+    }
+
+    /// Progress under another epoch was that of another change.
+    fn decode(bytes: &[u8], epoch: Epoch) -> Option<Self> {
+        let (of, rest) = bytes.split_first_chunk::<8>()?;
+        let (items, last) = rest.split_first_chunk::<8>()?;
+        let rebuilt = Self { items: u64::from_be_bytes(*items), last: last.to_vec() };
+        (u64::from_be_bytes(*of) == epoch.0).then_some(rebuilt)
+    }
+}
+
+impl Engine {
+    /// Builds a part of a container's index.
+    pub(crate) fn reindex(&self, container: &Container, stop: &dyn Fn() -> bool) -> Result<Turn> {
+        let database = Address::Rid(container.database_rid());
+        let container = match self.catalog.container(&database, &Address::Rid(container.rid())) {
+            Ok(container) => container,
+            // It was deleted meanwhile.
+            Err(Error::NotFound | Error::OwnerNotFound) => return Ok(Turn::Done),
+            Err(error) => return Err(error),
+        };
+        if container.index.is_complete() {
+            return Ok(Turn::Done);
+        }
+        self.fence(&container)?;
+        let mut batches = 0..TURN_BATCHES;
+        for partition in &container.partitions {
+            while self.reindex_batch(&container, partition)? == Turn::Unfinished {
+                if stop() || batches.next().is_none() {
+                    return Ok(Turn::Unfinished);
+                }
+            }
+        }
+        self.reindexed(&container)
+    }
+
+    /// Builds the terms of the next items of a partition.
+    fn reindex_batch(&self, container: &Container, partition: &PhysicalPartition) -> Result<Turn> {
+        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let noted = snapshot.get(Space::Meta, &key::index_rebuilt()).map_err(storage)?;
+        let version = noted.as_ref().map(|value| value.version);
+        let rebuilt = noted.and_then(|value| Rebuilt::decode(&value.bytes, partition.epoch));
+        let mut bounds = key::items_in(&partition.range);
+        if let Some(rebuilt) = &rebuilt {
+            bounds = bounds.after(&rebuilt.last);
+        }
+        let scan = scan_items(&bounds);
+        let entries = snapshot.scan(&scan).map_err(storage)?;
+        drop(snapshot);
+        let Some(last) = entries.last() else { return Ok(Turn::Done) };
+        let items = rebuilt.map_or(0, |rebuilt| rebuilt.items) + entries.len() as u64;
+        let rebuilt = Rebuilt { items, last: last.key.clone() };
+        let note = Note { version, value: rebuilt.encode(partition.epoch) };
+        let items = self.read_for_reindex(container, partition, entries)?;
+        self.commit_batch(container, partition, items, &note)?;
+        Ok(Turn::Unfinished)
+    }
+
+    /// Commits what a batch changes. An item that somebody has written meanwhile is left out: it
+    /// was written under this epoch, so its terms are right.
+    fn commit_batch(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        mut items: Vec<(Vec<u8>, Before)>,
+        note: &Note,
+    ) -> Result<()> {
+        loop {
+            let (part, checked) = self.batch_part(container, partition, &items, note)?;
+            let check = match self.store.commit(Commit { parts: vec![part] }) {
+                Ok(_) => return Ok(()),
+                Err(StorageError::Conflict { check, .. }) => check,
+                Err(error) => return Err(storage(error)),
+            };
+            match check.checked_sub(1).and_then(|n| checked.get(n)) {
+                Some(item) => drop(items.remove(*item)),
+                // Another process builds the same index.
+                None => return Err(Error::RetryWith),
+            }
+        }
+    }
+
+    /// The part of a batch; its first check is that of the note, the n-th after it that of the item
+    /// with the n-th number returned.
+    fn batch_part(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        items: &[(Vec<u8>, Before)],
+        note: &Note,
+    ) -> Result<(Part, Vec<usize>)> {
+        let indexer = self.indexer(container, partition);
+        let mut part = Part::new(partition.shard, partition.epoch);
+        let (space, key) = (Space::Meta, key::index_rebuilt());
+        let expect = note.version.map_or(Expect::Absent, Expect::Version);
+        part.checks.push(Check::Key { space, key: key.clone(), expect });
+        part.puts.push(Put { space, key, value: note.value.clone() });
+        let mut checked = Vec::new();
+        for (number, (key, before)) in items.iter().enumerate() {
+            let writes = part.puts.len() + part.deletes.len();
+            let image = Image { terms: before.terms(&indexer)?, row: before.header.row };
+            maintain(Some(image), Some(image), container.index.rules().all(), &mut part);
+            if part.puts.len() + part.deletes.len() > writes {
+                checked.push(number);
+                let (key, expect) = (key.clone(), Expect::Version(before.version));
+                part.checks.push(Check::Key { space: Space::Items, key, expect });
+            }
+        }
+        Ok((part, checked))
+    }
+
+    fn read_for_reindex(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entries: Vec<Entry>,
+    ) -> Result<Vec<(Vec<u8>, Before)>> {
+        let indexer = self.indexer(container, partition);
+        let mut items = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let before = Before::read(entry.value)?;
+            before.terms(&indexer)?;
+            items.push((entry.key, before));
+        }
+        Ok(items)
+    }
+
+    fn indexer<'e>(
+        &'e self,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+    ) -> Indexer<'e> {
+        Indexer { store: &*self.store, container, partition, numbers: Numbers::Given }
+    }
+
+    /// Notes in the catalog that it is done, unless the policy has changed again.
+    fn reindexed(&self, container: &Container) -> Result<Turn> {
+        let mut change = self.catalog.change();
+        let found = change.state.database(&Address::Rid(container.database_rid()));
+        let Some(mut database) = found.map(|d| (**d).clone()) else { return Ok(Turn::Done) };
+        let Some(current) = database.container(&Address::Rid(container.rid())) else {
+            return Ok(Turn::Done);
+        };
+        if current.shards() != container.shards() {
+            return Ok(Turn::Unfinished);
+        }
+        let mut current = (**current).clone();
+        current.index = index_state(&current.definition, vec![]);
+        let (kind, parent) = (RecordKind::Container, u64::from(database.number));
+        let version = change.record(kind, parent, u64::from(current.number))?.version;
+        change.replace(kind, parent, &current.record(version))?;
+        database.insert(current);
+        change.state.insert(database);
+        change.commit()?;
+        Ok(Turn::Done)
+    }
+
+    /// How much of a container's index has been built, in percent.
+    pub fn index_progress(&self, container: &Container) -> Result<u8> {
+        if container.index.is_complete() {
+            return Ok(100);
+        }
+        let (mut built, mut total) = (0, 0);
+        for partition in &container.partitions {
+            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            let noted = snapshot.get(Space::Meta, &key::index_rebuilt()).map_err(storage)?;
+            let rebuilt = noted.and_then(|value| Rebuilt::decode(&value.bytes, partition.epoch));
+            built += rebuilt.map_or(0, |rebuilt| rebuilt.items);
+            total += items_of(&*snapshot)?;
+        }
+        let percent = built.saturating_mul(100) / total.max(1);
+        // It is 100 when queries may rely on it.
+        Ok(u8::try_from(percent.min(99)).unwrap_or(99))
+    }
+}
+
+/// Items of a partition: counted if they are few, else guessed.
+fn items_of(snapshot: &dyn Snapshot) -> Result<u64> {
+    let rows = key::all_rows();
+    let counted = Scan { keys_only: true, max_rows: ITEMS_COUNTED_MAX, ..scan_items(&rows) };
+    let counted = snapshot.scan(&counted).map_err(storage)?.len();
+    if counted < ITEMS_COUNTED_MAX {
+        return Ok(counted as u64);
+    }
+    let guessed = snapshot.estimate(Space::Items, &rows.from, &rows.to).map_err(storage)?;
+    Ok(guessed.max(counted as u64))
+}
+
+const ITEMS_COUNTED_MAX: usize = 5000;
+
+/// How far the batch gets, and what stood there before.
+struct Note {
+    version: Option<Lsn>,
+    value: Vec<u8>,
+}
+
+fn scan_items(bounds: &Bounds) -> Scan<'_> {
+    Scan {
+        space: Space::Items,
+        from: &bounds.from,
+        to: &bounds.to,
+        reverse: false,
+        max_rows: limits::REBUILD_ITEMS_MAX,
+        max_bytes: limits::REBUILD_BYTES_MAX,
+        keys_only: false,
+    }
+}
+
+impl Container {
+    /// Takes the state of the index that follows from a change of the policy; whether terms have to
+    /// be built anew.
+    pub(crate) fn change_index(&mut self, old: &Container) -> Result<bool> {
+        let (before, now) = (&old.definition.indexing, &self.definition.indexing);
+        let older: Vec<IndexingPolicy> = old.index.older_after(before, now);
+        // The policy of now is in effect beside them.
+        if older.len() >= limits::INDEX_POLICIES_MAX {
+            return Err(Error::RateLimited { retry_after_ms: 1000 });
+        }
+        self.index = index_state(&self.definition, older);
+        Ok(!IndexState::same_terms(before, now))
+    }
+}
+
+#[cfg(test)]
+mod tests;

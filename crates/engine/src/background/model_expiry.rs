@@ -1,0 +1,188 @@
+//! Expired items of containers that a model is about: their end is a delete, with all that follows.
+//! Where something still refers to one and the model forbids its end, it stays, hidden, until nothing
+//! does.
+
+use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError, key};
+use orrery_types::{Error, PartitionKey, Result, limits};
+
+use crate::background::units::{Failure, UnitKey, Work};
+use crate::background::{Run, Turn};
+use crate::error::storage;
+use crate::item::read::{Located, Place};
+use crate::model::{Event, ModelScope};
+use crate::partition::PhysicalPartition;
+use crate::transaction::batch::is_refusal;
+use crate::transaction::commit::Becomes;
+use crate::transaction::write_buffer::{Draft, View};
+use crate::{Container, Engine};
+
+impl Engine {
+    /// Removes expired items one by one: each is a unit, so that one that may not go holds up no other.
+    pub(crate) fn sweep_modelled(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entries: &[Entry],
+        run: &mut Run<'_>,
+    ) {
+        for entry in entries {
+            let unit = UnitKey::of(container, Work::ExpiredItem, &entry.value.bytes);
+            let mut removed = false;
+            self.run_unit(run, &unit, 0, &mut |_| {
+                let purged = self.with_current(container, &mut |now| {
+                    let _still = self.models.read();
+                    self.sweep_one(now, now.partition_with(partition.shard)?, entry)
+                })?;
+                removed = matches!(purged, Purged::Gone);
+                match purged {
+                    Purged::Gone | Purged::Visible => Ok(Turn::Done),
+                    Purged::Refused(error) => {
+                        Err(Failure::of_item(error, container, &entry.value.bytes))
+                    }
+                }
+            });
+            run.removed += usize::from(removed);
+        }
+    }
+
+    /// Removes the item behind an expiry entry; an entry that is stale goes by itself.
+    fn sweep_one(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entry: &Entry,
+    ) -> Result<Purged> {
+        let row = key::parse_ttl(&entry.key).map(|(_, row)| row).unwrap_or_default();
+        if let Some((located, _)) =
+            self.locate_hidden(container, partition, row, &entry.value.bytes)?
+        {
+            return self.purge_modelled(container, &located);
+        }
+        let mut part = Part::new(partition.shard, partition.epoch);
+        part.deletes.push((Space::Ttl, entry.key.clone()));
+        self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+        Ok(Purged::Visible)
+    }
+
+    /// Deletes all items of a logical partition in one commit, with all that follows. Nobody else
+    /// writes to it meanwhile but for what follows from writes elsewhere.
+    pub(crate) fn erase_modelled(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        partition_key: &PartitionKey,
+    ) -> Result<Place> {
+        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+            let database = self.database_of(container);
+            let mut draft = Draft::new(self, container, partition, View::Now);
+            draft.model.scope = ModelScope::of(database.as_deref(), container);
+            let mut events = Vec::new();
+            for key in self.keys_of(container, partition, partition_key)? {
+                let at = Located { partition, partition_key: partition_key.clone(), key };
+                draft.load(&at)?;
+                let Some(past) = draft.past_image(&at.key)? else { continue };
+                draft.settle(&at, Becomes::Gone);
+                events.push(Event::new(draft.spot(&at), Some(past), None));
+            }
+            // All of them are gone by now, so that none of them keeps another.
+            for event in events {
+                draft.follow(vec![event])?;
+            }
+            let (parts, guards) = draft.parts()?;
+            match self.commit_all(Commit { parts }) {
+                Ok(committed) => {
+                    let lsn = committed.lsns.first().copied().unwrap_or_default();
+                    return Ok(Place { partition: partition.id, lsn, item_lsn: lsn });
+                }
+                Err(StorageError::Conflict { part, check }) => {
+                    // Something that follows would get a unique key that another item has.
+                    let taken = guards.iter().find(|guard| guard.is(part, check));
+                    if let Some(guard) = taken
+                        && self.read_set_holds(&draft, None)?
+                    {
+                        return Err(guard.violation());
+                    }
+                }
+                Err(error) => return Err(storage(error)),
+            }
+        }
+        Err(Error::RetryWith)
+    }
+
+    /// The item keys of a logical partition, if they are not too many for one commit.
+    fn keys_of(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        partition_key: &PartitionKey,
+    ) -> Result<Vec<Vec<u8>>> {
+        let effective = container.definition.partition_key.effective(partition_key);
+        let bounds = key::items_of(&effective, partition_key);
+        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let scan = Scan {
+            space: Space::Items,
+            from: &bounds.from,
+            to: &bounds.to,
+            reverse: false,
+            max_rows: limits::MODEL_ITEMS_MAX + 1,
+            max_bytes: usize::MAX,
+            keys_only: true,
+        };
+        let entries = snapshot.scan(&scan).map_err(storage)?;
+        if entries.len() > limits::MODEL_ITEMS_MAX {
+            return Err(Error::ModelViolated(
+                format!(
+                    "The partition key has more than {} items, and under a model they are deleted in \
+                     one commit with all that follows. Delete some of them first.",
+                    limits::MODEL_ITEMS_MAX
+                )
+                .into(),
+            ));
+        }
+        Ok(entries.into_iter().map(|entry| entry.key).collect())
+    }
+
+    /// Removes an item if it is hidden and may go. The caller holds the schema lock.
+    pub(crate) fn purge_modelled(
+        &self,
+        container: &Container,
+        located: &Located<'_>,
+    ) -> Result<Purged> {
+        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+            let database = self.database_of(container);
+            let mut draft = Draft::new(self, container, located.partition, View::Now);
+            draft.model.scope = ModelScope::of(database.as_deref(), container);
+            draft.load(located)?;
+            let Some(past) = draft.past_image(&located.key)? else { return Ok(Purged::Gone) };
+            if draft.current(&located.key).is_some() {
+                return Ok(Purged::Visible);
+            }
+            draft.settle(located, Becomes::Gone);
+            let event = Event::new(draft.spot(located), Some(past), None);
+            let (parts, guards) = match draft.follow(vec![event]).and_then(|()| draft.parts()) {
+                Ok(prepared) => prepared,
+                Err(error) if is_refusal(&error) => return Ok(Purged::Refused(error)),
+                Err(error) => return Err(error),
+            };
+            match self.commit_all(Commit { parts }) {
+                Ok(_) => return Ok(Purged::Gone),
+                Err(StorageError::Conflict { part, check }) => {
+                    if let Some(error) = self.refusal_of(&guards, part, check)? {
+                        return Ok(Purged::Refused(error));
+                    }
+                }
+                Err(error) => return Err(storage(error)),
+            }
+        }
+        Ok(Purged::Refused(Error::RetryWith))
+    }
+}
+
+/// What became of a hidden item that was to be removed.
+pub(crate) enum Purged {
+    Gone,
+    /// It is not hidden any more.
+    Visible,
+    /// It may not go: what follows from its end is refused.
+    Refused(Error),
+}

@@ -1,0 +1,209 @@
+//! What a change of a container's default time to live leaves to do: every item's expiry entry is
+//! written for the new default, and every entry of the old one goes. Reads are right without it;
+//! only the sweeper needs it, so the background thread does it. The container's record says that it
+//! is still to be done, so that a restart in between does not forget it.
+
+use orrery_storage::key::{self, Bounds};
+use orrery_storage::{
+    Check, Commit, Expect, Part, Put, ReadAt, Scan, Space, StorageError, key::RecordKind, record,
+};
+use orrery_types::ids::Address;
+use orrery_types::{Error, Result, limits};
+
+use crate::background::expiry_sweep::expiry;
+use crate::background::units::UnitKey;
+use crate::background::{Run, TURN_BATCHES, Turn};
+use crate::error::storage;
+use crate::partition::PhysicalPartition;
+use crate::{Container, Engine};
+
+/// What a step does with one entry of a scan: its part of a commit.
+type Step = fn(&Engine, &Container, &PhysicalPartition, &Scanned, &mut Part) -> Result<()>;
+
+/// A scanned entry, without its version: a step looks anew.
+struct Scanned {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Engine {
+    /// Brings some of the expiry entries of a container in line with its definition of now.
+    pub(crate) fn retime(
+        &self,
+        container: &Container,
+        run: &mut Run<'_>,
+        unit: &UnitKey,
+    ) -> Result<Turn> {
+        let database = Address::Rid(container.database_rid());
+        let container = match self.catalog.container(&database, &Address::Rid(container.rid())) {
+            Ok(container) => container,
+            // It was deleted meanwhile.
+            Err(Error::NotFound | Error::OwnerNotFound) => return Ok(Turn::Done),
+            Err(error) => return Err(error),
+        };
+        for _ in 0..TURN_BATCHES {
+            if (run.stop)() {
+                return Ok(Turn::Unfinished);
+            }
+            // Of each partition first the items, and then the entries.
+            let cursor = run.cursor(unit, &container);
+            let Some(partition) = container.partitions.get(cursor.range / 2) else {
+                self.retimed(&container)?;
+                return Ok(Turn::Done);
+            };
+            let (space, bounds, step): (_, _, Step) = if cursor.range.is_multiple_of(2) {
+                (Space::Items, key::items_in(&partition.range), Self::add_entry)
+            } else {
+                let entries = Bounds { from: Vec::new(), to: key::END.to_vec() };
+                (Space::Ttl, entries, Self::drop_entry)
+            };
+            let bounds = match &cursor.last {
+                Some(last) => bounds.after(last),
+                None => bounds,
+            };
+            match self.retime_batch(&container, partition, space, &bounds, step)? {
+                Some(last) => cursor.last = Some(last),
+                None => cursor.next_range(),
+            }
+        }
+        Ok(Turn::Unfinished)
+    }
+
+    /// The next entries of a range; the key of the last, or `None` if there are no more.
+    fn retime_batch(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        space: Space,
+        bounds: &Bounds,
+        step: Step,
+    ) -> Result<Option<Vec<u8>>> {
+        let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+            // The container was deleted meanwhile.
+            Err(StorageError::Gone { .. }) => return Ok(None),
+            other => other.map_err(storage)?,
+        };
+        let scan = Scan {
+            space,
+            from: &bounds.from,
+            to: &bounds.to,
+            reverse: false,
+            max_rows: limits::SWEEP_ITEMS_MAX,
+            max_bytes: limits::PAGE_SIZE_BYTES_MAX,
+            keys_only: space == Space::Items,
+        };
+        let entries = snapshot.scan(&scan).map_err(storage)?;
+        drop(snapshot);
+        let Some(last) = entries.last().map(|entry| entry.key.clone()) else { return Ok(None) };
+        let scanned =
+            |e: orrery_storage::Entry| Scanned { key: e.key, value: e.value.bytes.into() };
+        let entries: Vec<Scanned> = entries.into_iter().map(scanned).collect();
+        if self.try_batch(container, partition, &entries, step)? {
+            return Ok(Some(last));
+        }
+        // Somebody wrote to one of them: one by one, the others are not held up.
+        for entry in &entries {
+            let entry = std::slice::from_ref(entry);
+            let mut attempts = 0..limits::COMMIT_ATTEMPTS_MAX;
+            while !self.try_batch(container, partition, entry, step)? {
+                attempts.next().ok_or(Error::RetryWith)?;
+            }
+        }
+        Ok(Some(last))
+    }
+
+    /// One commit for all entries; false if a check failed.
+    fn try_batch(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entries: &[Scanned],
+        step: Step,
+    ) -> Result<bool> {
+        let mut part = Part::new(partition.shard, partition.epoch);
+        for entry in entries {
+            step(self, container, partition, entry, &mut part)?;
+        }
+        if part.puts.is_empty() && part.deletes.is_empty() {
+            return Ok(true);
+        }
+        match self.store.commit(Commit { parts: vec![part] }) {
+            Ok(_) => Ok(true),
+            Err(StorageError::Conflict { .. }) => Ok(false),
+            Err(error) => Err(storage(error)),
+        }
+    }
+
+    /// The entry that an item should have.
+    fn add_entry(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        item: &Scanned,
+        part: &mut Part,
+    ) -> Result<()> {
+        let found = self.store.get(partition.shard, Space::Items, &item.key).map_err(storage)?.1;
+        let Some(found) = found else { return Ok(()) };
+        let (header, _) = record::decode(&found.bytes).map_err(storage)?;
+        let Some(expiry_s) = expiry(&container.definition, &header) else { return Ok(()) };
+        let (key, expect) = (item.key.clone(), Expect::Version(found.version));
+        part.checks.push(Check::Key { space: Space::Items, key: key.clone(), expect });
+        let entry = key::ttl(expiry_s, header.row).to_vec();
+        part.puts.push(Put { space: Space::Ttl, key: entry, value: key });
+        Ok(())
+    }
+
+    /// Removes an entry whose item is gone or expires at another time.
+    fn drop_entry(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        entry: &Scanned,
+        part: &mut Part,
+    ) -> Result<()> {
+        let key = &entry.value;
+        let found = self.store.get(partition.shard, Space::Items, key).map_err(storage)?.1;
+        let mut expect = Expect::Absent;
+        if let Some(found) = found {
+            let (header, _) = record::decode(&found.bytes).map_err(storage)?;
+            let place = expiry(&container.definition, &header).map(|at| (at, header.row));
+            if place.is_some() && place == key::parse_ttl(&entry.key) {
+                return Ok(());
+            }
+            expect = Expect::Version(found.version);
+        }
+        let check = Check::Key { space: Space::Items, key: key.clone(), expect };
+        // Two entries of one item ask for the same.
+        if !part.checks.contains(&check) {
+            part.checks.push(check);
+        }
+        part.deletes.push((Space::Ttl, entry.key.clone()));
+        Ok(())
+    }
+
+    /// Notes in the catalog that it is done, unless the default has changed again.
+    fn retimed(&self, container: &Container) -> Result<()> {
+        let mut change = self.catalog.change();
+        let found = change.state.database(&Address::Rid(container.database_rid()));
+        let Some(mut database) = found.map(|d| (**d).clone()) else { return Ok(()) };
+        let Some(current) = database.container(&Address::Rid(container.rid())) else {
+            return Ok(());
+        };
+        // After a split or a merge there may be items elsewhere that were not seen.
+        if current.shards() != container.shards() {
+            return Err(Error::PartitionGone);
+        }
+        let same = current.definition.default_ttl == container.definition.default_ttl;
+        if !current.retime || !same {
+            return Ok(());
+        }
+        let mut current = (**current).clone();
+        current.retime = false;
+        let (kind, parent) = (RecordKind::Container, u64::from(database.number));
+        let version = change.record(kind, parent, u64::from(current.number))?.version;
+        change.replace(kind, parent, &current.record(version))?;
+        database.insert(current);
+        change.state.insert(database);
+        change.commit()
+    }
+}

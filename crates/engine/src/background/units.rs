@@ -1,0 +1,433 @@
+//! Outcomes of background work. Every piece of it is a *unit*: the sweep of one partition, the index of
+//! one container, one erasure, one rule of a model, one note of what follows from a write. A unit that
+//! fails is retried with an exponential backoff by the clock and holds up no other unit. After so many
+//! failures it is quarantined: it is left alone until somebody asks for a retry, until what it works
+//! on changes, or until the server starts again. What waits for something outside, for the disk or
+//! for items that a model protects, is retried for ever.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use orrery_storage::key;
+use orrery_types::ids::{Address, Rid};
+use orrery_types::{Error, Result, Value, limits};
+
+use crate::catalog::State;
+use crate::catalog::resource::object;
+use crate::{Container, Database, Engine};
+
+/// Kinds of background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Work {
+    /// Expiry entries follow a new default time to live.
+    ExpiryEntries,
+    /// The history of versions begins, ends or is trimmed.
+    History,
+    /// The items of an erased partition key are removed.
+    Erasure,
+    /// The index is built under a new policy.
+    Index,
+    /// Expired items of a partition are removed.
+    Expiry,
+    /// One expired item is removed with all that follows by the model.
+    ExpiredItem,
+    /// Shards that were split or merged are dropped.
+    RetiredShards,
+    /// Items are brought under a rule of a model.
+    ModelBuild,
+    /// What follows from a write by a model is done.
+    ModelEffects,
+}
+
+impl Work {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ExpiryEntries => "expiryEntries",
+            Self::History => "history",
+            Self::Erasure => "erasure",
+            Self::Index => "index",
+            Self::Expiry => "expiry",
+            Self::ExpiredItem => "expiredItem",
+            Self::RetiredShards => "retiredShards",
+            Self::ModelBuild => "modelBuild",
+            Self::ModelEffects => "modelEffects",
+        }
+    }
+}
+
+/// Names a unit across layouts of its container.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct UnitKey {
+    pub(crate) database: u32,
+    /// Zero if it is about none.
+    pub(crate) container: u32,
+    pub(crate) work: Work,
+    /// Which of them: a partition, an item key, the key of a note.
+    pub(crate) detail: Vec<u8>,
+}
+
+impl UnitKey {
+    pub(crate) fn account(work: Work) -> Self {
+        Self { database: 0, container: 0, work, detail: vec![] }
+    }
+
+    pub(crate) fn rule(database: &Database, work: Work, number: u32) -> Self {
+        let detail = number.to_be_bytes().to_vec();
+        Self { database: database.number, container: 0, work, detail }
+    }
+
+    pub(crate) fn of(container: &Container, work: Work, detail: &[u8]) -> Self {
+        let (database, container) = (container.database, container.number);
+        Self { database, container, work, detail: detail.to_vec() }
+    }
+
+    /// The number of the model's rule that it is about.
+    pub(crate) fn rule_number(&self) -> Option<u32> {
+        match self.work {
+            Work::ModelEffects => key::rule_of(&self.detail),
+            Work::ModelBuild => self.detail.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)),
+            _ => None,
+        }
+    }
+}
+
+/// Why a unit did not get on.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// The item that it is about, as people name it.
+    pub(crate) item: Option<String>,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, item: None }
+    }
+}
+
+impl Failure {
+    /// What one item is in the way of, or cannot follow.
+    pub(crate) fn of_item(error: Error, container: &Container, item_key: &[u8]) -> Self {
+        let id = key::parse_item(item_key).map(|key| key.id);
+        Self { error, item: id.map(|id| format!("item '{id}' in '{}'", container.id)) }
+    }
+
+    /// Whether it is no fault of the unit and ends by itself: it is not quarantined for it.
+    pub(crate) fn is_outside(&self) -> bool {
+        matches!(
+            self.error,
+            Error::Unavailable(_) | Error::StillReferenced(_) | Error::PartitionGone
+        )
+    }
+
+    fn reason(&self) -> String {
+        match &self.item {
+            Some(item) => format!("{item}: {}", self.error),
+            None => self.error.to_string(),
+        }
+    }
+}
+
+/// A unit that failed the last time.
+#[derive(Clone, Debug)]
+struct Failing {
+    failures: u32,
+    reason: String,
+    since_us: u64,
+    /// When it is tried again; `None` in quarantine.
+    retry_us: Option<u64>,
+    /// The version of what it works on: another one is tried at once.
+    version: u64,
+    /// Whether the current pass has met it.
+    met: bool,
+}
+
+/// How a failing unit is seen from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailingUnit {
+    pub(crate) key: UnitKey,
+    pub(crate) quarantined: bool,
+    pub(crate) reason: String,
+    failures: u32,
+    since_us: u64,
+    retry_us: Option<u64>,
+}
+
+/// How many units fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailingUnits {
+    /// They are tried again by themselves.
+    pub retrying: usize,
+    /// They wait for somebody.
+    pub quarantined: usize,
+}
+
+/// All units that failed the last time.
+#[derive(Debug, Default)]
+pub(crate) struct Units(Mutex<BTreeMap<UnitKey, Failing>>);
+
+impl Units {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<UnitKey, Failing>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a unit is to be tried now.
+    pub(crate) fn is_due(&self, key: &UnitKey, version: u64, now_us: u64) -> bool {
+        let mut all = self.lock();
+        let Some(unit) = all.get_mut(key) else { return true };
+        unit.met = true;
+        if unit.version != version {
+            all.remove(key);
+            return true;
+        }
+        unit.retry_us.is_some_and(|retry_us| retry_us <= now_us)
+    }
+
+    /// A unit has itself changed what it works on.
+    pub(crate) fn moved(&self, key: &UnitKey, version: u64) {
+        if let Some(unit) = self.lock().get_mut(key) {
+            unit.version = version;
+        }
+    }
+
+    /// A unit is done with what it had to do.
+    pub(crate) fn succeeded(&self, key: &UnitKey) {
+        if let Some(unit) = self.lock().remove(key) {
+            tracing::info!(
+                work = key.work.name(),
+                failures = unit.failures,
+                "background work that had failed is done"
+            );
+        }
+    }
+
+    /// A unit has failed once more.
+    fn failed(
+        &self,
+        key: &UnitKey,
+        version: u64,
+        failure: &Failure,
+        now_us: u64,
+    ) -> Option<Failing> {
+        let mut all = self.lock();
+        let full = all.len() >= limits::BACKGROUND_UNITS_KEPT;
+        if full && !all.contains_key(key) {
+            return None;
+        }
+        let new = Failing {
+            failures: 0,
+            reason: String::new(),
+            since_us: now_us,
+            retry_us: None,
+            version,
+            met: true,
+        };
+        let unit = all.entry(key.clone()).or_insert(new);
+        unit.failures = unit.failures.saturating_add(1);
+        unit.reason = failure.reason();
+        (unit.version, unit.met) = (version, true);
+        let given_up = !failure.is_outside() && unit.failures >= limits::BACKGROUND_ATTEMPTS_MAX;
+        unit.retry_us = (!given_up).then(|| now_us.saturating_add(backoff_us(unit.failures)));
+        Some(unit.clone())
+    }
+
+    /// A pass over units begins: those that it does not meet are forgotten when it ends.
+    pub(crate) fn begin_pass(&self, is_of_pass: impl Fn(Work) -> bool) {
+        for (_, unit) in self.lock().iter_mut().filter(|(key, _)| is_of_pass(key.work)) {
+            unit.met = false;
+        }
+    }
+
+    /// A pass has met every unit that there is.
+    pub(crate) fn end_pass(&self, is_of_pass: impl Fn(Work) -> bool) {
+        self.lock().retain(|key, unit| unit.met || !is_of_pass(key.work));
+    }
+
+    /// Forgets the failures of a database's units, or of all: they are tried again. Returns how many
+    /// there were.
+    fn retry(&self, database: Option<u32>) -> usize {
+        let mut all = self.lock();
+        let before = all.len();
+        all.retain(|key, _| database.is_some_and(|number| number != key.database));
+        before - all.len()
+    }
+
+    pub(crate) fn list(&self) -> Vec<FailingUnit> {
+        let shown = |(key, unit): (&UnitKey, &Failing)| FailingUnit {
+            key: key.clone(),
+            quarantined: unit.retry_us.is_none(),
+            reason: unit.reason.clone(),
+            failures: unit.failures,
+            since_us: unit.since_us,
+            retry_us: unit.retry_us,
+        };
+        self.lock().iter().map(shown).collect()
+    }
+
+    fn count(&self) -> FailingUnits {
+        let all = self.lock();
+        let quarantined = all.values().filter(|unit| unit.retry_us.is_none()).count();
+        FailingUnits { retrying: all.len() - quarantined, quarantined }
+    }
+}
+
+/// How long a unit waits after so many failures. The first retry comes with the next round: most
+/// failures are over by then.
+fn backoff_us(failures: u32) -> u64 {
+    let Some(doublings) = failures.checked_sub(2) else { return 0 };
+    let first = limits::BACKGROUND_RETRY_MS_FIRST;
+    let ms = first.checked_shl(doublings).filter(|ms| ms >> doublings == first);
+    ms.unwrap_or(u64::MAX).min(limits::BACKGROUND_RETRY_MS_MAX).saturating_mul(1000)
+}
+
+impl Engine {
+    /// Notes that a unit has failed, and says so in the log.
+    pub(crate) fn unit_failed(&self, key: &UnitKey, version: u64, failure: &Failure) {
+        let Some(unit) = self.units.failed(key, version, failure, self.clock.now_us()) else {
+            tracing::error!(
+                work = key.work.name(),
+                reason = failure.reason(),
+                "background work \
+                failed, and too much other work does for it to be kept track of"
+            );
+            return;
+        };
+        let state = self.catalog.state();
+        let (database, container) = names(&state, key);
+        let (database, container) = (database.as_deref(), container.as_deref());
+        let (work, attempt, reason) = (key.work.name(), unit.failures, unit.reason);
+        match unit.retry_us {
+            None => tracing::error!(
+                work,
+                database,
+                container,
+                attempt,
+                reason,
+                "background work is quarantined; after what is in its way is gone, `orrery tasks \
+                 retry` starts it again"
+            ),
+            // A layout that changes meanwhile is nothing to tell of.
+            Some(_) if failure.error == Error::PartitionGone => {}
+            Some(retry_us) => {
+                let retry_in_ms = retry_us.saturating_sub(self.clock.now_us()) / 1000;
+                tracing::warn!(
+                    work,
+                    database,
+                    container,
+                    attempt,
+                    retry_in_ms,
+                    reason,
+                    "background work failed; it is tried again"
+                );
+            }
+        }
+    }
+
+    /// How many units of background work fail.
+    pub fn failing_units(&self) -> FailingUnits {
+        self.units.count()
+    }
+
+    /// Background work that failed the last time: what, why, and when it is tried again.
+    pub fn failing_work(&self) -> Value {
+        let (state, now_us) = (self.catalog.state(), self.clock.now_us());
+        let units = self.units.list();
+        Value::array(units.iter().map(|unit| to_value(&state, unit, now_us)).collect())
+    }
+
+    /// Tries background work that failed again, that of a database or all of it; returns how many
+    /// units that are.
+    pub fn retry_failing_work(&self, database: Option<&Address>) -> Result<usize> {
+        let number = match database {
+            Some(address) => Some(self.catalog.database(address)?.number),
+            None => None,
+        };
+        let retried = self.units.retry(number);
+        self.models.wake();
+        Ok(retried)
+    }
+}
+
+/// The ids of the database and the container of a unit.
+fn names(state: &State, key: &UnitKey) -> (Option<Box<str>>, Option<Box<str>>) {
+    let Some(database) = state.database(&Address::Rid(Rid::Database(key.database))) else {
+        return (None, None);
+    };
+    let rid = Rid::Container { database: key.database, container: key.container };
+    let container = database.container(&Address::Rid(rid)).map(|found| found.id.clone());
+    (Some(database.id.clone()), container)
+}
+
+fn to_value(state: &State, unit: &FailingUnit, now_us: u64) -> Value {
+    let text = |text: Option<Box<str>>| text.map_or(Value::Undefined, |text| (&*text).into());
+    let whole = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
+    let (database, container) = names(state, &unit.key);
+    let found = state.database(&Address::Rid(Rid::Database(unit.key.database)));
+    let model = found.and_then(|database| database.model.as_deref());
+    let rule = unit.key.rule_number().zip(model).and_then(|(number, model)| model.path_of(number));
+    let retry = unit.retry_us.map(|retry_us| whole(retry_us.saturating_sub(now_us) / 1000));
+    Value::object(object([
+        ("work", unit.key.work.name().into()),
+        ("database", text(database)),
+        ("container", text(container)),
+        ("rule", rule.map_or(Value::Undefined, Value::from)),
+        ("state", if unit.quarantined { "quarantined" } else { "retrying" }.into()),
+        ("failures", whole(u64::from(unit.failures))),
+        ("reason", unit.reason.as_str().into()),
+        ("failingMs", whole(now_us.saturating_sub(unit.since_us) / 1000)),
+        ("retryInMs", retry.unwrap_or(Value::Undefined)),
+    ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_retried_later_and_later_and_then_no_more() {
+        let (units, key) = (Units::default(), UnitKey::account(Work::Index));
+        let failure = Failure::from(Error::internal("broken"));
+        let (mut now_us, mut waits_ms) = (0, Vec::new());
+        while let Some(retry_us) = units.failed(&key, 7, &failure, now_us).and_then(|u| u.retry_us)
+        {
+            assert!(units.is_due(&key, 7, retry_us));
+            assert!(retry_us == now_us || !units.is_due(&key, 7, retry_us - 1));
+            waits_ms.push((retry_us - now_us) / 1000);
+            now_us = retry_us;
+        }
+        assert_eq!(waits_ms, [0, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000]);
+        assert!(!units.is_due(&key, 7, u64::MAX), "it is quarantined");
+        assert_eq!(units.count(), FailingUnits { retrying: 0, quarantined: 1 });
+        assert!(units.is_due(&key, 8, now_us), "what it works on has changed");
+    }
+
+    #[test]
+    fn what_waits_for_something_outside_is_never_given_up() {
+        let (units, key) = (Units::default(), UnitKey::account(Work::Expiry));
+        let failure = Failure::from(Error::Unavailable("the disk is full".into()));
+        for attempt in 1..1000 {
+            let unit = units.failed(&key, 0, &failure, 0).expect("it is kept");
+            let wait_ms = unit.retry_us.expect("it is retried") / 1000;
+            assert!(wait_ms <= limits::BACKGROUND_RETRY_MS_MAX, "attempt {attempt}: {wait_ms}");
+        }
+        let own = Failure::from(Error::internal("broken"));
+        assert_eq!(units.failed(&key, 0, &own, 0).expect("it is kept").retry_us, None);
+    }
+
+    #[test]
+    fn units_that_a_pass_does_not_meet_are_forgotten_and_others_retried_by_database() {
+        let units = Units::default();
+        let failure = Failure::from(Error::internal("broken"));
+        let key = |database: u32, work: Work| UnitKey { database, ..UnitKey::account(work) };
+        for key in [key(1, Work::Index), key(2, Work::Index), key(2, Work::ModelEffects)] {
+            units.failed(&key, 0, &failure, 0);
+        }
+        let is_index = |work: Work| work == Work::Index;
+        units.begin_pass(is_index);
+        assert!(units.is_due(&key(1, Work::Index), 0, 0));
+        units.end_pass(is_index);
+        assert_eq!(units.count().retrying, 2, "that of another pass stays");
+        assert_eq!(units.retry(Some(1)), 1);
+        assert_eq!(units.retry(None), 1);
+    }
+}

@@ -1,0 +1,359 @@
+//! Containers: what they are ([`definition`]), and create, read, list, replace, delete.
+
+pub mod definition;
+pub mod policies;
+
+use std::sync::{Arc, OnceLock};
+
+use orrery_index::{IndexState, IndexingPolicy};
+use orrery_storage::key::RecordKind;
+use orrery_types::ids::{Address, Rid};
+use orrery_types::{Epoch, Error, Lsn, Result, ShardId, Value};
+
+use crate::background::erasure::Erasures;
+use crate::catalog::Change;
+use crate::catalog::offer::{Throughput, ThroughputRequest};
+use crate::catalog::records::Record;
+use crate::catalog::resource::{Preconditions, Resource, object, resource_id};
+use crate::error::storage;
+use crate::partition::{PhysicalPartition, reserve_first_rows};
+use crate::script::remove_scripts;
+use crate::stamp::Stamp;
+use crate::{Database, Engine};
+use definition::ContainerDef;
+
+/// A container at one moment: its definition and where its data lies.
+#[derive(Clone)]
+pub struct Container {
+    pub(crate) database: u32,
+    pub(crate) number: u32,
+    /// The `id` of its database.
+    pub database_id: Box<str>,
+    /// The `id`.
+    pub id: Box<str>,
+    /// The version of the definition.
+    pub stamp: Stamp,
+    /// What the creator declared.
+    pub definition: ContainerDef,
+    /// The physical partitions, in the order of their keys, without gap.
+    pub partitions: Vec<PhysicalPartition>,
+    /// Whether expiry entries of an earlier default are still to be replaced.
+    pub(crate) retime: bool,
+    /// Partition keys whose items are being deleted.
+    pub(crate) erasures: Arc<Erasures>,
+    /// What the index holds, and which paths may be relied upon.
+    pub index: Arc<IndexState>,
+    links: OnceLock<Links>,
+}
+
+/// The texts that answers name a container by.
+#[derive(Clone)]
+struct Links {
+    rid: Box<str>,
+    alt_link: Box<str>,
+    self_link: Box<str>,
+}
+
+/// The state of an index under a definition and the policies before it.
+pub(crate) fn index_state(
+    definition: &ContainerDef,
+    older: Vec<IndexingPolicy>,
+) -> Arc<IndexState> {
+    let computed = definition.computed.iter().map(|property| property.name.clone()).collect();
+    Arc::new(IndexState::new(&definition.indexing, older, computed))
+}
+
+impl Container {
+    pub(crate) fn from_record(database: &Database, record: &Record) -> Result<Self> {
+        let corrupt = |_| Error::internal(format!("container '{}' is corrupt", record.id));
+        let partitions = record.body.get("partitions").as_array().unwrap_or_default();
+        let partitions = partitions.iter().map(PhysicalPartition::from_value);
+        let definition = ContainerDef::parse(record.body.get("definition"))
+            .map_err(|e| corrupt(e.to_string()))?;
+        let older = IndexState::older_from_value(record.body.get("indexed"))
+            .map_err(|e| corrupt(e.to_string()))?;
+        Ok(Self {
+            database: database.number,
+            database_id: database.id.clone(),
+            number: u32::try_from(record.number).map_err(|e| corrupt(e.to_string()))?,
+            id: record.id.clone(),
+            stamp: record.stamp,
+            index: index_state(&definition, older),
+            definition,
+            partitions: partitions.collect::<Result<_>>()?,
+            retime: record.body.get("retime").is_true(),
+            links: OnceLock::new(),
+            erasures: Arc::default(),
+        })
+    }
+
+    fn body(&self) -> Value {
+        let partitions = self.partitions.iter().map(PhysicalPartition::to_value).collect();
+        Value::object(object([
+            ("definition", Value::object(self.definition.to_object())),
+            ("partitions", Value::array(partitions)),
+            ("retime", if self.retime { true.into() } else { Value::Undefined }),
+            ("indexed", self.index.older_to_value()),
+        ]))
+    }
+
+    /// The `_rid`.
+    pub fn rid(&self) -> Rid {
+        Rid::Container { database: self.database, container: self.number }
+    }
+
+    /// The `_rid` of the database.
+    pub fn database_rid(&self) -> Rid {
+        Rid::Database(self.database)
+    }
+
+    fn links(&self) -> &Links {
+        self.links.get_or_init(|| Links {
+            rid: self.rid().to_string().into(),
+            alt_link: format!("dbs/{}/colls/{}", self.database_id, self.id).into(),
+            self_link: format!("dbs/{}/colls/{}/", self.database_rid(), self.rid()).into(),
+        })
+    }
+
+    /// The `_rid` as text.
+    pub fn rid_text(&self) -> &str {
+        &self.links().rid
+    }
+
+    /// `dbs/{id}/colls/{id}`.
+    pub fn alt_link(&self) -> &str {
+        &self.links().alt_link
+    }
+
+    /// `dbs/{rid}/colls/{rid}/`.
+    pub fn self_link(&self) -> &str {
+        &self.links().self_link
+    }
+
+    /// As a client sees it.
+    pub fn to_resource(&self) -> Resource {
+        let mut body = object([("id", (&*self.id).into())]);
+        for (name, value) in self.definition.to_object().iter() {
+            body.set(name, value.clone());
+        }
+        Resource::new(self.rid(), self.stamp, self.self_link(), body)
+            .with("_docs", "docs/")
+            .with("_sprocs", "sprocs/")
+            .with("_triggers", "triggers/")
+            .with("_udfs", "udfs/")
+            .with("_conflicts", "conflicts/")
+    }
+}
+
+/// The database of a change, for changing it too.
+fn owner(change: &Change<'_>, database: &Address) -> Result<Database> {
+    change.state.database(database).map(|d| (**d).clone()).ok_or(Error::OwnerNotFound)
+}
+
+impl Engine {
+    /// Makes a container with as many physical partitions as its throughput asks for.
+    pub fn create_container(
+        &self,
+        database: &Address,
+        body: &Value,
+        throughput: &ThroughputRequest,
+    ) -> Result<Resource> {
+        let id = resource_id(body)?;
+        let definition = ContainerDef::accept(body)?;
+        let mut change = self.catalog.change();
+        let mut database = owner(&change, database)?;
+        if database.container(&Address::Name(id.to_string())).is_some() {
+            return Err(Error::AlreadyExists);
+        }
+        for key in definition.encryption_keys() {
+            if !self.has_encryption_key(database.number, key)? {
+                return Err(Error::invalid(format!(
+                    "The clientEncryptionPolicy names the key '{key}', which the database does not \
+                     have."
+                )));
+            }
+        }
+        let shared = self.has_offer(&database.rid().to_string())?;
+        let offer = throughput.for_container(shared)?;
+        let count = offer.map_or(1, Throughput::partitions_first).max(self.layout.partitions_first);
+        let first_shard = change.next_numbers("shard", count)?;
+        let ranges = definition.partition_key.even_ranges(count);
+        let partitions = (0..)
+            .zip(ranges)
+            .map(|(i, range)| PhysicalPartition::new(i, range, ShardId(first_shard + i), Epoch(1)));
+        let partitions = partitions.collect();
+        let container = Container {
+            database: database.number,
+            database_id: database.id.clone(),
+            number: change.next_number("container")?,
+            id,
+            stamp: self.stamper.next(),
+            index: index_state(&definition, vec![]),
+            definition,
+            partitions,
+            retime: false,
+            links: OnceLock::new(),
+            erasures: Arc::default(),
+        };
+        // A shard without container is removed at the next start, a container without shard
+        // would be a wrong answer: shards first.
+        for partition in &container.partitions {
+            self.store.create_shard(partition.shard, partition.epoch).map_err(storage)?;
+        }
+        reserve_first_rows(&*self.store, &container.partitions)?;
+        let parent = u64::from(database.number);
+        change.insert(RecordKind::Container, parent, &container.record(Lsn(0)))?;
+        if let Some(offer) = offer {
+            self.insert_offer(&mut change, &offer, container.rid(), container.self_link())?;
+        }
+        let resource = container.to_resource();
+        database.insert(container);
+        change.state.insert(database);
+        change.commit()?;
+        Ok(resource)
+    }
+
+    /// One container.
+    pub fn read_container(
+        &self,
+        database: &Address,
+        container: &Address,
+    ) -> Result<Arc<Container>> {
+        self.catalog.container(database, container)
+    }
+
+    /// The containers of a database in the order of creation.
+    pub fn list_containers(&self, database: &Address) -> Result<(Rid, Vec<Resource>)> {
+        let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
+        Ok((database.rid(), database.containers().map(|c| c.to_resource()).collect()))
+    }
+
+    /// Replaces a definition, within what may change after creation.
+    pub fn replace_container(
+        &self,
+        database: &Address,
+        address: &Address,
+        body: &Value,
+        conditions: &Preconditions,
+    ) -> Result<Resource> {
+        let id = resource_id(body)?;
+        let mut change = self.catalog.change();
+        let mut database = owner(&change, database)?;
+        let old = database.container(address).cloned().ok_or(Error::NotFound)?;
+        conditions.check_write(Some(old.stamp))?;
+        if id != old.id {
+            return Err(Error::invalid("The id of a container cannot be changed."));
+        }
+        let mut container = (*old).clone();
+        container.definition = old.definition.replaced_by(body)?;
+        container.stamp = self.stamper.next();
+        let terms_changed = container.change_index(&old)?;
+        let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
+        container.retime |= timing_changed;
+        // Whoever has judged by the old definition what an index holds, or which items have expired,
+        // must not commit under the new one.
+        let fenced = terms_changed || timing_changed;
+        if fenced {
+            container.raise_epoch();
+        }
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        let history_begins = kept(&container) && !kept(&old);
+        if history_begins {
+            // The shards still have the epoch of the old definition.
+            match self.begin_history(&old) {
+                // It is done once more below.
+                Ok(()) | Err(Error::PartitionGone) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let history_ends = kept(&old) && !kept(&container);
+        let parent = u64::from(database.number);
+        let version = change.record(RecordKind::Container, parent, u64::from(old.number))?.version;
+        change.replace(RecordKind::Container, parent, &container.record(version))?;
+        let resource = container.to_resource();
+        let container = Arc::new(container);
+        database.insert((*container).clone());
+        change.state.insert(database);
+        change.write().map_err(|failed| storage(failed.error))?;
+        // Before anybody sees what the new definition shows. If it fails, whoever writes or builds
+        // next does it.
+        if fenced && let Err(error) = self.fence(&container) {
+            tracing::warn!(%error, "a shard is fenced later");
+        }
+        change.publish();
+        if terms_changed {
+            self.tasks.reindex(container.clone());
+        }
+        if history_begins {
+            // Once more, for writes that were on their way.
+            self.with_current(&container, &mut |now| self.begin_history(now))?;
+        }
+        if history_ends {
+            self.tasks.rebase_history(container.clone());
+        }
+        if timing_changed {
+            self.tasks.retime(container);
+        }
+        Ok(resource)
+    }
+
+    /// Deletes a container with everything in it.
+    pub fn delete_container(
+        &self,
+        database: &Address,
+        address: &Address,
+        conditions: &Preconditions,
+    ) -> Result<()> {
+        let mut change = self.catalog.change();
+        let mut database = owner(&change, database)?;
+        let container = database.container(address).cloned().ok_or(Error::NotFound)?;
+        conditions.check_write(Some(container.stamp))?;
+        if database.model.as_ref().is_some_and(|model| model.rules.concerns(&container.id)) {
+            return Err(Error::invalid(format!(
+                "The model of the database names the container '{}'. Change or delete the model \
+                 first.",
+                container.id
+            )));
+        }
+        self.remove_container(&mut change, &container)?;
+        database.remove(&container);
+        change.state.insert(database);
+        change.commit()?;
+        self.drop_shards(&container);
+        Ok(())
+    }
+
+    /// Gathers the removal of a container's records.
+    pub(crate) fn remove_container(
+        &self,
+        change: &mut Change<'_>,
+        container: &Container,
+    ) -> Result<()> {
+        let parent = u64::from(container.database);
+        change.remove(RecordKind::Container, parent, u64::from(container.number), &container.id);
+        remove_scripts(change, container)?;
+        self.remove_offer(change, container.rid_text())
+    }
+
+    /// Frees the data of a container that is no longer in the catalog. What cannot be freed now
+    /// is freed at the next start.
+    pub(crate) fn drop_shards(&self, container: &Container) {
+        for partition in &container.partitions {
+            if let Err(error) = self.store.drop_shard(partition.shard) {
+                tracing::warn!(%error, shard = partition.shard.0, "a dropped shard stays until the next start");
+            }
+        }
+    }
+}
+
+impl Container {
+    pub(crate) fn record(&self, version: Lsn) -> Record {
+        Record {
+            number: u64::from(self.number),
+            version,
+            id: self.id.clone(),
+            stamp: self.stamp,
+            body: self.body(),
+        }
+    }
+}

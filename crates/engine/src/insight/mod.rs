@@ -1,0 +1,7 @@
+//! What the database tells about itself: advice on models, notes on requests, sizes, and whether everything
+//! that is derived agrees with its items.
+
+pub mod advice;
+pub mod usage;
+pub mod verify;
+pub(crate) mod workload;

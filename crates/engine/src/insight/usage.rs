@@ -1,0 +1,77 @@
+//! How much a container holds, for those who ask.
+
+use orrery_storage::{ReadAt, Scan, ShardStats, Space, key};
+use orrery_types::{Result, Value};
+
+use crate::catalog::resource::object;
+use crate::error::storage;
+use crate::partition::PhysicalPartition;
+use crate::{Container, Engine};
+
+/// What a container holds: items exactly, bytes as the store estimates them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Usage {
+    pub items: u64,
+    pub kilobytes: u64,
+}
+
+impl Engine {
+    /// What the store knows of each physical partition, in little time.
+    pub fn shard_sizes(&self, container: &Container) -> Result<Vec<ShardStats>> {
+        let stats = |partition: &PhysicalPartition| self.store.stats(partition.shard);
+        container.partitions.iter().map(|p| stats(p).map_err(storage)).collect()
+    }
+
+    /// Counts the rows of a container; takes time in proportion to them.
+    pub fn usage(&self, container: &Container) -> Result<Usage> {
+        let mut total = Usage::default();
+        for partition in &container.partitions {
+            let usage = self.partition_usage(partition)?;
+            total.items += usage.items;
+            total.kilobytes += usage.kilobytes;
+        }
+        Ok(total)
+    }
+
+    /// The same by physical partition, in the form that clients get it.
+    pub fn statistics(&self, container: &Container) -> Result<Value> {
+        let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
+        let of = |partition: &PhysicalPartition| {
+            let usage = self.partition_usage(partition)?;
+            Ok(Value::object(object([
+                ("id", partition.id.to_string().into()),
+                ("sizeInKB", number(usage.kilobytes)),
+                ("documentCount", number(usage.items)),
+                ("partitionKeys", Value::array(vec![])),
+            ])))
+        };
+        let partitions = container.partitions.iter().map(of).collect::<Result<_>>()?;
+        Ok(Value::array(partitions))
+    }
+
+    fn partition_usage(&self, partition: &PhysicalPartition) -> Result<Usage> {
+        const ROWS: usize = 10_000;
+        let bytes = self.store.stats(partition.shard).map_err(storage)?.items_bytes;
+        let mut usage = Usage { items: 0, kilobytes: bytes.div_ceil(1024) };
+        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let mut bounds = key::all_rows();
+        loop {
+            let scan = Scan {
+                space: Space::Items,
+                from: &bounds.from,
+                to: &bounds.to,
+                reverse: false,
+                max_rows: ROWS,
+                max_bytes: usize::MAX,
+                keys_only: true,
+            };
+            let entries = snapshot.scan(&scan).map_err(storage)?;
+            usage.items += entries.len() as u64;
+            match entries.last() {
+                Some(last) if entries.len() == ROWS => bounds = bounds.after(&last.key),
+                _ => return Ok(usage),
+            }
+        }
+    }
+}

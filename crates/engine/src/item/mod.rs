@@ -1,0 +1,7 @@
+//! One item: where it lies, what a request wants done with it, its body, and point reads.
+
+pub(crate) mod address;
+pub mod body;
+pub mod operation;
+pub mod patch;
+pub mod read;

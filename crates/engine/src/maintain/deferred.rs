@@ -1,0 +1,517 @@
+//! What follows from a write later. The write's own commit leaves a *note* beside the target: that
+//! the items which refer to it are to follow it, or that its aggregates are. One worker takes the
+//! notes, a few items in each commit, and the commit that is the last takes the note away. So a
+//! restart goes on where it was, and nothing is done twice or forgotten.
+//!
+//! Nothing is remembered of the change itself: items are brought to what is true when their turn
+//! comes, under the checks of a commit, so what is older never replaces what is newer. Only for
+//! tallies each change is written down, and taken away by the commit that adds it.
+//!
+//! Every note is a unit of background work: one that fails holds up no other (`background/units`).
+
+use std::cell::Cell;
+
+use orrery_storage::key::{Bounds, Due};
+use orrery_storage::{
+    Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Space, StorageError, key,
+};
+use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
+
+use super::cascade::Event;
+use super::references::part_of;
+use crate::background::units::{Failure, UnitKey, Work};
+use crate::background::{Run, Turn};
+use crate::error::storage;
+use crate::item::address::Spot;
+use crate::item::read::Located;
+use crate::model::{ModelScope, StoredModel};
+use crate::partition::PhysicalPartition;
+use crate::transaction::batch::is_refusal;
+use crate::transaction::commit::UniqueGuard;
+use crate::transaction::write_buffer::{Draft, View};
+use crate::{Container, Database, Engine};
+
+/// A note: since when it waits, and how far it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DueNote {
+    since_us: u64,
+    /// Sources that were passed over, because a rule keeps them from following.
+    stuck: u32,
+    /// The item key of the last source that has followed; empty at the beginning.
+    last: Vec<u8>,
+}
+
+impl DueNote {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.since_us.to_be_bytes().to_vec();
+        bytes.extend(self.stuck.to_be_bytes());
+        bytes.extend_from_slice(&self.last);
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self> {
+        let corrupt = || Error::internal("a note of what is to follow is corrupt");
+        let (since_us, rest) = bytes.split_first_chunk::<8>().ok_or_else(corrupt)?;
+        let (stuck, last) = rest.split_first_chunk::<4>().ok_or_else(corrupt)?;
+        let (since_us, stuck) = (u64::from_be_bytes(*since_us), u32::from_be_bytes(*stuck));
+        Ok(Self { since_us, stuck, last: last.to_vec() })
+    }
+}
+
+/// How much is still to follow by one rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lag {
+    /// Notes that wait.
+    pub(crate) pending: usize,
+    /// Since when the oldest does.
+    pub(crate) since_us: Option<u64>,
+}
+
+/// Where a note stands.
+struct Place<'e> {
+    scope: ModelScope<'e>,
+    container: &'e Container,
+    partition: &'e PhysicalPartition,
+    key: &'e [u8],
+}
+
+/// What became of one commit for a note.
+enum Step {
+    /// The note is gone: all has followed.
+    Done,
+    More,
+    /// All sources had their turn, and some of them were passed over.
+    PassedOver,
+    /// Another writer was faster.
+    Lost,
+    /// It is more than one commit takes.
+    TooLarge,
+    /// A rule forbids it.
+    Refused(Error),
+}
+
+impl<'e> Draft<'e> {
+    /// Notes that something is to follow later.
+    pub(crate) fn put_due(&mut self, index: usize, what: Due, target: &Spot<'e>) -> Result<()> {
+        let Some(scope) = self.model.scope else { return Ok(()) };
+        let key = key::due(scope.model.numbers[index], what, &target.at.key);
+        let draft = self.beside(target.container, target.at.partition);
+        if draft.model.kept.due.contains_key(&key) {
+            return Ok(());
+        }
+        let found = draft.engine.store.get(draft.partition.shard, Space::Meta, &key);
+        let known =
+            found.map_err(storage)?.1.map(|value| DueNote::read(&value.bytes)).transpose()?;
+        let now_us = draft.engine.clock.now_us();
+        let since_us = known.map_or(now_us, |note| note.since_us);
+        draft.model.kept.due.insert(key, DueNote { since_us, ..DueNote::default() });
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Does what is to follow from earlier writes, a bounded turn for each note of each database, until
+    /// nothing is left that can be done now.
+    pub fn propagate(&self, stop: &dyn Fn() -> bool) -> Result<()> {
+        let _alone = self.models.worker();
+        let is_of_pass = |work: Work| work == Work::ModelEffects;
+        self.units.begin_pass(is_of_pass);
+        let mut run = Run::new(stop);
+        loop {
+            run.unfinished = false;
+            for database in self.catalog.state().databases().filter(|d| d.model.is_some()) {
+                for container in database.containers() {
+                    for partition in &container.partitions {
+                        self.propagate_from(database, container, partition, &mut run);
+                    }
+                }
+            }
+            if !run.unfinished || stop() {
+                break;
+            }
+        }
+        if !stop() {
+            self.units.end_pass(is_of_pass);
+        }
+        run.result(())
+    }
+
+    /// A turn for every note of a partition.
+    fn propagate_from(
+        &self,
+        database: &Database,
+        container: &Container,
+        partition: &PhysicalPartition,
+        run: &mut Run<'_>,
+    ) {
+        let mut bounds = key::all_due();
+        // Looking for notes is a unit too: it may fail.
+        let search = UnitKey::of(container, Work::ModelEffects, &partition.id.to_be_bytes());
+        while !(run.stop)() {
+            let mut found = None;
+            self.run_unit(run, &search, 0, &mut |_| {
+                found = self.next_due(partition, &bounds)?;
+                Ok(Turn::Done)
+            });
+            let Some(entry) = found else { break };
+            bounds = bounds.after(&entry.key);
+            let unit = UnitKey::of(container, Work::ModelEffects, &entry.key);
+            let version = Cell::new(entry.value.version);
+            let turn = self.run_unit(run, &unit, version.get().0, &mut |run| {
+                self.follow_due(database, partition, &entry.key, run, &unit, &version)
+            });
+            self.units.moved(&unit, version.get().0);
+            // What has followed may have left notes where the search has been.
+            run.unfinished |= turn.is_some();
+        }
+    }
+
+    fn next_due(&self, partition: &PhysicalPartition, from: &Bounds) -> Result<Option<Entry>> {
+        let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+            // The container was deleted meanwhile.
+            Err(StorageError::Gone { .. }) => return Ok(None),
+            other => other.map_err(storage)?,
+        };
+        let scan = Scan {
+            space: Space::Meta,
+            from: &from.from,
+            to: &from.to,
+            reverse: false,
+            max_rows: 1,
+            max_bytes: usize::MAX,
+            keys_only: false,
+        };
+        Ok(snapshot.scan(&scan).map_err(storage)?.pop())
+    }
+    /// A turn for one note, under the model of now. `version` follows that of the note.
+    fn follow_due(
+        &self,
+        database: &Database,
+        partition: &PhysicalPartition,
+        key: &[u8],
+        run: &mut Run<'_>,
+        unit: &UnitKey,
+        version: &Cell<Lsn>,
+    ) -> std::result::Result<Turn, Failure> {
+        // No model takes over meanwhile.
+        let _still = self.models.read();
+        let state = self.catalog.state();
+        let now = state.databases().find(|now| now.number == database.number);
+        let Some(now) = now else { return Ok(Turn::Done) };
+        let Some(model) = now.model.as_deref() else { return Ok(Turn::Done) };
+        let scope = ModelScope { database: now, model };
+        for container in now.containers() {
+            if let Ok(partition) = container.partition_with(partition.shard) {
+                let place = Place { scope, container, partition, key };
+                let left = &mut run.cursor(unit, container).left;
+                return self.turn(&place, left, version);
+            }
+        }
+        Ok(Turn::Done)
+    }
+
+    /// Several commits for one note. A source that a rule keeps from following is passed over; when
+    /// all the others have followed, that is the note's failure.
+    fn turn(
+        &self,
+        place: &Place<'_>,
+        left: &mut Option<Failure>,
+        version: &Cell<Lsn>,
+    ) -> std::result::Result<Turn, Failure> {
+        let (mut commits, mut lost, mut size) = (0, 0, ITEMS_PER_COMMIT);
+        while commits < COMMITS_PER_TURN {
+            let shard = place.partition.shard;
+            let found = self.store.get(shard, Space::Meta, place.key).map_err(storage)?.1;
+            let Some(found) = found else { return Ok(Turn::Done) };
+            version.set(found.version);
+            let note = DueNote::read(&found.bytes)?;
+            match self.follow_some(place, &note, size, version)? {
+                Step::Done => return Ok(Turn::Done),
+                Step::More => {
+                    (lost, size) = (0, ITEMS_PER_COMMIT);
+                    commits += 1;
+                }
+                Step::PassedOver => {
+                    return Err(left.take().unwrap_or_else(|| {
+                        Error::internal("an item could not follow before the last start").into()
+                    }));
+                }
+                Step::Lost if lost < limits::COMMIT_ATTEMPTS_MAX => {
+                    lost += 1;
+                    size = if lost > LOSSES_TOGETHER { 1 } else { size };
+                }
+                Step::Lost => return Err(Error::RetryWith.into()),
+                // Each by itself.
+                Step::TooLarge | Step::Refused(_) if size > 1 => size = 1,
+                Step::TooLarge => return Err(storage(StorageError::TooLarge).into()),
+                Step::Refused(error) => {
+                    commits += 1;
+                    let failure = self.pass_over(place, &note, version, error)?;
+                    if left.as_ref().is_none_or(Failure::is_outside) {
+                        *left = Some(failure);
+                    }
+                }
+            }
+        }
+        Ok(Turn::Unfinished)
+    }
+
+    /// One commit.
+    fn follow_some(
+        &self,
+        place: &Place<'_>,
+        note: &DueNote,
+        size: usize,
+        version: &Cell<Lsn>,
+    ) -> Result<Step> {
+        let mut draft = self.relaxed(place);
+        let (rule, what, target) = place.parsed()?;
+        let next = match place.scope.model.relation_with(rule) {
+            // The rule is gone.
+            None => Ok(None),
+            Some(index) => match what {
+                Due::Aggregates => aggregates_follow(place, &mut draft, index, target, note),
+                Due::Sources => draft.sources_follow(place, index, target, note, size),
+            },
+        };
+        match next.and_then(|next| Ok((draft.parts()?, next))) {
+            Ok((parts, next)) => self.commit_note(place, parts, note, next.as_ref(), version),
+            Err(error) if is_refusal(&error) => Ok(Step::Refused(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Commits what follows together with the note, as it is afterwards.
+    fn commit_note(
+        &self,
+        place: &Place<'_>,
+        (mut parts, guards): (Vec<Part>, Vec<UniqueGuard<'_>>),
+        note: &DueNote,
+        next: Option<&DueNote>,
+        version: &Cell<Lsn>,
+    ) -> Result<Step> {
+        let shard = place.partition.shard;
+        let part = part_of(&mut parts, place.partition);
+        let (space, key, expect) =
+            (Space::Meta, place.key.to_vec(), Expect::Version(version.get()));
+        part.checks.push(Check::Key { space, key: key.clone(), expect });
+        match next {
+            Some(next) => part.puts.push(Put { space, key, value: next.to_bytes() }),
+            None => part.deletes.push((space, key)),
+        }
+        let at = parts.iter().position(|part| part.shard == shard);
+        match self.store.commit(Commit { parts }) {
+            Ok(committed) => {
+                if let Some(lsn) = at.and_then(|at| committed.lsns.get(at)) {
+                    version.set(*lsn);
+                }
+                Ok(match next {
+                    None => Step::Done,
+                    Some(next) if note.stuck > 0 && next.last.is_empty() => Step::PassedOver,
+                    Some(_) => Step::More,
+                })
+            }
+            Err(StorageError::Conflict { part, check }) => {
+                let refusal = self.refusal_of(&guards, part, check)?;
+                Ok(refusal.map_or(Step::Lost, Step::Refused))
+            }
+            Err(StorageError::TooLarge) => Ok(Step::TooLarge),
+            Err(error) => Err(storage(error)),
+        }
+    }
+
+    /// Goes on behind a source that is refused; why it is. What is refused to a target itself cannot
+    /// be passed over.
+    fn pass_over(
+        &self,
+        place: &Place<'_>,
+        note: &DueNote,
+        version: &Cell<Lsn>,
+        error: Error,
+    ) -> std::result::Result<Failure, Failure> {
+        let (rule, what, target) = place.parsed()?;
+        let index = place.scope.model.relation_with(rule).filter(|_| what == Due::Sources);
+        let Some(index) = index else { return Err(error.into()) };
+        let mut draft = self.relaxed(place);
+        let (_, page) = draft.next_sources(place, index, target, note, 1)?;
+        let Some(last) = page.first().cloned() else { return Err(error.into()) };
+        let from = place.scope.container_of(place.scope.model.rules.relations[index].from)?;
+        let failure = Failure::of_item(error, from, &last);
+        let next = DueNote { stuck: note.stuck.saturating_add(1), last, ..note.clone() };
+        // If that loses, the note is looked at anew.
+        self.commit_note(place, (vec![], vec![]), note, Some(&next), version)?;
+        Ok(failure)
+    }
+
+    /// A draft for what follows.
+    fn relaxed<'e>(&'e self, place: &Place<'e>) -> Draft<'e> {
+        let mut draft = Draft::new(self, place.container, place.partition, View::Now);
+        draft.model.scope = Some(place.scope);
+        draft.model.relaxed = true;
+        draft
+    }
+
+    /// How much is still to follow, for each relation of a model.
+    pub(crate) fn lags(&self, database: &Database, model: &StoredModel) -> Result<Vec<Lag>> {
+        let mut lags = vec![Lag::default(); model.rules.relations.len()];
+        for partition in database.containers().flat_map(|container| &container.partitions) {
+            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            let bounds = key::all_due();
+            let scan = Scan {
+                space: Space::Meta,
+                from: &bounds.from,
+                to: &bounds.to,
+                reverse: false,
+                max_rows: limits::MODEL_ITEMS_MAX,
+                max_bytes: usize::MAX,
+                keys_only: false,
+            };
+            for entry in snapshot.scan(&scan).map_err(storage)? {
+                let note = DueNote::read(&entry.value.bytes)?;
+                let rule = key::rule_of(&entry.key);
+                let index = model.numbers.iter().position(|number| Some(*number) == rule);
+                let Some(lag) = index.and_then(|index| lags.get_mut(index)) else { continue };
+                lag.pending += 1;
+                lag.since_us = Some(lag.since_us.unwrap_or(u64::MAX).min(note.since_us));
+            }
+        }
+        Ok(lags)
+    }
+}
+
+impl Place<'_> {
+    /// The rule's number, what is to follow, and the key of the target.
+    fn parsed(&self) -> Result<(u32, Due, &[u8])> {
+        key::parse_due(self.key).ok_or_else(|| Error::internal("the key of a note is corrupt"))
+    }
+}
+
+impl StoredModel {
+    /// The index of a relation by its number.
+    fn relation_with(&self, number: u32) -> Option<usize> {
+        let relations = self.numbers.get(..self.rules.relations.len())?;
+        relations.iter().position(|known| *known == number)
+    }
+}
+
+impl<'e> Draft<'e> {
+    /// The target of a note, and the keys of the next sources that are to follow it.
+    fn next_sources(
+        &mut self,
+        place: &Place<'e>,
+        index: usize,
+        target: &[u8],
+        note: &DueNote,
+        size: usize,
+    ) -> Result<(Spot<'e>, Vec<Vec<u8>>)> {
+        let spot = self.spot_anyway(place, target)?;
+        let mut bounds = key::references_to(place.scope.model.numbers[index], target);
+        if !note.last.is_empty() {
+            let mut last = bounds.from.clone();
+            last.extend_from_slice(&note.last);
+            bounds = bounds.after(&last);
+        }
+        let (page, _) = self.reference_page(&spot, bounds, size)?;
+        Ok((spot, page))
+    }
+
+    /// Lets the next sources follow their target; the note afterwards.
+    fn sources_follow(
+        &mut self,
+        place: &Place<'e>,
+        index: usize,
+        target: &[u8],
+        note: &DueNote,
+        size: usize,
+    ) -> Result<Option<DueNote>> {
+        let (spot, page) = self.next_sources(place, index, target, note, size)?;
+        let Some(last) = page.last().cloned() else {
+            // Those that were passed over are tried again later.
+            let again = DueNote { since_us: note.since_us, ..DueNote::default() };
+            return Ok((note.stuck > 0).then_some(again));
+        };
+        self.let_follow(place.scope, index, &spot, &page)?;
+        Ok(Some(DueNote { last, ..note.clone() }))
+    }
+
+    /// The spot of a target by its key, there or not.
+    fn spot_anyway(&mut self, place: &Place<'e>, target: &[u8]) -> Result<Spot<'e>> {
+        if let Some(spot) = self.spot_of_key(place.container, target)? {
+            return Ok(spot);
+        }
+        let partition_key = PartitionKey(vec![]);
+        let at = Located { partition: place.partition, partition_key, key: target.to_vec() };
+        Ok(Spot { container: place.container, at })
+    }
+
+    /// Lets sources follow their target, as it is now.
+    fn let_follow(
+        &mut self,
+        scope: ModelScope<'e>,
+        index: usize,
+        target: &Spot<'e>,
+        sources: &[Vec<u8>],
+    ) -> Result<()> {
+        let rule = &scope.model.rules.relations[index];
+        let container = self.same(scope.container_of(rule.from)?);
+        let item = self.target_at(rule, target)?;
+        let copies = item.map(|item| -> Vec<_> {
+            rule.copies.iter().map(|(_, copy)| copy.value(&item)).collect()
+        });
+        for source in sources {
+            let Some(spot) = self.spot_of_key(container, source)? else { continue };
+            let Some(value) = self.value_at(&spot)? else { continue };
+            let kept = match &copies {
+                Some(copies) => Some(self.with_copies(rule, &value, target, copies)?),
+                None if spot.is(target) => continue,
+                None => self.without_target(rule, &value, target)?,
+            };
+            match &kept {
+                Some(kept) if *kept == value => continue,
+                Some(kept) => self.put_derived(&spot, kept.clone())?,
+                None => self.delete_derived(&spot)?,
+            }
+            self.follow(vec![Event::new(spot, Some(value), kept)])?;
+        }
+        Ok(())
+    }
+}
+
+/// Sources that follow in one commit.
+const ITEMS_PER_COMMIT: usize = 50;
+/// Commits for one note before another has its turn.
+const COMMITS_PER_TURN: usize = 20;
+/// Lost commits after which items are taken one by one.
+const LOSSES_TOGETHER: usize = 3;
+/// Changes that one commit adds to a tally.
+const DELTAS_PER_COMMIT: usize = 1000;
+
+/// Brings the aggregates of a target over one relation to what is true.
+fn aggregates_follow<'e>(
+    place: &Place<'e>,
+    draft: &mut Draft<'e>,
+    index: usize,
+    target: &[u8],
+    note: &DueNote,
+) -> Result<Option<DueNote>> {
+    let (scope, mut more) = (place.scope, false);
+    let spot = draft.spot_anyway(place, target)?;
+    let rules = &scope.model.rules;
+    let rule = &rules.relations[index];
+    let over = || rules.aggregates.iter().filter(|a| a.relation == index);
+    for aggregate in over().filter(|a| a.may_follow()) {
+        more |= draft.fold_deltas(scope, aggregate, &spot, DELTAS_PER_COMMIT)?;
+    }
+    if let Some(value) = draft.target_at(rule, &spot)? {
+        let mut kept = value.clone();
+        for aggregate in over().filter(|a| a.may_follow()) {
+            let truth = draft.aggregate_beside(scope, aggregate, &spot)?;
+            aggregate.def.path.set(&mut kept, &[], truth);
+        }
+        if kept != value {
+            draft.put_derived(&spot, kept.clone())?;
+            draft.follow(vec![Event::new(spot, Some(value), Some(kept))])?;
+        }
+    }
+    Ok(more.then(|| note.clone()))
+}

@@ -1,0 +1,109 @@
+//! A change of what writes leave behind raises the epoch of the container's shards; a change of the
+//! layout retires some of them. From then on the
+//! store refuses what was prepared under the definition before, so that no such write can come after
+//! the work that the change began; whoever is refused takes the definition anew and starts over.
+
+use std::sync::Arc;
+
+use orrery_storage::StorageError;
+use orrery_types::ids::Address;
+use orrery_types::{Epoch, Error, Result, ShardId};
+
+use crate::error::storage;
+use crate::model::ModelScope;
+use crate::{Container, Engine};
+
+/// How often a write follows a definition that changes under it.
+const RENEWALS_MAX: usize = 8;
+
+impl Container {
+    /// Gives its partitions the next epoch; the catalog must know it before the store does.
+    pub(crate) fn raise_epoch(&mut self) {
+        for partition in &mut self.partitions {
+            partition.epoch = Epoch(partition.epoch.0 + 1);
+        }
+    }
+}
+
+impl Container {
+    /// Where its data lies, and under which epochs.
+    pub(crate) fn shards(&self) -> Vec<(ShardId, Epoch)> {
+        self.partitions.iter().map(|p| (p.shard, p.epoch)).collect()
+    }
+}
+
+impl Engine {
+    /// Does it with the definition of now: again, if the store refuses the epoch.
+    pub(crate) fn with_current<T>(
+        &self,
+        container: &Container,
+        work: &mut dyn FnMut(&Container) -> Result<T>,
+    ) -> Result<T> {
+        let mut result = work(container);
+        for _ in 0..RENEWALS_MAX {
+            if !matches!(result, Err(Error::PartitionGone)) {
+                break;
+            }
+            let Some(now) = self.renewed(container)? else { break };
+            result = work(&now);
+        }
+        result
+    }
+
+    /// Reads with the layout of now: again, if one of the shards that it began with is gone.
+    pub(crate) fn reading<T>(
+        &self,
+        container: &Container,
+        work: &dyn Fn(&Container) -> Result<T>,
+    ) -> Result<T> {
+        let mut result = work(container);
+        if !matches!(result, Err(Error::PartitionGone)) {
+            return result;
+        }
+        let mut tried = container.shards();
+        for _ in 0..RENEWALS_MAX {
+            let Some(now) = self.renewed(container)? else { break };
+            // What is gone was never in the layout: the client asked for it.
+            if now.shards() == tried {
+                break;
+            }
+            tried = now.shards();
+            result = work(&now);
+            if !matches!(result, Err(Error::PartitionGone)) {
+                break;
+            }
+        }
+        result
+    }
+
+    /// The container as it is once every change of the catalog in progress is over, its shards
+    /// fenced, and so those that its writes reach through a model; `None` if it is gone.
+    fn renewed(&self, container: &Container) -> Result<Option<Arc<Container>>> {
+        self.catalog.wait_for_changes();
+        let database = Address::Rid(container.database_rid());
+        let Ok(now) = self.catalog.container(&database, &Address::Rid(container.rid())) else {
+            return Ok(None);
+        };
+        self.fence(&now)?;
+        let owner = self.database_of(&now);
+        if let Some(scope) = ModelScope::of(owner.as_deref(), &now) {
+            let reached = |other: &&Arc<Container>| {
+                other.number != now.number && scope.model.rules.concerns(&other.id)
+            };
+            scope.database.containers().filter(reached).try_for_each(|other| self.fence(other))?;
+        }
+        Ok(Some(now))
+    }
+
+    /// Brings the shards to the epoch that the catalog has. No harm if they are there.
+    pub(crate) fn fence(&self, container: &Container) -> Result<()> {
+        for partition in &container.partitions {
+            match self.store.fence_shard(partition.shard, partition.epoch) {
+                // It was deleted meanwhile, or has a later epoch: what follows will notice.
+                Ok(()) | Err(StorageError::Gone { .. }) => {}
+                Err(error) => return Err(storage(error)),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! What becomes of the entries of two parents in the one child of a merge. Most stay as they are; but
+//! each parent has numbered the paths of its index for itself ([`PathNumbers`]), and has given LSNs
+//! for itself, so that two changes may stand under one.
+//!
+//! Before anything is copied, both parents skip LSNs: what the first gives from then on, the second
+//! never gives. Of what stands under an LSN of before, the changes of the second parent come after
+//! those of the first, and records that name their place in the feed follow them.
+
+use orrery_storage::key::{self, FeedPlace};
+use orrery_storage::{Copied, ReadAt, Scan, Snapshot, Space, Store, Value, record};
+use orrery_types::{EffectiveKey, Error, Lsn, Result};
+
+use super::copy::{Carrier, FindRow, Outbox};
+use super::path_ids::{PathNumbers, Translated};
+use crate::change_feed::history::Horizon;
+use crate::error::storage;
+use crate::partition::PhysicalPartition;
+
+/// LSNs that the parents skip, so that none is given twice while the copy is made.
+const MARGIN: u64 = 1 << 20;
+const GAP: u64 = 1 << 28;
+
+/// A merge on its way.
+pub(super) struct Unite<'e> {
+    numbers: PathNumbers,
+    /// Up to here both parents may have given the same LSN.
+    base: Lsn,
+    /// The first parent, with everything up to the base.
+    first: Box<dyn Snapshot + 'e>,
+    /// Where the second parent begins.
+    at: EffectiveKey,
+    /// Index entries that came before the number of their path did.
+    early: Vec<(usize, Copied)>,
+}
+
+impl<'e> Unite<'e> {
+    /// Makes the parents skip LSNs. Their journals may have begun before or not.
+    pub(super) fn begin(
+        store: &'e dyn Store,
+        first: &PhysicalPartition,
+        second: &PhysicalPartition,
+    ) -> Result<Self> {
+        let lsn = |p: &PhysicalPartition| store.watch(p.shard, Lsn(u64::MAX), 0).map_err(storage);
+        let base = Lsn(lsn(first)?.max(lsn(second)?).0 + MARGIN);
+        store.advance_shard(second.shard, Lsn(base.0 + GAP)).map_err(storage)?;
+        store.advance_shard(first.shard, base).map_err(storage)?;
+        let snapshot = store.snapshot(first.shard, ReadAt::Latest).map_err(storage)?;
+        let other = store.snapshot(second.shard, ReadAt::Latest).map_err(storage)?;
+        let numbers = PathNumbers::begin([&*snapshot, &*other])?;
+        let at = second.range.min.clone();
+        drop(other);
+        Ok(Self { numbers, base, first: snapshot, at, early: Vec::new() })
+    }
+
+    /// How many places of a commit's changes, or versions, the first parent has taken.
+    fn taken(&self, lsn: Lsn, place: FeedPlace) -> Result<u16> {
+        if lsn > self.base {
+            return Ok(0);
+        }
+        let bounds = place.of_commit(lsn);
+        let scan = Scan {
+            space: Space::Feed,
+            from: &bounds.from,
+            to: &bounds.to,
+            reverse: true,
+            max_rows: 1,
+            max_bytes: usize::MAX,
+            keys_only: true,
+        };
+        let last = self.first.scan(&scan).map_err(storage)?;
+        let last = last.first().and_then(|entry| place.parse(&entry.key));
+        last.map_or(Ok(0), |(_, seq)| next_place(seq, 1))
+    }
+
+    /// An entry of the second parent's feed, after those of the first.
+    fn later(&self, mut entry: Copied) -> Result<Copied> {
+        for place in [FeedPlace::Change, FeedPlace::Version] {
+            if let Some((lsn, seq)) = place.parse(&entry.key) {
+                entry.key = place.key(lsn, next_place(seq, self.taken(lsn, place)?)?);
+                return Ok(entry);
+            }
+        }
+        Err(Error::internal("a feed key of a shard that is being merged is corrupt"))
+    }
+
+    /// A record of the second parent, with its new place in the feed.
+    fn record(&self, mut entry: Copied) -> Result<Copied> {
+        if key::parse_item(&entry.key).is_none() {
+            return Ok(entry);
+        }
+        let Some(value) = &mut entry.value else { return Ok(entry) };
+        let taken = self.taken(value.version, FeedPlace::Change)?;
+        if taken > 0 {
+            let (mut header, body) = record::decode(&value.bytes).map_err(storage)?;
+            header.feed_seq = next_place(header.feed_seq, taken)?;
+            value.bytes = record::encode(&header, body).into();
+        }
+        Ok(entry)
+    }
+
+    fn index(&mut self, parent: usize, entry: Copied, out: &mut Outbox) -> Result<()> {
+        match self.numbers.index_entry(parent, entry)? {
+            Translated::Entry(entry) => out.push(0, entry),
+            // What has no number was never copied.
+            Translated::Unknown(entry) if entry.value.is_none() => {}
+            Translated::Unknown(entry) => self.early.push((parent, entry)),
+        }
+        Ok(())
+    }
+
+    fn meta(&mut self, parent: usize, entry: Copied, out: &mut Outbox) -> Result<()> {
+        let own = [
+            key::rows_reserved(),
+            key::index_ids(),
+            key::index_rebuilt(),
+            key::versions_horizon(),
+            key::merged_at(),
+        ];
+        let is_note = key::rule_of(&entry.key).is_some();
+        // How far a rule is built is found out anew.
+        if own.contains(&entry.key) || (is_note && key::item_beside(&entry.key).is_none()) {
+            return Ok(());
+        }
+        if let Some(put) = self.numbers.learn(parent, &entry)? {
+            for (key, number) in put {
+                out.push(0, numbered(key, number));
+            }
+            return Ok(());
+        }
+        out.push(0, entry);
+        Ok(())
+    }
+}
+
+impl Carrier for Unite<'_> {
+    /// Paths are numbered anew, and two feeds become one.
+    const KEEPS_ORDER: bool = false;
+
+    fn carry(
+        &mut self,
+        parent: usize,
+        entry: Copied,
+        _: FindRow<'_>,
+        out: &mut Outbox,
+    ) -> Result<()> {
+        let second = parent > 0;
+        let entry = match entry.space {
+            Space::Index => return self.index(parent, entry, out),
+            Space::Meta => return self.meta(parent, entry, out),
+            Space::Items if second => self.record(entry)?,
+            Space::Feed if second => self.later(entry)?,
+            Space::Items | Space::Feed | Space::Ttl => entry,
+        };
+        out.push(0, entry);
+        Ok(())
+    }
+
+    fn settle(&mut self, out: &mut Outbox) -> Result<()> {
+        for put in self.numbers.settle()? {
+            out.push(0, numbered(put.0, put.1));
+        }
+        for (parent, entry) in std::mem::take(&mut self.early) {
+            self.index(parent, entry, out)?;
+        }
+        Ok(())
+    }
+
+    fn conclude(&mut self, parents: &[&dyn Snapshot], lsn: Lsn, out: &mut Outbox) -> Result<()> {
+        let [first, second] = parents else { return Err(Error::internal("a merge is of two")) };
+        let skipped =
+            first.lsn() < Lsn(self.base.0 + GAP) && second.lsn() >= Lsn(self.base.0 + GAP);
+        if !skipped || !self.early.is_empty() || !self.numbers.is_settled() {
+            return Err(Error::internal("two shards cannot be merged as they are"));
+        }
+        let put = |key: Vec<u8>, bytes: Vec<u8>| Copied {
+            space: Space::Meta,
+            key,
+            value: Some(Value { version: Lsn(1), bytes: bytes.into() }),
+        };
+        out.push(0, numbered(key::index_ids(), self.numbers.last()));
+        let horizon = Horizon::read(*first)?.joined(&self.at, &Horizon::read(*second)?);
+        if !horizon.is_zero() {
+            out.push(0, put(key::versions_horizon(), horizon.to_bytes()));
+        }
+        out.push(0, put(key::merged_at(), lsn.0.to_be_bytes().to_vec()));
+        Ok(())
+    }
+}
+
+fn numbered(key: Vec<u8>, number: u32) -> Copied {
+    let value = Value { version: Lsn(1), bytes: number.to_be_bytes().to_vec().into() };
+    Copied { space: Space::Meta, key, value: Some(value) }
+}
+
+fn next_place(seq: u16, by: u16) -> Result<u16> {
+    seq.checked_add(by).ok_or_else(|| {
+        Error::invalid("The ranges cannot be merged: too many changes stand under one LSN.")
+    })
+}

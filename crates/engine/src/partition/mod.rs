@@ -1,0 +1,273 @@
+//! Physical partitions: ranges of effective keys, each one shard of the store. Here a key finds
+//! its partition, items get their numbers, and clients read the list of ranges.
+
+mod automatic;
+mod boundary;
+mod copy;
+mod cutover;
+pub(crate) mod epoch;
+pub mod layout;
+mod merge;
+mod path_ids;
+mod row_sides;
+pub mod scope;
+pub mod session;
+mod split;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use orrery_index::Dictionary;
+use orrery_storage::key::{self, Row};
+use orrery_storage::{Check, Commit, Expect, Part, Put, Space, Store};
+use orrery_types::ids::{ChildKind, Rid};
+use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Lsn, Result, ShardId, Value};
+
+use crate::catalog::resource::{Resource, object};
+use crate::error::storage;
+use crate::query::access::cardinality::TermSizes;
+use crate::transaction::locks::Gates;
+use crate::{Container, Engine};
+
+/// One range of a container and the shard that holds it.
+#[derive(Clone, Debug)]
+pub struct PhysicalPartition {
+    /// Its number on the wire.
+    pub id: u32,
+    /// The keys it holds.
+    pub range: KeyRange,
+    /// Where they lie.
+    pub shard: ShardId,
+    /// The epoch under which this process writes to it.
+    pub epoch: Epoch,
+    /// The partitions whose place it took, and those whose place they took, oldest first.
+    pub parents: Vec<u32>,
+    /// Who may write to its logical partitions.
+    pub(crate) gates: Arc<Gates>,
+    rows: Arc<RowNumbers>,
+    /// Whether it is being split, which clients see.
+    pub(crate) splitting: Arc<AtomicBool>,
+    /// The numbers of paths in its index.
+    pub(crate) dictionary: Arc<Dictionary>,
+    /// How many items it had when somebody asked last, roughly, and as of when.
+    items: Arc<Mutex<Option<(Lsn, u64)>>>,
+    /// How many rows the terms of its index have, roughly.
+    pub(crate) term_sizes: Arc<TermSizes>,
+}
+
+impl PhysicalPartition {
+    pub(crate) fn new(id: u32, range: KeyRange, shard: ShardId, epoch: Epoch) -> Self {
+        let (gates, rows, dictionary) = (Arc::default(), Arc::default(), Arc::default());
+        let (parents, splitting) = (vec![], Arc::default());
+        let (items, term_sizes) = (Arc::default(), Arc::default());
+        Self {
+            id,
+            range,
+            shard,
+            epoch,
+            parents,
+            gates,
+            rows,
+            splitting,
+            dictionary,
+            items,
+            term_sizes,
+        }
+    }
+
+    pub(crate) fn to_value(&self) -> Value {
+        let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
+        let parents = self.parents.iter().map(|p| number(u64::from(*p))).collect();
+        Value::object(object([
+            ("id", number(u64::from(self.id))),
+            ("min", self.range.min.to_string().into()),
+            ("max", self.range.max.to_string().into()),
+            ("shard", number(u64::from(self.shard.0))),
+            ("epoch", number(self.epoch.0)),
+            ("parents", Value::array(parents)),
+        ]))
+    }
+
+    pub(crate) fn from_value(value: &Value) -> Result<Self> {
+        let corrupt = || Error::internal("a partition of the catalog is corrupt");
+        let number = |v: &Value| v.as_i64().and_then(|i| u32::try_from(i).ok()).ok_or_else(corrupt);
+        let place =
+            |name: &str| value.get(name).as_str().and_then(EffectiveKey::parse).ok_or_else(corrupt);
+        let range = KeyRange { min: place("min")?, max: place("max")? };
+        let parents = value.get("parents").as_array().unwrap_or_default();
+        let shard = ShardId(number(value.get("shard"))?);
+        let epoch = Epoch(u64::from(number(value.get("epoch"))?));
+        let mut partition = Self::new(number(value.get("id"))?, range, shard, epoch);
+        partition.parents = parents.iter().map(number).collect::<Result<_>>()?;
+        Ok(partition)
+    }
+
+    /// Whether it took the place of a partition, or one of its ancestors did.
+    pub(crate) fn descends_from(&self, id: u32) -> bool {
+        self.parents.contains(&id)
+    }
+
+    pub(crate) fn is_splitting(&self) -> bool {
+        self.splitting.load(Ordering::SeqCst)
+    }
+
+    /// How many items it has, roughly: what `count` says, or has said a few commits ago.
+    pub(crate) fn items_noted(&self, at: Lsn, count: impl Fn() -> Result<u64>) -> Result<u64> {
+        let mut noted = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((lsn, items)) = *noted
+            && at.0.abs_diff(lsn.0) <= items / COMMITS_PART
+        {
+            return Ok(items);
+        }
+        let items = count()?;
+        *noted = Some((at, items));
+        Ok(items)
+    }
+
+    /// A number for a new item: unique in the container, never given twice.
+    pub(crate) fn next_row(&self, store: &dyn Store) -> Result<Row> {
+        let number = self.rows.next(store, self.shard, self.epoch)?;
+        Ok(Row(u64::from(self.id) << ROW_BITS | number))
+    }
+}
+
+/// Commits for so many items leave the number of items what it is, roughly.
+const COMMITS_PART: u64 = 1024;
+
+/// Row numbers of one partition lie in the low bits; the partition's id is above them, so that a
+/// container's items stay distinct when partitions split and merge.
+pub(crate) const ROW_BITS: u32 = 40;
+
+/// Hands out row numbers from blocks that are reserved durably before the first is used: a number
+/// is lost now and then, but none is given to two items.
+#[derive(Debug, Default)]
+struct RowNumbers {
+    block: Mutex<std::ops::Range<u64>>,
+}
+
+impl RowNumbers {
+    const BLOCK: u64 = 1 << 16;
+
+    fn next(&self, store: &dyn Store, shard: ShardId, epoch: Epoch) -> Result<u64> {
+        let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = block.next() {
+            return Ok(number);
+        }
+        *block = Self::reserve(store, shard, epoch)?;
+        block.next().ok_or_else(|| Error::internal("a reserved block of rows is empty"))
+    }
+
+    fn reserve(store: &dyn Store, shard: ShardId, epoch: Epoch) -> Result<std::ops::Range<u64>> {
+        let (part, block) = Self::reservation(store, shard, epoch)?;
+        store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+        Ok(block)
+    }
+
+    /// The writes that reserve the next block, and the block.
+    fn reservation(
+        store: &dyn Store,
+        shard: ShardId,
+        epoch: Epoch,
+    ) -> Result<(Part, std::ops::Range<u64>)> {
+        let key = key::rows_reserved();
+        let (_, current) = store.get(shard, Space::Meta, &key).map_err(storage)?;
+        let (expect, start) = match current {
+            None => (Expect::Absent, 1),
+            Some(value) => {
+                let start = value.bytes[..].try_into().map(u64::from_be_bytes);
+                let start = start.map_err(|_| Error::internal("a row counter is corrupt"))?;
+                (Expect::Version(value.version), start)
+            }
+        };
+        let end = start + Self::BLOCK;
+        let mut part = Part::new(shard, epoch);
+        part.checks.push(Check::Key { space: Space::Meta, key: key.clone(), expect });
+        part.puts.push(Put { space: Space::Meta, key, value: end.to_be_bytes().to_vec() });
+        Ok((part, start..end))
+    }
+}
+
+/// Reserves the first row numbers of new partitions, all in one commit. So a new range is at LSN 1,
+/// as the service's are: some clients take LSN 0 for no LSN.
+pub(crate) fn reserve_first_rows(
+    store: &dyn Store,
+    partitions: &[PhysicalPartition],
+) -> Result<()> {
+    let reserved = |p: &PhysicalPartition| RowNumbers::reservation(store, p.shard, p.epoch);
+    let reserved = partitions.iter().map(reserved).collect::<Result<Vec<_>>>()?;
+    let (parts, blocks): (Vec<Part>, Vec<_>) = reserved.into_iter().unzip();
+    store.commit(Commit { parts }).map_err(storage)?;
+    for (partition, block) in partitions.iter().zip(blocks) {
+        *partition.rows.block.lock().unwrap_or_else(PoisonError::into_inner) = block;
+    }
+    Ok(())
+}
+
+impl Container {
+    /// The partition that a shard holds, unless it was split or merged.
+    pub(crate) fn partition_with(&self, shard: ShardId) -> Result<&PhysicalPartition> {
+        self.partitions.iter().find(|p| p.shard == shard).ok_or(Error::PartitionGone)
+    }
+
+    /// The partition that holds a key.
+    pub fn partition_of(&self, key: &EffectiveKey) -> Result<&PhysicalPartition> {
+        let at = self.partitions.partition_point(|p| p.range.max <= *key);
+        self.partitions.get(at).filter(|p| p.range.contains(key)).ok_or(Error::PartitionGone)
+    }
+
+    /// The partition with a number, as clients name it: `0`, or `<container rid>,0`.
+    pub fn partition_by_id(&self, text: &str) -> Result<&PhysicalPartition> {
+        let id = match text.split_once(',') {
+            Some((rid, id)) if rid == self.rid_text() => id,
+            Some(_) => return Err(Error::PartitionGone),
+            None => text,
+        };
+        let id: u32 = id.trim().parse().map_err(|_| Error::PartitionGone)?;
+        self.partitions.iter().find(|p| p.id == id).ok_or(Error::PartitionGone)
+    }
+
+    /// Changes whenever the list of ranges does, or what it says of one.
+    pub fn ranges_etag(&self) -> String {
+        let last = self.partitions.iter().map(|p| p.id).max().unwrap_or_default();
+        let splitting = self.partitions.iter().filter(|p| p.is_splitting());
+        let splitting: Vec<String> = splitting.map(|p| format!("-{}", p.id)).collect();
+        format!("\"{}-{last}{}\"", self.partitions.len(), splitting.concat())
+    }
+}
+
+impl Engine {
+    /// The ranges of a container as clients see them.
+    pub fn list_ranges(&self, container: &Container) -> Result<Vec<Resource>> {
+        self.reading(container, &|now| {
+            now.partitions.iter().map(|p| self.range_resource(now, p)).collect()
+        })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "containers have few partitions")]
+    fn range_resource(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+    ) -> Result<Resource> {
+        let rid = Rid::Child {
+            database: container.database,
+            container: container.number,
+            kind: ChildKind::Range,
+            number: u64::from(partition.id) + 2,
+        };
+        let lsn = self.shard_lsn(partition)?;
+        let parents = partition.parents.iter().map(|p| p.to_string().into()).collect();
+        let body = object([
+            ("id", partition.id.to_string().into()),
+            ("minInclusive", partition.range.min.to_string().into()),
+            ("maxExclusive", partition.range.max.to_string().into()),
+            ("ridPrefix", Value::from(i64::from(partition.id))),
+            ("throughputFraction", Value::from(1.0 / container.partitions.len() as f64)),
+            ("status", if partition.is_splitting() { "splitting" } else { "online" }.into()),
+            ("parents", Value::array(parents)),
+            ("_lsn", Value::from(i64::try_from(lsn.0).unwrap_or(i64::MAX))),
+        ]);
+        let self_link = format!("{}pkranges/{rid}/", container.self_link());
+        Ok(Resource::new(rid, container.stamp, &self_link, body))
+    }
+}

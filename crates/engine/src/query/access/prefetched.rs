@@ -1,0 +1,111 @@
+//! What the planner began to read when it asked how much there is: lists of rows, and a small logical
+//! partition. Whoever reads them goes on where it stopped, instead of searching for them anew.
+
+use std::cell::RefCell;
+
+use orrery_index::postings::Postings;
+use orrery_query::{ItemSource, Place, SourceItem};
+use orrery_storage::{Entry, Scan, Space};
+use orrery_types::{Result, ShardId, limits};
+
+use super::{Shard, Shards};
+use crate::error::storage;
+
+/// Lists that are kept; each of them is an open cursor.
+const KEPT_MAX: usize = 16;
+
+/// Lists that were begun, by partition and term.
+#[derive(Default)]
+pub(crate) struct OpenLists<'s> {
+    begun: RefCell<Vec<(ShardId, Postings<'s>)>>,
+    /// All items of the logical partition that is read.
+    partition: RefCell<Option<Vec<Entry>>>,
+}
+
+impl<'s> OpenLists<'s> {
+    /// How many rows have a term, counted up to so many.
+    pub(crate) fn count(&self, shard: &'s Shard<'_>, term: &[u8], most: usize) -> Result<usize> {
+        let mut begun = self.begun.borrow_mut();
+        let own = |(of, list): &&mut (ShardId, Postings<'s>)| {
+            *of == shard.partition.shard && list.prefix() == term
+        };
+        if let Some((_, list)) = begun.iter_mut().find(own) {
+            return list.count_up_to(most).map_err(storage);
+        }
+        let mut list = Postings::of(&*shard.snapshot, term.to_vec());
+        let counted = list.count_up_to(most).map_err(storage)?;
+        if begun.len() < KEPT_MAX {
+            begun.push((shard.partition.shard, list));
+        }
+        Ok(counted)
+    }
+
+    /// The list of a term, from its first row on.
+    pub(crate) fn take(&self, shard: &'s Shard<'_>, term: Vec<u8>) -> Postings<'s> {
+        let mut begun = self.begun.borrow_mut();
+        let own = |(of, list): &(ShardId, Postings<'s>)| {
+            *of == shard.partition.shard && list.prefix() == term
+        };
+        match begun.iter().position(own) {
+            Some(at) => begun.swap_remove(at).1,
+            None => Postings::of(&*shard.snapshot, term),
+        }
+    }
+
+    /// Reads the items of a scope and keeps them, if they are no more than so many.
+    pub(super) fn begin(&self, shard: &Shard<'_>, most: usize) -> Result<Option<u64>> {
+        let scan = Scan {
+            space: Space::Items,
+            from: &shard.bounds.from,
+            to: &shard.bounds.to,
+            reverse: false,
+            max_rows: most + 1,
+            max_bytes: limits::QUERY_SMALL_PARTITION_BYTES_MAX,
+            keys_only: false,
+        };
+        let entries = shard.snapshot.scan(&scan).map_err(storage)?;
+        let bytes: usize = entries.iter().map(|e| e.key.len() + e.value.bytes.len()).sum();
+        if entries.len() > most || bytes >= limits::QUERY_SMALL_PARTITION_BYTES_MAX {
+            return Ok(None);
+        }
+        let items = entries.len() as u64;
+        self.partition.replace(Some(entries));
+        Ok(Some(items))
+    }
+
+    /// The items of the logical partition, if they were read.
+    pub(crate) fn take_partition<'e>(&self, shards: &'s Shards<'e>) -> Option<BegunScan<'s, 'e>> {
+        let entries = self.partition.take()?.into_iter();
+        Some(BegunScan { shards, entries, from: Vec::new() })
+    }
+
+    /// All lists, which are gone then.
+    pub(crate) fn take_all(&self) -> Self {
+        Self { begun: RefCell::new(self.begun.take()), partition: RefCell::default() }
+    }
+}
+
+/// The items of a logical partition that was read, in the order of keys.
+pub(crate) struct BegunScan<'s, 'e> {
+    shards: &'s Shards<'e>,
+    entries: std::vec::IntoIter<Entry>,
+    from: Vec<u8>,
+}
+
+impl ItemSource for BegunScan<'_, '_> {
+    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+        self.from = place.key()?.to_vec();
+        Ok(())
+    }
+
+    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
+        let mut batch = Vec::new();
+        while batch.len() < items_max {
+            let Some(Entry { key, value }) = self.entries.next() else { break };
+            if key >= self.from {
+                batch.extend(self.shards.item(key, &value)?);
+            }
+        }
+        Ok(batch)
+    }
+}

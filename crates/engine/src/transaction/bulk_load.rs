@@ -1,0 +1,142 @@
+//! Many items at once, of any logical partitions, in few large commits: the way into a data folder
+//! that no server has open. Everything that a single write checks is checked here, and an item and
+//! what stands beside it are one commit here too. Only the gates are not passed: a transaction that
+//! reads a range would not notice, so a process that loads has the engine to itself.
+
+use orrery_storage::{Commit, ReadAt, StorageError};
+use orrery_types::{Error, Result, limits};
+
+use crate::catalog::resource::Preconditions;
+use crate::error::storage;
+use crate::item::body::ItemBody;
+use crate::item::operation::ItemWrite;
+use crate::item::read::{Located, Outcome};
+use crate::maintain::unique_keys::UniqueClaims;
+use crate::model::ModelScope;
+use crate::partition::PhysicalPartition;
+use crate::transaction::batch::is_refusal;
+use crate::transaction::write_buffer::{Draft, View};
+use crate::{Container, Engine};
+
+/// What to do with an item whose id is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// The one that is there stays.
+    Keep,
+    /// The new one takes its place.
+    Replace,
+    /// The new one is refused.
+    Refuse,
+}
+
+/// What became of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Loaded {
+    Created,
+    Replaced,
+    /// One with its id was there, and stays.
+    Kept,
+}
+
+/// One item, where it goes, and which of the given ones it is.
+struct Arrival<'c> {
+    number: usize,
+    at: Located<'c>,
+    write: ItemWrite,
+}
+
+impl Engine {
+    /// Writes the items; returns when all that were taken are durable, with an answer for each in
+    /// their order. An error of the whole says that some may be missing: loading them again does no
+    /// harm. Nobody else may write to the container meanwhile.
+    pub fn load_items(
+        &self,
+        container: &Container,
+        bodies: Vec<ItemBody>,
+        existing: Existing,
+    ) -> Result<Vec<Result<Loaded>>> {
+        let mut answers: Vec<Result<Loaded>> = bodies.iter().map(|_| Ok(Loaded::Kept)).collect();
+        let mut groups: Vec<Vec<Arrival<'_>>> = Vec::new();
+        groups.resize_with(container.partitions.len(), Vec::new);
+        for (number, body) in bodies.into_iter().enumerate() {
+            let write = match existing {
+                Existing::Keep | Existing::Refuse => ItemWrite::Create(body),
+                Existing::Replace => ItemWrite::Upsert(body, Preconditions::default()),
+            };
+            match write.locate(self, container, None) {
+                Ok(at) => {
+                    let home = container.partitions.iter().position(|p| p.id == at.partition.id);
+                    let group = home.and_then(|home| groups.get_mut(home));
+                    let group = group.ok_or(Error::PartitionGone)?;
+                    group.push(Arrival { number, at, write });
+                }
+                Err(error) => answers[number] = Err(error),
+            }
+        }
+        for (partition, group) in container.partitions.iter().zip(&groups) {
+            self.load_group(container, partition, group, existing, &mut answers)?;
+        }
+        Ok(answers)
+    }
+
+    fn load_group(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+        group: &[Arrival<'_>],
+        existing: Existing,
+        answers: &mut [Result<Loaded>],
+    ) -> Result<()> {
+        if group.is_empty() {
+            return Ok(());
+        }
+        let database = self.database_of(container);
+        let mut kept = vec![];
+        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            let mut draft = Draft::new(self, container, partition, View::Snapshot(snapshot));
+            draft.model.scope = ModelScope::of(database.as_deref(), container);
+            draft.claims = Some(UniqueClaims::new(kept.clone()));
+            for Arrival { number, at, write } in group {
+                let applied = draft.apply(at, write);
+                if draft.unblock().is_some() {
+                    break;
+                }
+                answers[*number] = answer(applied.map(|written| written.outcome), existing)?;
+            }
+            if let Some(unblock) = draft.unblock() {
+                drop(draft);
+                kept.extend(self.unblock(unblock)?);
+                continue;
+            }
+            if draft.is_empty() {
+                return Ok(());
+            }
+            let (parts, _) = draft.parts()?;
+            match self.store.commit(Commit { parts }) {
+                Ok(_) => return Ok(()),
+                // Another one loads too, and was faster.
+                Err(StorageError::Conflict { .. }) => {}
+                Err(StorageError::TooLarge) if group.len() > 1 => {
+                    let (first, second) = group.split_at(group.len() / 2);
+                    self.load_group(container, partition, first, existing, answers)?;
+                    return self.load_group(container, partition, second, existing, answers);
+                }
+                Err(error) => return Err(storage(error)),
+            }
+        }
+        Err(Error::RetryWith)
+    }
+}
+
+/// What is wrong with an item is its own answer; what is wrong with the store is everybody's.
+fn answer(applied: Result<Outcome>, existing: Existing) -> Result<Result<Loaded>> {
+    match applied {
+        Ok(Outcome::Created) => Ok(Ok(Loaded::Created)),
+        Ok(Outcome::Replaced | Outcome::Deleted) => Ok(Ok(Loaded::Replaced)),
+        Err(Error::AlreadyExists) if existing == Existing::Keep => Ok(Ok(Loaded::Kept)),
+        Err(error) if is_refusal(&error) => Ok(Err(error)),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,106 @@
+//! What a transaction sees of its logical partition: its snapshot, with its own writes over it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use orrery_query::{ItemSource, Place, SourceItem};
+use orrery_storage::key::{self, Bounds, Row};
+use orrery_storage::{Scan, Space};
+use orrery_types::{Error, PartitionKey, Result, limits};
+
+use crate::error::storage;
+use crate::transaction::commit::{Before, stored_value};
+use crate::transaction::write_buffer::{Draft, View};
+
+/// An item as the transaction sees it.
+pub(crate) struct OverlaidItem {
+    pub(crate) key: Vec<u8>,
+    pub(crate) row: Row,
+    pub(crate) text: Bytes,
+}
+
+/// The items of the logical partition in the order of their keys.
+pub(crate) struct OverlaySource<'t, 'e> {
+    draft: &'t Draft<'e>,
+    bounds: Bounds,
+    from: Vec<u8>,
+}
+
+impl<'t, 'e> OverlaySource<'t, 'e> {
+    /// From the beginning, or after the item with a key.
+    pub(crate) fn new(
+        draft: &'t Draft<'e>,
+        partition_key: &PartitionKey,
+        last: Option<&[u8]>,
+    ) -> Self {
+        let effective = draft.container.definition.partition_key.effective(partition_key);
+        let bounds = key::items_of(&effective, partition_key);
+        let from = last.map_or_else(|| bounds.from.clone(), key::after).max(bounds.from.clone());
+        Self { draft, bounds, from }
+    }
+
+    /// Items with their keys and rows, from where the last call ended; empty at the end.
+    pub(crate) fn next_texts(&mut self, items_max: usize) -> Result<Vec<OverlaidItem>> {
+        let View::Snapshot(snapshot) = &self.draft.view else { return Ok(vec![]) };
+        loop {
+            if self.from >= self.bounds.to {
+                return Ok(vec![]);
+            }
+            let scan = Scan {
+                space: Space::Items,
+                from: &self.from,
+                to: &self.bounds.to,
+                reverse: false,
+                max_rows: items_max.clamp(1, limits::PAGE_ITEMS_MAX),
+                max_bytes: limits::PAGE_SIZE_BYTES_MAX,
+                keys_only: false,
+            };
+            let entries = snapshot.scan(&scan).map_err(storage)?;
+            // Own writes beyond the last entry wait for their turn, unless there is no more.
+            let to = entries.last().map_or_else(|| self.bounds.to.clone(), |e| key::after(&e.key));
+            let mut found: BTreeMap<Vec<u8>, (Row, Bytes)> = BTreeMap::new();
+            for entry in entries {
+                let before = Before::read(entry.value)?;
+                if !self.draft.is_hidden(&entry.key, &before) {
+                    found.insert(entry.key, (before.header.row, before.text()));
+                }
+            }
+            for (key, slot) in self.draft.slots.range(self.from.clone()..to.clone()) {
+                match slot.after() {
+                    Some(after) => {
+                        drop(found.insert(key.clone(), (after.row, after.text.clone())));
+                    }
+                    None if slot.is_written() => drop(found.remove(key)),
+                    None => {}
+                }
+            }
+            self.from = to;
+            if !found.is_empty() {
+                let item = |(key, (row, text))| OverlaidItem { key, row, text };
+                return Ok(found.into_iter().map(item).collect());
+            }
+        }
+    }
+}
+
+impl ItemSource for OverlaySource<'_, '_> {
+    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+        let Place::Key(position) = place else {
+            return Err(Error::internal("items come in the order of keys"));
+        };
+        let inside = position >= &self.bounds.from[..] && position < &self.bounds.to[..];
+        if !inside {
+            return Err(Error::invalid("Invalid Continuation Token"));
+        }
+        self.from = position.to_vec();
+        Ok(())
+    }
+
+    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
+        let item = |item: OverlaidItem| {
+            let value = stored_value(&item.text)?;
+            Ok(SourceItem { value, text: None, row: item.row.0, key: item.key.into() })
+        };
+        self.next_texts(items_max)?.into_iter().map(item).collect()
+    }
+}

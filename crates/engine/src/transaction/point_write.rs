@@ -1,0 +1,308 @@
+//! The write pipeline of a single item: read what is there, decide, make the after image, gather
+//! everything that must change with it, and commit all of it at once. If another writer was
+//! faster, the commit's checks fail, nothing was written, and it starts over.
+//!
+//! A caller that must not block prepares the first attempt with [`Engine::begin_write`] and is
+//! called back when it is durable; only what then has to start over needs a thread to wait on.
+
+use std::cell::RefCell;
+
+use orrery_storage::key::{self, Row};
+use orrery_storage::{
+    Check, Commit, Committed, Expect, Part, Put, Space, StorageError, Value as Stored,
+};
+use orrery_types::ids::Address;
+use orrery_types::{Error, PartitionKey, Result, limits};
+
+use crate::error::storage;
+use crate::item::operation::ItemWrite;
+use crate::item::read::{Located, Written};
+use crate::maintain::index_terms::{Indexer, Numbers};
+use crate::model::{ModelScope, Purged};
+use crate::transaction::commit::{
+    Becomes, Before, Slot, UniqueGuard, part, unique_holder, unique_keys_of,
+};
+use crate::transaction::locks::{Pass, Passage};
+use crate::transaction::write_buffer::{Draft, View};
+use crate::{Container, Database, Engine};
+
+type Answer = std::result::Result<Committed, StorageError>;
+
+/// A write that waits to be committed.
+pub struct Begun {
+    commit: Commit,
+    written: Written,
+    pass: Pass,
+}
+
+/// A write whose commit was answered.
+pub struct Settled {
+    answer: Answer,
+    written: Written,
+    follows: bool,
+    _pass: Pass,
+}
+
+impl Engine {
+    /// Does it, and returns when it is durable.
+    pub fn write_item(
+        &self,
+        container: &Container,
+        partition_key: Option<&PartitionKey>,
+        write: &ItemWrite,
+    ) -> Result<Written> {
+        self.with_current(container, &mut |now| self.write_under(now, partition_key, write))
+    }
+
+    /// The same under one definition.
+    fn write_under(
+        &self,
+        container: &Container,
+        partition_key: Option<&PartitionKey>,
+        write: &ItemWrite,
+    ) -> Result<Written> {
+        for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
+            let at = write.locate(self, container, partition_key)?;
+            let pass = at.gate().pass(passage(attempt));
+            let turn = self.model_turn(attempt);
+            let carried = RefCell::default();
+            let numbers = if attempt == 0 { Numbers::Carried(&carried) } else { Numbers::Given };
+            let database = self.database_of(container);
+            let mut draft = self.draft(container, database.as_deref(), &at, numbers);
+            let applied = draft.apply_at(&at, write);
+            let prepared = applied.and_then(|written| Ok((written, draft.commit()?)));
+            let (written, (commit, guards)) = match prepared {
+                Ok(prepared) => prepared,
+                // The item that a rid names has moved.
+                Err(Error::RetryWith) => continue,
+                Err(refusal) if self.justifies(&draft, &refusal)? => return Err(refusal),
+                Err(_) => continue,
+            };
+            let answer = self.commit_all(commit);
+            drop((turn, pass));
+            match answer {
+                Ok(committed) => return Ok(self.conclude(container, &committed, written)),
+                Err(StorageError::Conflict { part, check }) => {
+                    // Anything else that another writer has changed is looked at again.
+                    if let Some(guard) = guards.iter().find(|guard| guard.is(part, check)) {
+                        self.resolve_unique(&draft, guard)?;
+                    }
+                }
+                Err(error) => return Err(storage(error)),
+            }
+        }
+        Err(Error::RetryWith)
+    }
+
+    /// Prepares the first attempt at a write without waiting for anybody; `None` if somebody else
+    /// has to be waited for, so that it must go through [`Engine::write_item`].
+    pub fn begin_write(
+        &self,
+        container: &Container,
+        partition_key: Option<&PartitionKey>,
+        write: &ItemWrite,
+    ) -> Result<Option<Begun>> {
+        let database = self.database_of(container);
+        let scope = ModelScope::of(database.as_deref(), container);
+        if scope.is_some_and(|scope| !scope.is_light(container)) {
+            return Ok(None);
+        }
+        let at = write.locate(self, container, partition_key)?;
+        let Some(pass) = at.gate().try_shared() else { return Ok(None) };
+        // Behind the gate: a model takes over while it is closed.
+        let database = self.database_of(container);
+        let mut draft = self.draft(container, database.as_deref(), &at, Numbers::Known);
+        let applied = draft.apply_at(&at, write);
+        match applied.and_then(|written| Ok((written, draft.commit()?.0))) {
+            Ok((written, commit)) => Ok(Some(Begun { commit, written, pass })),
+            // A path of the item has no number yet, or the definition has changed.
+            Err(Error::RetryWith | Error::PartitionGone) => Ok(None),
+            // It must be validated first, which waits.
+            Err(_) if !draft.is_of_one_moment() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Commits a prepared write; `done` is called once, when it is durable or refused.
+    pub fn submit(&self, begun: Begun, done: impl FnOnce(Settled) + Send + 'static) {
+        let Begun { commit, written, pass } = begun;
+        let follows = follows_later(&commit);
+        let settle = move |answer| done(Settled { answer, written, follows, _pass: pass });
+        self.store.submit(commit, Box::new(settle));
+    }
+
+    /// What came of a submitted write; `None` if another writer or a new definition was faster:
+    /// nothing was written,
+    /// and it must go through [`Engine::write_item`].
+    pub fn settle(&self, container: &Container, settled: Settled) -> Result<Option<Written>> {
+        match settled.answer {
+            Ok(committed) => {
+                if settled.follows {
+                    self.models.wake();
+                }
+                Ok(Some(self.conclude(container, &committed, settled.written)))
+            }
+            Err(StorageError::Conflict { .. } | StorageError::Gone { .. }) => Ok(None),
+            Err(error) => Err(storage(error)),
+        }
+    }
+
+    /// Commits, and tells who does it if something is to follow later.
+    pub(crate) fn commit_all(&self, commit: Commit) -> Answer {
+        let follows = follows_later(&commit);
+        let answer = self.store.commit(commit);
+        if follows && answer.is_ok() {
+            self.models.wake();
+        }
+        answer
+    }
+
+    /// A draft of one write, under the model of its database if that has one.
+    fn draft<'e>(
+        &'e self,
+        container: &'e Container,
+        database: Option<&'e Database>,
+        at: &Located<'e>,
+        numbers: Numbers<'e>,
+    ) -> Draft<'e> {
+        let mut draft = Draft::new(self, container, at.partition, View::Now);
+        draft.numbers = numbers;
+        draft.model.scope = ModelScope::of(database, container);
+        draft
+    }
+
+    fn conclude(
+        &self,
+        container: &Container,
+        committed: &Committed,
+        mut written: Written,
+    ) -> Written {
+        let lsn = committed.lsns.first().copied().unwrap_or_default();
+        self.follow_definition(container);
+        written.place.lsn = lsn;
+        written.place.item_lsn = lsn;
+        written
+    }
+
+    /// A write that began under another definition may have come after the work that follows such
+    /// a change: then that work is due once more.
+    pub(crate) fn follow_definition(&self, container: &Container) {
+        let database = Address::Rid(container.database_rid());
+        let now = self.catalog.container(&database, &Address::Rid(container.rid()));
+        let Ok(now) = now else { return };
+        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
+        if kept(&now) != kept(container) {
+            self.tasks.rebase_history(now);
+        }
+    }
+
+    /// A unique key is taken. If a hidden item holds it, that item is removed now and the write
+    /// may try again; else the write is refused, if it still is as its draft has read it.
+    fn resolve_unique(&self, draft: &Draft<'_>, guard: &UniqueGuard<'_>) -> Result<()> {
+        let (container, partition) = (guard.container, guard.slot.at.partition);
+        let get = |space, key: &[u8]| {
+            self.store.get(partition.shard, space, key).map_err(storage).map(|(_, value)| value)
+        };
+        let Some(holder) = get(Space::Index, &guard.key)? else { return Ok(()) };
+        let row: Row = unique_holder(&holder.bytes)?;
+        {
+            let _still = self.models.read();
+            if self.purge_hidden_row(container, partition, row)? {
+                return Ok(());
+            }
+        }
+        if !draft.is_of_one_moment() {
+            let Some(key) = get(Space::Items, &key::row(row))? else { return Ok(()) };
+            let Some(held) = get(Space::Items, &key.bytes)? else { return Ok(()) };
+            let (space, expect) = (Space::Items, Expect::Version(held.version));
+            let mut part = Part::new(partition.shard, partition.epoch);
+            part.checks.push(Check::Key { space, key: key.bytes.into(), expect });
+            if !holds_key(guard, held)? || !self.read_set_holds(draft, Some(part))? {
+                return Ok(());
+            }
+        }
+        Err(guard.violation())
+    }
+
+    /// Removes an item if it is hidden; whether it is gone afterwards.
+    pub(crate) fn purge_hidden(
+        &self,
+        container: &Container,
+        located: &Located<'_>,
+    ) -> Result<bool> {
+        if self.is_modelled(container) {
+            return Ok(matches!(self.purge_modelled(container, located)?, Purged::Gone));
+        }
+        let Some(before) = self.before(located)? else { return Ok(true) };
+        let Some(part) = self.removal_of_hidden(container, located, before)? else {
+            return Ok(false);
+        };
+        match self.store.commit(Commit { parts: vec![part] }) {
+            // A conflict means that somebody wrote or removed it: the caller looks again.
+            Ok(_) | Err(StorageError::Conflict { .. }) => Ok(true),
+            Err(error) => Err(storage(error)),
+        }
+    }
+
+    /// The writes that remove an item with everything beside it, if it is hidden.
+    pub(crate) fn removal_of_hidden(
+        &self,
+        container: &Container,
+        located: &Located<'_>,
+        before: Before,
+    ) -> Result<Option<Part>> {
+        if !self.is_hidden(container, &located.key, before.version, &before.header) {
+            return Ok(None);
+        }
+        let slot = Slot { at: located.clone(), before: Some(before), outcome: Becomes::Gone };
+        let (store, partition) = (&*self.store, located.partition);
+        let indexer = Indexer { store, container, partition, numbers: Numbers::Given };
+        part(self, &indexer, &[&slot]).map(|(part, _)| Some(part))
+    }
+
+    fn before(&self, located: &Located<'_>) -> Result<Option<Before>> {
+        let shard = located.partition.shard;
+        let (_, value) = self.store.get(shard, Space::Items, &located.key).map_err(storage)?;
+        value.map(Before::read).transpose()
+    }
+}
+
+impl<'e> Draft<'e> {
+    /// Adds a write, which must still be at its place if a rid names it.
+    fn apply_at(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
+        if let Some(row) = write.row()?
+            && self.key_of_row(row)? != at.key
+        {
+            return Err(Error::RetryWith);
+        }
+        self.apply(at, write)
+    }
+
+    /// Its commit, with the path numbers that it gives.
+    pub(crate) fn commit(&self) -> Result<(Commit, Vec<UniqueGuard<'_>>)> {
+        let (mut parts, guards) = self.parts()?;
+        if let (Numbers::Carried(carried), Some(part)) = (self.numbers, parts.first_mut()) {
+            carried.borrow().write(part);
+        }
+        Ok((Commit { parts }, guards))
+    }
+}
+
+/// Whether a stored item has a unique key.
+fn holds_key(guard: &UniqueGuard<'_>, held: Stored) -> Result<bool> {
+    let before = Before::read(held)?;
+    let keys = unique_keys_of(guard.container, &guard.slot.at.partition_key, before.value()?);
+    Ok(keys.contains(&guard.key))
+}
+
+/// Whether something is to follow from a commit later, by the model of a database.
+fn follows_later(commit: &Commit) -> bool {
+    let due = key::all_due();
+    let is_due = |put: &Put| put.space == Space::Meta && put.key.starts_with(&due.from);
+    commit.parts.iter().flat_map(|part| &part.puts).any(is_due)
+}
+
+/// After four conflicts a writer takes the partition lock exclusively, so it cannot starve.
+pub(crate) fn passage(attempt: usize) -> Passage {
+    if attempt < limits::COMMIT_ATTEMPTS_SHARED { Passage::Shared } else { Passage::Alone }
+}

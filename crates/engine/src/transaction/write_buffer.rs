@@ -1,0 +1,298 @@
+//! Changes that are being prepared: the items they are about as they were found, and what becomes
+//! of them. A single write is a draft of one item, read as it is now; a transaction is a draft of
+//! many, read from one snapshot.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use orrery_storage::key::Row;
+use orrery_storage::{Part, Snapshot, Space};
+use orrery_types::{Error, Lsn, Result};
+
+use crate::background::expiry_sweep::expiry;
+use crate::insight::workload::Wrote;
+use crate::item::body::ItemBody;
+use crate::item::operation::{Decision, ItemWrite};
+use crate::item::read::{Located, Outcome, Place, Written, place_of};
+use crate::maintain::index_terms::{Indexer, Numbers};
+use crate::maintain::unique_keys::UniqueClaims;
+use crate::model::{Event, ModelDraft, Moment};
+use crate::partition::PhysicalPartition;
+use crate::stamp::Stamp;
+use crate::throughput::charge;
+use crate::transaction::commit::{
+    self as change, After, Becomes, Before, Current, Slot, UniqueGuard,
+};
+use crate::{Container, Engine};
+
+/// Where items are read from.
+pub(crate) enum View<'e> {
+    /// The store as it is at each read.
+    Now,
+    /// One moment of its physical partition.
+    Snapshot(Box<dyn Snapshot + 'e>),
+    /// One moment of all that its model reaches.
+    Moment(&'e Moment<'e>),
+}
+
+/// The slots of one physical partition, by item key.
+pub(crate) struct Draft<'e> {
+    pub(crate) engine: &'e Engine,
+    pub(crate) container: &'e Container,
+    pub(crate) partition: &'e PhysicalPartition,
+    pub(crate) view: View<'e>,
+    /// The statement time: the second by which everything in the draft judges whether an item has
+    /// expired, from its first read to its commit.
+    pub(crate) now_s: u64,
+    pub(crate) slots: BTreeMap<Vec<u8>, Box<Slot<'e>>>,
+    pub(crate) numbers: Numbers<'e>,
+    /// Keys of the slots that were written, in the order of their last write.
+    pub(crate) written: Vec<Vec<u8>>,
+    /// Keys beside items that were looked up, with their versions; `None`: it was not there.
+    pub(crate) lookups: Vec<(Space, Vec<u8>, Option<Lsn>)>,
+    /// The stripe of the logical partition of which a range was read, and the LSN of its snapshot.
+    pub(crate) range: Option<(u8, Lsn)>,
+    /// Unique keys as the changes so far leave them; `None`: the commit's checks decide.
+    pub(crate) claims: Option<UniqueClaims>,
+    /// What the model of the database makes of the changes.
+    pub(crate) model: ModelDraft<'e>,
+}
+
+impl<'e> Draft<'e> {
+    pub(crate) fn new(
+        engine: &'e Engine,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+        view: View<'e>,
+    ) -> Self {
+        Self {
+            engine,
+            container,
+            partition,
+            view,
+            now_s: engine.clock.now_s(),
+            slots: BTreeMap::new(),
+            numbers: Numbers::Given,
+            written: vec![],
+            lookups: vec![],
+            range: None,
+            claims: None,
+            model: ModelDraft::default(),
+        }
+    }
+
+    pub(crate) fn indexer(&self) -> Indexer<'e> {
+        let (container, partition) = (self.container, self.partition);
+        Indexer { store: &*self.engine.store, container, partition, numbers: self.numbers }
+    }
+
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.written.is_empty()
+    }
+
+    /// How many items it changes, in whichever partition.
+    pub(crate) fn changes(&self) -> usize {
+        let others = self.model.others.iter().map(|other| other.written.len());
+        self.written.len() + others.sum::<usize>()
+    }
+
+    /// Makes sure that the item at a place has been read.
+    pub(crate) fn load(&mut self, at: &Located<'e>) -> Result<()> {
+        if self.slots.contains_key(&at.key) {
+            return Ok(());
+        }
+        let stored = self.stored(self.partition.shard, Space::Items, &at.key)?;
+        let before = stored.map(Before::read).transpose()?;
+        let slot = Slot { at: at.clone(), before, outcome: Becomes::Unchanged };
+        self.slots.insert(at.key.clone(), Box::new(slot));
+        Ok(())
+    }
+
+    /// Whether a stored item is not to be seen.
+    pub(crate) fn is_hidden(&self, key: &[u8], before: &Before) -> bool {
+        let expired = expiry(&self.container.definition, &before.header);
+        expired.is_some_and(|at| at <= self.now_s)
+            || self.container.erasures.hide(key, before.version)
+    }
+
+    /// The item in a slot, if it is there and to be seen.
+    pub(crate) fn current(&self, key: &[u8]) -> Option<Current<'_>> {
+        let slot = self.slots.get(key)?;
+        match &slot.outcome {
+            Becomes::Is(after) => Some(Current::Own(after)),
+            Becomes::Gone => None,
+            Becomes::Unchanged => {
+                let alive = |b: &&Before| !self.is_hidden(key, b);
+                slot.before.as_ref().filter(alive).map(Current::Stored)
+            }
+        }
+    }
+
+    /// Adds a change with all that the model makes of it, unless it is refused.
+    pub(crate) fn apply(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
+        self.begin_change();
+        let written = self.change(at, write);
+        let written = written.and_then(|written| self.claim_unique_keys().map(|()| written));
+        if written.is_err() {
+            self.undo_change();
+        }
+        if let Ok(written) = &written {
+            self.note(at, written);
+        }
+        written
+    }
+
+    /// Tells the advisor's notes of a write.
+    fn note(&self, at: &Located<'e>, written: &Written) {
+        let item = self.slots.get(&at.key).and_then(|slot| slot.after()).map(|after| &after.value);
+        let wrote = Wrote {
+            key: &at.partition_key,
+            charge: written.charge,
+            derived: self.model.charge,
+            item,
+        };
+        self.engine.workload.wrote(self.container, self.engine.clock.now_s(), &wrote);
+    }
+
+    fn change(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
+        self.model.reach = write.reach();
+        self.load(at)?;
+        let (edits, rest) = self.array_edits(at, write)?;
+        let write = rest.as_ref().unwrap_or(write);
+        let current = self.current(&at.key);
+        let decision = write.decide(self.engine, self.container, current)?;
+        let stamp = current.map(Current::stamp);
+        let row = current.map(Current::row);
+        self.refuse_bucket(at, &decision)?;
+        let Decision::Put(body) = decision else {
+            let stamp = stamp.ok_or(Error::NotFound)?;
+            let charge = self.charge(&at.key, None, write.patched())?;
+            let before = self.known_image(&at.key)?;
+            self.settle(at, Becomes::Gone);
+            self.follow(vec![Event::new(self.spot(at), before, None)])?;
+            return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, charge));
+        };
+        let target = self.target(at, &body)?;
+        let before = self.known_image(&at.key)?;
+        let past = match self.model.scope {
+            Some(_) => self.past_image(&at.key)?,
+            None => None,
+        };
+        let mut body = body;
+        if target.is_some() {
+            self.carry_arrays(at, &mut body.value)?;
+        }
+        // Under another id it is a new item to those that refer.
+        let known = before.as_ref().filter(|_| target.is_none());
+        let body = self.govern(target.as_ref().unwrap_or(at), known, body, &edits)?;
+        let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
+        let after = self.after(at, row, body)?;
+        let charge = self.charge(&at.key, Some(&after), write.patched())?;
+        let (mut text, stamp) = (after.text.clone(), after.stamp);
+        let value = after.value.clone();
+        if let Some(target) = &target {
+            self.settle(at, Becomes::Gone);
+            self.settle(target, Becomes::Is(after));
+            let gone = Event::new(self.spot(at), before, None);
+            self.follow(vec![Event::new(self.spot(target), None, Some(value)), gone])?;
+        } else {
+            self.settle(at, Becomes::Is(after));
+            self.follow(vec![Event::new(self.spot(at), past, Some(value))])?;
+        }
+        // What followed may have changed the item itself, if it refers to itself.
+        if self.model.scope.is_some()
+            && let Some(Current::Own(last)) = self.current(&target.as_ref().unwrap_or(at).key)
+        {
+            text = last.text.clone();
+        }
+        Ok(self.result(outcome, text, stamp, charge))
+    }
+
+    /// The place that a body with another id renames its item to, which must be free.
+    fn target(&mut self, at: &Located<'e>, body: &ItemBody) -> Result<Option<Located<'e>>> {
+        if at.id_is(&body.id) {
+            return Ok(None);
+        }
+        let target = place_of(self.container, body.key.clone(), &body.id)?;
+        self.load(&target)?;
+        if self.current(&target.key).is_some() {
+            return Err(Error::AlreadyExists);
+        }
+        Ok(Some(target))
+    }
+
+    /// The after image: an item keeps its number as long as it lives.
+    fn after(&self, at: &Located<'e>, row: Option<Row>, body: ItemBody) -> Result<After> {
+        self.stamped(at, row, self.engine.stamper.next(), body)
+    }
+
+    /// The after image of a version.
+    pub(crate) fn stamped(
+        &self,
+        at: &Located<'e>,
+        row: Option<Row>,
+        stamp: Stamp,
+        body: ItemBody,
+    ) -> Result<After> {
+        // Terms may be refused; a row number is not taken before.
+        let terms = self.indexer().terms(stamp, || Ok(&body.value))?;
+        let row = match row {
+            Some(row) => row,
+            None => at.partition.next_row(&*self.engine.store)?,
+        };
+        let text = Bytes::from(body.to_text(self.container, row, stamp)?);
+        Ok(After { value: body.value, text, ttl: body.ttl, row, stamp, terms, derived: false })
+    }
+
+    pub(crate) fn settle(&mut self, at: &Located<'e>, outcome: Becomes) {
+        if let Some(slot) = self.slots.get_mut(&at.key) {
+            if slot.is_written() {
+                self.written.retain(|key| *key != at.key);
+            }
+            let undone = std::mem::replace(&mut slot.outcome, outcome);
+            self.model.log.push((at.key.clone(), undone));
+            self.written.push(at.key.clone());
+        }
+    }
+
+    /// What it costs to make the item in a slot what it shall be.
+    pub(crate) fn charge(&self, key: &[u8], after: Option<&After>, patched: usize) -> Result<f64> {
+        let indexer = self.indexer();
+        let mut write = charge::Write { patched, ..charge::Write::default() };
+        match (self.current(key), after) {
+            (None, None) => {}
+            (Some(before), None) => {
+                let terms = indexer.charged(before.terms(&indexer)?);
+                write.removed = Some(charge::Image { bytes: before.size_bytes(), terms });
+            }
+            (None, Some(after)) => {
+                let terms = indexer.charged(&after.terms);
+                write.added = Some(charge::Image { bytes: after.text.len(), terms });
+            }
+            (Some(before), Some(after)) => {
+                let was = (before.terms(&indexer)?, before.stamp());
+                let (gone, new) = indexer.charged_change(was, (&after.terms, after.stamp));
+                let bytes = before.size_bytes();
+                write.removed = Some(charge::Image { bytes, terms: gone });
+                write.added = Some(charge::Image { bytes: after.text.len(), terms: new });
+            }
+        }
+        Ok(charge::write(&write))
+    }
+
+    fn result(&self, outcome: Outcome, body: Bytes, stamp: Stamp, charge: f64) -> Written {
+        let place = Place { partition: self.partition.id, lsn: Lsn(0), item_lsn: Lsn(0) };
+        let charge = charge::rounded(charge + self.model.charge);
+        let warnings = self.model.warnings.clone();
+        Written { outcome, body, stamp, place, charge, warnings }
+    }
+
+    /// The commit's part: what was only read comes first, then the changes in their order.
+    pub(crate) fn part(&self) -> Result<(Part, Vec<UniqueGuard<'_>>)> {
+        let read = self.slots.values().filter(|slot| !slot.is_written());
+        let written = self.written.iter().filter_map(|key| self.slots.get(key));
+        let slots: Vec<&Slot<'_>> = read.chain(written).map(|slot| &**slot).collect();
+        change::part(self.engine, &self.indexer(), &slots)
+    }
+}
