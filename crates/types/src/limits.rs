@@ -207,6 +207,8 @@ pub const TOKEN_LIFE_S: std::ops::RangeInclusive<u64> = 10..=86_400;
 
 /// Bytes of a request's head: its line and headers. Ours; 431, and the connection closes.
 pub const REQUEST_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of the head of a frame in Direct mode: its codes and tokens. Ours; the connection closes.
+pub const DIRECT_HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Headers of one request. Ours; 431, and the connection closes.
 pub const REQUEST_HEADERS_MAX: usize = 128;
 /// Time for a client to send a request's head. Ours; the connection closes.

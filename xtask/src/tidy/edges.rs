@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("orrery-index", &["orrery-storage", "orrery-types"]),
     ("orrery-query", &["orrery-index", "orrery-types"]),
     ("orrery-script", &["orrery-types"]),
+    ("orrery-direct", &["orrery-types"]),
     ("orrery-modeling", &["orrery-types"]),
     (
         "orrery-engine",
@@ -23,7 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "orrery-types",
         ],
     ),
-    ("orrery-server", &["orrery-engine", "orrery-files", "orrery-types"]),
+    ("orrery-server", &["orrery-direct", "orrery-engine", "orrery-files", "orrery-types"]),
     // The binary puts the parts together: store, engine, server; and advises on files without them.
     (
         "orrery",
