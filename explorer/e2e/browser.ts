@@ -112,6 +112,9 @@ export async function dropDatabase(client: Client, database: string): Promise<vo
 /** The editable text of the editor with this label. */
 export const editor = (page: Page, label: string) => page.locator(`[data-label="${label}"] .cm-content`).locator("visible=true");
 
+/** Lines may be wrapped and indented on the screen as they like. */
+const bare = (text: string) => text.replace(/\s+/g, "");
+
 /** Replaces the whole text of an editor as a person would. */
 export async function retype(page: Page, label: string, text: string): Promise<void> {
   await editor(page, label).click();
@@ -119,5 +122,20 @@ export async function retype(page: Page, label: string, text: string): Promise<v
   await page.keyboard.press("Delete");
   // Inserted at once: typed characters would have their brackets closed for them.
   await page.keyboard.insertText(text);
-  await expect.poll(() => editor(page, label).innerText()).toContain(text.split("\n")[0]!.trim().slice(0, 30));
+  await expect.poll(async () => bare(await editor(page, label).innerText())).toBe(bare(text));
+}
+
+/** Holds requests to a path back until what it returns is called: then they go on, as they would have. */
+export async function holdRequests(page: Page, method: string, pathEnd: string): Promise<() => Promise<void>> {
+  let release = () => {};
+  const isReleased = new Promise<void>((resolve) => (release = resolve));
+  const isHeld = (url: URL) => url.pathname.endsWith(pathEnd);
+  await page.route(isHeld, async (route) => {
+    if (route.request().method() === method) await isReleased;
+    await route.continue();
+  });
+  return async () => {
+    release();
+    await page.unrouteAll({ behavior: "wait" });
+  };
 }

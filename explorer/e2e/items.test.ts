@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { Client } from "../src/protocol/client";
 import type { JsonObject } from "../src/protocol/json";
 import { readItem, replaceItem } from "../src/protocol/resources";
-import { type Browser, connect, directClient, dropDatabase, editor, makeContainer, picture, pictureFailures, retype, startBrowser } from "./browser";
+import { type Browser, connect, directClient, dropDatabase, editor, holdRequests, makeContainer, picture, pictureFailures, retype, startBrowser } from "./browser";
 
 const DATABASE = "explorer-items";
 const PATH = ["dbs", DATABASE, "colls", "planets"];
@@ -36,6 +36,11 @@ afterAll(async () => {
 
 const unfold = (name: string) => browser.page.getByRole("treeitem", { name, exact: true }).first().click();
 const row = (id: string) => browser.page.getByRole("row").filter({ hasText: id }).locator("visible=true");
+/** Chooses an item and waits until the page has read the stored version. */
+const openItem = async (id: string) => {
+  await row(id).click();
+  await browser.page.locator("aside[aria-label=Item][aria-busy=false]").getByRole("heading", { name: id }).waitFor();
+};
 const planet = (id: string, kind = "rocky") => readItem(client, PATH, { id, partitionKey: JSON.stringify([kind]) });
 
 it("a database and a container with hierarchical and unique keys are made", async () => {
@@ -97,7 +102,7 @@ it("items are shown, and HTML in them is text", async () => {
   await unfold("planets");
   await row("jupiter").waitFor();
   expect(await row("jupiter").innerText()).toContain("<img src=x onerror");
-  await row("jupiter").click();
+  await openItem("jupiter");
   await expect.poll(() => editor(page, "Item").innerText()).toContain("<b>bold</b>");
   expect(await page.title()).toBe("Orrery");
   expect(await page.locator("img").count()).toBe(0);
@@ -118,7 +123,7 @@ it("an item is created, and a fault in its JSON is named", async () => {
 
 it("an item is edited and saved", async () => {
   const { page } = browser;
-  await row("mars").click();
+  await openItem("mars");
   await expect.poll(() => editor(page, "Item").innerText()).toContain("3389.5");
   await retype(page, "Item", '{"id": "mars", "kind": "rocky", "moons": 2, "nickname": "Red Planet"}');
   await editor(page, "Item").press("Control+s");
@@ -126,15 +131,49 @@ it("an item is edited and saved", async () => {
   expect(await planet("mars")).toMatchObject({ nickname: "Red Planet" });
 });
 
+/** Another client writes to an item. */
+const changeMoons = async (id: string, moons: number) => {
+  const current = await planet(id);
+  await replaceItem(client, PATH, { id, partitionKey: '["rocky"]' }, { ...current, moons }, String(current._etag));
+};
+
+it("what is typed before the stored version has arrived is kept, and does not overwrite it", async () => {
+  const { page } = browser;
+  const release = await holdRequests(page, "GET", "/docs/mercury");
+  await row("mercury").click();
+  await retype(page, "Item", '{"id": "mercury", "kind": "rocky", "moons": 5}');
+  await changeMoons("mercury", 3);
+  await release();
+  await page.locator("aside[aria-label=Item][aria-busy=false]").waitFor();
+  expect(await editor(page, "Item").innerText()).toContain('"moons": 5');
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("dialog").getByText("was changed meanwhile").waitFor();
+  expect(await planet("mercury")).toMatchObject({ moons: 3 });
+  await page.getByRole("button", { name: "Take theirs" }).click();
+  await expect.poll(() => editor(page, "Item").innerText()).toContain('"moons": 3');
+});
+
+it("what is typed while an item is saved is kept, and saved over that version", async () => {
+  const { page } = browser;
+  const release = await holdRequests(page, "PUT", "/docs/mercury");
+  await retype(page, "Item", '{"id": "mercury", "kind": "rocky", "moons": 6}');
+  await editor(page, "Item").press("Control+s");
+  await editor(page, "Item").press("Control+s");
+  await retype(page, "Item", '{"id": "mercury", "kind": "rocky", "moons": 7}');
+  await release();
+  await page.getByText("Saved mercury.").waitFor();
+  expect(await planet("mercury")).toMatchObject({ moons: 6 });
+  expect(await editor(page, "Item").innerText()).toContain('"moons": 7');
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await expect.poll(async () => (await planet("mercury")).moons).toBe(7);
+  expect(await page.getByRole("dialog").count()).toBe(0);
+});
+
 it("an item that somebody else has changed is shown as a difference, and any side may win", async () => {
   const { page } = browser;
-  const change = async (moons: number) => {
-    const current = await planet("earth");
-    await replaceItem(client, PATH, { id: "earth", partitionKey: '["rocky"]' }, { ...current, moons }, String(current._etag));
-  };
-  await row("earth").click();
+  await openItem("earth");
   await expect.poll(() => editor(page, "Item").innerText()).toContain("6371");
-  await change(17);
+  await changeMoons("earth", 17);
   await retype(page, "Item", '{\n  "id": "earth",\n  "kind": "rocky",\n  "moons": 1,\n  "radiusKm": 6371,\n  "people": 8100000000\n}');
   await page.getByRole("button", { name: "Save", exact: true }).click();
   const dialog = page.getByRole("dialog");
@@ -145,13 +184,13 @@ it("an item that somebody else has changed is shown as a difference, and any sid
   await dialog.getByRole("button", { name: "Edit mine further" }).click();
   expect(await planet("earth")).toMatchObject({ moons: 17 });
 
-  await change(18);
+  await changeMoons("earth", 18);
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await dialog.getByRole("button", { name: "Overwrite with mine" }).click();
   await page.getByText("Saved earth.").waitFor();
   expect(await planet("earth")).toMatchObject({ moons: 1, people: 8100000000 });
 
-  await change(19);
+  await changeMoons("earth", 19);
   await retype(page, "Item", '{"id": "earth", "kind": "rocky", "moons": 99}');
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await dialog.getByRole("button", { name: "Take theirs" }).click();
@@ -172,7 +211,7 @@ it("what is not saved is given up only when asked", async () => {
 
 it("an item is deleted", async () => {
   const { page } = browser;
-  await row("venus").click();
+  await openItem("venus");
   await page.getByRole("button", { name: "Delete item" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
   await page.getByText("Deleted venus.").waitFor();

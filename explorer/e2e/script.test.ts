@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Client } from "../src/protocol/client";
 import type { JsonObject } from "../src/protocol/json";
 import { type Browser, connect, directClient, dropDatabase, editor, makeContainer, picture, pictureFailures, retype, startBrowser } from "./browser";
+import { read, replace } from "../src/protocol/resources";
 
 const DATABASE = "explorer-script";
 const PATH = ["dbs", DATABASE, "colls", "c"];
@@ -71,6 +72,20 @@ it("an error in a script is told, and the script can be mended", async () => {
   await page.getByText("Saved greet.").waitFor();
   await page.getByRole("button", { name: "Run" }).locator("visible=true").click();
   await page.getByRole("alert").filter({ hasText: "no telescope" }).locator("visible=true").waitFor();
+});
+
+it("a script that somebody else has saved is shown as a difference", async () => {
+  const { page } = browser;
+  const at = [...PATH, "sprocs", "greet"];
+  const { _etag, ...stored } = await read<JsonObject>(client, at);
+  await replace(client, at, { ...stored, body: "function greet() { return 'theirs'; }" }, String(_etag));
+  await retype(page, "Script", "function greet() { return 'mine'; }");
+  await page.getByRole("button", { name: "Save", exact: true }).locator("visible=true").click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("was changed meanwhile").waitFor();
+  await dialog.locator(".removed").filter({ hasText: "theirs" }).waitFor();
+  await dialog.getByRole("button", { name: "Take theirs" }).click();
+  await expect.poll(() => editor(page, "Script").innerText()).toContain("theirs");
 });
 
 it("a trigger has a time and an operation", async () => {

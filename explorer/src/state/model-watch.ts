@@ -64,11 +64,13 @@ export class ModelWatch {
   }
 
   /** Stores a model over the version that was read; fails with the server's problem. */
-  async store(model: JsonObject, over: JsonObject | null): Promise<void> {
-    this.model.value = await storeModel(client(), this.database, model, over);
+  async store(model: JsonObject, over: JsonObject | null): Promise<JsonObject> {
+    const stored = await storeModel(client(), this.database, model, over);
+    this.model.value = stored;
     this.verification.value = { kind: "none" };
     this.followStates();
     void this.loadAdvice();
+    return stored;
   }
 
   /** Data is brought under a new rule beside the writers: the model is read again until that is done. */

@@ -35,6 +35,7 @@ export function ContainerSettings({ database, container: name }: Props) {
   const computed = useSignal("");
   /** Minutes for which the change feed keeps every version; 0 for none. */
   const kept = useSignal(0);
+  const isBusy = useSignal(false);
 
   const load = async () => {
     try {
@@ -55,6 +56,7 @@ export function ContainerSettings({ database, container: name }: Props) {
   useEffect(() => void load(), []);
 
   const save = async () => {
+    isBusy.value = true;
     error.value = null;
     try {
       const { container } = facts.value!;
@@ -69,6 +71,8 @@ export function ContainerSettings({ database, container: name }: Props) {
       await Promise.all([load(), reloadContainers(database)]);
     } catch (problem) {
       error.value = describe(problem);
+    } finally {
+      isBusy.value = false;
     }
   };
 
@@ -86,7 +90,8 @@ export function ContainerSettings({ database, container: name }: Props) {
         {usage.collectionSize !== undefined && <><dt>Size</dt><dd>{usage.collectionSize.toLocaleString()} KB</dd></>}
         <dt>_rid</dt><dd class="mono">{container._rid}</dd>
       </dl>
-      <section class="card">
+      {/* Nothing can be typed while it is saved: what the server stored replaces the form. */}
+      <fieldset class="card" disabled={isBusy.value} aria-busy={isBusy.value}>
         <h2>Container</h2>
         <TtlField value={ttl} />
         <label class="field">
@@ -95,15 +100,15 @@ export function ContainerSettings({ database, container: name }: Props) {
         </label>
         <div class="field">
           <span class="label">Indexing policy</span>
-          <CodeEditor label="Indexing policy" language="json" text={indexing.value} onChange={(text) => (indexing.value = text)} />
+          <CodeEditor label="Indexing policy" language="json" text={indexing.value} onChange={(text) => (indexing.value = text)} isReadOnly={isBusy.value} />
         </div>
         <div class="field">
           <span class="label">Computed properties</span>
-          <CodeEditor label="Computed properties" language="json" text={computed.value} onChange={(text) => (computed.value = text)} />
+          <CodeEditor label="Computed properties" language="json" text={computed.value} onChange={(text) => (computed.value = text)} isReadOnly={isBusy.value} />
         </div>
         {error.value !== null && <p class="problem" role="alert">{error.value}</p>}
         <button type="button" class="primary" onClick={() => void save()}>Save settings</button>
-      </section>
+      </fieldset>
       <ThroughputCard self={container._self} none="It shares the throughput of its database." />
       <section class="card">
         <h2>Delete</h2>

@@ -1,12 +1,13 @@
-// One item as JSON: read anew when opened, saved only if nobody else has changed it since.
+// One item as JSON: read again when opened, saved only if nobody else has changed it since.
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo } from "preact/hooks";
 import { CodeEditor } from "../editor/code-editor";
 import { type JsonObject, isObject, parseJson, prettyJson, withoutSystemProperties } from "../protocol/json";
 import { partitionKeyHeader, pathNames } from "../protocol/partition-key";
 import { Problem, describe } from "../protocol/problem";
 import { type Container, addressOf, createItem, deleteItem, readItem, replaceItem } from "../protocol/resources";
 import { client } from "../state/account";
+import { EditBuffer } from "../state/edit-buffer";
 import { findJsonFault, lineAndColumn } from "../text/json-fault";
 import { ConflictDialog } from "./conflict-dialog";
 import { confirmSmallDeletion, openDialog } from "./dialog";
@@ -16,7 +17,7 @@ import { notifyDone } from "./notice";
 interface Props {
   container: Container;
   path: readonly string[];
-  /** Null: an item that is not there yet. */
+  /** What is edited first; null for a new item. */
   item: JsonObject | null;
   /** Told whether there is something here that would be lost. */
   onDirty: (isDirty: boolean) => void;
@@ -52,60 +53,61 @@ export function readItemText(text: string): JsonObject {
 }
 
 export function ItemEditor({ container, path, item, onDirty, onSaved, onDeleted, onClose }: Props) {
-  const base = useSignal<JsonObject | null>(item);
-  const text = useSignal(item === null ? template(container) : textOf(item));
+  const buffer = useMemo(() => new EditBuffer<JsonObject>(item, (version) => (version === null ? template(container) : textOf(version))), []);
   const error = useSignal<string | null>(null);
+  const isReading = useSignal(item !== null);
   const isBusy = useSignal(false);
-  const original = base.value === null ? null : textOf(base.value);
-  const isChanged = text.value !== original;
-  const untouched = original ?? template(container);
-  useEffect(() => onDirty(text.value !== untouched), [text.value, untouched]);
+  const base = buffer.base.value;
+  const isModified = buffer.isModified.value;
+  // Before the next event: a click on another row must know whether something would be lost.
+  useLayoutEffect(() => onDirty(isModified), [isModified]);
 
-  const take = (current: JsonObject) => {
-    base.value = current;
-    text.value = textOf(current);
-  };
   // The grid's row may be old by now; what is edited is what is stored.
   useEffect(() => {
     if (item === null) return;
-    readItem(client(), path, addressOf(item, container)).then(take, (problem: unknown) => {
+    const read = readItem(client(), path, addressOf(item, container));
+    read.then((stored) => void buffer.refresh(stored), (problem: unknown) => {
       error.value = describe(problem);
-    });
+    }).finally(() => (isReading.value = false));
   }, []);
 
-  const saveOver = async (mine: JsonObject, over: JsonObject) => {
+  const saveOver = async (mine: JsonObject, over: JsonObject, sent: string) => {
     const saved = await replaceItem(client(), path, addressOf(over, container), mine, String(over._etag));
-    take(saved);
+    buffer.saved(saved, sent);
     onSaved(saved);
     notifyDone(`Saved ${String(saved.id)}.`);
   };
-  const conflict = async (mine: JsonObject, over: JsonObject) => {
+  const conflict = async (mine: JsonObject, over: JsonObject, sent: string) => {
     const theirs = await readItem(client(), path, addressOf(over, container));
     openDialog(
       <ConflictDialog
         id={String(over.id)} mine={prettyJson(mine)} theirs={textOf(theirs)}
         onTakeTheirs={() => {
-          take(theirs);
+          buffer.reset(theirs);
           onSaved(theirs);
         }}
-        onEditOn={() => (base.value = theirs)}
-        onOverwrite={() => saveOver(mine, theirs)}
+        onEditOn={() => buffer.rebase(theirs)}
+        onOverwrite={() => saveOver(mine, theirs, sent)}
       />,
     );
   };
   const save = async () => {
+    // A second save would send the etag that the first one is about to replace.
+    if (isBusy.value) return;
     isBusy.value = true;
     error.value = null;
     try {
-      const mine = readItemText(text.value);
-      const old = base.value;
-      if (old === null) {
+      const sent = buffer.text.value;
+      const mine = readItemText(sent);
+      const over = buffer.base.value;
+      if (over === null) {
         const saved = await createItem(client(), path, mine, partitionKeyHeader(mine, container.partitionKey.paths));
+        buffer.saved(saved, sent);
         onSaved(saved);
         notifyDone(`Created ${String(saved.id)}.`);
       } else {
-        await saveOver(mine, old).catch((problem: unknown) => {
-          if (problem instanceof Problem && problem.status === 412) return conflict(mine, old);
+        await saveOver(mine, over, sent).catch((problem: unknown) => {
+          if (problem instanceof Problem && problem.status === 412) return conflict(mine, over, sent);
           throw problem;
         });
       }
@@ -116,7 +118,7 @@ export function ItemEditor({ container, path, item, onDirty, onSaved, onDeleted,
     }
   };
   const erase = () => {
-    const old = base.value!;
+    const old = buffer.base.value!;
     confirmSmallDeletion(`the item ${String(old.id)}`, async () => {
       await deleteItem(client(), path, addressOf(old, container), String(old._etag)).catch((problem: unknown) => {
         const isOld = problem instanceof Problem && problem.status === 412;
@@ -128,18 +130,18 @@ export function ItemEditor({ container, path, item, onDirty, onSaved, onDeleted,
   };
 
   return (
-    <aside class="detail" aria-label="Item">
+    <aside class="detail" aria-label="Item" aria-busy={isReading.value || isBusy.value}>
       <div class="toolbar">
-        <h2 class="mono detail-title">{base.value === null ? "New item" : String(base.value.id)}{isChanged && base.value !== null && <span class="dot" title="Not saved" />}</h2>
+        <h2 class="mono detail-title">{base === null ? "New item" : String(base.id)}{isModified && base !== null && <span class="dot" title="Not saved" />}</h2>
         <span class="grow" />
-        {base.value !== null && <button type="button" class="quiet" aria-label="Delete item" title="Delete" onClick={erase}><Icon name="trash" /></button>}
-        {base.value !== null && isChanged && <button type="button" onClick={() => (text.value = original!)}>Revert</button>}
-        <button type="button" class="primary" disabled={isBusy.value || !isChanged} title="Ctrl S" onClick={() => void save()}>{base.value === null ? "Create" : "Save"}</button>
+        {base !== null && <button type="button" class="quiet" aria-label="Delete item" title="Delete" onClick={erase}><Icon name="trash" /></button>}
+        {base !== null && isModified && <button type="button" onClick={() => buffer.reset()}>Revert</button>}
+        <button type="button" class="primary" disabled={isBusy.value || (base !== null && !isModified)} title="Ctrl S" onClick={() => void save()}>{base === null ? "Create" : "Save"}</button>
         <button type="button" class="quiet" aria-label="Close item" onClick={onClose}><Icon name="close" /></button>
       </div>
       {error.value !== null && <p class="problem bar" role="alert">{error.value}</p>}
-      <CodeEditor label="Item" language="json" text={text.value} onChange={(now) => (text.value = now)} keys={{ "Mod-s": () => void save() }} isFilling />
-      {base.value !== null && <SystemProperties item={base.value} />}
+      <CodeEditor label="Item" language="json" text={buffer.text.value} onChange={(now) => (buffer.text.value = now)} keys={{ "Mod-s": () => void save() }} isFilling />
+      {base !== null && <SystemProperties item={base} />}
     </aside>
   );
 }

@@ -20,8 +20,6 @@ import { Icon } from "./icon";
 import { ItemEditor } from "./item-editor";
 import { Pager } from "./pager";
 
-/** A page may be empty and yet not be the last; so many are skipped before the person is asked. */
-
 interface Props {
   database: string;
   container: string;
@@ -46,6 +44,8 @@ export function ItemsView({ database, container: name }: Props) {
   const isLoading = useSignal(false);
   const chosen = useSignal<JsonObject | "new" | null>(null);
   const running = useRef<AbortController | null>(null);
+  /** Counts what was opened: an editor stays the same one while what it shows is saved. */
+  const opened = useSignal(0);
   const address = addressOf({ kind: "items", database, container: name });
 
   /** Shows another item, or none; what is not saved is given up only when asked. */
@@ -53,6 +53,7 @@ export function ItemsView({ database, container: name }: Props) {
     const go = () => {
       setUnsaved(address, false);
       chosen.value = next;
+      opened.value++;
     };
     if (isUnsaved(address)) confirmGivingUp("The item you are editing is not saved.", go);
     else go();
@@ -128,7 +129,7 @@ export function ItemsView({ database, container: name }: Props) {
         </div>
         {chosen.value !== null && container !== null && (
           <ItemEditor
-            key={chosen.value === "new" ? "new" : String(chosen.value._rid)}
+            key={opened.value}
             container={container} path={path} item={chosen.value === "new" ? null : chosen.value}
             onSaved={(saved) => {
               const isKnown = rows.value?.some((row) => row._rid === saved._rid) ?? false;

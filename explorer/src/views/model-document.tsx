@@ -1,12 +1,13 @@
 // The model as JSON: edited, stored only over the version that was read, and what the server refuses
 // marked at its place.
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo } from "preact/hooks";
 import { CodeEditor, type Fault } from "../editor/code-editor";
 import { type JsonObject, prettyJson } from "../protocol/json";
 import { deleteModel, documentOf, modelFault, statesOf } from "../protocol/model";
 import { Problem, describe } from "../protocol/problem";
 import { client } from "../state/account";
+import { EditBuffer } from "../state/edit-buffer";
 import type { ModelWatch } from "../state/model-watch";
 import { addressOf } from "../state/tabs";
 import { setUnsaved } from "../state/unsaved";
@@ -31,76 +32,78 @@ interface Props {
 const textOf = (model: JsonObject | null) => (model === null ? EMPTY : prettyJson(documentOf(model)));
 
 export function ModelDocument({ watch, draft }: Props) {
-  const base = useSignal<JsonObject | null>(watch.model.value);
-  const text = useSignal(textOf(watch.model.value));
+  const buffer = useMemo(() => new EditBuffer<JsonObject>(watch.model.value, textOf), []);
   const error = useSignal<string | null>(null);
   const faults = useSignal(NO_FAULTS);
   const isBusy = useSignal(false);
-  const original = textOf(base.value);
-  const isChanged = text.value !== original;
+  const isModified = buffer.isModified.value;
   const address = addressOf({ kind: "model", database: watch.database });
-  useEffect(() => {
-    setUnsaved(address, isChanged);
+  useLayoutEffect(() => {
+    setUnsaved(address, isModified);
     return () => setUnsaved(address, false);
-  }, [isChanged]);
+  }, [isModified]);
 
-  const take = (model: JsonObject | null) => {
-    base.value = model;
-    text.value = textOf(model);
+  const forgetFaults = () => {
     error.value = null;
     faults.value = NO_FAULTS;
   };
-  // A model that was read anew replaces a text that nobody has touched.
+  const discard = (model: JsonObject | null) => {
+    buffer.reset(model);
+    forgetFaults();
+  };
   useEffect(() => {
-    if (!isChanged && watch.model.value !== base.value) take(watch.model.value);
+    if (watch.model.value !== buffer.base.peek() && buffer.refresh(watch.model.value)) forgetFaults();
   }, [watch.model.value]);
   useEffect(() => {
     const prepared = draft.value;
     if (prepared === null) return;
     draft.value = null;
     const accept = () => {
-      take(watch.model.value);
-      text.value = prepared;
+      discard(watch.model.value);
+      buffer.text.value = prepared;
     };
-    if (isChanged) confirmGivingUp("The document holds changes that are not saved.", accept);
+    if (isModified) confirmGivingUp("The document holds changes that are not saved.", accept);
     else accept();
   }, [draft.value]);
 
-  const store = async (mine: JsonObject, over: JsonObject | null) => {
-    await watch.store(mine, over);
-    take(watch.model.value);
+  const store = async (mine: JsonObject, over: JsonObject | null, sent: string) => {
+    buffer.saved(await watch.store(mine, over), sent);
+    forgetFaults();
     notifyDone("Saved the model.");
   };
-  const conflict = async (mine: JsonObject) => {
+  const conflict = async (mine: JsonObject, sent: string) => {
     const theirs = await watch.loadModel();
     openDialog(
       <ConflictDialog
         id="The model" mine={prettyJson(mine)} theirs={theirs === null ? "" : textOf(theirs)}
-        onTakeTheirs={() => take(theirs)}
-        onEditOn={() => (base.value = theirs)}
-        onOverwrite={() => store(mine, theirs)}
+        onTakeTheirs={() => discard(theirs)}
+        onEditOn={() => buffer.rebase(theirs)}
+        onOverwrite={() => store(mine, theirs, sent)}
       />,
     );
   };
   const refuse = (problem: unknown) => {
     const fault = modelFault(problem);
-    const place = fault === null ? null : placeOf(text.value, fault.path);
+    const text = buffer.text.value;
+    const place = fault === null ? null : placeOf(text, fault.path);
     if (fault === null || place === null) {
       error.value = describe(problem);
       return;
     }
-    const { line } = lineAndColumn(text.value, place.from);
+    const { line } = lineAndColumn(text, place.from);
     error.value = `Line ${line}, ${fault.path || "the whole model"}: ${fault.reason}`;
     faults.value = [{ ...place, message: fault.reason }];
   };
   const save = async () => {
+    // A second save would send the etag that the first one is about to replace.
+    if (isBusy.value) return;
     isBusy.value = true;
-    error.value = null;
-    faults.value = NO_FAULTS;
+    forgetFaults();
     try {
-      const mine = documentOf(readItemText(text.value));
-      await store(mine, base.value).catch((problem: unknown) => {
-        if (problem instanceof Problem && problem.status === 412) return conflict(mine);
+      const sent = buffer.text.value;
+      const mine = documentOf(readItemText(sent));
+      await store(mine, buffer.base.value, sent).catch((problem: unknown) => {
+        if (problem instanceof Problem && problem.status === 412) return conflict(mine, sent);
         throw problem;
       });
     } catch (problem) {
@@ -110,19 +113,19 @@ export function ModelDocument({ watch, draft }: Props) {
     }
   };
   const erase = () => {
-    const known = base.value!;
+    const known = buffer.base.value!;
     confirmSmallDeletion("the model", async () => {
       await deleteModel(client(), watch.database, known).catch((problem: unknown) => {
         const isOld = problem instanceof Problem && problem.status === 412;
         throw isOld ? new Error("Somebody else has changed the model since you read it. Look at it again first.") : problem;
       });
       await watch.load();
-      take(watch.model.value);
+      discard(watch.model.value);
       notifyDone("Deleted the model. The data stays as it is.");
     });
   };
   const edit = (now: string) => {
-    text.value = now;
+    buffer.text.value = now;
     if (faults.value.length > 0) faults.value = NO_FAULTS;
   };
 
@@ -130,14 +133,14 @@ export function ModelDocument({ watch, draft }: Props) {
     <>
       <section class="model-editor" aria-label="Model document">
         <div class="toolbar">
-          <h2>{base.value === null ? "New model" : "Model"}{isChanged && <span class="dot" title="Not saved" />}</h2>
+          <h2>{buffer.base.value === null ? "New model" : "Model"}{isModified && <span class="dot" title="Not saved" />}</h2>
           <span class="grow" />
-          {base.value !== null && <button type="button" class="quiet" aria-label="Delete the model" title="Delete" onClick={erase}><Icon name="trash" /></button>}
-          {isChanged && <button type="button" onClick={() => take(base.value)}>Revert</button>}
-          <button type="button" class="primary" disabled={isBusy.value || !isChanged} title="Ctrl S" onClick={() => void save()}>{isBusy.value ? "Saving…" : "Save model"}</button>
+          {buffer.base.value !== null && <button type="button" class="quiet" aria-label="Delete the model" title="Delete" onClick={erase}><Icon name="trash" /></button>}
+          {isModified && <button type="button" onClick={() => discard(buffer.base.value)}>Revert</button>}
+          <button type="button" class="primary" disabled={isBusy.value || !isModified} title="Ctrl S" onClick={() => void save()}>{isBusy.value ? "Saving…" : "Save model"}</button>
         </div>
         {error.value !== null && <p class="problem bar" role="alert">{error.value}</p>}
-        <CodeEditor label="Model" language="json" text={text.value} faults={faults.value} onChange={edit} keys={{ "Mod-s": () => void save() }} isFilling />
+        <CodeEditor label="Model" language="json" text={buffer.text.value} faults={faults.value} onChange={edit} keys={{ "Mod-s": () => void save() }} isFilling />
       </section>
       <RuleStates states={statesOf(watch.model.value)} />
     </>

@@ -2,19 +2,21 @@
 // arguments and to read what it said.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo } from "preact/hooks";
 import { CodeEditor } from "../editor/code-editor";
 import type { Answer } from "../protocol/client";
-import { type Json, parseJson, prettyJson } from "../protocol/json";
+import { type Json, type JsonObject, parseJson, prettyJson } from "../protocol/json";
 import { asciiOnly } from "../protocol/partition-key";
 import { Problem, describe } from "../protocol/problem";
 import { type Script, type ScriptKind, containerPath, create, query, read, remove, replace } from "../protocol/resources";
 import { client } from "../state/account";
 import { reloadScripts } from "../state/catalog";
+import { EditBuffer } from "../state/edit-buffer";
 import { readPartitionKey } from "../state/query-run";
 import { NEW_SCRIPT, addressOf, close, open } from "../state/tabs";
 import { setUnsaved } from "../state/unsaved";
-import { confirmSmallDeletion } from "./dialog";
+import { ConflictDialog } from "./conflict-dialog";
+import { confirmGivingUp, confirmSmallDeletion, openDialog } from "./dialog";
 import { Icon } from "./icon";
 import { notifyDone } from "./notice";
 
@@ -55,47 +57,77 @@ const OPERATIONS = ["All", "Create", "Update", "Replace", "Delete"];
 
 export function ScriptView({ database, container, scripts, script: name }: Props) {
   const path = containerPath(database, container);
-  const base = useSignal<Script | null>(null);
+  const buffer = useMemo(() => new EditBuffer<Script>(null, (version) => version?.body ?? (name === NEW_SCRIPT ? TEMPLATES[scripts] : "")), []);
   const id = useSignal(name);
-  const text = useSignal(name === NEW_SCRIPT ? TEMPLATES[scripts] : "");
   const triggerType = useSignal("Pre");
   const triggerOperation = useSignal("All");
   const error = useSignal<string | null>(null);
+  const isBusy = useSignal(false);
+  const base = buffer.base.value;
+  const isNew = name === NEW_SCRIPT;
 
   const address = addressOf({ kind: "script", database, container, scripts, script: name });
-  const untouched = base.value?.body ?? (name === NEW_SCRIPT ? TEMPLATES[scripts] : "");
-  useEffect(() => setUnsaved(address, text.value !== untouched), [text.value, untouched]);
+  useLayoutEffect(() => setUnsaved(address, buffer.isModified.value), [buffer.isModified.value]);
   useEffect(() => () => setUnsaved(address, false), []);
 
-  const take = (script: Script) => {
-    base.value = script;
-    text.value = script.body;
+  const showTrigger = (script: Script) => {
     if (typeof script.triggerType === "string") triggerType.value = script.triggerType;
     if (typeof script.triggerOperation === "string") triggerOperation.value = script.triggerOperation;
   };
-  const load = () =>
-    read<Script>(client(), [...path, scripts, name]).then(take, (problem: unknown) => (error.value = describe(problem)));
+  const discard = (script: Script) => {
+    buffer.reset(script);
+    showTrigger(script);
+  };
+  const readStored = () => read<Script>(client(), [...path, scripts, name]);
+  const load = () => readStored().then(discard, (problem: unknown) => (error.value = describe(problem)));
+  const reload = () => {
+    if (buffer.isModified.value) confirmGivingUp(`${name} holds changes that are not saved.`, () => void load());
+    else void load();
+  };
   useEffect(() => {
-    if (name !== NEW_SCRIPT) void load();
+    if (!isNew) void load();
   }, []);
 
+  const saveOver = async (body: JsonObject & { body: string }, over: Script) => {
+    const saved = await replace<Script>(client(), [...path, scripts, name], body, over._etag);
+    buffer.saved(saved, body.body);
+    showTrigger(saved);
+    notifyDone(`Saved ${name}.`);
+  };
+  const conflict = async (body: JsonObject & { body: string }) => {
+    const theirs = await readStored();
+    openDialog(
+      <ConflictDialog
+        id={name} mine={body.body} theirs={theirs.body}
+        onTakeTheirs={() => discard(theirs)}
+        onEditOn={() => buffer.rebase(theirs)}
+        onOverwrite={() => saveOver(body, theirs)}
+      />,
+    );
+  };
   const save = async () => {
+    // A second save would send the etag that the first one is about to replace.
+    if (isBusy.value || (base === null && !isNew)) return;
+    isBusy.value = true;
     error.value = null;
-    const body: { [name: string]: Json } = { id: id.value, body: text.value };
+    const body = { id: id.value, body: buffer.text.value };
     if (scripts === "triggers") Object.assign(body, { triggerType: triggerType.value, triggerOperation: triggerOperation.value });
     try {
-      if (base.value === null) {
+      if (base === null) {
         await create<Script>(client(), [...path, scripts], body);
         await reloadScripts(database, container, scripts);
         close(address);
         open({ kind: "script", database, container, scripts, script: id.value });
       } else {
-        take(await replace<Script>(client(), [...path, scripts, name], body, base.value._etag));
-        notifyDone(`Saved ${name}.`);
+        await saveOver(body, base).catch((problem: unknown) => {
+          if (problem instanceof Problem && problem.status === 412) return conflict(body);
+          throw problem;
+        });
       }
     } catch (problem) {
-      const isOld = problem instanceof Problem && problem.status === 412;
-      error.value = isOld ? "Somebody else has saved this script meanwhile. Copy your text, then load it anew." : describe(problem);
+      error.value = describe(problem);
+    } finally {
+      isBusy.value = false;
     }
   };
   const erase = () =>
@@ -111,20 +143,22 @@ export function ScriptView({ database, container, scripts, script: name }: Props
       <div class="toolbar">
         <div class="script-head">
           <span class="muted">{WORDS[scripts]}</span>
-          {name === NEW_SCRIPT
+          {isNew
             ? <input class="mono" aria-label="Name" placeholder="name" autocomplete="off" spellcheck={false} value={id.value} onInput={(event) => (id.value = event.currentTarget.value)} />
             : <h2 class="mono">{name}</h2>}
           {isTrigger && <Choice label="When" value={triggerType.value} options={["Pre", "Post"]} onChange={(value) => (triggerType.value = value)} />}
           {isTrigger && <Choice label="Operation" value={triggerOperation.value} options={OPERATIONS} onChange={(value) => (triggerOperation.value = value)} />}
         </div>
-        {base.value !== null && <button type="button" title="Load it anew" aria-label="Refresh" onClick={() => void load()}><Icon name="refresh" /></button>}
-        {base.value !== null && <button type="button" class="quiet" aria-label="Delete script" onClick={erase}><Icon name="trash" /></button>}
-        <button type="button" class="primary" title="Ctrl S" onClick={() => void save()}>{base.value === null ? "Create" : "Save"}</button>
+        {base !== null && <button type="button" title="Read it again" aria-label="Refresh" onClick={reload}><Icon name="refresh" /></button>}
+        {base !== null && <button type="button" class="quiet" aria-label="Delete script" onClick={erase}><Icon name="trash" /></button>}
+        <button type="button" class="primary" title="Ctrl S" disabled={isBusy.value || (base === null && !isNew)} onClick={() => void save()}>{isNew ? "Create" : "Save"}</button>
       </div>
       {error.value !== null && <p class="problem bar" role="alert">{error.value}</p>}
-      <CodeEditor label="Script" language="javascript" text={text.value} onChange={(now) => (text.value = now)} keys={{ "Mod-s": () => void save() }} isFilling />
-      {base.value !== null && scripts === "sprocs" && <RunProcedure path={path} name={name} />}
-      {base.value !== null && scripts === "udfs" && <RunFunction path={path} name={name} />}
+      {(isNew || base !== null) && (
+        <CodeEditor label="Script" language="javascript" text={buffer.text.value} onChange={(now) => (buffer.text.value = now)} keys={{ "Mod-s": () => void save() }} isFilling />
+      )}
+      {base !== null && scripts === "sprocs" && <RunProcedure path={path} name={name} />}
+      {base !== null && scripts === "udfs" && <RunFunction path={path} name={name} />}
     </>
   );
 }
