@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use orrery_engine::batch::Content;
-use orrery_server::batch_body::decode;
+use orrery_server::wire::batch_body::decode;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = decode(&bytes.to_vec().into(), Content::Full);

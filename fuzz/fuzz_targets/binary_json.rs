@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use orrery_server::binary_json::{PREAMBLE, decode};
+use orrery_server::wire::binary_json::{PREAMBLE, decode};
 use orrery_types::Value;
 
 fuzz_target!(|bytes: &[u8]| {

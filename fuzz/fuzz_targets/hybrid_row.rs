@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use orrery_server::hybrid_row::{
+use orrery_server::wire::hybrid_row::{
     VERSION, decode_operations, decode_results, encode_operations, encode_results,
 };
 

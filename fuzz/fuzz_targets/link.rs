@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use orrery_server::link::ResourceLink;
+use orrery_server::wire::link::ResourceLink;
 
 fuzz_target!(|text: &str| {
     for path in [text.to_owned(), format!("/dbs/d/colls/c/{text}"), format!("/dbs/{text}")] {

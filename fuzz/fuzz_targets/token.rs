@@ -13,8 +13,8 @@ use orrery_engine::continuation;
 use orrery_engine::feed::PageSize;
 use orrery_engine::scope::ScopeRequest;
 use orrery_server::auth::Authenticator;
-use orrery_server::keys::{AccountKeys, GivenKeys, WellKnownKey};
-use orrery_server::link::ResourceLink;
+use orrery_server::auth::keys::{AccountKeys, GivenKeys, WellKnownKey};
+use orrery_server::wire::link::ResourceLink;
 use orrery_types::SystemClock;
 
 fn authenticator() -> &'static Authenticator {

@@ -2,7 +2,7 @@
 //! becomes an error that says what to do.
 
 use anyhow::{Result, anyhow};
-use orrery_server::headers;
+use orrery_server::wire::headers;
 use orrery_types::Value;
 
 use crate::exit::{Exit, Failure};

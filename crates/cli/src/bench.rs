@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hdrhistogram::Histogram;
-use orrery_server::headers;
+use orrery_server::wire::headers;
 use orrery_types::{Clock as _, Object, SystemClock, Value};
 
 use crate::account;

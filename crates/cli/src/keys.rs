@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand, ValueEnum as _};
+use orrery_server::auth::keys::{AccountKeys, KeyName};
 use orrery_server::config::{Choices, Settings};
-use orrery_server::keys::{AccountKeys, KeyName};
 use orrery_types::{Object, Value};
 
 use crate::exit::UNREAD;

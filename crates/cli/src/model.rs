@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use orrery_modeling::diagram::Diagram;
 use orrery_modeling::patch;
-use orrery_server::headers;
+use orrery_server::wire::headers;
 use orrery_types::Value;
 
 use crate::account;

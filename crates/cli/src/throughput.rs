@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-use orrery_server::headers;
+use orrery_server::wire::headers;
 use orrery_types::{Object, Value};
 
 use crate::account::{list_all, must};

@@ -20,17 +20,17 @@ use tokio::time::Instant;
 
 use crate::auth::{Authenticator, Principal};
 use crate::backups::Backups;
-use crate::binary_json::{self, BinaryJsonError, Fault};
 use crate::consistency::ConsistencyLevel;
 use crate::dispatch::{self, Work};
-use crate::error;
 use crate::handlers::item::{self, Wanted};
-use crate::headers::{self, RequestHeaders};
-use crate::link::{ContainerAddress, ResourceLink};
 use crate::operation::Operation;
-use crate::reply::Reply;
 use crate::service::{Answer, Answering, Request, Response, Service};
 use crate::statistics::{Seen, Statistics};
+use crate::wire::binary_json::{self, BinaryJsonError, Fault};
+use crate::wire::error;
+use crate::wire::headers::{self, RequestHeaders};
+use crate::wire::link::{ContainerAddress, ResourceLink};
+use crate::wire::reply::Reply;
 
 /// Everything a handler may use beside its request. Shared by all requests.
 pub struct Api {

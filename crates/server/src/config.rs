@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use orrery_types::limits;
 use serde::Deserialize;
 
+use crate::auth::keys::GivenKeys;
 use crate::consistency::ConsistencyLevel;
-use crate::keys::GivenKeys;
+use crate::net::tls::TlsSource;
 use crate::telemetry::LogFormat;
-use crate::tls::TlsSource;
 
 /// Where a server listens that was not told.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:8081";

@@ -8,9 +8,9 @@ use crate::handlers::{
     account, backup, batch, change, container, database, encryption_key, grant, item, model, offer,
     permission, query, range, script, statistics, tasks, user,
 };
-use crate::link::Target;
 use crate::operation::Operation;
-use crate::reply::Reply;
+use crate::wire::link::Target;
+use crate::wire::reply::Reply;
 
 /// Where an operation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,45 +1,27 @@
 //! The HTTP front: sockets, TLS, limits, credentials and the shapes of the wire. A request goes
-//! `listener` → `serving_threads` → `connection` → `front` → `service`, and a service reads its
-//! `link`, `auth` and `headers`. [`api::Api`] is the service that serves the database: `dispatch` picks a handler, the
-//! handler calls the engine. Nothing here knows SQL or how data is kept.
+//! through the modules in the order in which they are listed: `net` turns bytes into a
+//! [`service::Request`], [`api::Api`] reads its link, credentials and headers (`wire`, `auth`),
+//! `operation` names what it does, `dispatch` authorizes it and picks a handler, and the handler
+//! calls the engine. Nothing here knows SQL or how data is kept.
 
-pub mod api;
-pub mod auth;
-pub mod backups;
-pub mod batch_body;
-pub mod binary_json;
-mod body;
 pub mod config;
-mod connection;
-pub mod consistency;
-pub mod cors;
-mod dispatch;
-mod emulator_token;
-pub mod error;
-mod explorer;
-mod framing;
-mod front;
-mod handlers;
-mod header_texts;
-pub mod headers;
-pub mod hybrid_row;
-pub mod keys;
-pub mod link;
-pub mod listener;
-mod operation;
-pub mod private_file;
-mod reply;
+
+pub mod net;
 pub mod service;
-mod serving_threads;
-mod side;
-mod slots;
+pub mod api;
+pub mod wire;
+pub mod auth;
+mod operation;
+mod dispatch;
+mod handlers;
+
+pub mod backups;
+pub mod consistency;
+mod explorer;
 pub mod statistics;
 pub mod telemetry;
-pub mod tls;
-pub mod token;
-mod wire;
 
-pub use listener::{Drained, Limits, ListenerConfig, Server};
+pub use net::listener::{Drained, Limits, ListenerConfig, Server};
+pub use net::side::SideRoute;
 pub use operation::Operation;
 pub use service::{Answer, Answering, Request, Response, Scheme, Service};
-pub use side::SideRoute;

@@ -8,8 +8,8 @@
 use http::Method;
 
 use crate::auth::Access;
-use crate::headers::RequestHeaders;
-use crate::link::{ScriptKind, Target};
+use crate::wire::headers::RequestHeaders;
+use crate::wire::link::{ScriptKind, Target};
 
 /// Which resource tokens open an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

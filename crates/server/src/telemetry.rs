@@ -14,8 +14,8 @@ use tracing::Span;
 use tracing_subscriber::EnvFilter;
 use uuid::Uuid;
 
+use crate::net::side::SideRoute;
 use crate::service::Answer;
-use crate::side::SideRoute;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]

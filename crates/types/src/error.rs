@@ -1,5 +1,5 @@
 //! The domain error: what happened, never an HTTP status. Lower crates have narrow errors of
-//! their own, which become this one in `engine`; `server/error.rs` turns it into status,
+//! their own, which become this one in `engine`; `server/wire/error` turns it into status,
 //! sub-status and body in one match without wildcard, so that a new variant does not compile
 //! until someone has decided what it looks like on the wire.
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, anyhow};
 use orrery_engine::Engine;
 use orrery_engine::resource::Preconditions;
 use orrery_engine::throughput::ThroughputRequest;
-use orrery_server::headers;
+use orrery_server::wire::headers;
 use orrery_storage::RocksOptions;
 use orrery_types::ids::Address;
 use orrery_types::{Error, Object, PartitionKey, Value};

@@ -2,7 +2,7 @@
 //! all partitions, so nothing is merged here.
 
 use anyhow::{Context as _, Result, bail};
-use orrery_server::headers;
+use orrery_server::wire::headers;
 use orrery_types::{Object, Value};
 use percent_encoding::percent_decode_str;
 

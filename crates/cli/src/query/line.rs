@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use console::{Key, Term, measure_text_width};
-use orrery_server::private_file;
+use orrery_server::auth::private_file;
 
 /// Lines of history kept.
 const HISTORY_MAX: usize = 1000;

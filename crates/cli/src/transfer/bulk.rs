@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use orrery_server::headers;
+use orrery_server::wire::headers;
 use orrery_types::{Value, limits};
 
 use super::target::{Fate, Item, OnExisting, Target};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use orrery_server::headers;
+use orrery_server::wire::headers;
 use orrery_types::{Clock as _, Object, SystemClock, Value};
 use sha2::{Digest as _, Sha256};
 

@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use orrery_engine::Engine;
 use orrery_engine::throughput::ThroughputRequest;
+use orrery_server::auth::keys::WELL_KNOWN_KEY;
 use orrery_server::consistency::ConsistencyLevel;
-use orrery_server::headers::RequestHeaders;
-use orrery_server::keys::WELL_KNOWN_KEY;
-use orrery_server::link::{Address, ResourceLink};
+use orrery_server::wire::headers::RequestHeaders;
+use orrery_server::wire::link::{Address, ResourceLink};
 use orrery_server::{Operation, SideRoute};
 use orrery_types::{Clock as _, Value};
 

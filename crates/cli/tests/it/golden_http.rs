@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use orrery_server::keys::WELL_KNOWN_KEY;
+use orrery_server::auth::keys::WELL_KNOWN_KEY;
 use orrery_types::{Clock as _, Value};
 
 use crate::client::{Answer, Connection, http_date, signature, signed};

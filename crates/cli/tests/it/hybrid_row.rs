@@ -1,6 +1,6 @@
 //! Batches in `HybridRow` form over HTTP, as the .NET SDK sends them: the answer has the same form.
 
-use orrery_server::hybrid_row::{OperationRow, ResultRow, decode_results, encode_operations};
+use orrery_server::wire::hybrid_row::{OperationRow, ResultRow, decode_results, encode_operations};
 use orrery_types::Value;
 
 use crate::client::{Answer, Client};

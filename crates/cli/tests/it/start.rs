@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use orrery_server::keys::WELL_KNOWN_KEY;
+use orrery_server::auth::keys::WELL_KNOWN_KEY;
 
 use crate::process::{Running, orrery};
 

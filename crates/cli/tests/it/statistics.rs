@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use orrery_server::keys::WELL_KNOWN_KEY;
+use orrery_server::auth::keys::WELL_KNOWN_KEY;
 use orrery_types::{Clock as _, Value};
 
 use crate::client::{Client, Connection, http_date, signature};

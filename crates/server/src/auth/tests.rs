@@ -6,7 +6,7 @@ use orrery_types::ids::Rid;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::*;
-use crate::keys::{GivenKeys, WELL_KNOWN_KEY};
+use crate::auth::keys::{GivenKeys, WELL_KNOWN_KEY};
 
 const DATE: &str = "Thu, 27 Apr 2017 00:51:12 GMT";
 const DATE_S: u64 = 1_493_254_272;

@@ -6,7 +6,7 @@ use orrery_types::{Error, Result};
 use serde_json::json;
 
 use crate::api::Call;
-use crate::reply::Reply;
+use crate::wire::reply::Reply;
 
 /// SDKs cache and route by an account's id, unless it is `localhost`.
 const ID: &str = "orrery";

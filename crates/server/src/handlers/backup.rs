@@ -7,7 +7,7 @@ use orrery_types::{Error, Result};
 
 use crate::api::Call;
 use crate::backups::Backups;
-use crate::reply::Reply;
+use crate::wire::reply::Reply;
 
 pub(crate) fn begin(call: &Call) -> Result<Reply> {
     let backup = backups(call)?.begin(call.engine(), call.shared.clock.now_s())?;

@@ -7,11 +7,11 @@ use orrery_engine::bulk::OnError;
 use orrery_types::{Error, Result, limits};
 
 use crate::api::Call;
-use crate::batch_body::{self, Form};
-use crate::error;
-use crate::headers;
-use crate::link::ContainerAddress;
-use crate::reply::Reply;
+use crate::wire::batch_body::{self, Form};
+use crate::wire::error;
+use crate::wire::headers;
+use crate::wire::link::ContainerAddress;
+use crate::wire::reply::Reply;
 
 pub(crate) fn run(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;

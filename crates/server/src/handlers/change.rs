@@ -8,10 +8,10 @@ use orrery_types::{Error, Result};
 
 use super::item::scope_request;
 use crate::api::Call;
-use crate::headers::{self, FeedMode};
-use crate::link::ContainerAddress;
-use crate::reply::Reply;
-use crate::wire;
+use crate::wire::headers::{self, FeedMode};
+use crate::wire::link::ContainerAddress;
+use crate::wire::reply::Reply;
+use crate::wire::resources;
 
 /// The form in which what is known of a change stands beside the item, as SDKs name it.
 const ENVELOPE_FORMAT: &str = "2021-09-15";
@@ -38,7 +38,8 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress, mode: FeedMode) -> Result
     } else {
         let bytes = page.changes.iter().map(bytes::Bytes::len).sum();
         let rid = container.rid().to_string();
-        let body = wire::feed_text(&rid, "Documents", page.changes.iter().map(|c| &**c), bytes);
+        let body =
+            resources::feed_text(&rid, "Documents", page.changes.iter().map(|c| &**c), bytes);
         Reply::json(StatusCode::OK, body)
     };
     let (id, lsn) = page.partition.map(|(id, lsn)| (id.to_string(), lsn.0.to_string())).unzip();

@@ -8,10 +8,10 @@ use orrery_types::{Result, Value};
 
 use super::item::scope;
 use crate::api::Call;
-use crate::headers;
-use crate::link::ContainerAddress;
-use crate::reply::Reply;
-use crate::wire;
+use crate::wire::headers;
+use crate::wire::link::ContainerAddress;
+use crate::wire::reply::Reply;
+use crate::wire::resources;
 
 const LIST: &str = "DocumentCollections";
 
@@ -89,7 +89,7 @@ pub(crate) fn delete(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 
 pub(crate) fn list(call: &Call, db: &Address) -> Result<Reply> {
     let (database, containers) = call.engine().list_containers(db)?;
-    let reply = wire::resources(Some(database), LIST, containers, &call.headers)?;
+    let reply = resources::resources(Some(database), LIST, containers, &call.headers)?;
     Ok(owned_by(call, db, reply))
 }
 
@@ -106,5 +106,5 @@ pub(crate) fn conflicts(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     if queries && !scope(call, container)?.confined && !call.headers.enable_cross_partition {
         return Err(crossing_refused());
     }
-    Ok(wire::values(container.rid_text(), "Conflicts", &[]).container(container))
+    Ok(resources::values(container.rid_text(), "Conflicts", &[]).container(container))
 }

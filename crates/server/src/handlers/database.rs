@@ -6,8 +6,8 @@ use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
 use crate::api::Call;
-use crate::reply::Reply;
-use crate::wire;
+use crate::wire::reply::Reply;
+use crate::wire::resources;
 
 const LIST: &str = "Databases";
 
@@ -35,7 +35,7 @@ pub(crate) fn delete(call: &Call, db: &Address) -> Result<Reply> {
 }
 
 pub(crate) fn list(call: &Call) -> Result<Reply> {
-    wire::resources(None, LIST, call.engine().list_databases(), &call.headers)
+    resources::resources(None, LIST, call.engine().list_databases(), &call.headers)
 }
 
 pub(crate) fn query(call: &Call) -> Result<Reply> {

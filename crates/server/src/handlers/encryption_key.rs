@@ -6,8 +6,8 @@ use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
 use crate::api::Call;
-use crate::reply::Reply;
-use crate::wire;
+use crate::wire::reply::Reply;
+use crate::wire::resources;
 
 const LIST: &str = "ClientEncryptionKeys";
 
@@ -37,7 +37,7 @@ pub(crate) fn delete(call: &Call, db: &Address, id: &Address) -> Result<Reply> {
 
 pub(crate) fn list(call: &Call, db: &Address) -> Result<Reply> {
     let (database, keys) = call.engine().list_encryption_keys(db)?;
-    wire::resources(Some(database), LIST, keys, &call.headers)
+    resources::resources(Some(database), LIST, keys, &call.headers)
 }
 
 pub(crate) fn query(call: &Call, db: &Address) -> Result<Reply> {

@@ -10,10 +10,10 @@ use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, Value};
 
 use crate::api::Call;
+use crate::auth::token::{Grant, GrantMode};
 use crate::auth::{Principal, denied};
-use crate::link::{ContainerAddress, ResourceLink, Target};
 use crate::operation::TokenScope;
-use crate::token::{Grant, GrantMode};
+use crate::wire::link::{ContainerAddress, ResourceLink, Target};
 
 /// Refuses what the principal's grant does not cover; keys cover everything.
 pub(crate) fn check(call: &Call) -> Result<()> {

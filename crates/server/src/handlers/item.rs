@@ -15,11 +15,11 @@ use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, limits};
 
 use crate::api::Call;
-use crate::headers::{self, ReadKeyType};
-use crate::link::{ContainerAddress, Target};
-use crate::reply::Reply;
 use crate::service::Request;
-use crate::wire;
+use crate::wire::headers::{self, ReadKeyType};
+use crate::wire::link::{ContainerAddress, Target};
+use crate::wire::reply::Reply;
+use crate::wire::resources;
 
 pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
     let container = call.container(at)?;
@@ -185,8 +185,12 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let continuation = call.headers.continuation.as_deref();
     let page = call.engine().read_items(container, &scope, size, continuation)?;
     let bytes = page.items.iter().map(bytes::Bytes::len).sum();
-    let body =
-        wire::feed_text(container.rid_text(), "Documents", page.items.iter().map(|i| &**i), bytes);
+    let body = resources::feed_text(
+        container.rid_text(),
+        "Documents",
+        page.items.iter().map(|i| &**i),
+        bytes,
+    );
     let count = page.items.len().to_string();
     let session = Some(page.session_token).filter(|t| !t.is_empty());
     Ok(Reply::json(StatusCode::OK, body)

@@ -8,8 +8,8 @@ use orrery_types::ids::Address;
 use orrery_types::{Object, Result, Value};
 
 use crate::api::Call;
-use crate::headers::ModelVerify;
-use crate::reply::Reply;
+use crate::wire::headers::ModelVerify;
+use crate::wire::reply::Reply;
 
 pub(crate) fn read(call: &Call, db: &Address) -> Result<Reply> {
     match call.headers.model_verify {

@@ -7,9 +7,9 @@ use orrery_types::ids::Rid;
 use orrery_types::{Error, Result, Value};
 
 use crate::api::Call;
-use crate::headers;
-use crate::reply::Reply;
-use crate::wire;
+use crate::wire::headers;
+use crate::wire::reply::Reply;
+use crate::wire::resources;
 
 const LIST: &str = "Offers";
 
@@ -51,7 +51,7 @@ pub(crate) fn replace(call: &Call, rid: Rid) -> Result<Reply> {
 }
 
 pub(crate) fn list(call: &Call) -> Result<Reply> {
-    wire::resources(None, LIST, call.engine().list_offers()?, &call.headers)
+    resources::resources(None, LIST, call.engine().list_offers()?, &call.headers)
 }
 
 pub(crate) fn query(call: &Call) -> Result<Reply> {

@@ -7,9 +7,9 @@ use orrery_types::{Error, Result, Value, limits};
 
 use super::grant::{check_body, granted};
 use crate::api::Call;
-use crate::link::UserAddress;
-use crate::reply::Reply;
-use crate::wire;
+use crate::wire::link::UserAddress;
+use crate::wire::reply::Reply;
+use crate::wire::resources;
 
 const LIST: &str = "Permissions";
 
@@ -76,7 +76,7 @@ pub(crate) fn delete(call: &Call, at: &UserAddress, id: &Address) -> Result<Repl
 
 pub(crate) fn list(call: &Call, at: &UserAddress) -> Result<Reply> {
     let (user, permissions) = listed(call, at)?;
-    wire::resources(Some(user), LIST, permissions, &call.headers)
+    resources::resources(Some(user), LIST, permissions, &call.headers)
 }
 
 pub(crate) fn query(call: &Call, at: &UserAddress) -> Result<Reply> {

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::item::{range_of, scope};
 use crate::api::Call;
-use crate::headers::{self, IndexMetrics};
-use crate::link::ContainerAddress;
-use crate::reply::Reply;
-use crate::wire;
+use crate::wire::headers::{self, IndexMetrics};
+use crate::wire::link::ContainerAddress;
+use crate::wire::reply::Reply;
+use crate::wire::resources;
 
 /// A page of a query over items, answered whole: every clause is computed here, unless the client
 /// merges partitions itself.
@@ -55,7 +55,7 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
     let Some(page) = page else { return Ok(None) };
     let session = Some(&*page.session_token).filter(|t| !t.is_empty());
     let written = Instant::now();
-    let reply = wire::texts_of(container.rid_text(), "Documents", &page.rows);
+    let reply = resources::texts_of(container.rid_text(), "Documents", &page.rows);
     let written = written.elapsed();
     let mut reply = reply
         .header_if(headers::CONTINUATION, page.continuation.as_deref())
@@ -213,7 +213,7 @@ pub(crate) fn resources(call: &Call, rid: &str, list: &str, bodies: Vec<Value>) 
     let size = PageSize::from_header(call.headers.max_item_count)?;
     let (owner, token) = (format!("query {list} {rid}"), call.headers.continuation.as_deref());
     let (rows, continuation) = call.engine().query_values(bodies, &request, size, &owner, token)?;
-    Ok(wire::values(rid, list, &rows)
+    Ok(resources::values(rid, list, &rows)
         .header_if(headers::CONTINUATION, continuation.as_deref())
         .charge(charge::catalog_query()))
 }

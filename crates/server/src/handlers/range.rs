@@ -7,10 +7,10 @@ use orrery_engine::reshape::Reshaped;
 use orrery_types::{EffectiveKey, Error, Result, Value};
 
 use crate::api::Call;
-use crate::headers;
-use crate::link::ContainerAddress;
-use crate::reply::Reply;
-use crate::wire;
+use crate::wire::headers;
+use crate::wire::link::ContainerAddress;
+use crate::wire::reply::Reply;
+use crate::wire::resources;
 
 const LIST: &str = "PartitionKeyRanges";
 
@@ -23,7 +23,7 @@ pub(crate) fn list(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     } else {
         let ranges = call.engine().list_ranges(container)?;
         let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
-        wire::values(container.rid_text(), LIST, &bodies)
+        resources::values(container.rid_text(), LIST, &bodies)
     };
     Ok(reply
         .header(headers::ETAG, &etag)

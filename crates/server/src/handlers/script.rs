@@ -7,10 +7,10 @@ use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
 use crate::api::Call;
-use crate::headers;
-use crate::link::{ContainerAddress, ScriptKind};
-use crate::reply::Reply;
-use crate::wire;
+use crate::wire::headers;
+use crate::wire::link::{ContainerAddress, ScriptKind};
+use crate::wire::reply::Reply;
+use crate::wire::resources;
 
 fn list_name(kind: ScriptKind) -> &'static str {
     match kind {
@@ -79,7 +79,8 @@ pub(crate) fn delete(
 pub(crate) fn list(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
     let container = call.container(at)?;
     let scripts = call.engine().list_scripts(container, kind)?;
-    let reply = wire::resources(Some(container.rid()), list_name(kind), scripts, &call.headers)?;
+    let reply =
+        resources::resources(Some(container.rid()), list_name(kind), scripts, &call.headers)?;
     Ok(reply.container(container))
 }
 

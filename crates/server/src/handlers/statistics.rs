@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use crate::api::Call;
-use crate::reply::Reply;
+use crate::wire::reply::Reply;
 
 pub(crate) fn read(call: &Call) -> Reply {
     let statistics = call.shared.statistics.to_value(call.shared.clock.now_us());

@@ -5,7 +5,7 @@ use orrery_types::ids::Address;
 use orrery_types::{Error, Object, Result, Value};
 
 use crate::api::Call;
-use crate::reply::Reply;
+use crate::wire::reply::Reply;
 
 /// Every unit that failed the last time: what, why, and when it is tried again.
 pub(crate) fn list(call: &Call) -> Reply {

@@ -6,9 +6,9 @@ use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
 use crate::api::Call;
-use crate::link::UserAddress;
-use crate::reply::Reply;
-use crate::wire;
+use crate::wire::link::UserAddress;
+use crate::wire::reply::Reply;
+use crate::wire::resources;
 
 const LIST: &str = "Users";
 
@@ -39,7 +39,7 @@ pub(crate) fn delete(call: &Call, at: &UserAddress) -> Result<Reply> {
 
 pub(crate) fn list(call: &Call, db: &Address) -> Result<Reply> {
     let (database, users) = call.engine().list_users(db)?;
-    wire::resources(Some(database), LIST, users, &call.headers)
+    resources::resources(Some(database), LIST, users, &call.headers)
 }
 
 pub(crate) fn query(call: &Call, db: &Address) -> Result<Reply> {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::Full;
-use orrery_server::cors::CorsPolicy;
+use orrery_server::net::cors::CorsPolicy;
+use orrery_server::net::tls::{Tls, TlsSource};
 use orrery_server::telemetry::Metrics;
-use orrery_server::tls::{Tls, TlsSource};
 use orrery_server::{
     Answer, Answering, Limits, ListenerConfig, Request, Response, Server, Service,
 };

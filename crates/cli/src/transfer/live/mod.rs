@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use orrery_server::headers;
+use orrery_server::wire::headers;
 use orrery_types::partition_key::KeyComponent;
 use orrery_types::{Clock as _, Object, PartitionKey, PropertyPath, SystemClock, Value};
 

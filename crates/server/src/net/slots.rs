@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use crate::listener::Limits;
+use crate::net::listener::Limits;
 
 /// How often somebody who waits looks for a connection that has become idle.
 const EVICT_AGAIN: Duration = Duration::from_millis(100);

@@ -20,7 +20,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::private_file;
+use crate::auth::private_file;
 
 const DAY_S: u64 = 24 * 60 * 60;
 /// Apple's systems refuse what is valid for longer.

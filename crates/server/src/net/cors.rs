@@ -7,7 +7,7 @@
 
 use http::{HeaderMap, HeaderValue, Uri};
 
-use crate::headers::{CORS_ALLOW, CORS_EXPOSE};
+use crate::wire::headers::{CORS_ALLOW, CORS_EXPOSE};
 
 /// How long a browser may remember the answer to its preflight.
 const MAX_AGE_S: &str = "3600";

@@ -16,14 +16,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::connection;
-use crate::cors::CorsPolicy;
-use crate::front::Front;
+use crate::net::connection;
+use crate::net::cors::CorsPolicy;
+use crate::net::front::Front;
+use crate::net::serving_threads::ServingThreads;
+use crate::net::slots::Slots;
+use crate::net::tls::Tls;
 use crate::service::Service;
-use crate::serving_threads::ServingThreads;
-use crate::slots::Slots;
 use crate::telemetry::Metrics;
-use crate::tls::Tls;
 
 /// Pause after the system refuses a connection, for want of file handles for instance.
 const ACCEPT_PAUSE_MS: u64 = 50;

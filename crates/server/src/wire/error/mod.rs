@@ -11,8 +11,8 @@ use orrery_types::Error;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::headers;
 use crate::service::Response;
+use crate::wire::headers;
 
 /// How long a client waits before it repeats a write that others were faster than.
 const RETRY_WITH_MS: u64 = 10;

@@ -23,15 +23,16 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
-use crate::body::{Bodies, Expectation};
-use crate::cors::CorsPolicy;
-use crate::header_texts::{self, HeaderTexts};
-use crate::listener::{Limits, ListenerConfig};
+use crate::explorer;
+use crate::net::body::{Bodies, Expectation};
+use crate::net::cors::CorsPolicy;
+use crate::net::listener::{Limits, ListenerConfig};
+use crate::net::side::{self, SideRoute};
+use crate::net::slots::Visitor;
 use crate::service::{Answer, Answering, Request, Response, Scheme, Service};
-use crate::side::{self, SideRoute};
-use crate::slots::Visitor;
 use crate::telemetry::{self, Metrics};
-use crate::{error, explorer, headers};
+use crate::wire::header_texts::{self, HeaderTexts};
+use crate::wire::{error, headers};
 
 /// What all connections share.
 #[derive(Debug)]

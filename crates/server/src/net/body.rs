@@ -10,7 +10,7 @@ use hyper::body::{Body as _, Incoming};
 use orrery_types::Error;
 use tokio::time::timeout;
 
-use crate::listener::Limits;
+use crate::net::listener::Limits;
 
 /// What is set aside at once; a client that only says it will send much gets no more.
 const RESERVE_BYTES: usize = 64 * 1024;

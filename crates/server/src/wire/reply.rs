@@ -10,10 +10,10 @@ use orrery_engine::items::Place;
 use orrery_engine::{Container, Resource};
 use orrery_types::{Etag, Lsn};
 
-use crate::front::USUAL_HEADERS;
-use crate::header_texts::{HeaderTexts, write_number};
-use crate::headers;
+use crate::net::front::USUAL_HEADERS;
 use crate::service::Response;
+use crate::wire::header_texts::{HeaderTexts, write_number};
+use crate::wire::headers;
 
 /// Room for the headers that an answer usually has, so that the map is made once.
 const HEADERS_USUAL: usize = 36;

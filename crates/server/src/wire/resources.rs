@@ -7,8 +7,8 @@ use orrery_types::{Result, Value};
 use http::StatusCode;
 use orrery_engine::feed::PageSize;
 
-use crate::headers::{self, RequestHeaders};
-use crate::reply::Reply;
+use crate::wire::headers::{self, RequestHeaders};
+use crate::wire::reply::Reply;
 
 /// Writes `{"_rid":…,"<list>":[…],"_count":n}` around items that are JSON text already.
 pub(crate) fn feed_text<'i>(

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use orrery_types::{Number, Value};
 
-use crate::binary_json::PREAMBLE;
-use crate::binary_json::system_string::SYSTEM_STRINGS;
+use crate::wire::binary_json::PREAMBLE;
+use crate::wire::binary_json::system_string::SYSTEM_STRINGS;
 
 pub(super) fn verbose(value: &Value) -> Vec<u8> {
     write(value, None)

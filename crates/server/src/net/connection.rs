@@ -22,11 +22,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::framing;
-use crate::front::{Arrival, Front};
-use crate::listener::Limits;
+use crate::net::framing;
+use crate::net::front::{Arrival, Front};
+use crate::net::listener::Limits;
+use crate::net::slots::Visitor;
 use crate::service::{Answering, Response, Scheme, Service};
-use crate::slots::Visitor;
 
 /// First byte of a TLS record that holds a handshake.
 const TLS_HANDSHAKE: u8 = 0x16;

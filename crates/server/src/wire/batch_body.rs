@@ -15,8 +15,8 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::api::json_text;
-use crate::error::{self, WireError};
-use crate::hybrid_row::{self, OperationRow, ResultRow};
+use crate::wire::error::{self, WireError};
+use crate::wire::hybrid_row::{self, OperationRow, ResultRow};
 
 /// The form of a batch's bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use orrery_types::{Error, Result};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
-use crate::keys::Key;
+use crate::auth::keys::Key;
 
 /// What a token's holder may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,7 +122,7 @@ impl TokenIssuer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::WELL_KNOWN_KEY;
+    use crate::auth::keys::WELL_KNOWN_KEY;
 
     fn issuer() -> TokenIssuer {
         TokenIssuer::new(Key::parse(WELL_KNOWN_KEY).unwrap())

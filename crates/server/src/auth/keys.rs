@@ -15,7 +15,7 @@ use orrery_types::limits::KEY_BYTES_MIN;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use crate::private_file;
+use crate::auth::private_file;
 
 /// The key that the vendor's emulator publishes and that tools have built in.
 pub const WELL_KNOWN_KEY: &str =

@@ -5,6 +5,11 @@
 //! The signature is checked before the date, so that only the holder of a key learns that a clock
 //! is wrong. Signatures are compared in constant time.
 
+pub mod keys;
+pub mod token;
+mod emulator_token;
+pub mod private_file;
+
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,11 +22,11 @@ use orrery_types::limits::CLOCK_SKEW_S_MAX;
 use orrery_types::{Clock, Error, Result};
 use subtle::ConstantTimeEq as _;
 
-use crate::emulator_token::EmulatorToken;
-use crate::headers;
-use crate::keys::{AccountKeys, Key, KeyRole, WellKnownKey};
-use crate::link::{ResourceLink, Target};
-use crate::token::{Grant, GrantMode, TokenIssuer};
+use crate::auth::emulator_token::EmulatorToken;
+use crate::auth::keys::{AccountKeys, Key, KeyRole, WellKnownKey};
+use crate::auth::token::{Grant, GrantMode, TokenIssuer};
+use crate::wire::headers;
+use crate::wire::link::{ResourceLink, Target};
 
 /// More than an HMAC-SHA256 has; whatever is longer is no signature.
 const SIGNATURE_BYTES_MAX: usize = 48;
