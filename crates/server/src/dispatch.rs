@@ -3,7 +3,7 @@
 
 use orrery_types::{Error, Result, limits};
 
-use crate::api::Call;
+use crate::call::Call;
 use crate::handlers::{
     account, backup, batch, change, container, database, encryption_key, grant, item, model, offer,
     permission, query, range, script, statistics, tasks, user,

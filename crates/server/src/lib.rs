@@ -1,14 +1,16 @@
 //! The HTTP front: sockets, TLS, limits, credentials and the shapes of the wire. A request goes
 //! through the modules in the order in which they are listed: `net` turns bytes into a
-//! [`service::Request`], [`api::Api`] reads its link, credentials and headers (`wire`, `auth`),
-//! `operation` names what it does, `dispatch` authorizes it and picks a handler, and the handler
-//! calls the engine. Nothing here knows SQL or how data is kept.
+//! [`service::Request`], [`api::Api`] gives it to `execute`, `call` reads its link, credentials and
+//! headers (`wire`, `auth`), `operation` names what it does, `dispatch` authorizes it and picks a
+//! handler, and the handler calls the engine. Nothing here knows SQL or how data is kept.
 
 pub mod config;
 
 pub mod net;
 pub mod service;
 pub mod api;
+mod execute;
+mod call;
 pub mod wire;
 pub mod auth;
 mod operation;

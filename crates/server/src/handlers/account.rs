@@ -5,7 +5,7 @@ use http::StatusCode;
 use orrery_types::{Error, Result};
 use serde_json::json;
 
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::reply::Reply;
 
 /// SDKs cache and route by an account's id, unless it is `localhost`.

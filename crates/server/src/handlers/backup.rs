@@ -5,8 +5,8 @@
 use http::StatusCode;
 use orrery_types::{Error, Result};
 
-use crate::api::Call;
 use crate::backups::Backups;
+use crate::call::Call;
 use crate::wire::reply::Reply;
 
 pub(crate) fn begin(call: &Call) -> Result<Reply> {

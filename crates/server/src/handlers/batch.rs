@@ -6,7 +6,7 @@ use orrery_engine::batch::{Action, Answer, Answers, Content};
 use orrery_engine::bulk::OnError;
 use orrery_types::{Error, Result, limits};
 
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::batch_body::{self, Form};
 use crate::wire::error;
 use crate::wire::headers;

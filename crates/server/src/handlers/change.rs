@@ -7,7 +7,7 @@ use orrery_engine::feed::PageSize;
 use orrery_types::{Error, Result};
 
 use super::item::scope_request;
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::headers::{self, FeedMode};
 use crate::wire::link::ContainerAddress;
 use crate::wire::reply::Reply;

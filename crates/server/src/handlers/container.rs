@@ -7,7 +7,7 @@ use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
 use super::item::scope;
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::headers;
 use crate::wire::link::ContainerAddress;
 use crate::wire::reply::Reply;

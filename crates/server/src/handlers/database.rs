@@ -5,7 +5,7 @@ use orrery_engine::charge;
 use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::reply::Reply;
 use crate::wire::resources;
 

@@ -9,9 +9,9 @@ use orrery_engine::{Container, Engine, Resource};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, Value};
 
-use crate::api::Call;
 use crate::auth::token::{Grant, GrantMode};
 use crate::auth::{Principal, denied};
+use crate::call::Call;
 use crate::operation::TokenScope;
 use crate::wire::link::{ContainerAddress, ResourceLink, Target};
 

@@ -14,7 +14,7 @@ use orrery_engine::{Container, charge};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, limits};
 
-use crate::api::Call;
+use crate::call::Call;
 use crate::service::Request;
 use crate::wire::headers::{self, ReadKeyType};
 use crate::wire::link::{ContainerAddress, Target};

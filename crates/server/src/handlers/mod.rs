@@ -22,7 +22,7 @@ pub(crate) mod user;
 use orrery_engine::resource::Preconditions;
 use orrery_engine::throughput::ThroughputRequest;
 
-use crate::api::Call;
+use crate::call::Call;
 
 impl Call {
     /// The etag conditions of the request.

@@ -7,7 +7,7 @@ use orrery_engine::model::{Progress, Verification, Verified};
 use orrery_types::ids::Address;
 use orrery_types::{Object, Result, Value};
 
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::headers::ModelVerify;
 use crate::wire::reply::Reply;
 

@@ -6,7 +6,7 @@ use orrery_engine::{Engine, Resource, charge};
 use orrery_types::ids::Rid;
 use orrery_types::{Error, Result, Value};
 
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::headers;
 use crate::wire::reply::Reply;
 use crate::wire::resources;

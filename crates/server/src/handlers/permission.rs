@@ -6,7 +6,7 @@ use orrery_types::ids::{Address, Rid};
 use orrery_types::{Error, Result, Value, limits};
 
 use super::grant::{check_body, granted};
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::link::UserAddress;
 use crate::wire::reply::Reply;
 use crate::wire::resources;

@@ -12,7 +12,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
 use super::item::{range_of, scope};
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::headers::{self, IndexMetrics};
 use crate::wire::link::ContainerAddress;
 use crate::wire::reply::Reply;

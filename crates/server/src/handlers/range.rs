@@ -6,7 +6,7 @@ use http::StatusCode;
 use orrery_engine::reshape::Reshaped;
 use orrery_types::{EffectiveKey, Error, Result, Value};
 
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::headers;
 use crate::wire::link::ContainerAddress;
 use crate::wire::reply::Reply;

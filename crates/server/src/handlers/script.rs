@@ -6,7 +6,7 @@ use orrery_engine::{Container, charge};
 use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::headers;
 use crate::wire::link::{ContainerAddress, ScriptKind};
 use crate::wire::reply::Reply;

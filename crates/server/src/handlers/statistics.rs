@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::reply::Reply;
 
 pub(crate) fn read(call: &Call) -> Reply {

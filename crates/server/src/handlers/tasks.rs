@@ -4,7 +4,7 @@ use http::StatusCode;
 use orrery_types::ids::Address;
 use orrery_types::{Error, Object, Result, Value};
 
-use crate::api::Call;
+use crate::call::Call;
 use crate::wire::reply::Reply;
 
 /// Every unit that failed the last time: what, why, and when it is tried again.

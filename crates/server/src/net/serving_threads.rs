@@ -1,7 +1,7 @@
 //! The threads that serve connections. Each keeps the connections that it was given until they end: what
 //! a connection has in memory stays with one core, and no thread wakes another or waits for it, as
 //! threads do that take over each other's work. With two cores and 32 clients that is worth a third
-//! of the point reads. What may take long is done by other threads anyway (`api`).
+//! of the point reads. What may take long is done by other threads anyway (`execute`).
 
 use std::io;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use orrery_types::{Error, Etag, PartitionKey, Result, limits};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::api::json_text;
+use crate::call::json_text;
 use crate::wire::error::{self, WireError};
 use crate::wire::hybrid_row::{self, OperationRow, ResultRow};
 

@@ -1,0 +1,293 @@
+//! One request, read and authenticated: its link, headers, principal and operation, and what it turns
+//! out to be about. Handlers decode it; `execute` runs it.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use orrery_engine::throttle::{Claim, Pass};
+use orrery_engine::{Container, Engine, charge};
+use orrery_types::{Error, PartitionKey, Result, Value, limits};
+use tokio::sync::oneshot;
+
+use crate::api::Owned;
+use crate::auth::Principal;
+use crate::consistency::ConsistencyLevel;
+use crate::dispatch;
+use crate::handlers::item::{self, Wanted};
+use crate::operation::Operation;
+use crate::service::{Request, Response};
+use crate::wire::binary_json::{self, BinaryJsonError, Fault};
+use crate::wire::error;
+use crate::wire::headers::{self, RequestHeaders};
+use crate::wire::link::{ContainerAddress, ResourceLink};
+use crate::wire::reply::Reply;
+
+/// One request, read and authenticated.
+pub(crate) struct Call {
+    pub(crate) shared: Owned,
+    pub(crate) request: Request,
+    pub(crate) headers: Box<RequestHeaders>,
+    pub(crate) link: ResourceLink,
+    pub(crate) operation: Operation,
+    pub(crate) principal: Principal,
+    pub(crate) marks: Marks,
+    /// The level at which it reads.
+    consistency: ConsistencyLevel,
+    /// What it is to pay from, where throughput is enforced.
+    pass: OnceLock<Pass>,
+    /// Whether its client has gone: what is only read need not be read any further. Who is answered
+    /// at once has no time to go.
+    pub(crate) left: Option<Arc<AtomicBool>>,
+}
+
+impl Call {
+    pub(crate) fn read(shared: Owned, request: Request) -> Result<Self> {
+        let link = ResourceLink::parse(request.path_and_query.as_str())?;
+        let principal =
+            shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
+        let headers = RequestHeaders::parse(&request.headers)?;
+        let operation = Operation::of(&request.method, &link.target, &headers);
+        let consistency = shared.consistency.admit(headers.consistency_level.as_deref())?;
+        Ok(Self {
+            shared,
+            request,
+            headers,
+            link,
+            operation,
+            principal,
+            marks: Marks::default(),
+            consistency,
+            pass: OnceLock::new(),
+            left: None,
+        })
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+
+    /// The container of a path, for an operation on what is in it.
+    pub(crate) fn container(&self, address: &ContainerAddress) -> Result<&Arc<Container>> {
+        let found = self.engine().read_container(&address.database, &address.container);
+        let container = found.map_err(|_| Error::OwnerNotFound)?;
+        if let Some(intended) = &self.headers.intended_collection_rid
+            && intended != container.rid_text()
+        {
+            return Err(Error::ContainerRecreated);
+        }
+        let rid = container.rid();
+        let container = self.marks.container.get_or_init(|| container);
+        debug_assert_eq!(container.rid(), rid, "a request is about one container");
+        match &self.headers.session_token {
+            None => {}
+            Some(token) if self.operation.reads() => {
+                self.engine().check_session(container, token)?;
+            }
+            Some(token) => Engine::check_session_form(token)?,
+        }
+        if self.engine().throttles() && dispatch::spends(self) {
+            self.admit(container)?;
+        }
+        Ok(container)
+    }
+
+    /// Sees to it that the container has throughput left for the request.
+    fn admit(&self, container: &Container) -> Result<()> {
+        // Whoever serves the request says what is wrong with it.
+        let Ok(part) = item::scope_request(self) else { return Ok(()) };
+        let priority = self.headers.priority.unwrap_or_default();
+        let claim = Claim { priority, bucket: self.headers.throughput_bucket };
+        if let Some(pass) = self.engine().admit(container, &part, claim)? {
+            let _ = self.pass.set(pass);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_shape(&self, shape: Arc<str>) {
+        let _ = self.marks.shape.set(shape);
+    }
+
+    /// Pays for the request, now that it is known what it cost.
+    fn pay(&self, response: &Response, charge: f64) {
+        if let Some(pass) = self.pass.get() {
+            let range = response.headers().get(headers::PARTITION_KEY_RANGE_ID);
+            let range = range.and_then(|value| value.to_str().ok()?.parse().ok());
+            self.engine().spend(pass, charge, range);
+        }
+    }
+
+    /// What a read costs at the level of the request.
+    pub(crate) fn read_charge(&self, charge: f64) -> f64 {
+        if self.consistency.doubles_reads() { charge::doubled(charge) } else { charge }
+    }
+
+    /// The partition key of the header, if there is one.
+    pub(crate) fn partition_key(&self) -> Result<Option<PartitionKey>> {
+        let parse = |text: &String| {
+            PartitionKey::parse_header(text).map_err(|e| Error::invalid(e.to_string()))
+        };
+        self.headers.partition_key.as_ref().map(parse).transpose()
+    }
+
+    /// The body as JSON text, from whichever form it came in.
+    pub(crate) fn body(&self) -> Result<Bytes> {
+        json_text(&self.request.body)
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Result<Value> {
+        Value::parse(&self.body()?)
+            .map_err(|e| Error::invalid(format!("The request body is not valid JSON: {e}.")))
+    }
+
+    pub(crate) fn answer(&self) -> Charged {
+        self.response(dispatch::dispatch(self))
+    }
+
+    /// The answer to a query that takes next to nothing.
+    pub(crate) fn answer_if_cheap(&self) -> Option<Charged> {
+        let answered = dispatch::if_cheap(self).transpose();
+        answered.map(|result| self.response(result))
+    }
+
+    fn response(&self, result: Result<Reply>) -> Charged {
+        let (response, charge) = match result {
+            Ok(reply) => self.with_catalog_lsn(reply).into_response(),
+            Err(error) => self.failure(&error),
+        };
+        self.pay(&response, charge);
+        (response, charge)
+    }
+
+    /// Writes an item without a thread that waits for the disk; `None` if somebody else is in the
+    /// way, so that it needs one after all. Nothing was written then.
+    pub(crate) async fn commit(&self) -> Option<Charged> {
+        match self.try_commit().await {
+            Ok(None) => None,
+            Ok(Some(reply)) => Some(self.response(Ok(reply))),
+            Err(error) => Some(self.response(Err(error))),
+        }
+    }
+
+    async fn try_commit(&self) -> Result<Option<Reply>> {
+        dispatch::authorize(self)?;
+        let Wanted { container, partition_key, write } = item::wanted(self)?;
+        let engine = self.engine();
+        let Some(begun) = engine.begin_write(&container, partition_key.as_ref(), &write)? else {
+            return Ok(None);
+        };
+        let (sender, receiver) = oneshot::channel();
+        // Who asked may be gone when the answer comes; the write stands all the same.
+        engine.submit(begun, move |settled| drop(sender.send(settled)));
+        let settled = receiver.await.map_err(|_| Error::internal("a commit was not answered"))?;
+        let written = engine.settle(&container, settled)?;
+        Ok(written.map(|written| item::wrote(self, &container, written)))
+    }
+
+    /// The headers that say how far the catalog is, on answers about what is in it.
+    fn with_catalog_lsn(&self, reply: Reply) -> Reply {
+        if !dispatch::is_of_catalog(self) {
+            return reply;
+        }
+        match self.engine().catalog_lsn() {
+            Ok(lsn) if self.operation.reads() => reply.catalog_lsn(lsn),
+            Ok(lsn) => reply.catalog_lsn(lsn).written(),
+            Err(_) => reply,
+        }
+    }
+
+    /// The answer to a request that was refused. Clients learn how far its partition is from it too;
+    /// but a query that they are to merge has reached no partition, and neither has a request for one
+    /// that is gone.
+    fn failure(&self, error: &Error) -> Charged {
+        let uri = self.request.path_and_query.as_str();
+        let mut response = error::response(error, self.request.activity_id, uri);
+        let charge = if error::is_free(error) { 0.0 } else { charge::REFUSED };
+        let reached = !matches!(error, Error::CrossPartition(_) | Error::PartitionGone);
+        let reached = reached && !dispatch::is_of_catalog(self);
+        let container = self.marks.container.get().filter(|_| reached);
+        let place = container.and_then(|at| Some((at, item::addressed(self, at)?)));
+        let reply = Reply::empty(response.status()).charge(charge);
+        let (marks, _) = match place {
+            Some((container, place)) => reply.refused_at(container, place),
+            None => self.with_catalog_lsn(reply),
+        }
+        .into_response();
+        for (name, value) in marks.headers() {
+            response.headers_mut().insert(name, value.clone());
+        }
+        (response, charge)
+    }
+}
+
+/// An answer, and what it cost in request units.
+pub(crate) type Charged = (Response, f64);
+
+/// What a request turned out to be about, for those who count it when it is answered and gone.
+#[derive(Default)]
+pub(crate) struct Marks {
+    /// Failures name its session too.
+    pub(crate) container: OnceLock<Arc<Container>>,
+    /// The shape of its query.
+    pub(crate) shape: OnceLock<Arc<str>>,
+}
+
+/// A body as text: text is passed on as it is, for whoever reads it to judge.
+pub(crate) fn json_text(body: &Bytes) -> Result<Bytes> {
+    if body.first() != Some(&binary_json::PREAMBLE) {
+        return Ok(body.clone());
+    }
+    match binary_json::decode(body) {
+        Ok(value) => Ok(value.to_json().into()),
+        Err(BinaryJsonError { fault: Fault::TooLarge { text_bytes: size }, .. }) => {
+            let limit = limits::REQUEST_BODY_BYTES_MAX;
+            Err(Error::TooLarge { what: "the body of the request as text", size, limit })
+        }
+        Err(e) => Err(Error::invalid(format!("The request body is not valid binary JSON: {e}."))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &[u8], expected: std::result::Result<&str, &str>) {
+        let text = json_text(&Bytes::copy_from_slice(body)).map_err(|e| e.to_string());
+        let text = text.map(|t| String::from_utf8(t.to_vec()).expect("JSON is UTF-8"));
+        assert_eq!(text.as_deref().map_err(String::as_str), expected);
+    }
+
+    #[test]
+    fn a_text_body_is_passed_on_as_it_is() {
+        check(b"", Ok(""));
+        check(b" {\"a\" : 1}", Ok(" {\"a\" : 1}"));
+        check(b"{ not JSON", Ok("{ not JSON"));
+    }
+
+    #[test]
+    fn a_binary_body_becomes_text() {
+        check(b"\x80\xed\x06\x02\x2c\x81a\x81n\x07", Ok(r#"{"id":"a","n":7}"#));
+    }
+
+    #[test]
+    fn a_malformed_binary_body_is_refused_and_the_place_is_named() {
+        let body = b"\x80\xe9\x2c\xff";
+        let message = "The request body is not valid binary JSON: unknown marker 0xff at offset 3.";
+        check(body, Err(message));
+        let error = json_text(&Bytes::from_static(body)).expect_err("it is malformed");
+        assert_eq!(error::response(&error, uuid::Uuid::nil(), "/").status(), 400);
+    }
+
+    #[test]
+    fn a_binary_body_that_stands_for_too_much_text_is_too_large() {
+        // One string of 64 kB, and a hundred references to it.
+        let mut body = vec![0x80, 0xe4, 0, 0, 0, 0, 0xc1, 0xff, 0xff];
+        body.resize(body.len() + 0xffff, b'x');
+        body.extend([0xc3, 6].repeat(100));
+        let length = u32::try_from(body.len() - 6).expect("it is short");
+        body[2..6].copy_from_slice(&length.to_le_bytes());
+        let error = json_text(&body.into()).expect_err("it is too large");
+        assert_eq!(error::response(&error, uuid::Uuid::nil(), "/").status(), 413);
+    }
+}
