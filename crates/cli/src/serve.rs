@@ -22,7 +22,7 @@ use orrery_server::net::cors::CorsPolicy;
 use orrery_server::net::tls::Tls;
 use orrery_server::statistics::Statistics;
 use orrery_server::telemetry::{Metrics, record_failing_work, record_model_lag, start_log};
-use orrery_server::{Drained, Limits, ListenerConfig, Server, Service};
+use orrery_server::{DrainOutcome, Limits, ListenerConfig, Server, Service};
 use orrery_storage::rocks::memory::available_bytes;
 use orrery_storage::{MemoryStore, OnLogDamage, RocksOptions, RocksStore, Store};
 use orrery_types::limits::SPLIT_ANNOUNCED_MS;
@@ -82,8 +82,8 @@ async fn serve(settings: Settings, on_log_damage: OnLogDamage) -> Result<()> {
     tracing::info!("stopping; requests in flight may end");
     end_in_time(settings.drain_ms.map_or(Limits::default().drain_time, Duration::from_millis));
     match server.stop().await {
-        Drained::Completely => tracing::info!("stopped"),
-        Drained::Cut(connections) => {
+        DrainOutcome::Complete => tracing::info!("stopped"),
+        DrainOutcome::Aborted(connections) => {
             tracing::warn!(connections, "stopped; some requests took too long and were cut");
         }
     }

@@ -12,19 +12,19 @@ use tokio::time::Instant;
 use crate::api::{Api, Shared};
 use crate::call::{Call, Charged, Marks};
 use crate::dispatch::{self, Work};
-use crate::service::{Answer, Answering, Request, Service};
+use crate::service::{Answer, MaybeFuture, Request, Service};
 use crate::statistics::Seen;
 use crate::wire::error;
 
 impl Service for Api {
-    fn call(self: &Arc<Self>, request: Request) -> Answering<Answer> {
+    fn call(self: &Arc<Self>, request: Request) -> MaybeFuture<Answer> {
         let began = Instant::now();
         let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
         let mut call = match Call::read(self.own(), request) {
             Ok(call) => call,
             Err(error) => {
                 let response = error::response(&error, activity_id, uri.as_str());
-                return Answering::Now(Answer {
+                return MaybeFuture::Ready(Answer {
                     response,
                     operation: "other",
                     charge: 0.0,
@@ -45,11 +45,11 @@ impl Service for Api {
             Work::Commit | Work::Blocking => None,
         };
         if let Some(charged) = in_place {
-            return Answering::Now(ending.answer(charged, &call.shared, &call.marks));
+            return MaybeFuture::Ready(ending.answer(charged, &call.shared, &call.marks));
         }
         let shared = call.shared.clone();
         let leaving = Leaving(Arc::clone(call.left.insert(Arc::default())));
-        Answering::later(async move {
+        MaybeFuture::boxed(async move {
             let _leaving = leaving;
             if work == Work::Commit
                 && let Some(charged) = call.commit().await

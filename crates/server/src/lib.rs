@@ -23,7 +23,7 @@ mod explorer;
 pub mod statistics;
 pub mod telemetry;
 
-pub use net::listener::{Drained, Limits, ListenerConfig, Server};
+pub use net::listener::{DrainOutcome, Limits, ListenerConfig, Server};
 pub use net::side::SideRoute;
 pub use operation::Operation;
-pub use service::{Answer, Answering, Request, Response, Scheme, Service};
+pub use service::{Answer, MaybeFuture, Request, Response, Scheme, Service};

@@ -1,5 +1,5 @@
-//! The seam between the front and what serves: the listener turns bytes into [`Request`]s and a
-//! [`Service`] answers them. The front knows nothing of databases, a service nothing of sockets.
+//! The interface between a front and what serves: a front turns bytes into [`Request`]s and a [`Service`]
+//! answers them. A front knows nothing of databases, a service nothing of sockets.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::Full;
 use uuid::Uuid;
 
-/// How a request came in; the account's endpoints answer in kind.
+/// The scheme a request used; the account's endpoints are returned with the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Scheme {
@@ -70,30 +70,30 @@ pub struct Answer {
     pub operation: &'static str,
     /// What it cost, in request units.
     pub charge: f64,
-    /// Whether the request came with credentials that prove who sent it, whatever became of it.
+    /// Whether the request came with valid credentials, whatever its outcome.
     pub is_authenticated: bool,
 }
 
-/// Something that is there, or will be. Most requests are answered at once, and what they would wait
-/// in is larger than they are: only what does wait is given a place.
-pub enum Answering<T> {
-    /// It is there.
-    Now(T),
-    /// It has to be waited for.
-    Later(Pin<Box<dyn Future<Output = T> + Send>>),
+/// A value that is ready, or a future of it. Most requests complete at once, and a boxed future would
+/// cost more than they do: only those that wait are given one.
+pub enum MaybeFuture<T> {
+    /// The value.
+    Ready(T),
+    /// A future of the value.
+    Future(Pin<Box<dyn Future<Output = T> + Send>>),
 }
 
-impl<T> Answering<T> {
-    /// What is to be waited for.
-    pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
-        Self::Later(Box::pin(future))
+impl<T> MaybeFuture<T> {
+    /// A future, boxed.
+    pub fn boxed(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self::Future(Box::pin(future))
     }
 }
 
 /// Answers requests. A panic inside becomes a 500, so an implementation need not catch any.
 pub trait Service: Send + Sync + 'static {
     /// Answers one request; errors are answers too.
-    fn call(self: &Arc<Self>, request: Request) -> Answering<Answer>;
+    fn call(self: &Arc<Self>, request: Request) -> MaybeFuture<Answer>;
 
     /// Whether it takes writes.
     fn is_writable(&self) -> bool {

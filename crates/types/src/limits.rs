@@ -217,28 +217,28 @@ pub const REQUEST_HEAD_MS_MAX: u64 = 10_000;
 pub const REQUEST_BODY_MS_MAX: u64 = 30_000;
 /// Time for a TLS handshake. Ours; the connection closes.
 pub const TLS_HANDSHAKE_MS_MAX: u64 = 10_000;
-/// Connections served at once. Where none is free, the oldest idle one that has not shown a key or
-/// token is closed. Ours.
+/// Connections served at once. When none is free, the oldest idle one that has not authenticated is
+/// evicted. Ours.
 pub const CONNECTIONS_MAX: usize = 4096;
-/// Of those, how many only clients on the server's own machine may have. Ours.
+/// Of those, how many are reserved for clients on the server's own machine. Ours.
 pub const LOOPBACK_CONNECTIONS_MIN: usize = 64;
-/// Connections that wait for one of those, for the time of a head at most; more wait in the system's
-/// queue. Ours.
+/// Connections that wait for a slot, for as long as a head may take; more wait in the system's backlog.
+/// Ours.
 pub const WAITING_CONNECTIONS_MAX: usize = 256;
 /// Streams of one HTTP/2 connection served at once. Ours.
 pub const HTTP2_STREAMS_MAX: u32 = 256;
-/// Time that an answer may take after the client has closed its side of the connection; then it is
-/// taken to have left, and its queries end. Ours.
-pub const CLIENT_LEFT_MS_MAX: u64 = 1_000;
+/// Time that a response may take after the client has closed its sending side; then the connection is
+/// closed and its queries are cancelled. Ours.
+pub const HALF_CLOSED_MS_MAX: u64 = 1_000;
 /// Time without a request after which a kept connection is closed. Ours.
 pub const CONNECTION_IDLE_MS_MAX: u64 = 180_000;
-/// The same for a connection on which no request has shown a key or token. Ours.
-pub const UNPROVEN_IDLE_MS_MAX: u64 = 5_000;
+/// The same for a connection that has not authenticated. Ours.
+pub const UNAUTHENTICATED_IDLE_MS_MAX: u64 = 5_000;
 /// Bytes of a body past the limit that are read and thrown away, so that the client gets to read
 /// the refusal instead of a reset connection. Ours.
 pub const DISCARD_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Bytes of bodies held for all requests at once, since nobody has shown a key before the body is
-/// read. Ours; 503.
+/// Bytes of request bodies in memory at once. Bodies are read before the credentials over them are
+/// checked. Ours; 503.
 pub const BODIES_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// Least length of an account key: fewer bytes than the hash has could be guessed before the
 /// signature is. Ours; the server does not start.

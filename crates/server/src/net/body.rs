@@ -1,5 +1,5 @@
-//! Reading a request's body within its limits of size and time, and within what all bodies may
-//! take together. `front` calls [`Bodies::read`] and keeps the [`Held`] until it has answered.
+//! Reads a request's body within its limits of size and time, and within the memory that all bodies
+//! share. `front` calls [`BodyMemory::read`] and keeps the [`BodyReservation`] until it has answered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,22 +12,22 @@ use tokio::time::timeout;
 
 use crate::net::listener::Limits;
 
-/// What is set aside at once; a client that only says it will send much gets no more.
+/// Buffer allocated before the first bytes arrive: a declared length alone reserves no more.
 const RESERVE_BYTES: usize = 64 * 1024;
 
-/// Counts the bytes of all bodies that are held.
+/// Counts the bytes of all bodies in memory.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bodies {
+pub(crate) struct BodyMemory {
     bytes: Arc<AtomicUsize>,
 }
 
-/// A body's share of the count; gives it back when dropped.
-pub(crate) struct Held {
-    bodies: Bodies,
+/// A body's share of the count, released on drop.
+pub(crate) struct BodyReservation {
+    bodies: BodyMemory,
     bytes: usize,
 }
 
-impl Held {
+impl BodyReservation {
     fn add(&mut self, bytes: usize, limits: &Limits) -> Result<(), Error> {
         self.bytes += bytes;
         let before = self.bodies.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -39,34 +39,34 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BodyReservation {
     fn drop(&mut self) {
         self.bodies.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-/// Whether the client waits to be told to send its body.
+/// Whether the client waits for `100 Continue` before it sends its body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expectation {
     Continue,
     None,
 }
 
-impl Bodies {
+impl BodyMemory {
     /// The whole body. After an error the connection cannot be used again.
     pub(crate) async fn read(
         &self,
         mut body: Incoming,
         expectation: Expectation,
         limits: &Limits,
-    ) -> Result<(Bytes, Held), Error> {
-        let mut held = Held { bodies: self.clone(), bytes: 0 };
+    ) -> Result<(Bytes, BodyReservation), Error> {
+        let mut reservation = BodyReservation { bodies: self.clone(), bytes: 0 };
         if body.is_end_stream() {
-            return Ok((Bytes::new(), held));
+            return Ok((Bytes::new(), reservation));
         }
         let size = body.size_hint().exact();
         let declared = size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-        // Who asked first is refused without having sent anything.
+        // A client that sent `Expect: 100-continue` is refused before it sends the body.
         if let Some(size) = declared
             && size > limits.body_bytes_max
             && expectation == Expectation::Continue
@@ -74,7 +74,7 @@ impl Bodies {
             return Err(too_large(size, limits));
         }
         let within = async {
-            match collect(&mut body, declared, &mut held, limits).await? {
+            match collect(&mut body, declared, &mut reservation, limits).await? {
                 Collected::Whole(bytes) => Ok(bytes),
                 Collected::TooLarge(size) => {
                     let size = discard(&mut body, size, limits).await;
@@ -87,28 +87,28 @@ impl Bodies {
             let message = format!("The body of the request did not arrive within {ms} ms.");
             Err(Error::Timeout(message.into()))
         })?;
-        Ok((bytes, held))
+        Ok((bytes, reservation))
     }
 }
 
 enum Collected {
     Whole(Bytes),
-    /// More than the limit, of which so much was read.
+    /// Over the limit; the number of bytes read so far.
     TooLarge(usize),
 }
 
 async fn collect(
     body: &mut Incoming,
     declared: Option<usize>,
-    held: &mut Held,
+    reservation: &mut BodyReservation,
     limits: &Limits,
 ) -> Result<Collected, Error> {
     if declared.is_some_and(|size| size > limits.body_bytes_max) {
         return Ok(Collected::TooLarge(0));
     }
     let Some(first) = next(body).await? else { return Ok(Collected::Whole(Bytes::new())) };
-    held.add(first.len(), limits)?;
-    // Most bodies are one piece, which needs no copy.
+    reservation.add(first.len(), limits)?;
+    // Most bodies arrive as one frame, which needs no copy.
     if body.is_end_stream() && first.len() <= limits.body_bytes_max {
         return Ok(Collected::Whole(first));
     }
@@ -122,7 +122,7 @@ async fn collect(
         }
         whole.extend_from_slice(&bytes);
         piece = next(body).await?;
-        held.add(piece.as_ref().map_or(0, Bytes::len), limits)?;
+        reservation.add(piece.as_ref().map_or(0, Bytes::len), limits)?;
     }
     Ok(Collected::Whole(whole.freeze()))
 }
@@ -140,8 +140,8 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
     Ok(None)
 }
 
-/// Reads on without keeping, because most clients look for an answer only after they have sent
-/// all; a closed connection would hide the answer from them.
+/// Reads and discards the rest, because most clients read the response only after they have sent the
+/// whole body; closing the connection earlier would hide the response from them.
 async fn discard(body: &mut Incoming, mut size: usize, limits: &Limits) -> usize {
     while size < limits.discard_bytes_max {
         let Ok(Some(bytes)) = next(body).await else { break };

@@ -1,8 +1,8 @@
-//! One connection from its first byte to its last. `listener` calls [`serve`].
+//! Serves one connection from its first byte to its last. `listener` calls [`serve`].
 //!
-//! The first byte tells TLS (0x16 opens a handshake) from plain HTTP; the first bytes after that
-//! tell HTTP/2 from HTTP/1. Every wait for the client has an end: [`Watch`] knows what the
-//! connection waits for and since when, and [`Deadline`] ends it when that takes too long.
+//! The first byte distinguishes TLS (0x16 opens a handshake) from plain HTTP; the first bytes after
+//! that distinguish HTTP/2 from HTTP/1. Every wait for the client has a time limit: [`Watch`] knows
+//! what the connection waits for and since when, and [`Deadline`] ends it when that takes too long.
 
 use std::convert::Infallible;
 use std::future::{Future, Ready, poll_fn, ready};
@@ -25,19 +25,19 @@ use tokio_rustls::TlsAcceptor;
 use crate::net::framing;
 use crate::net::front::{Arrival, Front};
 use crate::net::listener::Limits;
-use crate::net::slots::Visitor;
-use crate::service::{Answering, Response, Scheme, Service};
+use crate::net::slots::Client;
+use crate::service::{MaybeFuture, Response, Scheme, Service};
 
 /// First byte of a TLS record that holds a handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 /// How an HTTP/2 connection opens, and its length.
 const HTTP2_OPENING: &[u8] = b"PRI";
 const HTTP2_PREFACE_BYTES: usize = 24;
-/// Room above our own limits on a head, within which the refusal is a proper answer with a body;
-/// past it the HTTP library answers or closes by itself.
+/// Hyper's limits on a head are this many times ours: within that range our own refusal has a JSON
+/// body; beyond it hyper answers or closes by itself.
 const HEAD_ROOM: usize = 2;
 
-const MADE_ROOM: &str = "it made room for another connection";
+const EVICTED: &str = "evicted: another connection needed its slot";
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -47,7 +47,7 @@ pub(crate) async fn serve<S: Service>(
     peer: SocketAddr,
     front: Arc<Front<S>>,
     stopping: watch::Receiver<bool>,
-    visitor: &Arc<Visitor>,
+    client: &Arc<Client>,
 ) -> Result<(), BoxError> {
     let limits = *front.limits();
     let mut first = [0];
@@ -55,7 +55,7 @@ pub(crate) async fn serve<S: Service>(
     let peeked = tokio::select! {
         peeked = timeout(limits.head_time, stream.peek(&mut first)) => peeked??,
         _ = stop.wait_for(|stopping| *stopping) => return Ok(()),
-        () = visitor.evicted() => return Err(MADE_ROOM.into()),
+        () = client.evicted() => return Err(EVICTED.into()),
     };
     if peeked == 0 {
         return Ok(());
@@ -65,11 +65,11 @@ pub(crate) async fn serve<S: Service>(
             let acceptor = TlsAcceptor::from(Arc::clone(tls));
             let stream = tokio::select! {
                 accepted = timeout(limits.tls_time, acceptor.accept(stream)) => accepted??,
-                () = visitor.evicted() => return Err(MADE_ROOM.into()),
+                () = client.evicted() => return Err(EVICTED.into()),
             };
-            speak(stream, peer, Scheme::Https, front, stopping, visitor).await
+            speak(stream, peer, Scheme::Https, front, stopping, client).await
         }
-        _ => speak(stream, peer, Scheme::Http, front, stopping, visitor).await,
+        _ => speak(stream, peer, Scheme::Http, front, stopping, client).await,
     }
 }
 
@@ -79,32 +79,32 @@ async fn speak<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     scheme: Scheme,
     front: Arc<Front<S>>,
     mut stopping: watch::Receiver<bool>,
-    visitor: &Arc<Visitor>,
+    client: &Arc<Client>,
 ) -> Result<(), BoxError> {
     let limits = *front.limits();
-    let watch = Arc::new(Watch::new(Arc::clone(visitor)));
+    let watch = Arc::new(Watch::new(Arc::clone(client)));
     let stream = WatchedStream { inner: stream, watch: Arc::clone(&watch) };
     let builder = builder(&limits);
     let mut is_closing = false;
     let service = service_fn(|request: http::Request<Incoming>| {
-        let serving = Serving::begin(&watch);
+        let guard = RequestGuard::begin(&watch);
         let problem = watch.framing_problem(&request);
-        // Nobody needs to know more often than once.
-        let unproven = (!visitor.is_proven()).then(|| Arc::clone(visitor));
-        match front.answer(request, Arrival { scheme, peer, problem, unproven }) {
-            Answering::Now(response) => Served::Now(ready(Ok(response))),
-            Answering::Later(response) => Served::Later { response, _serving: serving },
+        // Only the first authenticated request has to be reported.
+        let unauthenticated = (!client.is_authenticated()).then(|| Arc::clone(client));
+        match front.answer(request, Arrival { scheme, peer, problem, unauthenticated }) {
+            MaybeFuture::Ready(response) => ResponseFuture::Ready(ready(Ok(response))),
+            MaybeFuture::Future(response) => ResponseFuture::Pending { response, _guard: guard },
         }
     });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut deadline = pin!(Deadline::new(&watch, limits));
-    let mut evicted = pin!(visitor.evicted());
+    let mut evicted = pin!(client.evicted());
     loop {
         // The connection is polled first: what it does moves the deadline.
         let step = poll_fn(|cx| match connection.as_mut().poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Step::Ended(ended)),
             Poll::Pending => {
-                let may_be_evicted = !is_closing && !visitor.is_proven();
+                let may_be_evicted = !is_closing && !client.is_authenticated();
                 if may_be_evicted && evicted.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Step::Evict);
                 }
@@ -117,12 +117,12 @@ async fn speak<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         };
         match step {
             Step::Ended(ended) => return ended,
-            Step::Evict if !visitor.is_busy() => return Err(MADE_ROOM.into()),
+            Step::Evict if !client.is_busy() => return Err(EVICTED.into()),
             // An idle connection ends at once, one with a request in flight after its answer.
             Step::Close | Step::Evict if !is_closing => {
                 is_closing = true;
                 connection.as_mut().graceful_shutdown();
-                deadline.as_mut().give_grace();
+                deadline.as_mut().start_grace_period();
             }
             Step::Close | Step::Evict | Step::Cut => {
                 return Err("the client took too long".into());
@@ -131,30 +131,29 @@ async fn speak<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     }
 }
 
-/// The answer to a request, as the HTTP library waits for it. While it does, the request counts as one
-/// that is being served.
-enum Served {
-    Now(Ready<Result<Response, Infallible>>),
-    Later { response: Pin<Box<dyn Future<Output = Response> + Send>>, _serving: Serving },
+/// The response future that hyper polls. The request counts as being served until it completes.
+enum ResponseFuture {
+    Ready(Ready<Result<Response, Infallible>>),
+    Pending { response: Pin<Box<dyn Future<Output = Response> + Send>>, _guard: RequestGuard },
 }
 
-impl Future for Served {
+impl Future for ResponseFuture {
     type Output = Result<Response, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
-            Self::Now(response) => Pin::new(response).poll(cx),
-            Self::Later { response, .. } => response.as_mut().poll(cx).map(Ok),
+            Self::Ready(response) => Pin::new(response).poll(cx),
+            Self::Pending { response, .. } => response.as_mut().poll(cx).map(Ok),
         }
     }
 }
 
-/// What becomes of a connection.
+/// What happens next to a connection.
 enum Step {
     Ended(Result<(), BoxError>),
-    /// It was idle too long, or the server stops.
+    /// The connection was idle too long, or the server stops.
     Close,
-    /// Another client needs its place.
+    /// Another connection needs its slot.
     Evict,
     /// The client is too slow.
     Cut,
@@ -166,7 +165,7 @@ fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // `Watch` keeps the time, because the library's own clock also runs while idle.
+        // `Watch` keeps the time, because hyper's timeout also runs while the connection is idle.
         .header_read_timeout(None)
         .max_headers(limits.headers_max.saturating_mul(HEAD_ROOM))
         .max_buf_size(head_bytes.max(16 * 1024));
@@ -181,25 +180,25 @@ fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// For a first byte, or for the client to take what was written.
+    /// For a first byte, or for the client to read what was written.
     Idle { since: Instant },
     /// For the rest of a request's head.
     Head { since: Instant },
-    /// For us: so many requests are being answered.
+    /// For the service: this many requests are being answered.
     Serving { requests: usize },
 }
 
 #[derive(Debug)]
 struct WatchState {
     phase: Phase,
-    /// The first bytes, enough to know the protocol.
+    /// The first bytes, which identify the protocol.
     opening: [u8; HTTP2_OPENING.len()],
     bytes_read: usize,
-    /// Whether a request came whose answer is not written yet.
-    owes: bool,
-    /// When the client closed its side although an answer is owed.
-    ended: Option<Instant>,
-    /// The first bytes that came since the connection was idle, and how many requests were read since:
+    /// Whether a request was received whose response is not written yet.
+    response_pending: bool,
+    /// When the client closed its sending side while a response was pending.
+    half_closed: Option<Instant>,
+    /// The first bytes received since the connection was idle, and the number of requests parsed since:
     /// the head of the first of them begins there.
     head: Vec<u8>,
     heads: usize,
@@ -211,29 +210,30 @@ impl WatchState {
     }
 }
 
-/// Shared by the stream, which sees bytes, and the service, which sees requests.
+/// The state of a connection, shared by the stream, which sees bytes, and the service, which sees
+/// requests.
 #[derive(Debug)]
 struct Watch {
     state: Mutex<WatchState>,
-    visitor: Arc<Visitor>,
+    client: Arc<Client>,
 }
 
 impl Watch {
-    fn new(visitor: Arc<Visitor>) -> Self {
+    fn new(client: Arc<Client>) -> Self {
         let state = WatchState {
             phase: Phase::Head { since: Instant::now() },
             opening: [0; HTTP2_OPENING.len()],
             bytes_read: 0,
-            owes: false,
-            ended: None,
+            response_pending: false,
+            half_closed: None,
             head: Vec::new(),
             heads: 0,
         };
-        Self { state: Mutex::new(state), visitor }
+        Self { state: Mutex::new(state), client }
     }
 
-    /// What is wrong with the head of a request. Of requests that a client sends without awaiting
-    /// answers only the first is at hand as it came.
+    /// What is wrong with the head of a request. Of pipelined requests only the first head is available
+    /// as it was received.
     fn framing_problem(&self, request: &http::Request<Incoming>) -> Option<&'static str> {
         framing::problem(request.headers(), request.version(), || {
             self.with(|state| state.heads == 1 && framing::names_length(&state.head))
@@ -251,7 +251,7 @@ impl Watch {
             state.bytes_read = state.bytes_read.saturating_add(bytes.len());
             let is_http2 = state.is_http2();
             match state.phase {
-                // Frames of HTTP/2 come between requests too; only requests count there.
+                // HTTP/2 sends frames between requests too; only requests count there.
                 Phase::Head { since } if is_http2 => state.phase = Phase::Idle { since },
                 Phase::Idle { .. } if !is_http2 => {
                     state.phase = Phase::Head { since: Instant::now() };
@@ -267,36 +267,39 @@ impl Watch {
         });
     }
 
-    /// Whether the client has said all that it wants to say and may still listen. The HTTP library
-    /// takes the end of what it reads for the end of the client, so it hears of it later.
-    fn holds_end(&self) -> bool {
+    /// Whether the end of the stream is withheld from hyper: the client has closed its sending side and
+    /// may still read, but hyper drops a connection as soon as it reads the end.
+    fn withholds_end(&self) -> bool {
         self.with(|state| {
-            if state.owes {
-                state.ended.get_or_insert_with(Instant::now);
+            if state.response_pending {
+                state.half_closed.get_or_insert_with(Instant::now);
             }
-            state.owes
+            state.response_pending
         })
     }
 
-    /// Notes that bytes went out; says whether the client waits for nothing more.
+    /// Records that bytes were written; returns whether the withheld end may now be read.
     fn wrote(&self) -> bool {
         self.with(|state| {
             if !matches!(state.phase, Phase::Serving { .. }) {
-                state.owes = false;
+                state.response_pending = false;
             }
-            // Under HTTP/2 an answer to a ping is written too, and pings are no requests.
+            // HTTP/2 also writes answers to pings, which are not requests.
             if let (Phase::Idle { .. }, false) = (state.phase, state.is_http2()) {
                 state.phase = Phase::Idle { since: Instant::now() };
             }
-            !state.owes && state.ended.is_some()
+            !state.response_pending && state.half_closed.is_some()
         })
     }
 
     fn deadline(&self, limits: &Limits) -> Option<(Instant, Step)> {
-        let idle_time =
-            if self.visitor.is_proven() { limits.idle_time } else { limits.unproven_idle_time };
-        self.with(|state| match (state.phase, state.ended) {
-            (_, Some(ended)) => Some((ended + limits.left_time, Step::Cut)),
+        let idle_time = if self.client.is_authenticated() {
+            limits.idle_time
+        } else {
+            limits.unauthenticated_idle_time
+        };
+        self.with(|state| match (state.phase, state.half_closed) {
+            (_, Some(since)) => Some((since + limits.half_closed_time, Step::Cut)),
             (Phase::Idle { since }, _) => Some((since + idle_time, Step::Close)),
             (Phase::Head { since }, _) => Some((since + limits.head_time, Step::Cut)),
             (Phase::Serving { .. }, _) => None,
@@ -304,10 +307,10 @@ impl Watch {
     }
 }
 
-/// Counts a request while it is answered.
-struct Serving(Arc<Watch>);
+/// Counts a request as being served until dropped.
+struct RequestGuard(Arc<Watch>);
 
-impl Serving {
+impl RequestGuard {
     fn begin(watch: &Arc<Watch>) -> Self {
         watch.with(|state| {
             let before = match state.phase {
@@ -315,15 +318,15 @@ impl Serving {
                 Phase::Idle { .. } | Phase::Head { .. } => 0,
             };
             state.phase = Phase::Serving { requests: before + 1 };
-            state.owes = true;
+            state.response_pending = true;
             state.heads += 1;
         });
-        watch.visitor.set_busy(true);
+        watch.client.set_busy(true);
         Self(Arc::clone(watch))
     }
 }
 
-impl Drop for Serving {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.with(|state| {
             state.phase = match state.phase {
@@ -331,7 +334,7 @@ impl Drop for Serving {
                     Phase::Serving { requests: requests - 1 }
                 }
                 Phase::Serving { .. } | Phase::Idle { .. } | Phase::Head { .. } => {
-                    self.0.visitor.set_busy(false);
+                    self.0.client.set_busy(false);
                     Phase::Idle { since: Instant::now() }
                 }
             };
@@ -339,7 +342,7 @@ impl Drop for Serving {
     }
 }
 
-/// A stream that tells the watch what passes.
+/// A stream that reports what is read and written to the watch.
 struct WatchedStream<I> {
     inner: I,
     watch: Arc<Watch>,
@@ -356,7 +359,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for WatchedStream<I> {
         let fresh = &buf.filled()[before..];
         if !fresh.is_empty() {
             self.watch.read(fresh);
-        } else if matches!(polled, Poll::Ready(Ok(()))) && self.watch.holds_end() {
+        } else if matches!(polled, Poll::Ready(Ok(()))) && self.watch.withholds_end() {
             return Poll::Pending;
         }
         polled
@@ -401,13 +404,13 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for WatchedStream<I> {
     }
 }
 
-/// Completes when the client has taken too long for what the connection waits for. Bytes and
-/// requests pass in the same task, so that the deadline is looked up whenever it may have moved.
+/// Completes when the client has exceeded the time limit of what the connection waits for. Bytes and
+/// requests pass in the same task, so the deadline is checked whenever it may have moved.
 struct Deadline {
     watch: Arc<Watch>,
     limits: Limits,
     sleep: Pin<Box<Sleep>>,
-    /// The end of a connection that was asked to close.
+    /// The deadline of a connection that was asked to close.
     grace: Option<Instant>,
 }
 
@@ -417,7 +420,7 @@ impl Deadline {
         Self { watch: Arc::clone(watch), limits, sleep, grace: None }
     }
 
-    fn give_grace(mut self: Pin<&mut Self>) {
+    fn start_grace_period(mut self: Pin<&mut Self>) {
         self.grace = Some(Instant::now() + self.limits.head_time);
     }
 
@@ -425,8 +428,8 @@ impl Deadline {
         loop {
             let Some((at, step)) = self.watch.deadline(&self.limits) else { return Poll::Pending };
             let (at, step) = self.grace.map_or((at, step), |grace| (grace, Step::Cut));
-            // Every request moves the deadline on, and setting a timer is dear: one that is early
-            // is left to ring, and then set to what the deadline has become.
+            // Every request moves the deadline on, and resetting a timer is expensive: one that is
+            // early fires, and is then set to the current deadline.
             if self.sleep.deadline() > at {
                 self.sleep.as_mut().reset(at);
             }

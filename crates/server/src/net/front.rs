@@ -1,8 +1,8 @@
-//! From a request on a connection to its answer: limits on head and body, side routes, then the
-//! service; then the headers that every answer has. `connection` calls [`Front::answer`].
+//! Answers a request of a connection: limits on head and body, side routes, then the service; then the
+//! headers that every response has. `connection` calls [`Front::answer`].
 //!
-//! It is plain hyper: five side routes and one service need no router, and the limits want the
-//! request before any framework has touched it.
+//! It is plain hyper: five side routes and one service need no router, and the limits apply before any
+//! framework could read the request.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -24,12 +24,12 @@ use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
 use crate::explorer;
-use crate::net::body::{Bodies, Expectation};
+use crate::net::body::{BodyMemory, Expectation};
 use crate::net::cors::CorsPolicy;
 use crate::net::listener::{Limits, ListenerConfig};
 use crate::net::side::{self, SideRoute};
-use crate::net::slots::Visitor;
-use crate::service::{Answer, Answering, Request, Response, Scheme, Service};
+use crate::net::slots::Client;
+use crate::service::{Answer, MaybeFuture, Request, Response, Scheme, Service};
 use crate::telemetry::{self, Metrics};
 use crate::wire::header_texts::{self, HeaderTexts};
 use crate::wire::{error, headers};
@@ -38,7 +38,7 @@ use crate::wire::{error, headers};
 #[derive(Debug)]
 pub(crate) struct Front<S> {
     config: ListenerConfig,
-    bodies: Bodies,
+    bodies: BodyMemory,
     service: OnceLock<Arc<S>>,
     is_stopping: AtomicBool,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Front<S> {
 impl<S: Service> Front<S> {
     pub(crate) fn new(config: ListenerConfig) -> Self {
         let is_stopping = AtomicBool::new(false);
-        Self { config, bodies: Bodies::default(), service: OnceLock::new(), is_stopping }
+        Self { config, bodies: BodyMemory::default(), service: OnceLock::new(), is_stopping }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -63,7 +63,7 @@ impl<S: Service> Front<S> {
 
     pub(crate) fn set_service(&self, service: Arc<S>) {
         if self.service.set(service).is_err() {
-            tracing::error!("a second service was offered; the first one stays");
+            tracing::error!("a second service was set; the first one stays");
         }
     }
 
@@ -71,8 +71,8 @@ impl<S: Service> Front<S> {
         self.is_stopping.store(true, Ordering::Release);
     }
 
-    /// Why the server is not ready, if it is not. The reason why a store refuses writes may name
-    /// files, and is for the log.
+    /// Why the server is not ready, if it is not. The reason why a store refuses writes may name files,
+    /// so only the log has it.
     fn not_ready(&self) -> Option<&'static str> {
         match self.service.get() {
             None => Some("not ready: starting\n"),
@@ -84,85 +84,89 @@ impl<S: Service> Front<S> {
         }
     }
 
-    /// Answers one request, whatever it is.
+    /// Answers one request.
     pub(crate) fn answer(
         self: &Arc<Self>,
         request: http::Request<Incoming>,
         arrival: Arrival,
-    ) -> Answering<Response> {
+    ) -> MaybeFuture<Response> {
         let activity_id = activity_id(request.headers());
         let span = telemetry::request_span(activity_id, request.method());
-        let heard = Heard {
+        let envelope = Envelope {
             began: Instant::now(),
             activity_id,
             arrival,
             authority: authority(&request),
             origin: request.headers().get(http::header::ORIGIN).cloned(),
         };
-        match span.in_scope(|| self.route(request, &heard)) {
-            Answering::Now(answer) => Answering::Now(self.finish(&heard, &span, answer)),
-            Answering::Later(answer) => {
+        match span.in_scope(|| self.route(request, &envelope)) {
+            MaybeFuture::Ready(answer) => MaybeFuture::Ready(self.finish(&envelope, &span, answer)),
+            MaybeFuture::Future(answer) => {
                 let front = Arc::clone(self);
-                Answering::later(async move {
+                MaybeFuture::boxed(async move {
                     let answer = answer.instrument(span.clone()).await;
-                    front.finish(&heard, &span, answer)
+                    front.finish(&envelope, &span, answer)
                 })
             }
         }
     }
 
-    /// Adds what every answer has, and counts it.
-    fn finish(&self, heard: &Heard, span: &Span, mut answer: Answer) -> Response {
+    /// Adds the headers that every response has, and counts the request.
+    fn finish(&self, envelope: &Envelope, span: &Span, mut answer: Answer) -> Response {
         if answer.is_authenticated
-            && let Some(visitor) = &heard.arrival.unproven
+            && let Some(client) = &envelope.arrival.unauthenticated
         {
-            visitor.prove();
+            client.set_authenticated();
         }
         let headers = answer.response.headers_mut();
-        if heard.origin.is_some() {
-            let authority = heard.authority.as_ref().and_then(|authority| authority.to_str().ok());
-            self.config.cors.mark(heard.origin.as_ref(), authority, headers);
+        if envelope.origin.is_some() {
+            let authority =
+                envelope.authority.as_ref().and_then(|authority| authority.to_str().ok());
+            self.config.cors.mark(envelope.origin.as_ref(), authority, headers);
         }
-        let took = heard.began.elapsed();
-        add_usual(headers, heard.activity_id, took);
-        telemetry::request_ended(span, heard.activity_id, &answer, took);
+        let took = envelope.began.elapsed();
+        add_usual(headers, envelope.activity_id, took);
+        telemetry::request_ended(span, envelope.activity_id, &answer, took);
         answer.response
     }
 
     fn route(
         self: &Arc<Self>,
         request: http::Request<Incoming>,
-        heard: &Heard,
-    ) -> Answering<Answer> {
-        if let Some(problem) = heard.arrival.problem {
+        envelope: &Envelope,
+    ) -> MaybeFuture<Answer> {
+        if let Some(problem) = envelope.arrival.problem {
             let path = request.uri().path();
-            let refusal = error::response(&Error::invalid(problem), heard.activity_id, path);
-            return Answering::Now(own(closing(request.version(), refusal)));
+            let refusal = error::response(&Error::invalid(problem), envelope.activity_id, path);
+            return MaybeFuture::Ready(front_answer(closing(request.version(), refusal)));
         }
         if let Some(route) = SideRoute::of(request.method(), request.uri().path()) {
-            let response = self.side(route, &request, heard.activity_id);
-            return Answering::Now(Answer { operation: route.name(), ..own(response) });
+            let response = self.side(route, &request, envelope.activity_id);
+            return MaybeFuture::Ready(Answer {
+                operation: route.name(),
+                ..front_answer(response)
+            });
         }
         if request.method() == Method::OPTIONS {
             let mut response = side::text(StatusCode::OK, "");
             CorsPolicy::preflight(request.headers(), response.headers_mut());
-            return Answering::Now(own(response));
+            return MaybeFuture::Ready(front_answer(response));
         }
         let uri = request.uri().path_and_query().cloned();
         let uri = uri.unwrap_or_else(|| PathAndQuery::from_static("/"));
         if let Some(problem) = head_problem(&request, uri.as_str(), self.limits()) {
-            let refusal = error::head_too_large(&problem, heard.activity_id);
-            return Answering::Now(own(closing(request.version(), refusal)));
+            let refusal = error::head_too_large(&problem, envelope.activity_id);
+            return MaybeFuture::Ready(front_answer(closing(request.version(), refusal)));
         }
         let Some(service) = self.service.get() else {
             let starting = Error::Unavailable("The server is starting. Try again soon.".into());
-            let response = error::response(&starting, heard.activity_id, uri.as_str());
-            return Answering::Now(own(response));
+            let response = error::response(&starting, envelope.activity_id, uri.as_str());
+            return MaybeFuture::Ready(front_answer(response));
         };
         let (mut parts, body) = request.into_parts();
-        // A service need not know that HTTP/2 moved this one.
+        // HTTP/2 has `:authority` in place of `Host`; a service sees `Host` either way.
         if parts.version >= Version::HTTP_2
-            && let Some(authority) = &heard.authority
+            && let Some(authority) = &envelope.authority
         {
             parts.headers.entry(http::header::HOST).or_insert_with(|| authority.clone());
         }
@@ -172,31 +176,32 @@ impl<S: Service> Front<S> {
         };
         let version = parts.version;
         let request = Request {
-            activity_id: heard.activity_id,
+            activity_id: envelope.activity_id,
             method: parts.method,
             path_and_query: uri,
-            authority: heard.authority.clone(),
+            authority: envelope.authority.clone(),
             headers: parts.headers,
             body: Bytes::new(),
-            scheme: heard.arrival.scheme,
-            peer: heard.arrival.peer,
+            scheme: envelope.arrival.scheme,
+            peer: envelope.arrival.peer,
         };
         if body.is_end_stream() {
             return call(service, request);
         }
         let (front, service) = (Arc::clone(self), Arc::clone(service));
-        Answering::later(async move {
+        MaybeFuture::boxed(async move {
             let fail = |error: &Error| {
                 let uri = request.path_and_query.as_str();
                 error::response(error, request.activity_id, uri)
             };
-            let (body, _held) = match front.bodies.read(body, expectation, front.limits()).await {
-                Ok(read) => read,
-                Err(error) => return own(closing(version, fail(&error))),
-            };
+            let (body, _reservation) =
+                match front.bodies.read(body, expectation, front.limits()).await {
+                    Ok(read) => read,
+                    Err(error) => return front_answer(closing(version, fail(&error))),
+                };
             match call(&service, Request { body, ..request }) {
-                Answering::Now(answer) => answer,
-                Answering::Later(answer) => answer.await,
+                MaybeFuture::Ready(answer) => answer,
+                MaybeFuture::Future(answer) => answer.await,
             }
         })
     }
@@ -233,18 +238,18 @@ impl<S: Service> Front<S> {
     }
 }
 
-/// What a connection knows of a request.
+/// What the connection knows of a request.
 pub(crate) struct Arrival {
     pub(crate) scheme: Scheme,
     pub(crate) peer: SocketAddr,
     /// What is wrong with its head.
     pub(crate) problem: Option<&'static str>,
-    /// The client, if it has not shown credentials yet.
-    pub(crate) unproven: Option<Arc<Visitor>>,
+    /// The client, if it has not authenticated yet.
+    pub(crate) unauthenticated: Option<Arc<Client>>,
 }
 
-/// What is known of a request before anybody has read it.
-struct Heard {
+/// What is known of a request before it is parsed.
+struct Envelope {
     began: Instant,
     activity_id: Uuid,
     arrival: Arrival,
@@ -252,8 +257,8 @@ struct Heard {
     origin: Option<HeaderValue>,
 }
 
-/// An answer that no service gave.
-fn own(response: Response) -> Answer {
+/// The answer of the front itself.
+fn front_answer(response: Response) -> Answer {
     Answer { response, operation: "other", charge: 0.0, is_authenticated: false }
 }
 
@@ -264,8 +269,8 @@ fn activity_id(headers: &HeaderMap) -> Uuid {
         .unwrap_or_else(new_activity_id)
 }
 
-/// A random id that no other request has. It is a name, not a secret, so it is made of two counters
-/// that begin where the system's random numbers say, once for each thread, and are mixed.
+/// A new random id. It is not a secret, so it is made of two counters with a random start per thread,
+/// and a mixing function.
 fn new_activity_id() -> Uuid {
     thread_local! {
         static COUNTS: Cell<[u64; 2]> = {
@@ -281,14 +286,14 @@ fn new_activity_id() -> Uuid {
     })
 }
 
-/// The finalizer of `SplitMix64`: neighbours become strangers, and no two numbers the same.
+/// The finalizer of `SplitMix64`, a bijection.
 fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
 
-/// Where the client thinks it is: HTTP/2 says so in the URI, HTTP/1 in `Host`.
+/// The authority that the client used: the URI's under HTTP/2, `Host` under HTTP/1.
 fn authority(request: &http::Request<Incoming>) -> Option<HeaderValue> {
     match request.uri().authority() {
         Some(authority) => HeaderValue::try_from(authority.as_str()).ok(),
@@ -312,8 +317,8 @@ fn head_problem(request: &http::Request<Incoming>, uri: &str, limits: &Limits) -
     (count > limit).then(|| format!("The request has {count} headers, the limit is {limit}."))
 }
 
-/// Says that the connection ends with this answer, because what is left on it cannot be told
-/// apart. HTTP/2 has streams for that, and no such header.
+/// Closes the connection after this response, because the rest of the request was not read. HTTP/2 has
+/// streams for that, and no such header.
 fn closing(version: Version, mut response: Response) -> Response {
     if version < Version::HTTP_2 {
         response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
@@ -321,23 +326,27 @@ fn closing(version: Version, mut response: Response) -> Response {
     response
 }
 
-/// Has the service answer; a panic inside is none of the connection's business.
-fn call<S: Service>(service: &Arc<S>, request: Request) -> Answering<Answer> {
+/// Calls the service; a panic inside becomes a 500.
+fn call<S: Service>(service: &Arc<S>, request: Request) -> MaybeFuture<Answer> {
     let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
     let panicked = move || {
-        own(error::response(&Error::internal("the service panicked"), activity_id, uri.as_str()))
+        front_answer(error::response(
+            &Error::internal("the service panicked"),
+            activity_id,
+            uri.as_str(),
+        ))
     };
     match catch_unwind(AssertUnwindSafe(|| service.call(request))) {
-        Ok(Answering::Now(answer)) => Answering::Now(answer),
-        Ok(Answering::Later(mut answer)) => Answering::later(poll_fn(move |cx| {
+        Ok(MaybeFuture::Ready(answer)) => MaybeFuture::Ready(answer),
+        Ok(MaybeFuture::Future(mut answer)) => MaybeFuture::boxed(poll_fn(move |cx| {
             let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)));
             polled.unwrap_or_else(|_| Poll::Ready(panicked()))
         })),
-        Err(_) => Answering::Now(panicked()),
+        Err(_) => MaybeFuture::Ready(panicked()),
     }
 }
 
-/// What every answer says unless it says something else.
+/// Headers of every response, unless it sets them itself.
 pub(crate) static USUAL_HEADERS: LazyLock<[(HeaderName, HeaderValue); 8]> = LazyLock::new(|| {
     [
         (headers::REQUEST_CHARGE, "0"),
@@ -361,7 +370,7 @@ fn add_usual(headers: &mut HeaderMap, activity_id: Uuid, took: Duration) {
     texts.add(|out| {
         let us = took.as_micros();
         header_texts::write_number(out, u64::try_from(us / 1000).unwrap_or(u64::MAX));
-        // The last three of four digits, zeros and all.
+        // Four digits, of which the first is overwritten by the point.
         let from = out.len();
         header_texts::write_number(out, u64::try_from(us % 1000).unwrap_or(0) + 1000);
         if let Some(first) = out.get_mut(from) {
@@ -371,7 +380,7 @@ fn add_usual(headers: &mut HeaderMap, activity_id: Uuid, took: Duration) {
     let [id, ms] = texts.into_values();
     headers.insert(const { HeaderName::from_static(headers::ACTIVITY_ID) }, id);
     headers.insert(const { HeaderName::from_static(headers::REQUEST_DURATION_MS) }, ms);
-    // An item's answer was made with them.
+    // The template of item responses has them.
     if headers.contains_key(const { HeaderName::from_static(headers::GATEWAY_VERSION) }) {
         return;
     }

@@ -1,10 +1,8 @@
-//! The socket: takes connections and gives each to `connection` on one of the `serving_threads`, as
-//! soon as `slots` has a place for it. Some wait for one; more wait in the system's queue, which is
-//! what makes clients slow down.
+//! Accepts connections and gives each to `connection` on one of the `serving_threads`, as soon as `slots`
+//! has a slot for it. Some wait for one; more wait in the system's backlog, which slows clients down.
 //!
-//! [`Server::start`] listens before there is anything to serve, so that `/healthz` answers while
-//! a large store opens; [`Server::serve`] brings the service; [`Server::stop`] lets requests in
-//! flight end.
+//! [`Server::start`] listens before the service exists, so that `/healthz` answers while a large store
+//! opens; [`Server::serve`] sets the service; [`Server::stop`] lets requests in flight complete.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,11 +23,11 @@ use crate::net::tls::Tls;
 use crate::service::Service;
 use crate::telemetry::Metrics;
 
-/// Pause after the system refuses a connection, for want of file handles for instance.
+/// Pause after `accept` fails, for instance for lack of file descriptors.
 const ACCEPT_PAUSE_MS: u64 = 50;
-/// How long connections that were cut may take to end.
-const CUT_TIME: Duration = Duration::from_secs(1);
-/// How often histograms are folded, which bounds the memory that samples take.
+/// How long aborted connections may take to end.
+const ABORT_TIME: Duration = Duration::from_secs(1);
+/// How often samples are folded into histograms, which bounds the memory that they take.
 const UPKEEP_S: u64 = 5;
 
 /// What a connection may use. The defaults are those of [`limits`]; tests make them small.
@@ -48,8 +46,8 @@ pub struct Limits {
     pub discard_bytes_max: usize,
     pub tls_time: Duration,
     pub idle_time: Duration,
-    pub unproven_idle_time: Duration,
-    pub left_time: Duration,
+    pub unauthenticated_idle_time: Duration,
+    pub half_closed_time: Duration,
     pub streams_max: u32,
     pub drain_time: Duration,
 }
@@ -69,8 +67,8 @@ impl Default for Limits {
             discard_bytes_max: limits::DISCARD_BYTES_MAX,
             tls_time: Duration::from_millis(limits::TLS_HANDSHAKE_MS_MAX),
             idle_time: Duration::from_millis(limits::CONNECTION_IDLE_MS_MAX),
-            unproven_idle_time: Duration::from_millis(limits::UNPROVEN_IDLE_MS_MAX),
-            left_time: Duration::from_millis(limits::CLIENT_LEFT_MS_MAX),
+            unauthenticated_idle_time: Duration::from_millis(limits::UNAUTHENTICATED_IDLE_MS_MAX),
+            half_closed_time: Duration::from_millis(limits::HALF_CLOSED_MS_MAX),
             streams_max: limits::HTTP2_STREAMS_MAX,
             drain_time: Duration::from_millis(limits::DRAIN_MS_MAX),
         }
@@ -84,19 +82,19 @@ pub struct ListenerConfig {
     pub tls: Option<Tls>,
     /// The limits.
     pub limits: Limits,
-    /// Which pages in a browser may talk to the server.
+    /// Which web pages may call the server.
     pub cors: CorsPolicy,
     /// Where `/metrics` reads.
     pub metrics: Metrics,
 }
 
-/// How a stop went.
+/// How a stop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drained {
-    /// Every request ended.
-    Completely,
-    /// Time ran out; so many connections were cut.
-    Cut(usize),
+pub enum DrainOutcome {
+    /// Every request completed.
+    Complete,
+    /// The time limit was exceeded and this many connections were aborted.
+    Aborted(usize),
 }
 
 /// A listening server.
@@ -105,7 +103,7 @@ pub struct Server<S> {
     front: Arc<Front<S>>,
     address: SocketAddr,
     stop: watch::Sender<bool>,
-    accepting: JoinHandle<Drained>,
+    accepting: JoinHandle<DrainOutcome>,
     upkeep: JoinHandle<()>,
 }
 
@@ -134,18 +132,18 @@ impl<S: Service> Server<S> {
         self.address
     }
 
-    /// Begins to serve. The first service stays; there is no exchange under way.
+    /// Sets the service. The first one stays: it cannot be replaced.
     pub fn serve(&self, service: Arc<S>) {
         self.front.set_service(service);
     }
 
-    /// Takes no more connections and waits for the requests in flight, up to the limit.
-    pub async fn stop(self) -> Drained {
+    /// Accepts no more connections and waits for the requests in flight, up to the time limit.
+    pub async fn stop(self) -> DrainOutcome {
         self.front.set_stopping();
         self.upkeep.abort();
-        // Nobody listening means that the loop is over already.
+        // An error means that the accept loop has ended already.
         let _ = self.stop.send(true);
-        self.accepting.await.unwrap_or(Drained::Cut(0))
+        self.accepting.await.unwrap_or(DrainOutcome::Aborted(0))
     }
 }
 
@@ -154,14 +152,14 @@ async fn accept<S: Service>(
     threads: ServingThreads,
     front: Arc<Front<S>>,
     mut stopping: watch::Receiver<bool>,
-) -> Drained {
+) -> DrainOutcome {
     let limits = *front.limits();
     let slots = Arc::new(Slots::new(&limits));
     let sockets = limits.connections_max.saturating_add(limits.waiting_connections_max);
     let permits = Arc::new(Semaphore::new(sockets.min(Semaphore::MAX_PERMITS)));
     let mut connections = JoinSet::new();
     loop {
-        // The permit comes first: without one there is no accept.
+        // The permit comes first: nothing is accepted without one.
         let permit = tokio::select! {
             permit = Arc::clone(&permits).acquire_owned() => permit,
             _ = stopping.wait_for(|stopping| *stopping) => break,
@@ -174,15 +172,15 @@ async fn accept<S: Service>(
         while let Some(ended) = connections.try_join_next() {
             log_panic(ended);
         }
-        // The thread that serves a connection is also the one that is told when bytes come.
+        // The stream is registered with the reactor of the thread that serves it.
         match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
             Ok((stream, peer)) => {
                 let (front, stopping) = (Arc::clone(&front), stopping.clone());
                 let slots = Arc::clone(&slots);
-                let (thread, seat) = threads.seat();
+                let (thread, load) = threads.least_loaded();
                 let serving = async move {
                     serve_one(stream, peer, front, stopping, slots).await;
-                    drop((permit, seat));
+                    drop((permit, load));
                 };
                 connections.spawn_on(serving, thread);
             }
@@ -207,40 +205,40 @@ async fn serve_one<S: Service>(
 ) {
     let mut stop = stopping.clone();
     let slot = tokio::select! {
-        slot = tokio::time::timeout(front.limits().head_time, slots.enter(peer.ip())) => slot,
+        slot = tokio::time::timeout(front.limits().head_time, slots.acquire(peer.ip())) => slot,
         _ = stop.wait_for(|stopping| *stopping) => return,
     };
     let Ok(slot) = slot else {
-        return tracing::warn!(%peer, "a connection found no place and was closed");
+        return tracing::warn!(%peer, "connection closed: no slot became free in time");
     };
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%peer, %error, "cannot serve a connection"),
     };
-    // Answers are small and whole; waiting to fill a packet only adds delay.
+    // Responses are small and written whole; waiting to fill a packet only adds delay.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
     }
-    if let Err(error) = connection::serve(stream, peer, front, stopping, &slot.visitor).await {
+    if let Err(error) = connection::serve(stream, peer, front, stopping, &slot.client).await {
         tracing::debug!(%peer, %error, "connection ended");
     }
 }
 
-async fn drain(mut connections: JoinSet<()>, time: Duration) -> Drained {
+async fn drain(mut connections: JoinSet<()>, time: Duration) -> DrainOutcome {
     let all = async {
         while let Some(ended) = connections.join_next().await {
             log_panic(ended);
         }
     };
     if tokio::time::timeout(time, all).await.is_ok() {
-        return Drained::Completely;
+        return DrainOutcome::Complete;
     }
-    let left = connections.len();
+    let aborted = connections.len();
     connections.abort_all();
-    // A thread that is busy cannot let go of its connections, and is not waited for.
+    // A thread that is busy cannot drop its connections; it is not waited for.
     let gone = async { while connections.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(CUT_TIME, gone).await;
-    Drained::Cut(left)
+    let _ = tokio::time::timeout(ABORT_TIME, gone).await;
+    DrainOutcome::Aborted(aborted)
 }
 
 fn log_panic(ended: Result<(), tokio::task::JoinError>) {

@@ -1,7 +1,6 @@
-//! The threads that serve connections. Each keeps the connections that it was given until they end: what
-//! a connection has in memory stays with one core, and no thread wakes another or waits for it, as
-//! threads do that take over each other's work. With two cores and 32 clients that is worth a third
-//! of the point reads. What may take long is done by other threads anyway (`execute`).
+//! The threads that serve connections, without work stealing: a connection stays with its thread until
+//! it ends, so that its memory stays in one core's cache and no thread wakes another. With two cores and
+//! 32 clients that is worth a third of the point reads. Long work runs on other threads (`execute`).
 
 use std::io;
 use std::sync::Arc;
@@ -12,10 +11,10 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// How long the end of a thread is waited for: one that is in the middle of something may never come.
+/// How long a thread may take to end: one that runs a request may never end.
 const END_TIME: Duration = Duration::from_secs(1);
 
-/// All of them. Dropping them ends what they serve.
+/// All serving threads. Dropping them ends the connections that they serve.
 #[derive(Debug)]
 pub(crate) struct ServingThreads {
     threads: Vec<ServingThread>,
@@ -27,22 +26,22 @@ struct ServingThread {
     connections: Arc<AtomicUsize>,
     /// Dropped to end the thread.
     running: Option<oneshot::Sender<()>>,
-    /// Hears when it has ended.
+    /// Disconnected when the thread has ended.
     ended: Receiver<()>,
 }
 
-/// A connection's place on a thread.
+/// Counts a connection on its thread until dropped.
 #[derive(Debug)]
-pub(crate) struct Seat(Arc<AtomicUsize>);
+pub(crate) struct LoadGuard(Arc<AtomicUsize>);
 
-impl Drop for Seat {
+impl Drop for LoadGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl ServingThreads {
-    /// As many as there are cores.
+    /// Starts one thread per core.
     pub(crate) fn start() -> io::Result<Self> {
         Self::start_some(std::thread::available_parallelism().map_or(1, usize::from))
     }
@@ -52,12 +51,12 @@ impl ServingThreads {
         Ok(Self { threads: threads.collect::<io::Result<_>>()? })
     }
 
-    /// A place on the thread that has the fewest connections.
-    pub(crate) fn seat(&self) -> (&Handle, Seat) {
+    /// The thread with the fewest connections.
+    pub(crate) fn least_loaded(&self) -> (&Handle, LoadGuard) {
         let connections = |thread: &&ServingThread| thread.connections.load(Ordering::Relaxed);
         let thread = self.threads.iter().min_by_key(connections).expect("there is one at least");
         thread.connections.fetch_add(1, Ordering::Relaxed);
-        (&thread.handle, Seat(thread.connections.clone()))
+        (&thread.handle, LoadGuard(thread.connections.clone()))
     }
 }
 
@@ -68,7 +67,7 @@ impl Drop for ServingThreads {
         }
         for thread in &self.threads {
             if thread.ended.recv_timeout(END_TIME) == Err(RecvTimeoutError::Timeout) {
-                tracing::warn!("a thread is busy with a request and is left behind");
+                tracing::warn!("a serving thread did not end in time: it still runs a request");
             }
         }
     }
@@ -101,13 +100,13 @@ mod tests {
     #[test]
     fn connections_go_where_the_fewest_are() {
         let threads = ServingThreads::start_some(3).expect("threads");
-        let mut seats: Vec<Seat> = (0..6).map(|_| threads.seat().1).collect();
+        let mut guards: Vec<LoadGuard> = (0..6).map(|_| threads.least_loaded().1).collect();
         assert_eq!(load(&threads), [2, 2, 2]);
-        drop(seats.drain(1..2));
+        drop(guards.drain(1..2));
         assert_eq!(load(&threads), [2, 1, 2]);
-        seats.push(threads.seat().1);
+        guards.push(threads.least_loaded().1);
         assert_eq!(load(&threads), [2, 2, 2]);
-        drop(seats);
+        drop(guards);
         assert_eq!(load(&threads), [0, 0, 0]);
     }
 
@@ -115,10 +114,10 @@ mod tests {
     fn a_connection_is_served_by_its_thread_alone_until_the_end() {
         let threads = ServingThreads::start_some(2).expect("threads");
         let (tell, told) = std::sync::mpsc::channel();
-        let mut seats = Vec::new();
+        let mut guards = Vec::new();
         for _ in 0..2 {
-            let (tell, (thread, seat)) = (tell.clone(), threads.seat());
-            seats.push(seat);
+            let (tell, (thread, load)) = (tell.clone(), threads.least_loaded());
+            guards.push(load);
             thread.spawn(async move {
                 for _ in 0..10 {
                     tell.send(std::thread::current().id()).expect("somebody listens");

@@ -1,8 +1,8 @@
-//! Places for connections. There are so many at once; some are kept for clients on this machine, so
-//! that whoever runs the server can always reach it. When none is free, the connection that has
-//! waited longest without having shown a key or token, and that no request is served on, is closed:
-//! opening connections costs nothing, so those alone must not keep anybody out. `listener` asks for
-//! a place, `connection` gives up its own when it is told to.
+//! Connection slots: a bounded number, of which some are reserved for clients on this machine, so that an
+//! administrator can always connect. When none is free, the oldest connection that has not
+//! authenticated and has no request in progress is evicted: opening connections costs nothing, so
+//! those alone must not keep others out. `listener` acquires a slot, `connection` ends when its own is
+//! evicted.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,37 +15,37 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::net::listener::Limits;
 
-/// How often somebody who waits looks for a connection that has become idle.
+/// How often a waiting connection looks for another one to evict.
 const EVICT_AGAIN: Duration = Duration::from_millis(100);
 
-/// All places.
+/// All slots.
 #[derive(Debug)]
 pub(crate) struct Slots {
     all: Arc<Semaphore>,
-    /// Those that clients of other machines may have.
+    /// The slots that clients of other machines may hold.
     remote: Arc<Semaphore>,
-    /// Who has a place and has not proven anything, oldest first.
-    unproven: Mutex<BTreeMap<u64, Arc<Visitor>>>,
-    visitors: AtomicU64,
+    /// Clients that hold a slot and have not authenticated, oldest first.
+    unauthenticated: Mutex<BTreeMap<u64, Arc<Client>>>,
+    next_number: AtomicU64,
 }
 
 /// What is known of the client of a connection.
 #[derive(Debug)]
-pub(crate) struct Visitor {
+pub(crate) struct Client {
     is_remote: bool,
-    is_proven: AtomicBool,
+    is_authenticated: AtomicBool,
     is_busy: AtomicBool,
     evicted: Notify,
 }
 
-impl Visitor {
+impl Client {
     /// Whether a request on the connection was authenticated.
-    pub(crate) fn is_proven(&self) -> bool {
-        self.is_proven.load(Ordering::Relaxed)
+    pub(crate) fn is_authenticated(&self) -> bool {
+        self.is_authenticated.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn prove(&self) {
-        self.is_proven.store(true, Ordering::Relaxed);
+    pub(crate) fn set_authenticated(&self) {
+        self.is_authenticated.store(true, Ordering::Relaxed);
     }
 
     /// Whether a request is being served.
@@ -57,16 +57,16 @@ impl Visitor {
         self.is_busy.store(is_busy, Ordering::Relaxed);
     }
 
-    /// Completes when the connection is to make room.
+    /// Completes when the connection is evicted.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 }
 
-/// A place that is taken, until it is dropped.
+/// A slot, held until dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    pub(crate) visitor: Arc<Visitor>,
+    pub(crate) client: Arc<Client>,
     slots: Arc<Slots>,
     number: u64,
     _all: OwnedSemaphorePermit,
@@ -82,49 +82,49 @@ impl Drop for Slot {
 impl Slots {
     pub(crate) fn new(limits: &Limits) -> Self {
         let all = limits.connections_max;
-        // Few places are shared out evenly.
+        // At most half of the slots are reserved.
         let remote = all - limits.loopback_connections_min.min(all / 2);
         Self {
             all: Arc::new(Semaphore::new(all)),
             remote: Arc::new(Semaphore::new(remote)),
-            unproven: Mutex::default(),
-            visitors: AtomicU64::new(0),
+            unauthenticated: Mutex::default(),
+            next_number: AtomicU64::new(0),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Visitor>>> {
-        self.unproven.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
+        self.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place.
-    pub(crate) async fn enter(self: &Arc<Self>, peer: IpAddr) -> Slot {
+    /// Waits for a slot.
+    pub(crate) async fn acquire(self: &Arc<Self>, peer: IpAddr) -> Slot {
         let is_remote = !peer.to_canonical().is_loopback();
         let remote = if is_remote {
-            Some(self.acquire(&self.remote, |visitor| visitor.is_remote).await)
+            Some(self.acquire_permit(&self.remote, |client| client.is_remote).await)
         } else {
             None
         };
-        let all = self.acquire(&self.all, |_| true).await;
-        let visitor = Arc::new(Visitor {
+        let all = self.acquire_permit(&self.all, |_| true).await;
+        let client = Arc::new(Client {
             is_remote,
-            is_proven: AtomicBool::new(false),
+            is_authenticated: AtomicBool::new(false),
             is_busy: AtomicBool::new(false),
             evicted: Notify::new(),
         });
-        let number = self.visitors.fetch_add(1, Ordering::Relaxed);
-        self.lock().insert(number, Arc::clone(&visitor));
-        Slot { visitor, slots: Arc::clone(self), number, _all: all, _remote: remote }
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        self.lock().insert(number, Arc::clone(&client));
+        Slot { client, slots: Arc::clone(self), number, _all: all, _remote: remote }
     }
 
-    async fn acquire(
+    async fn acquire_permit(
         &self,
-        places: &Arc<Semaphore>,
-        would_free: impl Fn(&Visitor) -> bool,
+        permits: &Arc<Semaphore>,
+        would_free: impl Fn(&Client) -> bool,
     ) -> OwnedSemaphorePermit {
-        if let Ok(permit) = Arc::clone(places).try_acquire_owned() {
+        if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
             return permit;
         }
-        let mut waiting = pin!(Arc::clone(places).acquire_owned());
+        let mut waiting = pin!(Arc::clone(permits).acquire_owned());
         loop {
             self.evict_oldest(&would_free);
             tokio::select! {
@@ -134,15 +134,15 @@ impl Slots {
         }
     }
 
-    /// Tells the oldest idle connection without credentials to close, if there is one.
-    fn evict_oldest(&self, would_free: impl Fn(&Visitor) -> bool) {
-        let mut unproven = self.lock();
-        unproven.retain(|_, visitor| !visitor.is_proven());
-        let oldest = unproven.iter().find(|(_, v)| !v.is_busy() && would_free(v));
+    /// Evicts the oldest idle connection that has not authenticated, if there is one.
+    fn evict_oldest(&self, would_free: impl Fn(&Client) -> bool) {
+        let mut unauthenticated = self.lock();
+        unauthenticated.retain(|_, client| !client.is_authenticated());
+        let oldest = unauthenticated.iter().find(|(_, v)| !v.is_busy() && would_free(v));
         if let Some(number) = oldest.map(|(number, _)| *number)
-            && let Some(visitor) = unproven.remove(&number)
+            && let Some(client) = unauthenticated.remove(&number)
         {
-            visitor.evicted.notify_one();
+            client.evicted.notify_one();
         }
     }
 }
@@ -170,60 +170,60 @@ mod tests {
         }
     }
 
-    fn enter(slots: &Arc<Slots>, peer: &str) -> Option<Slot> {
-        now(slots.enter(peer.parse().unwrap()))
+    fn acquire(slots: &Arc<Slots>, peer: &str) -> Option<Slot> {
+        now(slots.acquire(peer.parse().unwrap()))
     }
 
     fn is_evicted(slot: &Slot) -> bool {
-        now(slot.visitor.evicted()).is_some()
+        now(slot.client.evicted()).is_some()
     }
 
     #[tokio::test]
-    async fn some_places_are_kept_for_this_machine() {
+    async fn some_slots_are_reserved_for_this_machine() {
         let slots = slots(3, 1);
-        let there: Vec<Slot> = (0..2).map(|_| enter(&slots, THERE).unwrap()).collect();
+        let there: Vec<Slot> = (0..2).map(|_| acquire(&slots, THERE).unwrap()).collect();
         for slot in &there {
-            slot.visitor.prove();
+            slot.client.set_authenticated();
         }
-        assert!(enter(&slots, THERE).is_none());
-        let here = enter(&slots, MAPPED).unwrap();
-        assert!(enter(&slots, HERE).is_none());
+        assert!(acquire(&slots, THERE).is_none());
+        let here = acquire(&slots, MAPPED).unwrap();
+        assert!(acquire(&slots, HERE).is_none());
         drop(here);
-        assert!(enter(&slots, THERE).is_none());
-        assert!(enter(&slots, HERE).is_some());
+        assert!(acquire(&slots, THERE).is_none());
+        assert!(acquire(&slots, HERE).is_some());
         drop(there);
-        assert!(enter(&slots, THERE).is_some());
+        assert!(acquire(&slots, THERE).is_some());
     }
 
     #[tokio::test]
-    async fn the_oldest_idle_connection_without_credentials_makes_room() {
+    async fn the_oldest_idle_connection_without_credentials_is_evicted() {
         let slots = slots(3, 0);
-        let [proven, busy, idle] = [(); 3].map(|()| enter(&slots, THERE).unwrap());
-        proven.visitor.prove();
-        busy.visitor.set_busy(true);
-        assert!(enter(&slots, THERE).is_none());
-        assert!(!is_evicted(&proven) && !is_evicted(&busy) && is_evicted(&idle));
+        let [authenticated, busy, idle] = [(); 3].map(|()| acquire(&slots, THERE).unwrap());
+        authenticated.client.set_authenticated();
+        busy.client.set_busy(true);
+        assert!(acquire(&slots, THERE).is_none());
+        assert!(!is_evicted(&authenticated) && !is_evicted(&busy) && is_evicted(&idle));
         drop(idle);
-        let newer = enter(&slots, THERE).unwrap();
-        busy.visitor.set_busy(false);
-        assert!(enter(&slots, THERE).is_none());
+        let newer = acquire(&slots, THERE).unwrap();
+        busy.client.set_busy(false);
+        assert!(acquire(&slots, THERE).is_none());
         assert!(is_evicted(&busy) && !is_evicted(&newer));
     }
 
     #[tokio::test]
-    async fn a_remote_client_does_not_push_out_one_of_this_machine_where_it_would_gain_nothing() {
+    async fn a_remote_client_does_not_evict_one_of_this_machine_where_that_frees_no_slot_for_it() {
         let slots = slots(2, 1);
-        let here = enter(&slots, HERE).unwrap();
-        let there = enter(&slots, THERE).unwrap();
-        assert!(enter(&slots, THERE).is_none());
+        let here = acquire(&slots, HERE).unwrap();
+        let there = acquire(&slots, THERE).unwrap();
+        assert!(acquire(&slots, THERE).is_none());
         assert!(!is_evicted(&here) && is_evicted(&there));
     }
 
     #[tokio::test]
-    async fn a_place_that_is_given_up_is_forgotten() {
+    async fn a_released_slot_is_forgotten() {
         let slots = slots(2, 0);
         for _ in 0..10 {
-            drop(enter(&slots, THERE).unwrap());
+            drop(acquire(&slots, THERE).unwrap());
         }
         assert!(slots.lock().is_empty());
     }

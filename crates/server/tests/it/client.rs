@@ -10,7 +10,7 @@ use orrery_server::net::cors::CorsPolicy;
 use orrery_server::net::tls::{Tls, TlsSource};
 use orrery_server::telemetry::Metrics;
 use orrery_server::{
-    Answer, Answering, Limits, ListenerConfig, Request, Response, Server, Service,
+    Answer, Limits, ListenerConfig, MaybeFuture, Request, Response, Server, Service,
 };
 use orrery_types::SystemClock;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -49,19 +49,19 @@ impl OpenGate {
 }
 
 impl Service for Echo {
-    fn call(self: &Arc<Self>, request: Request) -> Answering<Answer> {
+    fn call(self: &Arc<Self>, request: Request) -> MaybeFuture<Answer> {
         match request.path_and_query.as_str() {
             "/panic" => panic!("asked to"),
-            "/panic-later" => Answering::later(async { panic!("asked to") }),
+            "/panic-later" => MaybeFuture::boxed(async { panic!("asked to") }),
             "/wait" => {
                 let echo = Arc::clone(self);
-                Answering::later(async move {
+                MaybeFuture::boxed(async move {
                     echo.waiting.notify_one();
                     echo.go.0.acquire().await.unwrap().forget();
                     echo_of(&request)
                 })
             }
-            _ => Answering::Now(echo_of(&request)),
+            _ => MaybeFuture::Ready(echo_of(&request)),
         }
     }
 
@@ -114,7 +114,7 @@ pub(crate) fn hurried() -> Limits {
         body_time: Duration::from_millis(300),
         tls_time: Duration::from_millis(300),
         idle_time: Duration::from_millis(500),
-        unproven_idle_time: Duration::from_millis(500),
+        unauthenticated_idle_time: Duration::from_millis(500),
         drain_time: Duration::from_millis(300),
         ..Limits::default()
     }

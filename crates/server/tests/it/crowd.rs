@@ -15,7 +15,7 @@ fn patient(connections_max: usize) -> Limits {
         waiting_connections_max: 4,
         head_time: long,
         idle_time: long,
-        unproven_idle_time: long,
+        unauthenticated_idle_time: long,
         ..Limits::default()
     }
 }
@@ -78,8 +78,8 @@ async fn a_connection_that_is_served_keeps_its_place() {
 
 #[tokio::test]
 async fn an_idle_connection_without_credentials_is_closed_soon() {
-    let unproven_idle_time = Duration::from_millis(20);
-    let running = start(Limits { unproven_idle_time, ..patient(4) }).await;
+    let unauthenticated_idle_time = Duration::from_millis(20);
+    let running = start(Limits { unauthenticated_idle_time, ..patient(4) }).await;
     let mut proven = running.connect().await;
     assert_eq!(status(&get_with_key(&mut proven, "/dbs").await), "200");
     let mut idle = running.connect().await;
@@ -96,5 +96,5 @@ async fn a_server_whose_places_are_all_taken_stops() {
     let mut waiting = running.connect().await;
     let request = b"GET /dbs HTTP/1.1\r\nHost: h\r\n\r\n";
     tokio::io::AsyncWriteExt::write_all(&mut waiting, request).await.unwrap();
-    assert_eq!(running.server.stop().await, orrery_server::Drained::Completely);
+    assert_eq!(running.server.stop().await, orrery_server::DrainOutcome::Complete);
 }

@@ -81,8 +81,8 @@ async fn a_connection_that_is_half_closed_waits_for_its_answer() {
 
 #[tokio::test]
 async fn a_client_that_has_left_is_not_served_for_long() {
-    let left_time = Duration::from_millis(20);
-    let running = start(Limits { connections_max: 1, left_time, ..Limits::default() }).await;
+    let half_closed_time = Duration::from_millis(20);
+    let running = start(Limits { connections_max: 1, half_closed_time, ..Limits::default() }).await;
     let mut stream = running.connect().await;
     stream.write_all(b"GET /wait HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
     running.service.waiting.notified().await;

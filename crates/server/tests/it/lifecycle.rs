@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use orrery_server::{Drained, Limits, Server};
+use orrery_server::{DrainOutcome, Limits, Server};
 
 use crate::client::{
     Echo, body, config, get, hurried, read_response, read_to_close, start, status,
@@ -42,7 +42,7 @@ async fn a_stop_lets_the_request_in_flight_end_and_closes_the_rest() {
     service.go.open();
     assert_eq!(status(&read_response(&mut busy).await), "200");
     assert_eq!(read_to_close(&mut busy).await, "");
-    assert_eq!(stop.await.unwrap(), Drained::Completely);
+    assert_eq!(stop.await.unwrap(), DrainOutcome::Complete);
     assert!(TcpStream::connect(address).await.is_err());
     drop(silent);
 }
@@ -53,7 +53,7 @@ async fn a_stop_cuts_what_does_not_end() {
     let mut busy = running.connect().await;
     busy.write_all(b"GET /wait HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
     running.service.waiting.notified().await;
-    assert_eq!(running.server.stop().await, Drained::Cut(1));
+    assert_eq!(running.server.stop().await, DrainOutcome::Aborted(1));
     assert_eq!(read_to_close(&mut busy).await, "");
 }
 

@@ -6,7 +6,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::{PATIENCE, body, get, header, hurried, start, status};
-use orrery_server::{Drained, Limits};
+use orrery_server::{DrainOutcome, Limits};
 
 type Sender = hyper::client::conn::http2::SendRequest<Full<Bytes>>;
 type Driver = tokio::task::JoinHandle<hyper::Result<()>>;
@@ -134,6 +134,6 @@ async fn a_stop_lets_an_http2_stream_in_flight_end() {
     let stop = tokio::spawn(running.server.stop());
     service.go.open();
     assert_eq!(answer.await.unwrap().unwrap().status().as_u16(), 200);
-    assert_eq!(stop.await.unwrap(), Drained::Completely);
+    assert_eq!(stop.await.unwrap(), DrainOutcome::Complete);
     driver.await.unwrap().expect("the server says goodbye");
 }
