@@ -14,14 +14,15 @@ use crate::backups::Backups;
 use crate::consistency::ConsistencyLevel;
 use crate::statistics::Statistics;
 
-/// Everything a handler may use beside its request. Shared by all requests.
+/// The service that serves the database.
 pub struct Api {
     pub(crate) shared: Arc<Shared>,
-    /// The same, through a count of owners for each thread: one for all would be written to twice by
-    /// every request, and threads would wait for each other.
-    own: OnceLock<Box<[Owned]>>,
+    /// The same, with a reference count per thread: every request would write a single one twice, and
+    /// threads would contend for its cache line.
+    per_thread: OnceLock<Box<[SharedRef]>>,
 }
 
+/// Everything a handler may use beside its request. Shared by all requests.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) authenticator: Authenticator,
@@ -30,16 +31,16 @@ pub(crate) struct Shared {
     pub(crate) endpoint: Option<String>,
     /// The level of the account, which requests may weaken.
     pub(crate) consistency: ConsistencyLevel,
-    /// What requests did.
+    /// Counts of requests.
     pub(crate) statistics: Statistics,
-    /// Where backups are made, if they are.
+    /// Where backups are made, if they can be.
     pub(crate) backups: Option<Arc<Backups>>,
-    /// Whose threads do what would hold up the thread of a connection.
+    /// The runtime whose blocking threads run long operations.
     pub(crate) blocking: Handle,
 }
 
 impl Api {
-    /// A service for an engine, which leaves what takes long to the blocking threads of a runtime.
+    /// A service for an engine. Long operations run on the blocking threads of the given runtime.
     pub fn new(
         engine: Arc<Engine>,
         authenticator: Authenticator,
@@ -59,10 +60,10 @@ impl Api {
             backups: None,
             blocking,
         };
-        Self { shared: Arc::new(shared), own: OnceLock::new() }
+        Self { shared: Arc::new(shared), per_thread: OnceLock::new() }
     }
 
-    /// The same with statistics of its requests, or without.
+    /// The same with these statistics.
     #[must_use]
     pub fn with_statistics(mut self, statistics: Statistics) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -71,7 +72,7 @@ impl Api {
         self
     }
 
-    /// The same with a place for backups.
+    /// The same with a folder for backups.
     #[must_use]
     pub fn with_backups(mut self, backups: Arc<Backups>) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -80,23 +81,23 @@ impl Api {
         self
     }
 
-    pub(crate) fn own(&self) -> Owned {
-        let own = || Owned(Arc::new(Apart(self.shared.clone())));
-        let all = self.own.get_or_init(|| (0..THREAD_SLOTS).map(|_| own()).collect());
+    pub(crate) fn shared_ref(&self) -> SharedRef {
+        let make = || SharedRef(Arc::new(Apart(self.shared.clone())));
+        let all = self.per_thread.get_or_init(|| (0..THREAD_SLOTS).map(|_| make()).collect());
         all[thread_slot()].clone()
     }
 
-    /// Who checks credentials.
+    /// The authenticator, which checks credentials.
     pub fn authenticator(&self) -> &Authenticator {
         &self.shared.authenticator
     }
 }
 
-/// What requests share, held by one of them.
+/// A reference to what requests share, counted per thread.
 #[derive(Clone)]
-pub(crate) struct Owned(Arc<Apart<Arc<Shared>>>);
+pub(crate) struct SharedRef(Arc<Apart<Arc<Shared>>>);
 
-impl Deref for Owned {
+impl Deref for SharedRef {
     type Target = Shared;
 
     fn deref(&self) -> &Shared {

@@ -1,20 +1,19 @@
-//! One request, read and authenticated: its link, headers, principal and operation, and what it turns
-//! out to be about. Handlers decode it; `execute` runs it.
+//! One request, parsed and authenticated: its link, headers, principal and operation, and the container
+//! and query that it turns out to be about. Handlers decode it; `execute` runs it.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use orrery_engine::throttle::{Claim, Pass};
 use orrery_engine::{Container, Engine, charge};
-use orrery_types::{Error, PartitionKey, Result, Value, limits};
+use orrery_types::{CancellationToken, Error, PartitionKey, Result, Value, limits};
 use tokio::sync::oneshot;
 
-use crate::api::Owned;
+use crate::api::SharedRef;
 use crate::auth::Principal;
 use crate::consistency::ConsistencyLevel;
 use crate::dispatch;
-use crate::handlers::item::{self, Wanted};
+use crate::handlers::item::{self, WriteRequest};
 use crate::operation::Operation;
 use crate::service::{Request, Response};
 use crate::wire::binary_json::{self, BinaryJsonError, Fault};
@@ -23,26 +22,25 @@ use crate::wire::headers::{self, RequestHeaders};
 use crate::wire::link::{ContainerAddress, ResourceLink};
 use crate::wire::reply::Reply;
 
-/// One request, read and authenticated.
+/// One request, parsed and authenticated.
 pub(crate) struct Call {
-    pub(crate) shared: Owned,
+    pub(crate) shared: SharedRef,
     pub(crate) request: Request,
     pub(crate) headers: Box<RequestHeaders>,
     pub(crate) link: ResourceLink,
     pub(crate) operation: Operation,
     pub(crate) principal: Principal,
-    pub(crate) marks: Marks,
-    /// The level at which it reads.
+    pub(crate) labels: Labels,
+    /// The consistency level at which it reads.
     consistency: ConsistencyLevel,
-    /// What it is to pay from, where throughput is enforced.
+    /// The throughput that it is charged to, where throughput is enforced.
     pass: OnceLock<Pass>,
-    /// Whether its client has gone: what is only read need not be read any further. Who is answered
-    /// at once has no time to go.
-    pub(crate) left: Option<Arc<AtomicBool>>,
+    /// Cancelled when the client closes the connection. Requests that complete inline have none.
+    pub(crate) cancellation: Option<CancellationToken>,
 }
 
 impl Call {
-    pub(crate) fn read(shared: Owned, request: Request) -> Result<Self> {
+    pub(crate) fn read(shared: SharedRef, request: Request) -> Result<Self> {
         let link = ResourceLink::parse(request.path_and_query.as_str())?;
         let principal =
             shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
@@ -56,10 +54,10 @@ impl Call {
             link,
             operation,
             principal,
-            marks: Marks::default(),
+            labels: Labels::default(),
             consistency,
             pass: OnceLock::new(),
-            left: None,
+            cancellation: None,
         })
     }
 
@@ -77,7 +75,7 @@ impl Call {
             return Err(Error::ContainerRecreated);
         }
         let rid = container.rid();
-        let container = self.marks.container.get_or_init(|| container);
+        let container = self.labels.container.get_or_init(|| container);
         debug_assert_eq!(container.rid(), rid, "a request is about one container");
         match &self.headers.session_token {
             None => {}
@@ -92,9 +90,9 @@ impl Call {
         Ok(container)
     }
 
-    /// Sees to it that the container has throughput left for the request.
+    /// Refuses the request if its container has no throughput left.
     fn admit(&self, container: &Container) -> Result<()> {
-        // Whoever serves the request says what is wrong with it.
+        // The handler reports what is wrong with the scope.
         let Ok(part) = item::scope_request(self) else { return Ok(()) };
         let priority = self.headers.priority.unwrap_or_default();
         let claim = Claim { priority, bucket: self.headers.throughput_bucket };
@@ -105,10 +103,10 @@ impl Call {
     }
 
     pub(crate) fn set_shape(&self, shape: Arc<str>) {
-        let _ = self.marks.shape.set(shape);
+        let _ = self.labels.shape.set(shape);
     }
 
-    /// Pays for the request, now that it is known what it cost.
+    /// Charges the request to its throughput, now that its cost is known.
     fn pay(&self, response: &Response, charge: f64) {
         if let Some(pass) = self.pass.get() {
             let range = response.headers().get(headers::PARTITION_KEY_RANGE_ID);
@@ -130,7 +128,7 @@ impl Call {
         self.headers.partition_key.as_ref().map(parse).transpose()
     }
 
-    /// The body as JSON text, from whichever form it came in.
+    /// The body as JSON text, whichever encoding it has.
     pub(crate) fn body(&self) -> Result<Bytes> {
         json_text(&self.request.body)
     }
@@ -141,17 +139,17 @@ impl Call {
             .map_err(|e| Error::invalid(format!("The request body is not valid JSON: {e}.")))
     }
 
-    pub(crate) fn answer(&self) -> Charged {
+    pub(crate) fn answer(&self) -> ChargedResponse {
         self.response(dispatch::dispatch(self))
     }
 
-    /// The answer to a query that takes next to nothing.
-    pub(crate) fn answer_if_cheap(&self) -> Option<Charged> {
+    /// Answers a query if it stays within the inline budget.
+    pub(crate) fn answer_if_cheap(&self) -> Option<ChargedResponse> {
         let answered = dispatch::if_cheap(self).transpose();
         answered.map(|result| self.response(result))
     }
 
-    fn response(&self, result: Result<Reply>) -> Charged {
+    fn response(&self, result: Result<Reply>) -> ChargedResponse {
         let (response, charge) = match result {
             Ok(reply) => self.with_catalog_lsn(reply).into_response(),
             Err(error) => self.failure(&error),
@@ -160,9 +158,9 @@ impl Call {
         (response, charge)
     }
 
-    /// Writes an item without a thread that waits for the disk; `None` if somebody else is in the
-    /// way, so that it needs one after all. Nothing was written then.
-    pub(crate) async fn commit(&self) -> Option<Charged> {
+    /// Writes an item and awaits the commit without blocking a thread; `None` if it must run on a blocking
+    /// thread after all, because another writer is in the way. Nothing was written then.
+    pub(crate) async fn commit(&self) -> Option<ChargedResponse> {
         match self.try_commit().await {
             Ok(None) => None,
             Ok(Some(reply)) => Some(self.response(Ok(reply))),
@@ -172,20 +170,20 @@ impl Call {
 
     async fn try_commit(&self) -> Result<Option<Reply>> {
         dispatch::authorize(self)?;
-        let Wanted { container, partition_key, write } = item::wanted(self)?;
+        let WriteRequest { container, partition_key, write } = item::decode_write(self)?;
         let engine = self.engine();
         let Some(begun) = engine.begin_write(&container, partition_key.as_ref(), &write)? else {
             return Ok(None);
         };
         let (sender, receiver) = oneshot::channel();
-        // Who asked may be gone when the answer comes; the write stands all the same.
+        // The client may have disconnected when the commit completes; the write stands.
         engine.submit(begun, move |settled| drop(sender.send(settled)));
         let settled = receiver.await.map_err(|_| Error::internal("a commit was not answered"))?;
         let written = engine.settle(&container, settled)?;
-        Ok(written.map(|written| item::wrote(self, &container, written)))
+        Ok(written.map(|written| item::encode_write(self, &container, written)))
     }
 
-    /// The headers that say how far the catalog is, on answers about what is in it.
+    /// Adds the LSN of the catalog to responses about what it holds.
     fn with_catalog_lsn(&self, reply: Reply) -> Reply {
         if !dispatch::is_of_catalog(self) {
             return reply;
@@ -197,43 +195,42 @@ impl Call {
         }
     }
 
-    /// The answer to a request that was refused. Clients learn how far its partition is from it too;
-    /// but a query that they are to merge has reached no partition, and neither has a request for one
-    /// that is gone.
-    fn failure(&self, error: &Error) -> Charged {
+    /// The response to a failed request. It has the LSN and session token of the partition that it
+    /// addressed; a query that the client is to merge has reached no partition, and neither has a request
+    /// for one that is gone.
+    fn failure(&self, error: &Error) -> ChargedResponse {
         let uri = self.request.path_and_query.as_str();
         let mut response = error::response(error, self.request.activity_id, uri);
         let charge = if error::is_free(error) { 0.0 } else { charge::REFUSED };
         let reached = !matches!(error, Error::CrossPartition(_) | Error::PartitionGone);
         let reached = reached && !dispatch::is_of_catalog(self);
-        let container = self.marks.container.get().filter(|_| reached);
+        let container = self.labels.container.get().filter(|_| reached);
         let place = container.and_then(|at| Some((at, item::addressed(self, at)?)));
         let reply = Reply::empty(response.status()).charge(charge);
-        let (marks, _) = match place {
+        let (place_headers, _) = match place {
             Some((container, place)) => reply.refused_at(container, place),
             None => self.with_catalog_lsn(reply),
         }
         .into_response();
-        for (name, value) in marks.headers() {
+        for (name, value) in place_headers.headers() {
             response.headers_mut().insert(name, value.clone());
         }
         (response, charge)
     }
 }
 
-/// An answer, and what it cost in request units.
-pub(crate) type Charged = (Response, f64);
+/// A response, and its charge in request units.
+pub(crate) type ChargedResponse = (Response, f64);
 
-/// What a request turned out to be about, for those who count it when it is answered and gone.
+/// What a request turned out to be about, for its statistics and for the headers of a failure.
 #[derive(Default)]
-pub(crate) struct Marks {
-    /// Failures name its session too.
+pub(crate) struct Labels {
     pub(crate) container: OnceLock<Arc<Container>>,
-    /// The shape of its query.
+    /// Its query without constants.
     pub(crate) shape: OnceLock<Arc<str>>,
 }
 
-/// A body as text: text is passed on as it is, for whoever reads it to judge.
+/// A body as JSON text. Text is passed on as it is and not validated.
 pub(crate) fn json_text(body: &Bytes) -> Result<Bytes> {
     if body.first() != Some(&binary_json::PREAMBLE) {
         return Ok(body.clone());

@@ -14,43 +14,47 @@ use crate::wire::reply::Reply;
 
 /// Where an operation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    /// On the thread of the connection: microseconds, as a rule without the disk.
-    InPlace,
-    /// On the thread of the connection up to its commit, which is awaited: a write of one item.
-    Commit,
-    /// On the thread of the connection if it turns out to take next to nothing, else on a blocking
-    /// thread: a query.
-    IfCheap,
+pub(crate) enum Placement {
+    /// On the connection's thread: microseconds, as a rule without the disk.
+    Inline,
+    /// On the connection's thread up to its commit, which is awaited: a write of one item.
+    InlineCommit,
+    /// On the connection's thread as long as it stays within a small budget, else on a blocking thread: a
+    /// query.
+    InlineQuery,
     /// On a blocking thread.
     Blocking,
 }
 
-/// Whether an operation is short enough to run in place.
-pub(crate) fn work(call: &Call) -> Work {
+/// Where the operation of a request runs.
+pub(crate) fn placement(call: &Call) -> Placement {
     let headers = &call.headers;
     let body_bytes = call.request.body.len();
     match call.operation {
-        // What relations lead to may be many items.
-        Operation::ReadItem if headers.model_expand.is_some() => Work::Blocking,
+        // Relations may lead to many items.
+        Operation::ReadItem if headers.model_expand.is_some() => Placement::Blocking,
         Operation::ReadItem
         | Operation::ReadAccount
         | Operation::ListDatabases
         | Operation::ReadDatabase
         | Operation::ListContainers
-        | Operation::ListRanges => Work::InPlace,
+        | Operation::ListRanges => Placement::Inline,
         Operation::ReadContainer
             if !headers.populate_quota_info && !headers.populate_range_statistics =>
         {
-            Work::InPlace
+            Placement::Inline
         }
-        _ if body_bytes <= limits::IN_PLACE_BODY_BYTES_MAX && writes_item(call) => Work::Commit,
-        Operation::QueryItems if body_bytes <= limits::IN_PLACE_QUERY_BYTES_MAX => Work::IfCheap,
-        _ => Work::Blocking,
+        _ if body_bytes <= limits::INLINE_BODY_BYTES_MAX && writes_item(call) => {
+            Placement::InlineCommit
+        }
+        Operation::QueryItems if body_bytes <= limits::INLINE_QUERY_BYTES_MAX => {
+            Placement::InlineQuery
+        }
+        _ => Placement::Blocking,
     }
 }
 
-/// Answers a query in place, if it is cheap.
+/// Answers a query inline, if it stays within the inline budget.
 pub(crate) fn if_cheap(call: &Call) -> Result<Option<Reply>> {
     authorize(call)?;
     match &call.link.target {
@@ -59,14 +63,14 @@ pub(crate) fn if_cheap(call: &Call) -> Result<Option<Reply>> {
     }
 }
 
-/// Whether it is a write of one item and nothing else: no script runs before, in or after it.
+/// Whether it is a write of one item without scripts.
 fn writes_item(call: &Call) -> bool {
     match call.operation {
         Operation::CreateItem
         | Operation::UpsertItem
         | Operation::ReplaceItem
         | Operation::DeleteItem => !item::names_triggers(call),
-        // A condition is a query, and may take any time.
+        // A condition is a query, which may take any time.
         Operation::PatchItem => !item::names_triggers(call) && !item::has_condition(call),
         _ => false,
     }

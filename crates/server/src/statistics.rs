@@ -1,9 +1,9 @@
-//! What requests did, by container, operation and shape of the query: how many, what they cost and
-//! how long they took. `api` records every request; `GET /_orrery/statistics` tells, and `orrery top`
-//! shows it. Nothing leaves the process by itself, and no value of an item or parameter is kept.
+//! Statistics of requests by container, operation and shape of the query: count, charge and latency.
+//! `execute` records every request; `GET /_orrery/statistics` returns them and `orrery top` shows them.
+//! Nothing leaves the process by itself, and no value of an item or parameter is kept.
 //!
-//! Counting must cost a request nothing to speak of, so each thread counts into one of a few tables
-//! and seldom meets another there. Their size is bounded; what does not fit is counted as *other*.
+//! Each thread counts into one of a few tables, so that threads seldom contend. The size of the tables is
+//! bounded; what does not fit is counted as *other*.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use orrery_types::ids::Rid;
 use orrery_types::thread_slot::{THREAD_SLOTS, thread_slot};
 use orrery_types::{Object, Value, limits};
 
-/// What one request was.
+/// One request, as it is counted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'r> {
-    /// The container it was about, and how that is called.
+pub(crate) struct RequestSample<'r> {
+    /// Its container, by rid and name.
     pub(crate) container: Option<(Rid, &'r str)>,
     pub(crate) operation: &'static str,
     pub(crate) shape: Option<&'r Arc<str>>,
@@ -33,7 +33,7 @@ struct Key {
     shape: Option<Arc<str>>,
 }
 
-/// What does not fit any more.
+/// The row of what does not fit.
 const OTHER: Key = Key { container: None, operation: "other", shape: None };
 
 /// One line of the statistics.
@@ -48,12 +48,13 @@ struct Row {
 }
 
 impl Row {
-    fn count(&mut self, seen: &Seen<'_>) {
+    fn count(&mut self, sample: &RequestSample<'_>) {
         self.count += 1;
-        self.failed += u64::from(seen.status.is_client_error() || seen.status.is_server_error());
-        self.throttled += u64::from(seen.status == StatusCode::TOO_MANY_REQUESTS);
-        self.charge += seen.charge;
-        self.latency.count(seen.took);
+        self.failed +=
+            u64::from(sample.status.is_client_error() || sample.status.is_server_error());
+        self.throttled += u64::from(sample.status == StatusCode::TOO_MANY_REQUESTS);
+        self.charge += sample.charge;
+        self.latency.count(sample.took);
     }
 
     fn add(&mut self, other: &Self) {
@@ -68,10 +69,10 @@ impl Row {
     }
 }
 
-/// What some threads have counted.
+/// The rows of some threads.
 type Table = Mutex<HashMap<Key, Row>>;
 
-/// The bounds of the classes of latency grow by an eighth of a power of two, up to a minute and more.
+/// Latency classes per power of two. The last class begins above a minute.
 const STEPS: u32 = 8;
 const CLASSES: usize = 26 * STEPS as usize;
 
@@ -137,24 +138,24 @@ impl Statistics {
         self.tables.is_some()
     }
 
-    pub(crate) fn record(&self, seen: &Seen<'_>) {
+    pub(crate) fn record(&self, sample: &RequestSample<'_>) {
         let Some(tables) = &self.tables else { return };
         let Some(table) = tables.get(thread_slot()) else { return };
         let mut rows = table.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Key {
-            container: seen.container.map(|(rid, _)| rid),
-            operation: seen.operation,
-            shape: seen.shape.cloned(),
+            container: sample.container.map(|(rid, _)| rid),
+            operation: sample.operation,
+            shape: sample.shape.cloned(),
         };
         if let Some(row) = rows.get_mut(&key) {
-            return row.count(seen);
+            return row.count(sample);
         }
         let fits = rows.len() < limits::STATISTICS_ROWS_MAX / THREAD_SLOTS;
         let row = rows.entry(if fits { key } else { OTHER }).or_default();
         if fits {
-            row.container = seen.container.map(|(_, name)| name.into());
+            row.container = sample.container.map(|(_, name)| name.into());
         }
-        row.count(seen);
+        row.count(sample);
     }
 
     /// Everything that was counted since the start, as JSON; `now_us` is when it is asked.
@@ -202,8 +203,8 @@ mod tests {
 
     const CONTAINER: Rid = Rid::Container { database: 1, container: 2 };
 
-    fn seen(shape: Option<&Arc<str>>) -> Seen<'_> {
-        Seen {
+    fn sample(shape: Option<&Arc<str>>) -> RequestSample<'_> {
+        RequestSample {
             container: Some((CONTAINER, "dbs/d/colls/c")),
             operation: "query",
             shape,
@@ -234,12 +235,12 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..100 {
-                        statistics.record(&seen(Some(&shape)));
+                        statistics.record(&sample(Some(&shape)));
                     }
                 });
             }
         });
-        statistics.record(&Seen { status: StatusCode::TOO_MANY_REQUESTS, ..seen(None) });
+        statistics.record(&RequestSample { status: StatusCode::TOO_MANY_REQUESTS, ..sample(None) });
         let value = statistics.to_value(7);
         assert_eq!((value.get("enabled").is_true(), value.get("timeUs").as_i64()), (true, Some(7)));
         let rows: Vec<String> =
@@ -259,7 +260,7 @@ mod tests {
         let requests = limits::STATISTICS_ROWS_MAX as u64;
         for n in 0..requests {
             let shape: Arc<str> = format!("SELECT c.p{n} FROM c").into();
-            statistics.record(&seen(Some(&shape)));
+            statistics.record(&sample(Some(&shape)));
         }
         let value = statistics.to_value(0);
         let rows = value.get("rows").as_array().unwrap();
@@ -272,7 +273,7 @@ mod tests {
     #[test]
     fn statistics_that_are_off_count_nothing() {
         let statistics = Statistics::new(false);
-        statistics.record(&seen(None));
+        statistics.record(&sample(None));
         assert_eq!(statistics.to_value(1).to_json(), r#"{"enabled":false,"timeUs":1,"rows":[]}"#);
     }
 }

@@ -1,7 +1,8 @@
 //! The vocabulary every other crate shares: values, numbers and their sums, paths, partition keys,
-//! ids, limits, time and the domain error. Nothing here does I/O and nothing here uses another crate
+//! ids, limits, time, cancellation and the domain error. Nothing here does I/O and nothing here uses another crate
 //! of ours.
 
+pub mod cancellation;
 pub mod clock;
 pub mod effective_key;
 pub mod error;
@@ -15,6 +16,7 @@ pub mod path;
 pub mod thread_slot;
 pub mod value;
 
+pub use cancellation::{CancelOnDrop, CancellationToken};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use effective_key::{EffectiveKey, KeyRange};
 pub use error::{Error, Result, ScriptFailure};

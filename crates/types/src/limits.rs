@@ -247,9 +247,9 @@ pub const KEY_BYTES_MIN: usize = 32;
 pub const BLOCKING_OPERATIONS_MAX: usize = 256;
 /// Body of a write that is read on the thread of its connection; a larger one would hold up the
 /// others there. Ours.
-pub const IN_PLACE_BODY_BYTES_MAX: usize = 64 * 1024;
+pub const INLINE_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Text of a query that may be answered on the thread of its connection. Ours.
-pub const IN_PLACE_QUERY_BYTES_MAX: usize = 4 * 1024;
+pub const INLINE_QUERY_BYTES_MAX: usize = 4 * 1024;
 /// What such a query may be expected to cost, in index entries: about a millisecond. Ours.
 pub const IN_PLACE_QUERY_COST_MAX: f64 = 8000.0;
 /// Physical partitions that such a query may read. Ours.

@@ -26,7 +26,6 @@ const SHARED: &[&str] = &[
     "Failure",
     "Fault",
     "Form",
-    "Held",
     "Image",
     "Kept",
     "Moment",
@@ -34,7 +33,6 @@ const SHARED: &[&str] = &[
     "Numbers",
     "Operation",
     "Outcome",
-    "Owned",
     "Page",
     "Pass",
     "Place",
@@ -45,7 +43,6 @@ const SHARED: &[&str] = &[
     "Report",
     "Rules",
     "Run",
-    "Seen",
     "Shape",
     "Slot",
     "Span",
@@ -55,7 +52,6 @@ const SHARED: &[&str] = &[
     "Target",
     "Terms",
     "Value",
-    "Work",
     "Workload",
 ];
 

@@ -14,7 +14,6 @@ pub(crate) mod slices;
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
@@ -23,7 +22,7 @@ use orrery_query::{
     SourceItem, UdfHost, execute, query_plan,
 };
 use orrery_types::ids::Rid;
-use orrery_types::{Error, PartitionKey, Result, Value, limits};
+use orrery_types::{CancellationToken, Error, PartitionKey, Result, Value, limits};
 
 use crate::catalog::resource::require_object;
 use crate::model::ModelScope;
@@ -156,8 +155,8 @@ pub struct Paging<'t> {
     pub expand: Option<&'t str>,
     /// How far relations may lead.
     pub reach: Reach,
-    /// Becomes true when nobody waits for the answer any more.
-    pub left: Option<&'t AtomicBool>,
+    /// Cancelled when the client no longer waits for the page.
+    pub cancellation: Option<&'t CancellationToken>,
 }
 
 /// What a transaction reads is checked by its commit, and that ends at its logical partition.
@@ -452,7 +451,7 @@ impl Engine {
                 slice.end();
             }
             too_dear.set(if_cheap);
-            if_cheap || asked.paging.left.is_some_and(|left| left.load(Ordering::Relaxed))
+            if_cheap || asked.paging.cancellation.is_some_and(CancellationToken::is_cancelled)
         };
         let (udfs, out_of_time) = (Some(asked.udfs as &dyn UdfHost), Some(&out_of_time as _));
         let relations = expansion.map(|expansion| expansion as &dyn RelationHost);

@@ -1,12 +1,11 @@
 //! Queries that are made to hurt: each ends in a documented error or a bounded answer.
 
 use std::fmt::Write as _;
-use std::sync::atomic::AtomicBool;
 
 use orrery_engine::feed::PageSize;
 use orrery_engine::query::{Paging, QueryPage, QueryRequest};
 use orrery_engine::scope::ScopeRequest;
-use orrery_types::{Error, Result, Value};
+use orrery_types::{CancellationToken, Error, Result, Value};
 
 use crate::world::{World, json};
 
@@ -118,12 +117,15 @@ fn a_query_ends_when_nobody_waits_for_it() {
     let text = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.l JOIN b IN c.l JOIN d IN c.l";
     let body = format!(r#"{{"query":{}}}"#, Value::from(text).to_json());
     let request = QueryRequest::parse(&json(&body)).expect("a query");
-    for left in [false, true] {
-        let left = AtomicBool::new(left);
-        let paging = Paging { crosses: true, left: Some(&left), ..Paging::default() };
+    for is_cancelled in [false, true] {
+        let token = CancellationToken::default();
+        if is_cancelled {
+            token.cancel();
+        }
+        let paging = Paging { crosses: true, cancellation: Some(&token), ..Paging::default() };
         let size = PageSize { items: 10 };
         let page = world.engine().query_items(&container, &scope, &request, size, &paging);
-        if left.into_inner() {
+        if is_cancelled {
             assert!(matches!(page, Err(Error::Timeout(_))), "{page:?}");
         } else {
             assert_eq!(page.expect("an answer").rows, ["2560000"]);
@@ -183,10 +185,10 @@ fn a_short_query_is_answered_while_all_long_ones_are_under_way() {
     let product = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.l JOIN b IN c.l JOIN d IN c.l \
                    JOIN e IN c.l JOIN f IN c.l JOIN g IN c.l JOIN h IN c.l";
     let size = PageSize { items: 10 };
-    let left = AtomicBool::new(false);
+    let token = CancellationToken::default();
     std::thread::scope(|scope_of| {
         let long = || {
-            let paging = Paging { crosses: true, left: Some(&left), ..Paging::default() };
+            let paging = Paging { crosses: true, cancellation: Some(&token), ..Paging::default() };
             world.engine().query_items(&container, &scope, &request(product), size, &paging)
         };
         let long: Vec<_> = (0..24).map(|_| scope_of.spawn(long)).collect();
@@ -197,7 +199,7 @@ fn a_short_query_is_answered_while_all_long_ones_are_under_way() {
                 world.engine().query_items(&container, &scope, &request(&text), size, &paging);
             assert_eq!(page.expect("a page").rows, [format!("\"{n}\"")]);
         }
-        left.store(true, std::sync::atomic::Ordering::Relaxed);
+        token.cancel();
         // None of them had ended: an end by itself is an error of another kind.
         for long in long {
             let ended = long.join().expect("no panic");

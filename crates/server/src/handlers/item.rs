@@ -52,15 +52,15 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
     Ok(Reply::located_item(item.body, etag, charge, at, location))
 }
 
-/// What a request wants done to an item.
-pub(crate) struct Wanted {
+/// A write of one item, decoded.
+pub(crate) struct WriteRequest {
     pub(crate) container: Arc<Container>,
     pub(crate) partition_key: Option<PartitionKey>,
     pub(crate) write: ItemWrite,
 }
 
-/// Reads a request that writes one item.
-pub(crate) fn wanted(call: &Call) -> Result<Wanted> {
+/// Decodes a request that writes one item.
+pub(crate) fn decode_write(call: &Call) -> Result<WriteRequest> {
     let (Target::Items(at) | Target::Item(at, _)) = &call.link.target else {
         return Err(Error::MethodNotAllowed);
     };
@@ -78,7 +78,7 @@ pub(crate) fn wanted(call: &Call) -> Result<Wanted> {
         ("DELETE", Target::Item(_, id)) => ItemWrite::Delete(id.clone(), conditions),
         _ => return Err(Error::MethodNotAllowed),
     };
-    Ok(Wanted { container: container.clone(), partition_key, write })
+    Ok(WriteRequest { container: container.clone(), partition_key, write })
 }
 
 /// Whether a patch comes with a condition. Who reads it properly says what is wrong with it.
@@ -91,9 +91,9 @@ pub(crate) fn write(call: &Call) -> Result<Reply> {
     if names_triggers(call) {
         return write_with_triggers(call);
     }
-    let Wanted { container, partition_key, write } = wanted(call)?;
+    let WriteRequest { container, partition_key, write } = decode_write(call)?;
     let written = call.engine().write_item(&container, partition_key.as_ref(), &write)?;
-    Ok(wrote(call, &container, written))
+    Ok(encode_write(call, &container, written))
 }
 
 /// Deletes everything that has the key of the header.
@@ -114,7 +114,7 @@ pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result
     Ok(reply.header(headers::SESSION_TOKEN, &tokens.join(",")))
 }
 
-pub(crate) fn wrote(call: &Call, container: &Container, written: Written) -> Reply {
+pub(crate) fn encode_write(call: &Call, container: &Container, written: Written) -> Reply {
     let status = match written.outcome {
         Outcome::Created => StatusCode::CREATED,
         Outcome::Replaced => StatusCode::OK,
@@ -175,7 +175,7 @@ fn write_with_triggers(call: &Call) -> Result<Reply> {
     let engine = call.engine();
     engine.must_stay_within(container, super::grant::reach(call))?;
     let written = engine.write_with_triggers(container, key.as_ref(), &write, &names, &facts)?;
-    Ok(wrote(call, container, written))
+    Ok(encode_write(call, container, written))
 }
 
 pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {

@@ -48,7 +48,7 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
         if_cheap,
         expand: call.headers.model_expand.as_deref(),
         reach: super::grant::reach(call),
-        left: call.left.as_deref(),
+        cancellation: call.cancellation.as_ref(),
         ..Paging::default()
     };
     let page = call.engine().try_query_items(container, &scope, &request, size, &paging)?;
