@@ -12,7 +12,7 @@ use rocksdb::{ErrorKind, WriteBatch, WriteOptions};
 use super::draft::{Draft, Moved};
 use super::layout::{self, Header};
 use super::queue::{Answer, Pace, Request, Work};
-use super::turns::Turn;
+use super::write_sequence::WriteNumber;
 use super::{Core, NO_SHARD, Shards, room};
 use crate::progress::Progress;
 use crate::{Commit, Space, StorageError};
@@ -58,18 +58,18 @@ fn process(core: &Core, group: Vec<Request>) {
             continue;
         }
         commit_all(core, std::mem::take(&mut commits));
-        let turn = core.turns.begin();
+        let write_number = core.sequence.start();
         let answer = match request.work {
             Work::Create(shard, epoch) => create(core, shard, epoch),
             Work::Fence(shard, epoch) => fence(core, shard, epoch),
-            Work::Drop(shard) => drop_shard(core, shard, turn),
+            Work::Drop(shard) => drop_shard(core, shard, write_number),
             Work::Freeze(shard, frozen) => core.progress(shard).map(|p| p.freeze(frozen)),
-            Work::Advance(shard, lsn) => advance(core, shard, lsn, turn),
-            Work::Loaded(shard, lsn) => loaded(core, shard, lsn, turn),
+            Work::Advance(shard, lsn) => advance(core, shard, lsn, write_number),
+            Work::Loaded(shard, lsn) => loaded(core, shard, lsn, write_number),
             Work::Commit(_) => unreachable!("commits were set aside"),
         };
         if core.failed.get().is_none() {
-            core.turns.end(turn);
+            core.sequence.complete(write_number);
         }
         request.answer(answer.map(|()| Vec::new()));
     }
@@ -122,8 +122,8 @@ fn draft_and_write(core: &Core, commits: &[&Commit], size_bytes: usize) -> Vec<A
         return answers;
     }
     let accepted = commits.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
-    let turn = core.turns.begin();
-    core.rows.change(turn, accepted.map(|(commit, _)| *commit));
+    let write_number = core.sequence.start();
+    core.rows.change(write_number, accepted.map(|(commit, _)| *commit));
     // Whatever is drafted again comes out the same: nobody else changes shards, and a draft changes
     // nothing that it reads.
     let again = || {
@@ -135,13 +135,13 @@ fn draft_and_write(core: &Core, commits: &[&Commit], size_bytes: usize) -> Vec<A
     match written {
         Ok(()) => {
             moved.iter().for_each(Moved::publish);
-            core.turns.end(turn);
+            core.sequence.complete(write_number);
         }
         Err(failure) => {
             let drafted = answers.iter_mut().filter(|answer| answer.is_ok());
             drafted.for_each(|answer| *answer = Err(failure.clone()));
             if core.failed.get().is_none() {
-                core.turns.end(turn);
+                core.sequence.complete(write_number);
             }
         }
     }
@@ -232,7 +232,7 @@ fn fence(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> 
     Ok(())
 }
 
-fn drop_shard(core: &Core, shard: ShardId, turn: Turn) -> Result<(), StorageError> {
+fn drop_shard(core: &Core, shard: ShardId, number: WriteNumber) -> Result<(), StorageError> {
     let Ok(progress) = core.progress(shard) else { return Ok(()) };
     let (from, to) = layout::shard_bounds(shard);
     let batch = || {
@@ -243,19 +243,19 @@ fn drop_shard(core: &Core, shard: ShardId, turn: Turn) -> Result<(), StorageErro
         batch.delete_cf(core.cf(Space::Meta), layout::header_key(shard));
         batch
     };
-    core.rows.change_all(turn);
+    core.rows.change_all(number);
     write_anyway(core, batch(), || Some(batch()))?;
     change_shards(core, |shards| drop(shards.remove(&shard)));
     progress.end();
     Ok(())
 }
 
-fn advance(core: &Core, shard: ShardId, lsn: Lsn, turn: Turn) -> Result<(), StorageError> {
+fn advance(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result<(), StorageError> {
     let progress = core.progress(shard)?;
     if progress.lsn() > lsn {
         return Err(StorageError::Conflict { part: 0, check: 0 });
     }
-    core.rows.change_all(turn);
+    core.rows.change_all(number);
     // Written even if it is there already: the sync is what the caller waits for.
     write_header(core, shard, Header { epoch: progress.epoch(), lsn })?;
     if progress.lsn() < lsn {
@@ -264,12 +264,12 @@ fn advance(core: &Core, shard: ShardId, lsn: Lsn, turn: Turn) -> Result<(), Stor
     Ok(())
 }
 
-fn loaded(core: &Core, shard: ShardId, lsn: Lsn, turn: Turn) -> Result<(), StorageError> {
+fn loaded(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result<(), StorageError> {
     let progress = core.progress(shard).map_err(|_| NO_SHARD)?;
     if progress.lsn() != Lsn(0) {
         return Err(StorageError::Conflict { part: 0, check: 0 });
     }
-    core.rows.change_all(turn);
+    core.rows.change_all(number);
     write_header(core, shard, Header { epoch: progress.epoch(), lsn })?;
     progress.advance(lsn);
     Ok(())

@@ -16,7 +16,7 @@
 //! - `snapshot`   reads
 //! - `room`       refusing what a full disk would break
 //! - `rows`       items that were read of late
-//! - `turns`      by which readers see that nothing was written meanwhile
+//! - `write_sequence`  numbers of writes, by which readers detect concurrent ones
 //! - `run`        sorted entries as table files
 //! - `reclaim`    the space of dropped shards
 //! - `tidy`       one layer of files, once nobody writes
@@ -38,8 +38,8 @@ mod run;
 mod settle;
 mod snapshot;
 mod tidy;
-mod turns;
 mod wal;
+mod write_sequence;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -71,7 +71,7 @@ use room::Room;
 use rows::Rows;
 use run::{RocksRun, Runs};
 use snapshot::RocksSnapshot;
-use turns::Turns;
+use write_sequence::WriteSequence;
 
 type Shards = HashMap<ShardId, Arc<Progress>>;
 
@@ -97,7 +97,7 @@ struct Core {
     shards: ArcSwap<Shards>,
     queue: Queue,
     runs: Runs,
-    turns: Turns,
+    sequence: WriteSequence,
     rows: Rows,
     room: Room,
     /// Why writes are refused, once they are.
@@ -124,7 +124,7 @@ impl RocksStore {
             shards: ArcSwap::from_pointee(shards.collect()),
             queue: Queue::default(),
             runs,
-            turns: Turns::default(),
+            sequence: WriteSequence::default(),
             rows: Rows::new(options.row_cache_bytes),
             room: Room::new(path),
             failed: OnceLock::new(),
@@ -280,7 +280,7 @@ impl Store for RocksStore {
     }
 
     fn snapshots(&self, shards: &[ShardId]) -> Result<Vec<Box<dyn Snapshot + '_>>, StorageError> {
-        let views = RocksSnapshot::of_one_moment(&self.core, shards)?;
+        let views = RocksSnapshot::of_one_instant(&self.core, shards)?;
         Ok(views.into_iter().map(|view| Box::new(view) as Box<dyn Snapshot + '_>).collect())
     }
 
@@ -294,7 +294,7 @@ impl Store for RocksStore {
         let shards = core.shards.load();
         let progress = shards.get(&shard).ok_or(NO_SHARD)?;
         let physical = layout::key(shard, key);
-        let (is_kept, moment) = (space == Space::Items, core.turns.moment());
+        let (is_kept, point) = (space == Space::Items, core.sequence.point());
         if is_kept && let Some(value) = core.rows.find(&physical, Lsn(u64::MAX)) {
             return Ok((progress.lsn().max(value.version), Some(value)));
         }
@@ -307,7 +307,7 @@ impl Store for RocksStore {
             Some(bytes) if space.is_versioned() => {
                 let value = layout::value(space, &bytes).map_err(damaged)?;
                 if is_kept {
-                    core.rows.keep(&physical, &value, moment);
+                    core.rows.keep(&physical, &value, point);
                 }
                 Ok((progress.lsn().max(value.version), Some(value)))
             }

@@ -2,8 +2,8 @@
 //! map instead of the memory and the files of `RocksDB`.
 //!
 //! What is kept is never older than the database. The committer takes what it will change out
-//! *before* it writes, and leaves its turn on the stripe; a reader puts in what it found only if
-//! that turn was over before the moment of its view. So nobody can slip an old value in between, and
+//! *before* it writes, and leaves the number of its write on the stripe; a reader inserts what it found only if
+//! that write was complete before its view was taken. So no old value can be inserted in between, and
 //! a view may use what is kept whenever it is not newer than the view.
 
 use std::hash::BuildHasher as _;
@@ -14,7 +14,7 @@ use orrery_types::{Lsn, ShardId};
 use quick_cache::unsync::Cache;
 
 use super::layout;
-use super::turns::{Moment, Turn};
+use super::write_sequence::{SequencePoint, WriteNumber};
 use crate::{Commit, Space, Value};
 
 /// Parts of the map, each with a lock of its own.
@@ -34,8 +34,8 @@ pub(super) struct Rows {
 
 #[derive(Debug)]
 struct Stripe {
-    /// The last turn that changed something here.
-    changed: Turn,
+    /// The last write that changed something here.
+    changed: WriteNumber,
     values: Cache<Box<[u8]>, Value, ByBytes>,
 }
 
@@ -52,7 +52,7 @@ impl Rows {
     pub(super) fn new(bytes_max: usize) -> Self {
         let bytes = bytes_max / STRIPES;
         let stripe = || Stripe {
-            changed: Turn::default(),
+            changed: WriteNumber::default(),
             values: Cache::with_weighter(bytes / USUAL_BYTES, bytes as u64, ByBytes),
         };
         let stripes = (0..STRIPES).map(|_| Mutex::new(stripe())).collect();
@@ -65,24 +65,24 @@ impl Rows {
         stripe.values.get(key).filter(|value| value.version <= view).cloned()
     }
 
-    /// Keeps a value that was read at or after a moment.
-    pub(super) fn keep(&self, key: &[u8], value: &Value, moment: Moment) {
+    /// Keeps a value that was read at or after a point.
+    pub(super) fn keep(&self, key: &[u8], value: &Value, point: SequencePoint) {
         if value.bytes.len() > VALUE_BYTES_MAX {
             return;
         }
         let mut stripe = self.stripe(key);
-        if stripe.changed.is_over_at(moment) {
+        if stripe.changed.is_complete_at(point) {
             stripe.values.insert(key.into(), value.clone());
         }
     }
 
     /// Takes out what commits are about to change.
-    pub(super) fn change<'c>(&self, turn: Turn, commits: impl Iterator<Item = &'c Commit>) {
+    pub(super) fn change<'c>(&self, write: WriteNumber, commits: impl Iterator<Item = &'c Commit>) {
         let mut physical = Vec::new();
         let mut take = |shard: ShardId, key: &[u8]| {
             layout::write_key(shard, key, &mut physical);
             let mut stripe = self.stripe(&physical);
-            stripe.changed = turn;
+            stripe.changed = write;
             stripe.values.remove(&physical[..]);
         };
         for part in commits.flat_map(|commit| &commit.parts) {
@@ -96,10 +96,10 @@ impl Rows {
 
     /// The same for a change that is not told key by key: a shard that goes, or one that comes with what
     /// was copied into it without the committer.
-    pub(super) fn change_all(&self, turn: Turn) {
+    pub(super) fn change_all(&self, write: WriteNumber) {
         for stripe in &self.stripes {
             let mut stripe = lock(stripe);
-            stripe.changed = turn;
+            stripe.changed = write;
             stripe.values.clear();
         }
     }
@@ -119,7 +119,7 @@ fn lock(stripe: &Mutex<Stripe>) -> MutexGuard<'_, Stripe> {
 mod tests {
     use orrery_types::Epoch;
 
-    use super::super::turns::Turns;
+    use super::super::write_sequence::WriteSequence;
     use super::*;
     use crate::{Part, Put};
 
@@ -137,8 +137,9 @@ mod tests {
 
     #[test]
     fn a_value_is_shown_to_views_that_have_reached_it() {
-        let (rows, turns, key) = (Rows::new(1 << 20), Turns::default(), layout::key(SHARD, b"a"));
-        rows.keep(&key, &value(5), turns.moment());
+        let (rows, sequence, key) =
+            (Rows::new(1 << 20), WriteSequence::default(), layout::key(SHARD, b"a"));
+        rows.keep(&key, &value(5), sequence.point());
         assert_eq!(rows.find(&key, Lsn(4)), None);
         assert_eq!(rows.find(&key, Lsn(5)), Some(value(5)));
         assert_eq!(rows.find(&layout::key(SHARD, b"b"), NOW), None);
@@ -146,42 +147,45 @@ mod tests {
 
     #[test]
     fn what_a_commit_changes_is_gone_before_it_is_written() {
-        let (rows, turns, key) = (Rows::new(1 << 20), Turns::default(), layout::key(SHARD, b"a"));
-        rows.keep(&key, &value(5), turns.moment());
-        rows.change(turns.begin(), [&commit(b"a")].into_iter());
+        let (rows, sequence, key) =
+            (Rows::new(1 << 20), WriteSequence::default(), layout::key(SHARD, b"a"));
+        rows.keep(&key, &value(5), sequence.point());
+        rows.change(sequence.start(), [&commit(b"a")].into_iter());
         assert_eq!(rows.find(&key, NOW), None);
     }
 
     #[test]
     fn what_was_read_before_a_commit_is_not_kept_after_it() {
-        let (rows, turns, key) = (Rows::new(1 << 20), Turns::default(), layout::key(SHARD, b"a"));
-        let before = turns.moment();
-        let turn = turns.begin();
-        rows.change(turn, [&commit(b"a")].into_iter());
+        let (rows, sequence, key) =
+            (Rows::new(1 << 20), WriteSequence::default(), layout::key(SHARD, b"a"));
+        let before = sequence.point();
+        let write = sequence.start();
+        rows.change(write, [&commit(b"a")].into_iter());
         rows.keep(&key, &value(5), before);
-        let during = turns.moment();
-        turns.end(turn);
+        let during = sequence.point();
+        sequence.complete(write);
         rows.keep(&key, &value(5), during);
         assert_eq!(rows.find(&key, NOW), None, "it may be the value before the commit");
-        rows.keep(&key, &value(6), turns.moment());
+        rows.keep(&key, &value(6), sequence.point());
         assert_eq!(rows.find(&key, NOW), Some(value(6)));
     }
 
     #[test]
     fn everything_can_change_at_once() {
-        let (rows, turns, key) = (Rows::new(1 << 20), Turns::default(), layout::key(SHARD, b"a"));
-        let before = turns.moment();
+        let (rows, sequence, key) =
+            (Rows::new(1 << 20), WriteSequence::default(), layout::key(SHARD, b"a"));
+        let before = sequence.point();
         rows.keep(&key, &value(5), before);
-        let turn = turns.begin();
-        rows.change_all(turn);
-        turns.end(turn);
+        let write = sequence.start();
+        rows.change_all(write);
+        sequence.complete(write);
         rows.keep(&key, &value(5), before);
         assert_eq!(rows.find(&key, NOW), None);
     }
 
     #[test]
     fn memory_is_bounded_and_giants_stay_out() {
-        let (rows, now) = (Rows::new(1 << 20), Turns::default().moment());
+        let (rows, now) = (Rows::new(1 << 20), WriteSequence::default().point());
         let large = Value { version: Lsn(1), bytes: vec![0; VALUE_BYTES_MAX + 1].into() };
         rows.keep(b"large", &large, now);
         assert_eq!(rows.find(b"large", NOW), None);

@@ -1,4 +1,4 @@
-//! Reads of one moment: a `RocksDB` snapshot, whose LSN and epoch come out of the snapshot itself, so
+//! Reads of one instant: a `RocksDB` snapshot, whose LSN and epoch come out of the snapshot itself, so
 //! that they cannot disagree with what it shows.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rocksdb::properties::{ESTIMATE_NUM_KEYS, LIVE_SST_FILES_SIZE};
 use rocksdb::{DBRawIterator, Range, ReadOptions};
 
 use super::layout::{self, Header};
-use super::turns::Moment;
+use super::write_sequence::SequencePoint;
 use super::{Core, NO_SHARD, read_error};
 use crate::{Entry, KeyCursor, Scan, Snapshot, Space, StorageError, Value};
 
@@ -34,43 +34,43 @@ pub(super) struct RocksSnapshot<'s> {
     shard: ShardId,
     header: Header,
     /// When it was taken, or just before.
-    moment: Moment,
+    point: SequencePoint,
 }
 
 impl<'s> RocksSnapshot<'s> {
     pub(super) fn new(core: &'s Core, shard: ShardId) -> Result<Self, StorageError> {
-        let moment = core.turns.moment();
-        Self::over(core, Arc::new(core.db.snapshot()), shard, moment)
+        let point = core.sequence.point();
+        Self::over(core, Arc::new(core.db.snapshot()), shard, point)
     }
 
     /// Views of several shards: one snapshot is over all of them.
-    pub(super) fn of_one_moment(
+    pub(super) fn of_one_instant(
         core: &'s Core,
         shards: &[ShardId],
     ) -> Result<Vec<Self>, StorageError> {
-        let moment = core.turns.moment();
+        let point = core.sequence.point();
         let view = Arc::new(core.db.snapshot());
-        shards.iter().map(|shard| Self::over(core, view.clone(), *shard, moment)).collect()
+        shards.iter().map(|shard| Self::over(core, view.clone(), *shard, point)).collect()
     }
 
     fn over(
         core: &'s Core,
         view: Arc<rocksdb::Snapshot<'s>>,
         shard: ShardId,
-        moment: Moment,
+        point: SequencePoint,
     ) -> Result<Self, StorageError> {
         let known =
             core.shards.load().get(&shard).map(|progress| (progress.epoch(), progress.lsn()));
         let header = match known {
             // Nothing was written since before the snapshot, so what is known is what it shows.
-            Some((epoch, lsn)) if core.turns.is_still(moment) => Header { epoch, lsn },
+            Some((epoch, lsn)) if core.sequence.is_current(point) => Header { epoch, lsn },
             _ => view
                 .get_pinned_cf(core.cf(Space::Meta), layout::header_key(shard))
                 .map_err(read_error)?
                 .map(|bytes| Header::decode(&bytes))
                 .ok_or(NO_SHARD)??,
         };
-        Ok(Self { core, view, shard, header, moment })
+        Ok(Self { core, view, shard, header, point })
     }
 
     /// Entries of a range, as far as they are counted.
@@ -147,7 +147,7 @@ impl<'s> RocksSnapshot<'s> {
 
     fn keep(&self, space: Space, key: &[u8], value: &Value) {
         if space == Space::Items {
-            self.core.rows.keep(key, value, self.moment);
+            self.core.rows.keep(key, value, self.point);
         }
     }
 

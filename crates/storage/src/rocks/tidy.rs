@@ -4,7 +4,7 @@
 
 use rocksdb::CompactOptions;
 
-use super::turns::Moment;
+use super::write_sequence::SequencePoint;
 use super::{Core, layout};
 use crate::Space;
 
@@ -13,29 +13,29 @@ const PART: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Tidy {
-    /// Where the turns stood at the last look.
-    seen: Moment,
+    /// The write sequence at the last look.
+    seen: SequencePoint,
     /// Up to where everything is tidy. What was there at the start stays as it is.
-    done: Moment,
+    done: SequencePoint,
 }
 
 impl Tidy {
     pub(super) fn new(core: &Core) -> Self {
-        let now = core.turns.moment();
+        let now = core.sequence.point();
         Self { seen: now, done: now }
     }
 
     /// Looks whether anything was written since the last look; tidies up if not.
     pub(super) fn look(&mut self, core: &Core) {
-        let now = core.turns.moment();
-        let is_quiet = now == self.seen && core.turns.is_still(now);
+        let now = core.sequence.point();
+        let is_quiet = now == self.seen && core.sequence.is_current(now);
         self.seen = now;
         if !is_quiet || now == self.done {
             return;
         }
         self.done = now;
         for space in Space::ALL {
-            if core.queue.is_closed() || !core.turns.is_still(now) {
+            if core.queue.is_closed() || !core.sequence.is_current(now) {
                 return;
             }
             if is_worth_it(core, space) {
