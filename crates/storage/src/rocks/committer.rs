@@ -123,7 +123,7 @@ fn draft_and_write(core: &Core, commits: &[&Commit], size_bytes: usize) -> Vec<A
     }
     let accepted = commits.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
     let write_number = core.sequence.start();
-    core.rows.change(write_number, accepted.map(|(commit, _)| *commit));
+    core.row_cache.invalidate(write_number, accepted.map(|(commit, _)| *commit));
     // Whatever is drafted again comes out the same: nobody else changes shards, and a draft changes
     // nothing that it reads.
     let again = || {
@@ -243,7 +243,7 @@ fn drop_shard(core: &Core, shard: ShardId, number: WriteNumber) -> Result<(), St
         batch.delete_cf(core.cf(Space::Meta), layout::header_key(shard));
         batch
     };
-    core.rows.change_all(number);
+    core.row_cache.invalidate_all(number);
     write_anyway(core, batch(), || Some(batch()))?;
     change_shards(core, |shards| drop(shards.remove(&shard)));
     progress.end();
@@ -255,7 +255,7 @@ fn advance(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result
     if progress.lsn() > lsn {
         return Err(StorageError::Conflict { part: 0, check: 0 });
     }
-    core.rows.change_all(number);
+    core.row_cache.invalidate_all(number);
     // Written even if it is there already: the sync is what the caller waits for.
     write_header(core, shard, Header { epoch: progress.epoch(), lsn })?;
     if progress.lsn() < lsn {
@@ -269,7 +269,7 @@ fn loaded(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result<
     if progress.lsn() != Lsn(0) {
         return Err(StorageError::Conflict { part: 0, check: 0 });
     }
-    core.rows.change_all(number);
+    core.row_cache.invalidate_all(number);
     write_header(core, shard, Header { epoch: progress.epoch(), lsn })?;
     progress.advance(lsn);
     Ok(())

@@ -15,7 +15,7 @@
 //! - `draft`      checks and writes of one group of commits
 //! - `snapshot`   reads
 //! - `room`       refusing what a full disk would break
-//! - `rows`       items that were read of late
+//! - `row_cache`  items that were read recently
 //! - `write_sequence`  numbers of writes, by which readers detect concurrent ones
 //! - `run`        sorted entries as table files
 //! - `reclaim`    the space of dropped shards
@@ -33,7 +33,7 @@ mod options;
 mod queue;
 mod reclaim;
 mod room;
-mod rows;
+mod row_cache;
 mod run;
 mod settle;
 mod snapshot;
@@ -68,7 +68,7 @@ use layout::Header;
 use queue::{Answer, Queue, Work};
 use reclaim::Reclaimer;
 use room::Room;
-use rows::Rows;
+use row_cache::RowCache;
 use run::{RocksRun, Runs};
 use snapshot::RocksSnapshot;
 use write_sequence::WriteSequence;
@@ -98,7 +98,7 @@ struct Core {
     queue: Queue,
     runs: Runs,
     sequence: WriteSequence,
-    rows: Rows,
+    row_cache: RowCache,
     room: Room,
     /// Why writes are refused, once they are.
     failed: OnceLock<Box<str>>,
@@ -125,7 +125,7 @@ impl RocksStore {
             queue: Queue::default(),
             runs,
             sequence: WriteSequence::default(),
-            rows: Rows::new(options.row_cache_bytes),
+            row_cache: RowCache::new(options.row_cache_bytes),
             room: Room::new(path),
             failed: OnceLock::new(),
         });
@@ -294,8 +294,8 @@ impl Store for RocksStore {
         let shards = core.shards.load();
         let progress = shards.get(&shard).ok_or(NO_SHARD)?;
         let physical = layout::key(shard, key);
-        let (is_kept, point) = (space == Space::Items, core.sequence.point());
-        if is_kept && let Some(value) = core.rows.find(&physical, Lsn(u64::MAX)) {
+        let (use_cache, point) = (space == Space::Items, core.sequence.point());
+        if use_cache && let Some(value) = core.row_cache.get(&physical, Lsn(u64::MAX)) {
             return Ok((progress.lsn().max(value.version), Some(value)));
         }
         let damaged = |error: StorageError| error.at(shard, space, key);
@@ -306,8 +306,8 @@ impl Store for RocksStore {
         match found {
             Some(bytes) if space.is_versioned() => {
                 let value = layout::value(space, &bytes).map_err(damaged)?;
-                if is_kept {
-                    core.rows.keep(&physical, &value, point);
+                if use_cache {
+                    core.row_cache.insert(&physical, &value, point);
                 }
                 Ok((progress.lsn().max(value.version), Some(value)))
             }

@@ -14,7 +14,7 @@ use crate::Space;
 pub struct RocksOptions {
     /// Cache of uncompressed blocks, shared by all spaces.
     pub block_cache_bytes: usize,
-    /// Items that were read of late, beside the blocks in which they lie.
+    /// The row cache: items that were read recently.
     pub row_cache_bytes: usize,
     /// Writes kept in memory before they go to a file, all spaces together.
     pub write_buffer_bytes: usize,
@@ -32,8 +32,8 @@ impl Default for RocksOptions {
     fn default() -> Self {
         let cache_bytes = cache_bytes(memory::available_bytes());
         Self {
-            block_cache_bytes: cache_bytes - cache_bytes / ROWS_PART,
-            row_cache_bytes: cache_bytes / ROWS_PART,
+            block_cache_bytes: cache_bytes - cache_bytes / ROW_CACHE_FRACTION,
+            row_cache_bytes: cache_bytes / ROW_CACHE_FRACTION,
             write_buffer_bytes: 32 * 1024 * 1024,
             log_bytes_max: 16 * 1024 * 1024,
             background_jobs: 2,
@@ -49,8 +49,8 @@ fn cache_bytes(memory_bytes: Option<u64>) -> usize {
     quarter.unwrap_or_default().clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX)
 }
 
-/// Of the cache, one part is for items by themselves.
-const ROWS_PART: usize = 8;
+/// The row cache gets this fraction of the cache memory.
+const ROW_CACHE_FRACTION: usize = 8;
 const CACHE_BYTES_MIN: usize = 64 * 1024 * 1024;
 const CACHE_BYTES_MAX: usize = 4 * 1024 * 1024 * 1024;
 

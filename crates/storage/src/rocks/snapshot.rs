@@ -22,8 +22,8 @@ const COUNTED_IN_MEMORY_MAX: u64 = 512;
 const WALKED_MIN: usize = 16;
 /// What keys that lie side by side have in common at least: the shard, and a hash.
 const NEAR_BYTES: usize = 21;
-/// Values of more keys than these are read without a thought for who reads them again.
-const KEPT_MAX: usize = 128;
+/// A lookup of more keys than this bypasses the row cache: it would evict what others use.
+const CACHED_KEYS_MAX: usize = 128;
 /// Entries that are passed over on the way to a key before it is searched for.
 const STEPS_MAX: usize = 3;
 
@@ -140,14 +140,14 @@ impl<'s> RocksSnapshot<'s> {
         Ok(keys.len())
     }
 
-    /// What is kept of a key, where this view shows it.
-    fn kept(&self, space: Space, key: &[u8]) -> Option<Value> {
-        if space == Space::Items { self.core.rows.find(key, self.header.lsn) } else { None }
+    /// The cached value of a key, if this view shows it.
+    fn cached(&self, space: Space, key: &[u8]) -> Option<Value> {
+        if space == Space::Items { self.core.row_cache.get(key, self.header.lsn) } else { None }
     }
 
-    fn keep(&self, space: Space, key: &[u8], value: &Value) {
+    fn cache(&self, space: Space, key: &[u8], value: &Value) {
         if space == Space::Items {
-            self.core.rows.keep(key, value, self.point);
+            self.core.row_cache.insert(key, value, self.point);
         }
     }
 
@@ -178,7 +178,7 @@ impl Snapshot for RocksSnapshot<'_> {
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, StorageError> {
         let physical = layout::key(self.shard, key);
-        if let Some(value) = self.kept(space, &physical) {
+        if let Some(value) = self.cached(space, &physical) {
             return Ok(Some(value));
         }
         let damaged = |error: StorageError| error.at(self.shard, space, key);
@@ -187,7 +187,7 @@ impl Snapshot for RocksSnapshot<'_> {
             return Ok(None);
         };
         let value = layout::value(space, &bytes).map_err(damaged)?;
-        self.keep(space, &physical, &value);
+        self.cache(space, &physical, &value);
         Ok(Some(value))
     }
 
@@ -201,17 +201,17 @@ impl Snapshot for RocksSnapshot<'_> {
         let mut physical: Vec<Vec<u8>> =
             order.iter().map(|at| layout::key(self.shard, keys[*at])).collect();
         let mut values = vec![None; keys.len()];
-        let is_kept = keys.len() <= KEPT_MAX;
-        if is_kept {
+        let use_cache = keys.len() <= CACHED_KEYS_MAX;
+        if use_cache {
             let mut missing = 0;
             for nth in 0..order.len() {
-                let kept = self.kept(space, &physical[nth]);
-                if kept.is_none() {
+                let cached = self.cached(space, &physical[nth]);
+                if cached.is_none() {
                     order.swap(missing, nth);
                     physical.swap(missing, nth);
                     missing += 1;
                 } else {
-                    values[order[nth]] = kept;
+                    values[order[nth]] = cached;
                 }
             }
             order.truncate(missing);
@@ -230,10 +230,10 @@ impl Snapshot for RocksSnapshot<'_> {
             let value = found.map(|bytes| layout::value(space, &bytes)).transpose();
             values[*at] = value.map_err(damaged)?;
         }
-        if is_kept {
+        if use_cache {
             for (at, key) in order.iter().zip(&physical) {
                 if let Some(value) = &values[*at] {
-                    self.keep(space, key, value);
+                    self.cache(space, key, value);
                 }
             }
         }
