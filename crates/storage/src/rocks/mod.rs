@@ -19,7 +19,7 @@
 //! - `write_sequence`  numbers of writes, by which readers detect concurrent ones
 //! - `run`        sorted entries as table files
 //! - `reclaim`    the space of dropped shards
-//! - `tidy`       one layer of files, once nobody writes
+//! - `idle_compaction`  merges new files once nobody writes
 //! - `settle`     what everything takes once it is compacted
 //! - `export`     a folder written from another engine
 
@@ -27,6 +27,7 @@ mod committer;
 mod draft;
 mod export;
 mod folder;
+mod idle_compaction;
 mod layout;
 pub mod memory;
 mod options;
@@ -37,7 +38,6 @@ mod row_cache;
 mod run;
 mod settle;
 mod snapshot;
-mod tidy;
 mod wal;
 mod write_sequence;
 

@@ -1,7 +1,7 @@
-//! Gives the space of dropped shards back to the disk. Dropping a shard writes one mark over its
-//! range, which is quick; the bytes below the mark go when a compaction meets them, and this thread
-//! asks for that compaction, so that nobody waits for it. What it does not get to before the store
-//! closes, later compactions do. The same thread looks now and then whether there is time to tidy up.
+//! Space reclamation. Dropping a shard writes one range deletion, which is quick; the disk space is
+//! freed when a compaction processes that range. This thread requests the compaction, so that no
+//! caller waits for it; what it has not done when the store closes, later compactions do. The same
+//! thread polls for idle compaction.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -11,12 +11,12 @@ use std::time::Duration;
 use orrery_types::ShardId;
 use rocksdb::CompactOptions;
 
-use super::tidy::Tidy;
+use super::idle_compaction::IdleCompaction;
 use super::{Core, layout};
 use crate::Space;
 
-/// Between two looks at whether anybody writes.
-const TIDY_PAUSE: Duration = Duration::from_secs(1);
+/// Time between two polls for idle compaction.
+const IDLE_POLL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Reclaimer {
@@ -32,7 +32,7 @@ impl Reclaimer {
         Ok(Self { dropped, thread: thread.spawn(move || run(&core, &queue))? })
     }
 
-    /// Has the space of a dropped shard given back.
+    /// Requests that the space of a dropped shard be freed.
     pub(super) fn reclaim(&self, shard: ShardId) {
         // The thread ends only with this sender, or by a panic that is reported already.
         let _ = self.dropped.send(shard);
@@ -46,11 +46,11 @@ impl Reclaimer {
 }
 
 fn run(core: &Core, queue: &Receiver<ShardId>) {
-    let mut tidy = Tidy::new(core);
+    let mut compaction = IdleCompaction::new(core);
     loop {
-        match queue.recv_timeout(TIDY_PAUSE) {
+        match queue.recv_timeout(IDLE_POLL) {
             Ok(shard) => reclaim(core, shard),
-            Err(RecvTimeoutError::Timeout) => tidy.look(core),
+            Err(RecvTimeoutError::Timeout) => compaction.poll(core),
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }
