@@ -9,37 +9,38 @@ use std::time::Duration;
 use orrery_types::{Clock, Epoch, Lsn, ShardId, SystemClock};
 use rocksdb::{ErrorKind, WriteBatch, WriteOptions};
 
+use super::commit_queue::{Answer, GroupWindow, Request, Work};
 use super::draft::{Draft, Moved};
 use super::layout::{self, Header};
-use super::queue::{Answer, Pace, Request, Work};
 use super::write_sequence::WriteNumber;
 use super::{Core, NO_SHARD, Shards, room};
 use crate::progress::Progress;
 use crate::{Commit, Space, StorageError};
 
-/// Waiting for more writers may cost this part of a sync, and never more than the maximum.
-const PATIENCE_PART: u64 = 4;
-const PATIENCE_US_MAX: u64 = 1000;
+/// The group-commit window is at most this fraction of the last group's time, and never longer than
+/// the maximum.
+const WINDOW_FRACTION: u64 = 4;
+const WINDOW_US_MAX: u64 = 1000;
 
 pub(super) fn run(core: &Core) {
-    // However this thread ends, nobody may wait for it afterwards.
-    let _closing = Closing(core);
-    let mut pace = Pace::default();
-    while let Some(group) = core.queue.take(pace) {
+    // However this thread ends, no caller may wait for it afterwards.
+    let _guard = AbandonOnExit(core);
+    let mut window = GroupWindow::default();
+    while let Some(group) = core.queue.take(window) {
         let size = group.len();
         let began_us = SystemClock.now_us();
         process(core, group);
         let took_us = SystemClock.now_us().saturating_sub(began_us);
-        pace = Pace {
+        window = GroupWindow {
             writers: size + core.queue.len(),
-            patience: Duration::from_micros((took_us / PATIENCE_PART).min(PATIENCE_US_MAX)),
+            wait_max: Duration::from_micros((took_us / WINDOW_FRACTION).min(WINDOW_US_MAX)),
         };
     }
 }
 
-struct Closing<'c>(&'c Core);
+struct AbandonOnExit<'c>(&'c Core);
 
-impl Drop for Closing<'_> {
+impl Drop for AbandonOnExit<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             fail(self.0, "the committer met a broken invariant");

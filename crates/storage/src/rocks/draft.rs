@@ -8,8 +8,8 @@ use std::sync::Arc;
 use orrery_types::{Lsn, ShardId};
 use rocksdb::WriteBatch;
 
+use super::commit_queue::Answer;
 use super::layout::{self, Header};
-use super::queue::Answer;
 use super::{Core, read_error};
 use crate::progress::Progress;
 use crate::{Check, Commit, Expect, Part, Space, StorageError};

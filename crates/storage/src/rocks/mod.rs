@@ -10,7 +10,7 @@
 //! - `memory`     how much of it there is
 //! - `layout`     keys and values as `RocksDB` sees them
 //! - `wal`        damage in the log, found before it is replayed
-//! - `queue`      where commits wait, so that one sync carries many
+//! - `commit_queue`  group commit: where commits wait, so that one sync serves many
 //! - `committer`  the thread that empties the queue
 //! - `draft`      checks and writes of one group of commits
 //! - `snapshot`   reads
@@ -23,6 +23,7 @@
 //! - `settle`     what everything takes once it is compacted
 //! - `export`     a folder written from another engine
 
+mod commit_queue;
 mod committer;
 mod draft;
 mod export;
@@ -31,7 +32,6 @@ mod idle_compaction;
 mod layout;
 pub mod memory;
 mod options;
-mod queue;
 mod reclaim;
 mod room;
 mod row_cache;
@@ -64,8 +64,8 @@ use crate::{
     Commit, Committed, CopyLog, CopyRun, Put, ReadAt, ShardStats, Snapshot, Space, StorageError,
     Store, Value, key,
 };
+use commit_queue::{Answer, CommitQueue, Work};
 use layout::Header;
-use queue::{Answer, Queue, Work};
 use reclaim::Reclaimer;
 use room::Room;
 use row_cache::RowCache;
@@ -95,7 +95,7 @@ struct Core {
     folder: PathBuf,
     /// Changed by the committer alone, and seldom; looked up by everybody, all the time.
     shards: ArcSwap<Shards>,
-    queue: Queue,
+    queue: CommitQueue,
     runs: Runs,
     sequence: WriteSequence,
     row_cache: RowCache,
@@ -122,7 +122,7 @@ impl RocksStore {
             db,
             folder: path.to_owned(),
             shards: ArcSwap::from_pointee(shards.collect()),
-            queue: Queue::default(),
+            queue: CommitQueue::default(),
             runs,
             sequence: WriteSequence::default(),
             row_cache: RowCache::new(options.row_cache_bytes),

@@ -1,6 +1,7 @@
-//! Where commits wait for the committer. While it syncs one group, the next gathers here; and when
-//! it comes back it waits a moment for the writers it has just answered, because a group of all of
-//! them costs the same sync as a group of the fastest few.
+//! The queue of group commit. While the committer syncs one group, the next one collects here. Before
+//! it takes that group it waits for a short *group-commit window*: the writers it has just answered
+//! are about to send their next commits, and a group of all of them costs the same sync as a group of
+//! the fastest few.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use orrery_types::{Epoch, Lsn, ShardId};
 use crate::{Commit, StorageError};
 use orrery_types::limits::COMMIT_BYTES_MAX;
 
-/// What the committer is asked to do.
+/// A unit of work for the committer.
 #[derive(Debug)]
 pub(super) enum Work {
     Commit(Commit),
@@ -27,17 +28,17 @@ pub(super) enum Work {
 
 pub(super) type Answer = Result<Vec<Lsn>, StorageError>;
 
-/// Who takes the answer; called on the committer's thread, so it must be quick.
+/// Receives the answer; called on the committer's thread, so it must be quick.
 pub(super) type Done = Box<dyn FnOnce(Answer) + Send>;
 
-/// Where a caller that blocks waits for its answer.
+/// Where a blocking caller waits for its answer.
 #[derive(Debug, Default)]
-struct Ticket {
+struct Waiter {
     answer: Mutex<Option<Answer>>,
     answered: Condvar,
 }
 
-impl Ticket {
+impl Waiter {
     fn put(&self, answer: Answer) {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
         self.answered.notify_one();
@@ -54,8 +55,8 @@ impl Ticket {
     }
 }
 
-/// One caller's work. Dropped without an answer, as when the committer panics, it answers that
-/// nobody knows: no caller waits for ever.
+/// One caller's work. If it is dropped without an answer, as when the committer panics, the caller
+/// gets [`StorageError::Unknown`] and does not wait for ever.
 pub(super) struct Request {
     pub(super) work: Work,
     size_bytes: usize,
@@ -68,10 +69,10 @@ impl Request {
     }
 
     pub(super) fn answer(mut self, answer: Answer) {
-        self.settle(answer);
+        self.complete(answer);
     }
 
-    fn settle(&mut self, answer: Answer) {
+    fn complete(&mut self, answer: Answer) {
         if let Some(done) = self.done.take() {
             done(answer);
         }
@@ -80,21 +81,21 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        self.settle(Err(StorageError::Unknown("the committer ended".into())));
+        self.complete(Err(StorageError::Unknown("the committer ended".into())));
     }
 }
 
-/// How long to gather a group, learnt from the last one.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
-    /// How many writers there seem to be.
+/// The group-commit window: how long to wait for a group to fill up, estimated from the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct GroupWindow {
+    /// How many writers are expected.
     pub(super) writers: usize,
-    /// How long waiting for them pays.
-    pub(super) patience: Duration,
+    /// How long to wait for them at most.
+    pub(super) wait_max: Duration,
 }
 
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct CommitQueue {
     state: Mutex<State>,
     arrived: Condvar,
 }
@@ -102,25 +103,25 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Request>,
-    /// The committer sleeps until so many wait; nobody wakes it for less.
-    wanted: usize,
+    /// The committer sleeps until this many requests wait; fewer do not wake it.
+    wake_at: usize,
     closed: bool,
 }
 
-impl Queue {
+impl CommitQueue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands work to the committer and waits for the answer.
+    /// Queues work and waits for the answer.
     pub(super) fn submit(&self, work: Work, size_bytes: usize) -> Answer {
-        let ticket = Arc::new(Ticket::default());
-        let answered = ticket.clone();
+        let waiter = Arc::new(Waiter::default());
+        let answered = waiter.clone();
         self.enqueue(work, size_bytes, Box::new(move |answer| answered.put(answer)));
-        ticket.wait()
+        waiter.wait()
     }
 
-    /// Hands work to the committer, which will call `done` with the answer.
+    /// Queues work; the committer calls `done` with the answer.
     pub(super) fn enqueue(&self, work: Work, size_bytes: usize, done: Done) {
         let mut state = self.lock();
         if state.closed {
@@ -128,7 +129,7 @@ impl Queue {
             return done(Err(StorageError::ReadOnly("the store is closed".into())));
         }
         state.waiting.push_back(Request { work, size_bytes, done: Some(done) });
-        let wake = state.waiting.len() >= state.wanted;
+        let wake = state.waiting.len() >= state.wake_at;
         drop(state);
         if wake {
             self.arrived.notify_one();
@@ -136,19 +137,19 @@ impl Queue {
     }
 
     /// The next group, in the order of arrival; `None` when the queue is closed and empty.
-    pub(super) fn take(&self, pace: Pace) -> Option<Vec<Request>> {
+    pub(super) fn take(&self, window: GroupWindow) -> Option<Vec<Request>> {
         let mut state = self.lock();
-        state.wanted = 1;
+        state.wake_at = 1;
         while state.waiting.is_empty() && !state.closed {
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.waiting.len() < pace.writers && !pace.patience.is_zero() {
-            state.wanted = pace.writers;
-            let waiting = |s: &mut State| s.waiting.len() < pace.writers && !s.closed;
-            let waited = self.arrived.wait_timeout_while(state, pace.patience, waiting);
+        if state.waiting.len() < window.writers && !window.wait_max.is_zero() {
+            state.wake_at = window.writers;
+            let waiting = |s: &mut State| s.waiting.len() < window.writers && !s.closed;
+            let waited = self.arrived.wait_timeout_while(state, window.wait_max, waiting);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.wanted = usize::MAX;
+        state.wake_at = usize::MAX;
         let mut size_bytes = 0;
         let mut group = Vec::with_capacity(state.waiting.len());
         while let Some(request) = state.waiting.front()
@@ -160,7 +161,7 @@ impl Queue {
         if group.is_empty() { None } else { Some(group) }
     }
 
-    /// How many wait now.
+    /// How many requests wait now.
     pub(super) fn len(&self) -> usize {
         self.lock().waiting.len()
     }
@@ -170,13 +171,13 @@ impl Queue {
         self.lock().closed
     }
 
-    /// Takes no more work; what waits is still done.
+    /// Refuses new work; what waits is still done.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_all();
     }
 
-    /// Takes no more work, and answers what waits that nobody knows.
+    /// Refuses new work, and answers what waits with [`StorageError::Unknown`].
     pub(super) fn abandon(&self) {
         let mut state = self.lock();
         state.closed = true;
