@@ -1,7 +1,7 @@
-//! The one thread that writes. It takes what waits, makes one batch of it, syncs it once, publishes
-//! the LSNs and answers everybody. After a failed write it refuses all further ones: a sync that
-//! failed may have dropped what it should have kept, and trying again would report success without
-//! it.
+//! The committer: the one thread that writes. It takes a group of commits from the queue, validates
+//! them, writes one batch, syncs it once, publishes the LSNs and answers the callers. After a failed
+//! write it refuses all further ones: the system may have dropped the pages of a sync that failed,
+//! and a second sync would report success without them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use orrery_types::{Clock, Epoch, Lsn, ShardId, SystemClock};
 use rocksdb::{ErrorKind, WriteBatch, WriteOptions};
 
 use super::commit_queue::{Answer, GroupWindow, Request, Work};
-use super::draft::{Draft, Moved};
 use super::layout::{self, Header};
+use super::validation::{GroupValidator, ShardUpdate};
 use super::write_sequence::WriteNumber;
 use super::{Core, NO_SHARD, Shards, room};
 use crate::progress::Progress;
@@ -43,14 +43,13 @@ struct AbandonOnExit<'c>(&'c Core);
 impl Drop for AbandonOnExit<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            fail(self.0, "the committer met a broken invariant");
+            fail(self.0, "the committer panicked");
         }
         self.0.queue.abandon();
     }
 }
 
-/// Commits that stand side by side share a batch; anything that changes a shard as a whole has one
-/// of its own.
+/// Adjacent commits share a batch; an operation on a whole shard has a batch of its own.
 fn process(core: &Core, group: Vec<Request>) {
     let mut commits: Vec<Request> = Vec::with_capacity(group.len());
     for request in group {
@@ -67,7 +66,7 @@ fn process(core: &Core, group: Vec<Request>) {
             Work::Freeze(shard, frozen) => core.progress(shard).map(|p| p.freeze(frozen)),
             Work::Advance(shard, lsn) => advance(core, shard, lsn, write_number),
             Work::Loaded(shard, lsn) => loaded(core, shard, lsn, write_number),
-            Work::Commit(_) => unreachable!("commits were set aside"),
+            Work::Commit(_) => unreachable!("commits were collected above"),
         };
         if core.failed.get().is_none() {
             core.sequence.complete(write_number);
@@ -83,7 +82,7 @@ fn commit_all(core: &Core, requests: Vec<Request>) {
     }
     let size_bytes = requests.iter().map(Request::size_bytes).sum();
     let commits: Vec<&Commit> = requests.iter().map(commit_of).collect();
-    let answers = draft_and_write(core, &commits, size_bytes);
+    let answers = validate_and_write(core, &commits, size_bytes);
     for (request, answer) in requests.into_iter().zip(answers) {
         if let Ok(lsns) = &answer {
             record(core, commit_of(&request), lsns);
@@ -92,7 +91,7 @@ fn commit_all(core: &Core, requests: Vec<Request>) {
     }
 }
 
-/// Tells those who hold journals what a commit did.
+/// Adds a commit to the journals of its shards.
 fn record(core: &Core, commit: &Commit, lsns: &[Lsn]) {
     for (part, lsn) in commit.parts.iter().zip(lsns) {
         if let Ok(progress) = core.progress(part.shard) {
@@ -108,39 +107,40 @@ fn commit_of(request: &Request) -> &Commit {
     }
 }
 
-fn draft_and_write(core: &Core, commits: &[&Commit], size_bytes: usize) -> Vec<Answer> {
+fn validate_and_write(core: &Core, commits: &[&Commit], size_bytes: usize) -> Vec<Answer> {
     if let Err(refused) = core.refuse_if_failed() {
         return commits.iter().map(|_| Err(refused.clone())).collect();
     }
-    let mut draft = Draft::new(core, commits, size_bytes);
-    let mut answers: Vec<Answer> = commits.iter().map(|commit| draft.add(commit)).collect();
+    let mut validator = GroupValidator::new(core, commits, size_bytes);
+    let mut answers: Vec<Answer> = commits.iter().map(|commit| validator.add(commit)).collect();
     if answers.iter().all(Result::is_err) {
         return answers;
     }
-    let (batch, moved) = draft.finish();
-    if moved.is_empty() {
-        // Nothing was written: the checks were tested against what is durable already.
+    let (batch, updates) = validator.finish();
+    if updates.is_empty() {
+        // Nothing to write: the preconditions were tested against what is durable already.
         return answers;
     }
     let accepted = commits.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
     let write_number = core.sequence.start();
     core.row_cache.invalidate(write_number, accepted.map(|(commit, _)| *commit));
-    // Whatever is drafted again comes out the same: nobody else changes shards, and a draft changes
-    // nothing that it reads.
+    // Validating the group again gives the same result: no other thread changes shards, and
+    // validation changes nothing that it reads.
     let again = || {
-        let mut draft = Draft::new(core, commits, size_bytes);
-        let same = commits.iter().zip(&answers).all(|(commit, first)| draft.add(commit) == *first);
-        same.then(|| draft.finish().0)
+        let mut validator = GroupValidator::new(core, commits, size_bytes);
+        let mut pairs = commits.iter().zip(&answers);
+        let same = pairs.all(|(commit, first)| validator.add(commit) == *first);
+        same.then(|| validator.finish().0)
     };
     let written = write(core, batch, again);
     match written {
         Ok(()) => {
-            moved.iter().for_each(Moved::publish);
+            updates.iter().for_each(ShardUpdate::publish);
             core.sequence.complete(write_number);
         }
         Err(failure) => {
-            let drafted = answers.iter_mut().filter(|answer| answer.is_ok());
-            drafted.for_each(|answer| *answer = Err(failure.clone()));
+            let accepted = answers.iter_mut().filter(|answer| answer.is_ok());
+            accepted.for_each(|answer| *answer = Err(failure.clone()));
             if core.failed.get().is_none() {
                 core.sequence.complete(write_number);
             }
@@ -149,8 +149,8 @@ fn draft_and_write(core: &Core, commits: &[&Commit], size_bytes: usize) -> Vec<A
     answers
 }
 
-/// Writes and syncs a batch, or ends all writing. Where the database has stopped writes nothing was
-/// written; `again` makes the batch another time once it takes them, if it can.
+/// Writes and syncs a batch; a failure ends all writing. While the database has stopped writes,
+/// nothing is written; `again` builds the batch again once it accepts them.
 fn write(
     core: &Core,
     batch: WriteBatch,
@@ -161,7 +161,7 @@ fn write(
     write_anyway(core, batch, again)
 }
 
-/// The same on a disk that is nearly full, for what makes room.
+/// The same on a disk that is nearly full, for writes that free space.
 fn write_anyway(
     core: &Core,
     mut batch: WriteBatch,
@@ -178,7 +178,7 @@ fn write_anyway(
             fail(core, &reason);
             return Err(StorageError::Unknown(reason.into()));
         }
-        // What is only slowed down has to wait inside the database, which counts the time.
+        // A write that is only delayed waits inside the database, which keeps the account.
         options.set_no_slowdown(room::is_stopped(core));
         room::wait(core)?;
         let Some(next) = again() else {
@@ -190,7 +190,7 @@ fn write_anyway(
 }
 
 fn fail(core: &Core, reason: &str) {
-    tracing::error!(reason, "a write failed; the store takes no more writes until it is reopened");
+    tracing::error!(reason, "a write failed; the store refuses writes until it is reopened");
     let _ = core.failed.set(reason.into());
 }
 
@@ -257,7 +257,7 @@ fn advance(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result
         return Err(StorageError::Conflict { part: 0, check: 0 });
     }
     core.row_cache.invalidate_all(number);
-    // Written even if it is there already: the sync is what the caller waits for.
+    // Written even if the LSN is current already: the caller waits for the sync.
     write_header(core, shard, Header { epoch: progress.epoch(), lsn })?;
     if progress.lsn() < lsn {
         progress.advance(lsn);

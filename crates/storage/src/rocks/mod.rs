@@ -11,8 +11,8 @@
 //! - `layout`     keys and values as `RocksDB` sees them
 //! - `wal`        damage in the log, found before it is replayed
 //! - `commit_queue`  group commit: where commits wait, so that one sync serves many
-//! - `committer`  the thread that empties the queue
-//! - `draft`      checks and writes of one group of commits
+//! - `committer`  the thread that writes
+//! - `validation` preconditions of a group of commits, and its write batch
 //! - `snapshot`   reads
 //! - `room`       refusing what a full disk would break
 //! - `row_cache`  items that were read recently
@@ -25,7 +25,6 @@
 
 mod commit_queue;
 mod committer;
-mod draft;
 mod export;
 mod folder;
 mod idle_compaction;
@@ -38,6 +37,7 @@ mod row_cache;
 mod run;
 mod settle;
 mod snapshot;
+mod validation;
 mod wal;
 mod write_sequence;
 

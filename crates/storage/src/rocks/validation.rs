@@ -1,5 +1,6 @@
-//! One group of commits becoming one batch. Each commit is checked against the database and what
-//! the commits before it in the group wrote; one that fails its checks leaves no trace.
+//! Commit validation. The commits of a group are validated one after another, each against the
+//! database and against what the commits before it in the group write. Those that pass share one
+//! write batch; one that fails adds nothing to it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,32 +17,32 @@ use crate::{Check, Commit, Expect, Part, Space, StorageError};
 
 type Key<'g> = (ShardId, Space, &'g [u8]);
 
-/// What the group has done to a key.
+/// What the group does to a key.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
-    Untouched,
+enum KeyState {
+    Unchanged,
     Written(Lsn),
     Deleted,
 }
 
-struct Shard {
+struct ShardState {
     progress: Arc<Progress>,
-    /// LSN after the commits drafted so far.
+    /// LSN after the commits accepted so far.
     lsn: Lsn,
-    /// Stripes that those commits name. They are published with the LSN, so that a batch that is drafted
-    /// again, or never written, leaves no trace.
+    /// Stripes that those commits change. They are published with the LSN, so that a batch that is
+    /// built again, or never written, has no effect.
     stripes: HashMap<u8, Lsn>,
 }
 
 /// What a batch does to a shard, to be published once it is written.
-pub(super) struct Moved {
+pub(super) struct ShardUpdate {
     progress: Arc<Progress>,
     lsn: Lsn,
     stripes: HashMap<u8, Lsn>,
 }
 
-impl Moved {
-    /// Shows it to readers and to the checks of later commits.
+impl ShardUpdate {
+    /// Makes it visible to readers and to the validation of later groups.
     pub(super) fn publish(&self) {
         for (stripe, lsn) in &self.stripes {
             self.progress.touch(&[*stripe], *lsn);
@@ -50,29 +51,28 @@ impl Moved {
     }
 }
 
-pub(super) struct Draft<'g> {
+pub(super) struct GroupValidator<'g> {
     core: &'g Core,
     batch: WriteBatch,
-    shards: HashMap<ShardId, Shard>,
+    shards: HashMap<ShardId, ShardState>,
     /// The keys that some commit of the group checks, and no others: most writes are to index
-    /// terms, which nobody checks.
-    checked: HashMap<Key<'g>, Fate>,
+    /// terms, which no commit checks.
+    checked: HashMap<Key<'g>, KeyState>,
     /// The spaces of those keys, so that writes to others are not even looked up.
     checked_spaces: u8,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-impl<'g> Draft<'g> {
-    /// `size_bytes` is about what the batch will come to: a large one that grows is copied again and
-    /// again.
+impl<'g> GroupValidator<'g> {
+    /// `size_bytes` is the expected size of the batch, so that its buffer is allocated once.
     pub(super) fn new(core: &'g Core, commits: &[&'g Commit], size_bytes: usize) -> Self {
         let (mut checked, mut checked_spaces) = (HashMap::new(), 0);
         // The checks of the first commit are never answered by an earlier one.
         for part in commits.iter().skip(1).flat_map(|commit| &commit.parts) {
             for check in &part.checks {
                 if let Check::Key { space, key, .. } = check {
-                    checked.insert((part.shard, *space, &key[..]), Fate::Untouched);
+                    checked.insert((part.shard, *space, &key[..]), KeyState::Unchanged);
                     checked_spaces |= 1 << *space as u8;
                 }
             }
@@ -88,36 +88,36 @@ impl<'g> Draft<'g> {
         }
     }
 
-    /// Checks a commit and, if it passes, adds its writes.
+    /// Validates a commit and, if it passes, adds its writes to the batch.
     pub(super) fn add(&mut self, commit: &'g Commit) -> Answer {
         for (i, part) in commit.parts.iter().enumerate() {
-            self.check(i, part)?;
+            self.validate(i, part)?;
         }
         Ok(commit.parts.iter().map(|part| self.apply(part)).collect())
     }
 
     /// The batch, and what it does to each shard.
-    pub(super) fn finish(mut self) -> (WriteBatch, Vec<Moved>) {
+    pub(super) fn finish(mut self) -> (WriteBatch, Vec<ShardUpdate>) {
         let meta = self.core.cf(Space::Meta);
-        let mut moved = Vec::with_capacity(self.shards.len());
+        let mut updates = Vec::with_capacity(self.shards.len());
         for (id, shard) in self.shards {
             if shard.lsn > shard.progress.lsn() {
                 let header = Header { epoch: shard.progress.epoch(), lsn: shard.lsn };
                 self.batch.put_cf(meta, layout::header_key(id), header.encode());
-                let Shard { progress, lsn, stripes } = shard;
-                moved.push(Moved { progress, lsn, stripes });
+                let ShardState { progress, lsn, stripes } = shard;
+                updates.push(ShardUpdate { progress, lsn, stripes });
             }
         }
-        (self.batch, moved)
+        (self.batch, updates)
     }
 
-    fn check(&mut self, i: usize, part: &Part) -> Result<(), StorageError> {
+    fn validate(&mut self, i: usize, part: &Part) -> Result<(), StorageError> {
         let shard = match self.shards.entry(part.shard) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let progress = self.core.progress(part.shard)?;
                 let lsn = progress.lsn();
-                entry.insert(Shard { progress, lsn, stripes: HashMap::new() })
+                entry.insert(ShardState { progress, lsn, stripes: HashMap::new() })
             }
         };
         let (epoch, lsn) = (shard.progress.epoch(), shard.lsn);
@@ -128,11 +128,11 @@ impl<'g> Draft<'g> {
             let holds = match condition {
                 Check::Unchanged(since) => lsn <= *since,
                 Check::StripeUnchanged { stripe, since } => {
-                    let named = self.shards.get(&part.shard).map(|shard| {
-                        let drafted = shard.stripes.get(stripe).copied();
-                        drafted.unwrap_or_else(|| shard.progress.stripe(*stripe))
+                    let changed_at = self.shards.get(&part.shard).map(|shard| {
+                        let in_group = shard.stripes.get(stripe).copied();
+                        in_group.unwrap_or_else(|| shard.progress.stripe(*stripe))
                     });
-                    named.is_some_and(|lsn| lsn <= *since)
+                    changed_at.is_some_and(|lsn| lsn <= *since)
                 }
                 Check::Key { space, key, expect } => {
                     let version = self.version(part.shard, *space, key)?;
@@ -149,7 +149,7 @@ impl<'g> Draft<'g> {
         Ok(())
     }
 
-    /// The version of a key after the commits drafted so far; `None` if it is not there.
+    /// The version of a key after the commits accepted so far; `None` if it does not exist.
     fn version(
         &mut self,
         shard: ShardId,
@@ -157,9 +157,9 @@ impl<'g> Draft<'g> {
         key: &[u8],
     ) -> Result<Option<Lsn>, StorageError> {
         match self.checked.get(&(shard, space, key)) {
-            Some(Fate::Written(lsn)) => return Ok(Some(*lsn)),
-            Some(Fate::Deleted) => return Ok(None),
-            Some(Fate::Untouched) | None => {}
+            Some(KeyState::Written(lsn)) => return Ok(Some(*lsn)),
+            Some(KeyState::Deleted) => return Ok(None),
+            Some(KeyState::Unchanged) | None => {}
         }
         layout::write_key(shard, key, &mut self.key);
         let found =
@@ -178,11 +178,11 @@ impl<'g> Draft<'g> {
         for (space, key) in &part.deletes {
             layout::write_key(part.shard, key, &mut self.key);
             self.batch.delete_cf(self.core.cf(*space), &self.key);
-            self.touch(part.shard, *space, key, Fate::Deleted);
+            self.record(part.shard, *space, key, KeyState::Deleted);
         }
         for put in &part.puts {
             self.put(part.shard, put.space, &put.key, &put.value, lsn);
-            self.touch(part.shard, put.space, &put.key, Fate::Written(lsn));
+            self.record(part.shard, put.space, &put.key, KeyState::Written(lsn));
         }
         for (key, entry) in part.numbered(lsn) {
             self.put(part.shard, Space::Feed, &key, entry, lsn);
@@ -201,11 +201,11 @@ impl<'g> Draft<'g> {
         }
     }
 
-    fn touch(&mut self, shard: ShardId, space: Space, key: &'g [u8], fate: Fate) {
+    fn record(&mut self, shard: ShardId, space: Space, key: &'g [u8], state: KeyState) {
         if self.checked_spaces & (1 << space as u8) != 0
             && let Some(known) = self.checked.get_mut(&(shard, space, key))
         {
-            *known = fate;
+            *known = state;
         }
     }
 }
@@ -231,22 +231,22 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_drafted_again_as_it_was_and_leaves_no_trace_unwritten() {
+    fn a_group_validates_the_same_again_and_has_no_effect_until_it_is_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let store = RocksStore::open(folder.path(), &RocksOptions::default()).expect("a store");
         store.create_shard(SHARD, Epoch(1)).expect("a shard");
         let (first, second) = (range_write("a", Lsn(0)), range_write("b", Lsn(0)));
         let group = [&first, &second];
-        let drafted = || {
-            let mut draft = Draft::new(&store.core, &group, 0);
-            let answers: Vec<Answer> = group.iter().map(|commit| draft.add(commit)).collect();
-            (answers, draft.finish().1.len())
+        let validated = || {
+            let mut validator = GroupValidator::new(&store.core, &group, 0);
+            let answers: Vec<Answer> = group.iter().map(|commit| validator.add(commit)).collect();
+            (answers, validator.finish().1.len())
         };
         let conflict = Err(StorageError::Conflict { part: 0, check: 0 });
         let expected = (vec![Ok(vec![Lsn(1)]), conflict.clone()], 1);
-        assert_eq!(drafted(), expected);
+        assert_eq!(validated(), expected);
         // As after a stall: nothing was written in between.
-        assert_eq!(drafted(), expected);
+        assert_eq!(validated(), expected);
         store.commit(first.clone()).expect("it was never written");
         assert_eq!(store.commit(second.clone()).map(drop), conflict.map(drop));
     }
