@@ -144,7 +144,7 @@ impl Server {
         drop(self.client);
         self.process.stop()?;
         let store = RocksStore::open(&self.data.join("store"), &RocksOptions::default())?;
-        let sizes = store.settle()?;
+        let sizes = store.compact_and_measure()?;
         let of = |space| sizes.iter().filter(|s| s.space == space).map(|s| s.disk_bytes).sum();
         let all = sizes.iter().map(|size| size.disk_bytes).sum();
         Ok(Settled { items: of(Space::Items), index: of(Space::Index), all })

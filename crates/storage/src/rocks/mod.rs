@@ -20,7 +20,7 @@
 //! - `run`        sorted entries as table files
 //! - `reclaim`    the space of dropped shards
 //! - `idle_compaction`  merges new files once nobody writes
-//! - `settle`     what everything takes once it is compacted
+//! - `space_size` sizes after a full compaction
 //! - `export`     a folder written from another engine
 
 mod commit_queue;
@@ -35,8 +35,8 @@ mod reclaim;
 mod room;
 mod row_cache;
 mod run;
-mod settle;
 mod snapshot;
+mod space_size;
 mod validation;
 mod wal;
 mod write_sequence;
@@ -54,7 +54,7 @@ use rocksdb::{ColumnFamily, DB, FlushOptions, Range, WriteBatch, WriteOptions};
 pub(crate) use export::export;
 pub use folder::OpenError;
 pub use options::RocksOptions;
-pub use settle::SpaceSize;
+pub use space_size::SpaceSize;
 pub use wal::{LogDamage, OnLogDamage};
 
 use crate::journal::{Copied, Journal};

@@ -1,4 +1,4 @@
-//! How large a store is once everything is where it stays: for measuring.
+//! The size of each space after a full compaction, for measurements.
 
 use rocksdb::properties::{AGGREGATED_TABLE_PROPERTIES, LIVE_SST_FILES_SIZE};
 use rocksdb::{BottommostLevelCompaction, CompactOptions};
@@ -6,20 +6,20 @@ use rocksdb::{BottommostLevelCompaction, CompactOptions};
 use super::{RocksStore, read_error};
 use crate::{Space, StorageError};
 
-/// What one space takes.
+/// The size of one space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct SpaceSize {
     pub space: Space,
     pub disk_bytes: u64,
     pub entries: u64,
-    /// Of all keys and values, before they are compressed.
+    /// Of all keys and values, uncompressed.
     pub plain_bytes: u64,
 }
 
 impl RocksStore {
-    /// Compacts everything, which takes time in proportion to the data, and says what it takes then.
-    pub fn settle(&self) -> Result<Vec<SpaceSize>, StorageError> {
+    /// Compacts everything, which takes time in proportion to the data, and returns the sizes.
+    pub fn compact_and_measure(&self) -> Result<Vec<SpaceSize>, StorageError> {
         let mut compact = CompactOptions::default();
         compact.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
         let (db, mut sizes) = (&self.core.db, Vec::new());
