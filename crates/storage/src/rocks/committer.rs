@@ -13,7 +13,7 @@ use super::commit_queue::{Answer, GroupWindow, Request, Work};
 use super::layout::{self, Header};
 use super::validation::{GroupValidator, ShardUpdate};
 use super::write_sequence::WriteNumber;
-use super::{Core, NO_SHARD, Shards, room};
+use super::{Core, NO_SHARD, Shards, disk_space};
 use crate::progress::Progress;
 use crate::{Commit, Space, StorageError};
 
@@ -157,7 +157,7 @@ fn write(
     again: impl Fn() -> Option<WriteBatch>,
 ) -> Result<(), StorageError> {
     core.refuse_if_failed()?;
-    room::check(core)?;
+    disk_space::check(core)?;
     write_anyway(core, batch, again)
 }
 
@@ -179,8 +179,8 @@ fn write_anyway(
             return Err(StorageError::Unknown(reason.into()));
         }
         // A write that is only delayed waits inside the database, which keeps the account.
-        options.set_no_slowdown(room::is_stopped(core));
-        room::wait(core)?;
+        options.set_no_slowdown(disk_space::is_stopped(core));
+        disk_space::wait(core)?;
         let Some(next) = again() else {
             let reason = "a read failed while the database was stalled; nothing was written";
             return Err(StorageError::Io(reason.into()));

@@ -14,7 +14,7 @@
 //! - `committer`  the thread that writes
 //! - `validation` preconditions of a group of commits, and its write batch
 //! - `snapshot`   reads
-//! - `room`       refusing what a full disk would break
+//! - `disk_space` refuses writes before the disk is full
 //! - `row_cache`  items that were read recently
 //! - `write_sequence`  numbers of writes, by which readers detect concurrent ones
 //! - `run`        sorted entries as table files
@@ -25,6 +25,7 @@
 
 mod commit_queue;
 mod committer;
+mod disk_space;
 mod export;
 mod folder;
 mod idle_compaction;
@@ -32,7 +33,6 @@ mod layout;
 pub mod memory;
 mod options;
 mod reclaim;
-mod room;
 mod row_cache;
 mod run;
 mod snapshot;
@@ -65,9 +65,9 @@ use crate::{
     Store, Value, key,
 };
 use commit_queue::{Answer, CommitQueue, Work};
+use disk_space::DiskSpace;
 use layout::Header;
 use reclaim::Reclaimer;
-use room::Room;
 use row_cache::RowCache;
 use run::{RocksRun, Runs};
 use snapshot::RocksSnapshot;
@@ -99,7 +99,7 @@ struct Core {
     runs: Runs,
     sequence: WriteSequence,
     row_cache: RowCache,
-    room: Room,
+    disk_space: DiskSpace,
     /// Why writes are refused, once they are.
     failed: OnceLock<Box<str>>,
 }
@@ -126,7 +126,7 @@ impl RocksStore {
             runs,
             sequence: WriteSequence::default(),
             row_cache: RowCache::new(options.row_cache_bytes),
-            room: Room::new(path),
+            disk_space: DiskSpace::new(path),
             failed: OnceLock::new(),
         });
         let shared = core.clone();
@@ -154,7 +154,7 @@ impl Drop for RocksStore {
         if let Some(committer) = self.committer.take() {
             let _ = committer.join();
         }
-        if room::writable(&self.core).is_ok()
+        if disk_space::writable(&self.core).is_ok()
             && let Err(error) = self.core.flush()
         {
             tracing::warn!(%error, "the store was closed without writing out its memory");
@@ -187,9 +187,9 @@ impl Core {
         self.failed.get().map_or(Ok(()), |reason| Err(StorageError::ReadOnly(reason.clone())))
     }
 
-    /// Refuses a copy of many entries, for which there has to be room.
+    /// Refuses a copy of many entries while there is too little disk space.
     fn refuse_copies(&self) -> Result<(), StorageError> {
-        self.refuse_if_failed().and_then(|()| self.room.check())
+        self.refuse_if_failed().and_then(|()| self.disk_space.check())
     }
 
     fn submit(&self, work: Work, size_bytes: usize) -> Result<Vec<Lsn>, StorageError> {
@@ -326,7 +326,7 @@ impl Store for RocksStore {
     }
 
     fn writable(&self) -> Result<(), StorageError> {
-        room::writable(&self.core)
+        disk_space::writable(&self.core)
     }
 
     fn submit(&self, commit: Commit, done: OnCommitted) {
