@@ -17,7 +17,7 @@
 //! - `disk_space` refuses writes before the disk is full
 //! - `row_cache`  items that were read recently
 //! - `write_sequence`  numbers of writes, by which readers detect concurrent ones
-//! - `run`        sorted entries as table files
+//! - `table_file` sorted entries as table files
 //! - `reclaim`    the space of dropped shards
 //! - `idle_compaction`  merges new files once nobody writes
 //! - `space_size` sizes after a full compaction
@@ -34,9 +34,9 @@ pub mod memory;
 mod options;
 mod reclaim;
 mod row_cache;
-mod run;
 mod snapshot;
 mod space_size;
+mod table_file;
 mod validation;
 mod wal;
 mod write_sequence;
@@ -69,8 +69,8 @@ use disk_space::DiskSpace;
 use layout::Header;
 use reclaim::Reclaimer;
 use row_cache::RowCache;
-use run::{RocksRun, Runs};
 use snapshot::RocksSnapshot;
+use table_file::{TableFileWriter, TableFiles};
 use write_sequence::WriteSequence;
 
 type Shards = HashMap<ShardId, Arc<Progress>>;
@@ -96,7 +96,7 @@ struct Core {
     /// Changed by the committer alone, and seldom; looked up by everybody, all the time.
     shards: ArcSwap<Shards>,
     queue: CommitQueue,
-    runs: Runs,
+    table_files: TableFiles,
     sequence: WriteSequence,
     row_cache: RowCache,
     disk_space: DiskSpace,
@@ -114,7 +114,8 @@ impl RocksStore {
     /// Opens the store in a folder, or makes one there.
     pub fn open(path: &Path, options: &RocksOptions) -> Result<Self, OpenError> {
         let folder::Opened { db, lock, headers } = folder::open(path, options)?;
-        let runs = Runs::new(path, options).map_err(|e| OpenError::Io(e.to_string().into()))?;
+        let table_files =
+            TableFiles::new(path, options).map_err(|e| OpenError::Io(e.to_string().into()))?;
         let shards = headers
             .into_iter()
             .map(|(shard, header)| (shard, Arc::new(Progress::new(header.epoch, header.lsn))));
@@ -123,7 +124,7 @@ impl RocksStore {
             folder: path.to_owned(),
             shards: ArcSwap::from_pointee(shards.collect()),
             queue: CommitQueue::default(),
-            runs,
+            table_files,
             sequence: WriteSequence::default(),
             row_cache: RowCache::new(options.row_cache_bytes),
             disk_space: DiskSpace::new(path),
@@ -413,7 +414,7 @@ impl Store for RocksStore {
         if self.core.progress(shard)?.lsn() != Lsn(0) {
             return Err(StorageError::Conflict { part: 0, check: 0 });
         }
-        Ok(Box::new(RocksRun::new(&self.core, shard, space)))
+        Ok(Box::new(TableFileWriter::new(&self.core, shard, space)))
     }
 
     fn settle_copies(&self) -> Result<(), StorageError> {

@@ -1,6 +1,6 @@
-//! Sorted entries written to a table file of their own, which then becomes one of the database's: no
-//! memory, no log, no compaction. The files wait in a folder beside the database's, which is emptied
-//! when a store is opened.
+//! Table-file ingestion: sorted entries are written to a table file, which the database then adopts.
+//! That bypasses memtables, log and compaction. The files are written in a folder beside the
+//! database's, which is emptied when a store is opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use crate::{Space, StorageError, Value};
 
 const FOLDER: &str = "runs";
 
-/// Where runs are written, and how.
-pub(super) struct Runs {
+/// Where table files are written, and with which options.
+pub(super) struct TableFiles {
     folder: PathBuf,
     options: [Options; Space::ALL.len()],
     next: AtomicU64,
 }
 
-impl Runs {
-    /// Removes what an earlier process has left.
+impl TableFiles {
+    /// Removes what an earlier process left behind.
     pub(super) fn new(store: &Path, options: &RocksOptions) -> std::io::Result<Self> {
         let folder = store.join(FOLDER);
         match fs::remove_dir_all(&folder) {
@@ -36,51 +36,51 @@ impl Runs {
     }
 }
 
-/// A file that is removed unless the database has taken it.
-struct RunFile(PathBuf);
+/// A file that is removed unless the database has adopted it.
+struct TemporaryFile(PathBuf);
 
-impl Drop for RunFile {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
 }
 
-pub(super) struct RocksRun<'s> {
+pub(super) struct TableFileWriter<'s> {
     core: &'s Core,
     shard: ShardId,
     space: Space,
-    /// There from the first entry on: a file without entries is none.
-    file: Option<(SstFileWriter<'s>, RunFile)>,
+    /// Created with the first entry: a table file without entries is invalid.
+    file: Option<(SstFileWriter<'s>, TemporaryFile)>,
     /// Buffers of the stored forms.
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-impl<'s> RocksRun<'s> {
+impl<'s> TableFileWriter<'s> {
     pub(super) fn new(core: &'s Core, shard: ShardId, space: Space) -> Self {
         Self { core, shard, space, file: None, key: Vec::new(), value: Vec::new() }
     }
 
-    fn begin(&self) -> Result<(SstFileWriter<'s>, RunFile), StorageError> {
-        let runs = &self.core.runs;
-        orrery_files::create_folders(&runs.folder)
-            .map_err(|e| StorageError::Io(format!("{}: {e}", runs.folder.display()).into()))?;
-        let name = format!("{}.sst", runs.next.fetch_add(1, Ordering::Relaxed));
-        let file = RunFile(runs.folder.join(name));
-        let writer = SstFileWriter::create(&runs.options[self.space as usize]);
+    fn create(&self) -> Result<(SstFileWriter<'s>, TemporaryFile), StorageError> {
+        let files = &self.core.table_files;
+        orrery_files::create_folders(&files.folder)
+            .map_err(|e| StorageError::Io(format!("{}: {e}", files.folder.display()).into()))?;
+        let name = format!("{}.sst", files.next.fetch_add(1, Ordering::Relaxed));
+        let file = TemporaryFile(files.folder.join(name));
+        let writer = SstFileWriter::create(&files.options[self.space as usize]);
         writer.open(&file.0).map_err(failed)?;
         Ok((writer, file))
     }
 }
 
-impl CopyRun for RocksRun<'_> {
+impl CopyRun for TableFileWriter<'_> {
     fn add(&mut self, key: &[u8], value: &Value) -> Result<(), StorageError> {
         layout::write_key(self.shard, key, &mut self.key);
         layout::write_value(self.space, value.version, &value.bytes, &mut self.value);
         if self.file.is_none() {
-            self.file = Some(self.begin()?);
+            self.file = Some(self.create()?);
         }
-        let (writer, _) = self.file.as_mut().expect("it was begun");
+        let (writer, _) = self.file.as_mut().expect("it was created");
         writer.put(&self.key, &self.value).map_err(failed)
     }
 
@@ -90,14 +90,14 @@ impl CopyRun for RocksRun<'_> {
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
         let family = self.core.cf(self.space);
-        let taken = self.core.db.ingest_external_file_cf_opts(family, &options, vec![&file.0]);
-        taken.map_err(failed)
+        let ingested = self.core.db.ingest_external_file_cf_opts(family, &options, vec![&file.0]);
+        ingested.map_err(failed)
     }
 }
 
-/// What is not there yet is nobody's: the copy is given up, and the store goes on.
+/// Nothing was ingested: the copy fails, and the store goes on.
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 fn failed(error: rocksdb::Error) -> StorageError {
-    tracing::warn!(%error, "entries could not be copied");
+    tracing::warn!(%error, "a table file could not be written or ingested");
     StorageError::Io(error.to_string().into())
 }
