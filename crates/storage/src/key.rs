@@ -49,8 +49,8 @@ use orrery_types::{EffectiveKey, KeyRange, Lsn, PartitionKey, Value};
 use crate::encode::{encode, escape, escape_terminated, unescape};
 
 mod index;
-mod kept;
 mod meta;
+mod model;
 mod reference;
 #[cfg(test)]
 mod tests;
@@ -60,17 +60,17 @@ pub use index::{
     all_index_terms, composite_prefix, composites_of, index_row, parse_composite, parse_shape,
     parse_term, shapes_of, split_index_key, term, term_kind, term_prefix, terms_of,
 };
-pub use kept::{
-    AggregateId, Due, all_buckets_of, all_due, all_tallies, bucket, buckets_of, built, delta,
-    deltas_of, due, element, extreme, extremes_of, item_beside, model_entries, model_notes,
-    parse_bucket, parse_due, parse_extreme, parse_violation, rule_of, tally, tally_of_delta,
-    violation, violations_of,
-};
 pub use meta::{
     PathStep, RecordKind, composite_name, counter, erasure, erasure_of_prefix, erasures, index_ids,
     index_names, index_rebuilt, is_index_name, merged_at, parse_erasure, parse_path_node,
     parse_shape_name, path_node, record, record_name, records, rows_reserved, shape_name,
     shape_names, versions_horizon,
+};
+pub use model::{
+    AggregateId, Due, all_buckets_of, all_due, all_tallies, bucket, buckets_of, built, delta,
+    deltas_of, due, element, extreme, extremes_of, item_beside, model_entries, model_notes,
+    parse_bucket, parse_due, parse_extreme, parse_violation, rule_of, tally, tally_of_delta,
+    violation, violations_of,
 };
 
 pub use reference::{

@@ -1,6 +1,6 @@
-//! Keys of what a model keeps beside an item that others refer to: in the shard of that item, the
-//! target. An aggregate is named by the rule of its relation and its place among those over it. The
-//! layout stands at the head of `key`.
+//! Keys of the data that a model maintains: references, aggregates, buckets, deferred work and build
+//! progress, in the shard of the item that they belong to. An aggregate is named by the rule of its
+//! relation and its position among the aggregates over it. The module comment of `key` has the layout.
 
 use orrery_types::Value;
 
