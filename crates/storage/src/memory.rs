@@ -13,7 +13,7 @@ use orrery_types::{Epoch, Lsn, ShardId};
 
 use crate::chunks::Chunks;
 use crate::journal::{Copied, Journal};
-use crate::progress::Progress;
+use crate::shard_head::ShardHead;
 use crate::store::SHARD_RESERVED;
 use crate::{
     Check, Commit, Committed, CopyLog, CopyRun, Entry, Expect, GatheredRun, KeyCursor, Part, Put,
@@ -34,7 +34,7 @@ struct Shard {
     maps: [Map; Space::ALL.len()],
     /// Bytes of keys and values in each map.
     sizes: [usize; Space::ALL.len()],
-    progress: Arc<Progress>,
+    head: Arc<ShardHead>,
 }
 
 /// A store that lives as long as the process.
@@ -63,7 +63,7 @@ impl MemoryStore {
         let restored = image.0.iter().map(|(id, shard)| (*id, shard.fork())).collect();
         let old = std::mem::replace(&mut *self.write(), restored);
         for shard in old.values() {
-            shard.progress.end();
+            shard.head.end();
         }
     }
 
@@ -77,8 +77,8 @@ impl MemoryStore {
         self.shards.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn progress(&self, shard: ShardId) -> Result<Arc<Progress>, StorageError> {
-        Ok(self.read().get(&shard).ok_or(NO_SHARD)?.progress.clone())
+    fn head(&self, shard: ShardId) -> Result<Arc<ShardHead>, StorageError> {
+        Ok(self.read().get(&shard).ok_or(NO_SHARD)?.head.clone())
     }
 }
 
@@ -86,14 +86,14 @@ const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
 
 impl Shard {
     fn new(epoch: Epoch) -> Self {
-        let progress = Arc::new(Progress::new(epoch, Lsn(0)));
-        Self { maps: array::from_fn(|_| Map::default()), sizes: [0; Space::ALL.len()], progress }
+        let head = Arc::new(ShardHead::new(epoch, Lsn(0)));
+        Self { maps: array::from_fn(|_| Map::default()), sizes: [0; Space::ALL.len()], head }
     }
 
-    /// The same content with a progress of its own.
+    /// The same content with a head of its own.
     fn fork(&self) -> Self {
-        let progress = Progress::new(self.progress.epoch(), self.progress.lsn());
-        Self { maps: self.maps.clone(), sizes: self.sizes, progress: Arc::new(progress) }
+        let head = ShardHead::new(self.head.epoch(), self.head.lsn());
+        Self { maps: self.maps.clone(), sizes: self.sizes, head: Arc::new(head) }
     }
 
     fn map(&self, space: Space) -> &Map {
@@ -126,8 +126,8 @@ impl Shard {
 
     fn holds(&self, check: &Check) -> bool {
         match check {
-            Check::Unchanged(lsn) => self.progress.lsn() <= *lsn,
-            Check::StripeUnchanged { stripe, since } => self.progress.stripe(*stripe) <= *since,
+            Check::Unchanged(lsn) => self.head.lsn() <= *lsn,
+            Check::StripeUnchanged { stripe, since } => self.head.stripe(*stripe) <= *since,
             Check::Key { space, key, expect } => {
                 let version = self.map(*space).get(key).map(|stored| stored.version);
                 match expect {
@@ -140,10 +140,10 @@ impl Shard {
 
     fn apply(&mut self, part: &Part) -> Lsn {
         if part.only_checks() {
-            return self.progress.lsn();
+            return self.head.lsn();
         }
-        let lsn = Lsn(self.progress.lsn().0 + 1);
-        self.progress.touch(&part.stripes, lsn);
+        let lsn = Lsn(self.head.lsn().0 + 1);
+        self.head.touch(&part.stripes, lsn);
         for (space, key) in &part.deletes {
             self.delete(*space, key);
         }
@@ -153,8 +153,8 @@ impl Shard {
         for (key, entry) in part.numbered(lsn) {
             self.put(Space::Feed, &key, entry, lsn);
         }
-        self.progress.record(part, lsn);
-        self.progress.advance(lsn);
+        self.head.record(part, lsn);
+        self.head.advance(lsn);
         lsn
     }
 
@@ -268,7 +268,7 @@ impl Store for MemoryStore {
     fn snapshot(&self, shard: ShardId, at: ReadAt) -> Result<Box<dyn Snapshot + '_>, StorageError> {
         let shards = self.read();
         let shard = shards.get(&shard).ok_or(NO_SHARD)?.clone();
-        let (lsn, epoch) = (shard.progress.lsn(), shard.progress.epoch());
+        let (lsn, epoch) = (shard.head.lsn(), shard.head.epoch());
         match at {
             ReadAt::AtLeast(least) if lsn < least => Err(StorageError::Behind(lsn)),
             _ => Ok(Box::new(MemorySnapshot { shard, lsn, epoch })),
@@ -279,7 +279,7 @@ impl Store for MemoryStore {
         let all = self.read();
         let view = |shard: &ShardId| -> Result<Box<dyn Snapshot + '_>, StorageError> {
             let shard = all.get(shard).ok_or(NO_SHARD)?.clone();
-            let (lsn, epoch) = (shard.progress.lsn(), shard.progress.epoch());
+            let (lsn, epoch) = (shard.head.lsn(), shard.head.epoch());
             Ok(Box::new(MemorySnapshot { shard, lsn, epoch }))
         };
         shards.iter().map(view).collect()
@@ -293,7 +293,7 @@ impl Store for MemoryStore {
     ) -> Result<(Lsn, Option<Value>), StorageError> {
         let shards = self.read();
         let shard = shards.get(&shard).ok_or(NO_SHARD)?;
-        Ok((shard.progress.lsn(), shard.get(space, key)))
+        Ok((shard.head.lsn(), shard.get(space, key)))
     }
 
     fn commit(&self, commit: Commit) -> Result<Committed, StorageError> {
@@ -301,8 +301,8 @@ impl Store for MemoryStore {
         let mut shards = self.write();
         for (i, part) in commit.parts.iter().enumerate() {
             let shard = shards.get(&part.shard).ok_or(NO_SHARD)?;
-            let epoch = shard.progress.epoch();
-            if epoch != part.epoch || shard.progress.is_frozen() {
+            let epoch = shard.head.epoch();
+            if epoch != part.epoch || shard.head.is_frozen() {
                 return Err(StorageError::Gone { epoch: Some(epoch) });
             }
             if let Some(check) = part.checks.iter().position(|check| !shard.holds(check)) {
@@ -318,36 +318,36 @@ impl Store for MemoryStore {
     }
 
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {
-        self.progress(shard)?.watch(after, timeout_ms)
+        self.head(shard)?.watch(after, timeout_ms)
     }
 
     fn create_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
         assert!(shard != SHARD_RESERVED, "the last shard number is reserved");
         let mut shards = self.write();
-        let existing = shards.entry(shard).or_insert_with(|| Shard::new(epoch)).progress.epoch();
+        let existing = shards.entry(shard).or_insert_with(|| Shard::new(epoch)).head.epoch();
         if existing == epoch { Ok(()) } else { Err(StorageError::Gone { epoch: Some(existing) }) }
     }
 
     fn fence_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
         let shards = self.write();
-        let progress = &shards.get(&shard).ok_or(NO_SHARD)?.progress;
-        let current = progress.epoch();
+        let head = &shards.get(&shard).ok_or(NO_SHARD)?.head;
+        let current = head.epoch();
         if epoch < current {
             return Err(StorageError::Gone { epoch: Some(current) });
         }
-        progress.fence(epoch);
+        head.fence(epoch);
         Ok(())
     }
 
     fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError> {
         if let Some(dropped) = self.write().remove(&shard) {
-            dropped.progress.end();
+            dropped.head.end();
         }
         Ok(())
     }
 
     fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError> {
-        Ok(self.read().iter().map(|(id, shard)| (*id, shard.progress.epoch())).collect())
+        Ok(self.read().iter().map(|(id, shard)| (*id, shard.head.epoch())).collect())
     }
 
     fn bulk_load(
@@ -359,7 +359,7 @@ impl Store for MemoryStore {
         let entries: Vec<Put> = entries.collect();
         let mut shards = self.write();
         let shard = shards.get_mut(&shard).ok_or(NO_SHARD)?;
-        if shard.progress.lsn() != Lsn(0) {
+        if shard.head.lsn() != Lsn(0) {
             return Err(StorageError::Conflict { part: 0, check: 0 });
         }
         let mut lsn = Lsn(1);
@@ -369,15 +369,15 @@ impl Store for MemoryStore {
                 lsn = lsn.max(loaded);
             }
         }
-        shard.progress.advance(lsn);
+        shard.head.advance(lsn);
         Ok(lsn)
     }
 
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
         // No commit is half done while the shards can be read.
         let shards = self.read();
-        let progress = &shards.get(&shard).ok_or(NO_SHARD)?.progress;
-        progress.begin_journal(bytes_max).ok_or(StorageError::Conflict { part: 0, check: 0 })
+        let head = &shards.get(&shard).ok_or(NO_SHARD)?.head;
+        head.begin_journal(bytes_max).ok_or(StorageError::Conflict { part: 0, check: 0 })
     }
 
     fn copy_into(
@@ -388,7 +388,7 @@ impl Store for MemoryStore {
     ) -> Result<(), StorageError> {
         let mut shards = self.write();
         let shard = shards.get_mut(&shard).ok_or(NO_SHARD)?;
-        if shard.progress.lsn() != Lsn(0) {
+        if shard.head.lsn() != Lsn(0) {
             return Err(StorageError::Conflict { part: 0, check: 0 });
         }
         for Copied { space, key, value } in entries {
@@ -415,9 +415,9 @@ impl Store for MemoryStore {
 
     fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
         let shards = self.write();
-        let progress = &shards.get(&shard).ok_or(NO_SHARD)?.progress;
-        match progress.lsn().cmp(&lsn) {
-            Ordering::Less => progress.advance(lsn),
+        let head = &shards.get(&shard).ok_or(NO_SHARD)?.head;
+        match head.lsn().cmp(&lsn) {
+            Ordering::Less => head.advance(lsn),
             Ordering::Equal => {}
             Ordering::Greater => return Err(StorageError::Conflict { part: 0, check: 0 }),
         }
@@ -425,7 +425,7 @@ impl Store for MemoryStore {
     }
 
     fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Result<(), StorageError> {
-        self.write().get(&shard).ok_or(NO_SHARD)?.progress.freeze(frozen);
+        self.write().get(&shard).ok_or(NO_SHARD)?.head.freeze(frozen);
         Ok(())
     }
 
@@ -434,7 +434,7 @@ impl Store for MemoryStore {
         let shard = shards.get(&shard).ok_or(NO_SHARD)?;
         let size_bytes = |space| shard.sizes[space as usize] as u64;
         Ok(ShardStats {
-            lsn: shard.progress.lsn(),
+            lsn: shard.head.lsn(),
             items_bytes: size_bytes(Space::Items),
             index_bytes: size_bytes(Space::Index),
         })
@@ -445,7 +445,7 @@ impl Store for MemoryStore {
         let image = self.image();
         rocks::export(into, |export| {
             for (id, shard) in &image.0 {
-                export.shard(*id, shard.progress.epoch(), shard.progress.lsn());
+                export.shard(*id, shard.head.epoch(), shard.head.lsn());
                 for space in Space::ALL {
                     for (key, stored) in shard.map(space).iter() {
                         export.entry((*id, space), key, stored.version, &stored.bytes)?;

@@ -14,7 +14,7 @@ use super::layout::{self, Header};
 use super::validation::{GroupValidator, ShardUpdate};
 use super::write_sequence::WriteNumber;
 use super::{Core, NO_SHARD, Shards, disk_space};
-use crate::progress::Progress;
+use crate::shard_head::ShardHead;
 use crate::{Commit, Space, StorageError};
 
 /// The group-commit window is at most this fraction of the last group's time, and never longer than
@@ -63,7 +63,7 @@ fn process(core: &Core, group: Vec<Request>) {
             Work::Create(shard, epoch) => create(core, shard, epoch),
             Work::Fence(shard, epoch) => fence(core, shard, epoch),
             Work::Drop(shard) => drop_shard(core, shard, write_number),
-            Work::Freeze(shard, frozen) => core.progress(shard).map(|p| p.freeze(frozen)),
+            Work::Freeze(shard, frozen) => core.head(shard).map(|p| p.freeze(frozen)),
             Work::Advance(shard, lsn) => advance(core, shard, lsn, write_number),
             Work::Loaded(shard, lsn) => loaded(core, shard, lsn, write_number),
             Work::Commit(_) => unreachable!("commits were collected above"),
@@ -94,8 +94,8 @@ fn commit_all(core: &Core, requests: Vec<Request>) {
 /// Adds a commit to the journals of its shards.
 fn record(core: &Core, commit: &Commit, lsns: &[Lsn]) {
     for (part, lsn) in commit.parts.iter().zip(lsns) {
-        if let Ok(progress) = core.progress(part.shard) {
-            progress.record(part, *lsn);
+        if let Ok(head) = core.head(part.shard) {
+            head.record(part, *lsn);
         }
     }
 }
@@ -204,14 +204,14 @@ fn write_header(core: &Core, shard: ShardId, header: Header) -> Result<(), Stora
 }
 
 fn create(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
-    if let Ok(existing) = core.progress(shard) {
+    if let Ok(existing) = core.head(shard) {
         let current = existing.epoch();
         let same = current == epoch;
         return if same { Ok(()) } else { Err(StorageError::Gone { epoch: Some(current) }) };
     }
     write_header(core, shard, Header { epoch, lsn: Lsn(0) })?;
-    let progress = Arc::new(Progress::new(epoch, Lsn(0)));
-    change_shards(core, |shards| drop(shards.insert(shard, progress)));
+    let head = Arc::new(ShardHead::new(epoch, Lsn(0)));
+    change_shards(core, |shards| drop(shards.insert(shard, head)));
     Ok(())
 }
 
@@ -222,19 +222,19 @@ fn change_shards(core: &Core, change: impl FnOnce(&mut Shards)) {
 }
 
 fn fence(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
-    let progress = core.progress(shard)?;
-    let current = progress.epoch();
+    let head = core.head(shard)?;
+    let current = head.epoch();
     if epoch <= current {
         let same = epoch == current;
         return if same { Ok(()) } else { Err(StorageError::Gone { epoch: Some(current) }) };
     }
-    write_header(core, shard, Header { epoch, lsn: progress.lsn() })?;
-    progress.fence(epoch);
+    write_header(core, shard, Header { epoch, lsn: head.lsn() })?;
+    head.fence(epoch);
     Ok(())
 }
 
 fn drop_shard(core: &Core, shard: ShardId, number: WriteNumber) -> Result<(), StorageError> {
-    let Ok(progress) = core.progress(shard) else { return Ok(()) };
+    let Ok(head) = core.head(shard) else { return Ok(()) };
     let (from, to) = layout::shard_bounds(shard);
     let batch = || {
         let mut batch = WriteBatch::default();
@@ -247,31 +247,31 @@ fn drop_shard(core: &Core, shard: ShardId, number: WriteNumber) -> Result<(), St
     core.row_cache.invalidate_all(number);
     write_anyway(core, batch(), || Some(batch()))?;
     change_shards(core, |shards| drop(shards.remove(&shard)));
-    progress.end();
+    head.end();
     Ok(())
 }
 
 fn advance(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result<(), StorageError> {
-    let progress = core.progress(shard)?;
-    if progress.lsn() > lsn {
+    let head = core.head(shard)?;
+    if head.lsn() > lsn {
         return Err(StorageError::Conflict { part: 0, check: 0 });
     }
     core.row_cache.invalidate_all(number);
     // Written even if the LSN is current already: the caller waits for the sync.
-    write_header(core, shard, Header { epoch: progress.epoch(), lsn })?;
-    if progress.lsn() < lsn {
-        progress.advance(lsn);
+    write_header(core, shard, Header { epoch: head.epoch(), lsn })?;
+    if head.lsn() < lsn {
+        head.advance(lsn);
     }
     Ok(())
 }
 
 fn loaded(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result<(), StorageError> {
-    let progress = core.progress(shard).map_err(|_| NO_SHARD)?;
-    if progress.lsn() != Lsn(0) {
+    let head = core.head(shard).map_err(|_| NO_SHARD)?;
+    if head.lsn() != Lsn(0) {
         return Err(StorageError::Conflict { part: 0, check: 0 });
     }
     core.row_cache.invalidate_all(number);
-    write_header(core, shard, Header { epoch: progress.epoch(), lsn })?;
-    progress.advance(lsn);
+    write_header(core, shard, Header { epoch: head.epoch(), lsn })?;
+    head.advance(lsn);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The embedded engine: `RocksDB` with a column family for each space, and one thread that commits.
 //!
 //! ```text
-//! writers ──▶ queue ──▶ committer: checks, LSNs, one synced batch ──▶ progress ──▶ answers
+//! writers ──▶ queue ──▶ committer: checks, LSNs, one synced batch ──▶ head ──▶ answers
 //! readers ──▶ RocksDB directly; a snapshot reads the shard's LSN from its own view
 //! ```
 //!
@@ -58,7 +58,7 @@ pub use space_size::SpaceSize;
 pub use wal::{LogDamage, OnLogDamage};
 
 use crate::journal::{Copied, Journal};
-use crate::progress::Progress;
+use crate::shard_head::ShardHead;
 use crate::store::{OnCommitted, SHARD_RESERVED};
 use crate::{
     Commit, Committed, CopyLog, CopyRun, Put, ReadAt, ShardStats, Snapshot, Space, StorageError,
@@ -73,7 +73,7 @@ use snapshot::RocksSnapshot;
 use table_file::{TableFileWriter, TableFiles};
 use write_sequence::WriteSequence;
 
-type Shards = HashMap<ShardId, Arc<Progress>>;
+type Shards = HashMap<ShardId, Arc<ShardHead>>;
 
 const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
 /// A bulk load hands its entries to `RocksDB` in pieces of this size.
@@ -118,7 +118,7 @@ impl RocksStore {
             TableFiles::new(path, options).map_err(|e| OpenError::Io(e.to_string().into()))?;
         let shards = headers
             .into_iter()
-            .map(|(shard, header)| (shard, Arc::new(Progress::new(header.epoch, header.lsn))));
+            .map(|(shard, header)| (shard, Arc::new(ShardHead::new(header.epoch, header.lsn))));
         let core = Arc::new(Core {
             db,
             folder: path.to_owned(),
@@ -172,7 +172,7 @@ impl Core {
         folder::family(&self.db, space)
     }
 
-    fn progress(&self, shard: ShardId) -> Result<Arc<Progress>, StorageError> {
+    fn head(&self, shard: ShardId) -> Result<Arc<ShardHead>, StorageError> {
         self.shards.load().get(&shard).cloned().ok_or(NO_SHARD)
     }
 
@@ -293,11 +293,11 @@ impl Store for RocksStore {
     ) -> Result<(Lsn, Option<Value>), StorageError> {
         let core = &*self.core;
         let shards = core.shards.load();
-        let progress = shards.get(&shard).ok_or(NO_SHARD)?;
+        let head = shards.get(&shard).ok_or(NO_SHARD)?;
         let physical = layout::key(shard, key);
         let (use_cache, point) = (space == Space::Items, core.sequence.point());
         if use_cache && let Some(value) = core.row_cache.get(&physical, Lsn(u64::MAX)) {
-            return Ok((progress.lsn().max(value.version), Some(value)));
+            return Ok((head.lsn().max(value.version), Some(value)));
         }
         let damaged = |error: StorageError| error.at(shard, space, key);
         let found = core.db.get_pinned_cf(core.cf(space), &physical);
@@ -310,7 +310,7 @@ impl Store for RocksStore {
                 if use_cache {
                     core.row_cache.insert(&physical, &value, point);
                 }
-                Ok((progress.lsn().max(value.version), Some(value)))
+                Ok((head.lsn().max(value.version), Some(value)))
             }
             Some(bytes) => {
                 let value = layout::value(space, &bytes)?;
@@ -341,7 +341,7 @@ impl Store for RocksStore {
     }
 
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {
-        self.core.progress(shard)?.watch(after, timeout_ms)
+        self.core.head(shard)?.watch(after, timeout_ms)
     }
 
     fn create_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
@@ -374,7 +374,7 @@ impl Store for RocksStore {
         entries: &mut dyn Iterator<Item = Put>,
     ) -> Result<Lsn, StorageError> {
         self.core.refuse_copies()?;
-        if self.core.progress(shard)?.lsn() != Lsn(0) {
+        if self.core.head(shard)?.lsn() != Lsn(0) {
             return Err(StorageError::Conflict { part: 0, check: 0 });
         }
         let lsn = self
@@ -386,8 +386,8 @@ impl Store for RocksStore {
     }
 
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
-        let progress = self.core.progress(shard)?;
-        progress.begin_journal(bytes_max).ok_or(StorageError::Conflict { part: 0, check: 0 })
+        let head = self.core.head(shard)?;
+        head.begin_journal(bytes_max).ok_or(StorageError::Conflict { part: 0, check: 0 })
     }
 
     fn copy_into(
@@ -397,7 +397,7 @@ impl Store for RocksStore {
         log: CopyLog,
     ) -> Result<(), StorageError> {
         self.core.refuse_copies()?;
-        if self.core.progress(shard)?.lsn() != Lsn(0) {
+        if self.core.head(shard)?.lsn() != Lsn(0) {
             return Err(StorageError::Conflict { part: 0, check: 0 });
         }
         self.core
@@ -411,7 +411,7 @@ impl Store for RocksStore {
         space: Space,
     ) -> Result<Box<dyn CopyRun + '_>, StorageError> {
         self.core.refuse_copies()?;
-        if self.core.progress(shard)?.lsn() != Lsn(0) {
+        if self.core.head(shard)?.lsn() != Lsn(0) {
             return Err(StorageError::Conflict { part: 0, check: 0 });
         }
         Ok(Box::new(TableFileWriter::new(&self.core, shard, space)))
@@ -431,7 +431,7 @@ impl Store for RocksStore {
     }
 
     fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError> {
-        let lsn = self.core.progress(shard)?.lsn();
+        let lsn = self.core.head(shard)?.lsn();
         let (from, to) = layout::shard_bounds(shard);
         let size_bytes = |space| {
             let ranges = [Range::new(&from, &to)];

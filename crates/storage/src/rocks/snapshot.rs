@@ -59,8 +59,7 @@ impl<'s> RocksSnapshot<'s> {
         shard: ShardId,
         point: SequencePoint,
     ) -> Result<Self, StorageError> {
-        let known =
-            core.shards.load().get(&shard).map(|progress| (progress.epoch(), progress.lsn()));
+        let known = core.shards.load().get(&shard).map(|head| (head.epoch(), head.lsn()));
         let header = match known {
             // Nothing was written since before the snapshot, so what is known is what it shows.
             Some((epoch, lsn)) if core.sequence.is_current(point) => Header { epoch, lsn },

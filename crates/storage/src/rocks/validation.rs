@@ -12,7 +12,7 @@ use rocksdb::WriteBatch;
 use super::commit_queue::Answer;
 use super::layout::{self, Header};
 use super::{Core, read_error};
-use crate::progress::Progress;
+use crate::shard_head::ShardHead;
 use crate::{Check, Commit, Expect, Part, Space, StorageError};
 
 type Key<'g> = (ShardId, Space, &'g [u8]);
@@ -26,7 +26,7 @@ enum KeyState {
 }
 
 struct ShardState {
-    progress: Arc<Progress>,
+    head: Arc<ShardHead>,
     /// LSN after the commits accepted so far.
     lsn: Lsn,
     /// Stripes that those commits change. They are published with the LSN, so that a batch that is
@@ -36,7 +36,7 @@ struct ShardState {
 
 /// What a batch does to a shard, to be published once it is written.
 pub(super) struct ShardUpdate {
-    progress: Arc<Progress>,
+    head: Arc<ShardHead>,
     lsn: Lsn,
     stripes: HashMap<u8, Lsn>,
 }
@@ -45,9 +45,9 @@ impl ShardUpdate {
     /// Makes it visible to readers and to the validation of later groups.
     pub(super) fn publish(&self) {
         for (stripe, lsn) in &self.stripes {
-            self.progress.touch(&[*stripe], *lsn);
+            self.head.touch(&[*stripe], *lsn);
         }
-        self.progress.advance(self.lsn);
+        self.head.advance(self.lsn);
     }
 }
 
@@ -101,11 +101,11 @@ impl<'g> GroupValidator<'g> {
         let meta = self.core.cf(Space::Meta);
         let mut updates = Vec::with_capacity(self.shards.len());
         for (id, shard) in self.shards {
-            if shard.lsn > shard.progress.lsn() {
-                let header = Header { epoch: shard.progress.epoch(), lsn: shard.lsn };
+            if shard.lsn > shard.head.lsn() {
+                let header = Header { epoch: shard.head.epoch(), lsn: shard.lsn };
                 self.batch.put_cf(meta, layout::header_key(id), header.encode());
-                let ShardState { progress, lsn, stripes } = shard;
-                updates.push(ShardUpdate { progress, lsn, stripes });
+                let ShardState { head, lsn, stripes } = shard;
+                updates.push(ShardUpdate { head, lsn, stripes });
             }
         }
         (self.batch, updates)
@@ -115,13 +115,13 @@ impl<'g> GroupValidator<'g> {
         let shard = match self.shards.entry(part.shard) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let progress = self.core.progress(part.shard)?;
-                let lsn = progress.lsn();
-                entry.insert(ShardState { progress, lsn, stripes: HashMap::new() })
+                let head = self.core.head(part.shard)?;
+                let lsn = head.lsn();
+                entry.insert(ShardState { head, lsn, stripes: HashMap::new() })
             }
         };
-        let (epoch, lsn) = (shard.progress.epoch(), shard.lsn);
-        if epoch != part.epoch || shard.progress.is_frozen() {
+        let (epoch, lsn) = (shard.head.epoch(), shard.lsn);
+        if epoch != part.epoch || shard.head.is_frozen() {
             return Err(StorageError::Gone { epoch: Some(epoch) });
         }
         for (check, condition) in part.checks.iter().enumerate() {
@@ -130,7 +130,7 @@ impl<'g> GroupValidator<'g> {
                 Check::StripeUnchanged { stripe, since } => {
                     let changed_at = self.shards.get(&part.shard).map(|shard| {
                         let in_group = shard.stripes.get(stripe).copied();
-                        in_group.unwrap_or_else(|| shard.progress.stripe(*stripe))
+                        in_group.unwrap_or_else(|| shard.head.stripe(*stripe))
                     });
                     changed_at.is_some_and(|lsn| lsn <= *since)
                 }

@@ -1,5 +1,6 @@
-//! How far a shard is: its epoch and last LSN, readable without a lock, and a place to wait for the
-//! next one. Engines publish here after a commit is durable and before they answer it.
+//! The published head of a shard: its epoch and last LSN, readable without a lock, and a condition
+//! variable to wait for the next LSN. Engines publish here after a commit is durable and before they
+//! answer it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -13,24 +14,24 @@ use crate::{Part, StorageError};
 /// Stripes of a shard: as many as a byte names.
 const STRIPES: usize = 256;
 
-/// One shard's epoch and LSN, as published.
+/// The published state of one shard.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ShardHead {
     epoch: AtomicU64,
     lsn: AtomicU64,
     gone: AtomicBool,
     frozen: AtomicBool,
-    /// Whether somebody may hold a journal: most commits need not look.
+    /// Whether a journal may exist; most commits read only this flag.
     journaled: AtomicBool,
     journal: Mutex<Weak<Journal>>,
-    /// For each stripe the LSN of the last commit that named it.
+    /// For each stripe the LSN of the last commit that changed it.
     stripes: Box<[AtomicU64; STRIPES]>,
-    watchers: AtomicUsize,
-    gate: Mutex<()>,
-    moved: Condvar,
+    waiters: AtomicUsize,
+    lock: Mutex<()>,
+    advanced: Condvar,
 }
 
-impl Progress {
+impl ShardHead {
     pub(crate) fn new(epoch: Epoch, lsn: Lsn) -> Self {
         Self {
             epoch: AtomicU64::new(epoch.0),
@@ -40,9 +41,9 @@ impl Progress {
             journaled: AtomicBool::new(false),
             journal: Mutex::new(Weak::new()),
             stripes: Box::new([const { AtomicU64::new(0) }; STRIPES]),
-            watchers: AtomicUsize::new(0),
-            gate: Mutex::new(()),
-            moved: Condvar::new(),
+            waiters: AtomicUsize::new(0),
+            lock: Mutex::new(()),
+            advanced: Condvar::new(),
         }
     }
 
@@ -54,19 +55,19 @@ impl Progress {
         Lsn(self.lsn.load(SeqCst))
     }
 
-    /// Publishes an LSN and wakes those who wait for it.
+    /// Publishes an LSN and wakes its waiters.
     pub(crate) fn advance(&self, lsn: Lsn) {
         let before = self.lsn.swap(lsn.0, SeqCst);
         assert!(before < lsn.0, "LSNs rise");
         self.wake();
     }
 
-    /// The LSN of the last commit that named a stripe.
+    /// The LSN of the last commit that changed a stripe.
     pub(crate) fn stripe(&self, stripe: u8) -> Lsn {
         Lsn(self.stripes[usize::from(stripe)].load(SeqCst))
     }
 
-    /// A commit with this LSN names stripes. Only the thread that commits calls it.
+    /// Records that the commit with this LSN changed stripes. Only the committing thread calls it.
     pub(crate) fn touch(&self, stripes: &[u8], lsn: Lsn) {
         for stripe in stripes {
             self.stripes[usize::from(*stripe)].store(lsn.0, SeqCst);
@@ -77,7 +78,7 @@ impl Progress {
         self.epoch.store(epoch.0, SeqCst);
     }
 
-    /// Whether commits are refused for now.
+    /// Whether commits are refused at this time.
     pub(crate) fn is_frozen(&self) -> bool {
         self.frozen.load(SeqCst)
     }
@@ -86,7 +87,7 @@ impl Progress {
         self.frozen.store(frozen, SeqCst);
     }
 
-    /// Begins a journal; `None` if somebody holds one.
+    /// Starts a journal; `None` if another one is in use.
     pub(crate) fn begin_journal(&self, bytes_max: usize) -> Option<Arc<Journal>> {
         let mut current = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         if current.strong_count() > 0 {
@@ -98,7 +99,7 @@ impl Progress {
         Some(journal)
     }
 
-    /// Adds what a commit did to the journal, if somebody holds one.
+    /// Adds a commit to the journal, if there is one.
     pub(crate) fn record(&self, part: &Part, lsn: Lsn) {
         if !self.journaled.load(SeqCst) {
             return;
@@ -110,29 +111,29 @@ impl Progress {
         }
     }
 
-    /// Tells those who wait that nothing will come any more.
+    /// Wakes waiters because the shard is dropped.
     pub(crate) fn end(&self) {
         self.gone.store(true, SeqCst);
         self.wake();
     }
 
-    /// A watcher counts itself before it looks, and a publisher publishes before it looks at the
-    /// count: one of them always sees the other, and commits nobody watches take no lock.
+    /// A waiter increments the count before it reads the LSN, and a publisher stores the LSN before it
+    /// reads the count: one of them always sees the other, and a commit without waiters takes no lock.
     fn wake(&self) {
-        if self.watchers.load(SeqCst) > 0 {
-            drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
-            self.moved.notify_all();
+        if self.waiters.load(SeqCst) > 0 {
+            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+            self.advanced.notify_all();
         }
     }
 
-    /// Waits for an LSN after `after`, the end of the shard, or the end of the time.
+    /// Waits for an LSN after `after`, for the shard to be dropped, or for the timeout.
     pub(crate) fn watch(&self, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {
-        self.watchers.fetch_add(1, SeqCst);
-        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiters.fetch_add(1, SeqCst);
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let timeout = Duration::from_millis(timeout_ms);
         let waiting = |(): &mut ()| self.lsn() <= after && !self.gone.load(SeqCst);
-        drop(self.moved.wait_timeout_while(gate, timeout, waiting));
-        self.watchers.fetch_sub(1, SeqCst);
+        drop(self.advanced.wait_timeout_while(guard, timeout, waiting));
+        self.waiters.fetch_sub(1, SeqCst);
         if self.gone.load(SeqCst) {
             return Err(StorageError::Gone { epoch: None });
         }
