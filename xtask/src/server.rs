@@ -54,6 +54,15 @@ impl Server {
 
     /// The same, with a choice of the endpoint that clients are told to use.
     pub(crate) fn start_announcing(profile: Profile, announced: Announced) -> Result<Self> {
+        Self::start_with(profile, announced, &[])
+    }
+
+    /// The same, with further arguments of `orrery serve`.
+    pub(crate) fn start_with(
+        profile: Profile,
+        announced: Announced,
+        arguments: &[&str],
+    ) -> Result<Self> {
         let binary = build("orrery", profile)?;
         let address = free_address()?;
         let log = project::cache("conformance")?.join("server.log");
@@ -65,6 +74,7 @@ impl Server {
         }
         let process = command
             .args(["serve", "--memory", "--listen", &address.to_string(), "--key", &key()])
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)

@@ -15,7 +15,8 @@ pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
         return Ok(());
     }
     let source = project::root().join("conformance/go");
-    let tests = tests(&source, options)?;
+    let tests =
+        tests(&source, |file| options.only.as_ref().is_none_or(|only| only.is_match(file)))?;
     let mut red = Vec::new();
     for endpoint in &target.endpoints {
         println!("go: {} tests against {endpoint}", tests.len());
@@ -47,14 +48,13 @@ pub(crate) fn go(folder: &Path) -> Result<Command> {
 }
 
 /// The names of the tests in the files that are asked for.
-fn tests(source: &Path, options: &Options) -> Result<Vec<String>> {
+pub(super) fn tests(source: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let pattern = Regex::new(r"(?m)^func (Test\w+)\(t \*testing\.T\)").expect("a valid pattern");
     let mut names = Vec::new();
     for entry in fs::read_dir(source)? {
         let path = entry?.path();
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let is_wanted = options.only.as_ref().is_none_or(|only| only.is_match(&file));
-        if file.ends_with("_test.go") && is_wanted {
+        if file.ends_with("_test.go") && is_wanted(&file) {
             let text = fs::read_to_string(&path)?;
             names.extend(pattern.captures_iter(&text).map(|found| found[1].to_owned()));
         }

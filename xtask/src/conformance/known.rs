@@ -36,6 +36,17 @@ impl KnownFailures {
         Self::parse(&text).with_context(|| path.display().to_string())
     }
 
+    /// Both lists; a test stands in one of them.
+    pub(super) fn and(mut self, more: Self) -> Result<Self> {
+        for (test, reason) in more.0 {
+            if self.0.contains_key(&test) {
+                bail!("{test} is listed for one range already");
+            }
+            self.0.insert(test, reason);
+        }
+        Ok(self)
+    }
+
     fn parse(text: &str) -> Result<Self> {
         let mut tests = BTreeMap::new();
         for (index, line) in text.lines().enumerate() {

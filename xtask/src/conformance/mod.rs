@@ -1,7 +1,8 @@
-//! `cargo xtask conformance`: official SDKs, unpatched, against a running server. Python runs the
-//! SDK's own test suite; the others run our end-to-end tests through the SDK.
+//! `cargo xtask conformance`: official SDKs, unpatched, against a running server. Python and `go-own`
+//! run the SDK's own tests; the others run our end-to-end tests through the SDK.
 
 pub(crate) mod go;
+mod go_own;
 pub(crate) mod java;
 pub(crate) mod javascript;
 mod known;
@@ -10,11 +11,12 @@ mod rust;
 
 pub(crate) use rust::target as rust_target;
 
-use crate::server::{self, Profile as Build, Server};
+use crate::server::{self, Announced, Profile as Build, Server};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use known::KnownFailures;
 use regex::Regex;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -32,6 +34,9 @@ pub(crate) struct Options {
     /// Only test files whose name matches this regular expression.
     #[arg(long, value_name = "REGEX")]
     only: Option<Regex>,
+    /// Physical partitions of every new container, on the server that is started.
+    #[arg(long, default_value_t = 1, conflicts_with = "endpoint")]
+    ranges: u16,
     /// How many test files run at once.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -52,6 +57,7 @@ enum Suite {
     Js,
     Rust,
     Go,
+    GoOwn,
     Java,
     All,
 }
@@ -94,6 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         (Suite::Js, "js", javascript::run as fn(&Options, &Target) -> Result<()>),
         (Suite::Rust, "rust", rust::run),
         (Suite::Go, "go", go::run),
+        (Suite::GoOwn, "go-own", go_own::run),
         (Suite::Java, "java", java::run),
         (Suite::Python, "python", python::run),
     ] {
@@ -117,7 +124,35 @@ fn target(options: &Options) -> Result<(Target, Option<Server>)> {
         let endpoint = format!("{}/", endpoint.trim_end_matches('/'));
         return Ok((Target { endpoints: vec![endpoint], key: key.clone() }, None));
     }
-    let server = Server::start(if options.release { Build::Release } else { Build::Dev })?;
+    let server = options.start_server(Announced::AsAsked)?;
     let endpoints = ["http", "https"].map(|scheme| server.endpoint(scheme)).to_vec();
     Ok((Target { endpoints, key: server::key() }, Some(server)))
+}
+
+impl Options {
+    fn start_server(&self, announced: Announced) -> Result<Server> {
+        let build = if self.release { Build::Release } else { Build::Dev };
+        Server::start_with(build, announced, &["--ranges", &self.ranges.to_string()])
+    }
+
+    /// A server that announces what an emulator does, unless one was given: SDKs' own suites take
+    /// `localhost` and `127.0.0.1` for two regions, and expect to be told of the second.
+    fn emulator_like(&self) -> Result<Option<(Target, Server)>> {
+        if self.endpoint.is_some() {
+            return Ok(None);
+        }
+        let server = self.start_server(Announced::Address)?;
+        let target = Target { endpoints: vec![server.endpoint("https")], key: server::key() };
+        Ok(Some((target, server)))
+    }
+
+    /// The known failures of a suite; a container of several ranges may have more.
+    fn known_failures(&self, folder: &Path) -> Result<KnownFailures> {
+        let known = KnownFailures::read(&folder.join("known-failures.txt"))?;
+        let more = folder.join("known-failures-ranges.txt");
+        if self.ranges > 1 && more.exists() {
+            return known.and(KnownFailures::read(&more)?);
+        }
+        Ok(known)
+    }
 }

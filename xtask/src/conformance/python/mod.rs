@@ -9,10 +9,9 @@ mod events;
 mod report;
 mod session;
 
-use super::known::KnownFailures;
 use super::{Options, Profile, Target};
 use crate::project;
-use crate::server::{self, Announced, Profile as Build, Server};
+use crate::server;
 use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, bail};
 use environment::Environment;
@@ -43,25 +42,13 @@ pub(crate) fn interpreter() -> Result<PathBuf> {
     Ok(Environment::prepare(&folder())?.python)
 }
 
-/// A server of its own, unless one was given: the suite takes `localhost` and `127.0.0.1` for two
-/// regions, and the endpoint that an emulator announces is always the second.
-fn emulator_like(options: &Options) -> Result<Option<(Target, Server)>> {
-    if options.endpoint.is_some() {
-        return Ok(None);
-    }
-    let build = if options.release { Build::Release } else { Build::Dev };
-    let server = Server::start_announcing(build, Announced::Address)?;
-    let target = Target { endpoints: vec![server.endpoint("https")], key: server::key() };
-    Ok(Some((target, server)))
-}
-
 /// Runs the selected tests; an error when the verdict is red.
 pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
-    let known = KnownFailures::read(&folder().join("known-failures.txt"))?;
+    let known = options.known_failures(&folder())?;
     let unit_tests = read_list(UNIT_TESTS)?.into_iter().collect::<BTreeSet<_>>();
     let environment = Environment::prepare(&folder())?;
     let files = select_files(options, &environment)?;
-    let own = emulator_like(options)?;
+    let own = options.emulator_like()?;
     let target = own.as_ref().map_or(target, |(target, _)| target);
     let session = Session {
         environment: &environment,
