@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use orrery_engine::Engine;
-use orrery_engine::reshape::LayoutPolicy;
+use orrery_engine::partition::layout::LayoutPolicy;
 use orrery_engine::script::Bounds;
 use orrery_engine::tasks::Background;
 use orrery_server::api::Api;

@@ -63,7 +63,6 @@ pub use catalog::resource::Resource;
 pub use catalog::{container, database, encryption_key, permission, resource, user};
 pub use insight::{advice, usage, verify};
 pub use item::{body as item_body, operation as item_write, patch, read as items};
-pub use partition::layout as reshape;
 pub use partition::{scope, session};
 pub use query::{continuation, read_feed as feed, relations as expansion};
 pub use throughput::{charge, throttle};
@@ -80,9 +79,9 @@ pub struct Engine {
     pub(crate) units: Units,
     pub(crate) scripts: Scripts,
     /// Splits and merges.
-    pub(crate) reshapes: reshape::Reshapes,
+    pub(crate) layout_changes: partition::layout::LayoutChanges,
     /// When partitions are split by themselves.
-    pub(crate) layout: reshape::LayoutPolicy,
+    pub(crate) layout: partition::layout::LayoutPolicy,
     /// Whose turn it is with what models make of writes.
     pub(crate) models: model::Turns,
     /// What models promise, looked at in the background.
@@ -107,8 +106,8 @@ impl Engine {
         let scripts = Scripts::new(Bounds::default());
         let models = model::Turns::default();
         let verifications = model::Verifications::default();
-        let reshapes = reshape::Reshapes::default();
-        let layout = reshape::LayoutPolicy::default();
+        let layout_changes = partition::layout::LayoutChanges::default();
+        let layout = partition::layout::LayoutPolicy::default();
         let throttle = Throttle::open(&*store)?;
         let workload = workload::Workload::default();
         let query_memory = query::memory::QueryMemory::default();
@@ -120,7 +119,7 @@ impl Engine {
             tasks,
             units,
             scripts,
-            reshapes,
+            layout_changes,
             layout,
             models,
             verifications,
@@ -160,7 +159,7 @@ impl Engine {
 
     /// The same with another policy of layouts.
     #[must_use]
-    pub fn with_layout(mut self, layout: reshape::LayoutPolicy) -> Self {
+    pub fn with_layout(mut self, layout: partition::layout::LayoutPolicy) -> Self {
         self.layout = layout;
         self
     }

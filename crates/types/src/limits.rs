@@ -121,18 +121,18 @@ pub const PARTITION_SIZE_BYTES_MAX: u64 = 50 * 1024 * 1024 * 1024;
 pub const PARTITIONS_FIRST_MAX: u32 = 100;
 /// Bytes that may be written to a partition while it is copied, and that the copy has not yet
 /// followed. Ours; the split or merge is given up: 503.
-pub const RESHAPE_JOURNAL_BYTES_MAX: usize = 512 * 1024 * 1024;
+pub const COPY_JOURNAL_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Entries, and bytes of them, that are copied at once. Ours.
-pub const RESHAPE_PIECE_ENTRIES: usize = 8192;
-/// See [`RESHAPE_PIECE_ENTRIES`].
-pub const RESHAPE_PIECE_BYTES: usize = 1024 * 1024;
+pub const COPY_CHUNK_ENTRIES: usize = 8192;
+/// See [`COPY_CHUNK_ENTRIES`].
+pub const COPY_CHUNK_BYTES: usize = 1024 * 1024;
 /// Bytes that are gathered into files of the new partitions before they take them. Ours.
-pub const RESHAPE_RUN_BYTES: usize = 128 * 1024 * 1024;
+pub const COPY_RUN_BYTES: usize = 128 * 1024 * 1024;
 /// Bytes that a copy may be behind when writers are made to wait for the rest of it. Ours.
-pub const RESHAPE_REST_BYTES: usize = 256 * 1024;
+pub const CUTOVER_REST_BYTES: usize = 256 * 1024;
 /// How often a copy tries to come so near to its writers before they are made to wait all the same.
 /// Ours.
-pub const RESHAPE_ROUNDS_MAX: usize = 64;
+pub const COPY_ROUNDS_MAX: usize = 64;
 /// Time for which the data of a partition that was split or merged stays for reads that began before:
 /// longer than any read takes. Ours.
 pub const SHARD_RETIRED_S: u64 = 60;

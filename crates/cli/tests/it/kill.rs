@@ -192,7 +192,7 @@ fn write_and_end(
             scope.spawn(move || writer.run(address, &key, &sender));
         }
         drop(sender);
-        let reshaper = scope.spawn(|| change_layout(address, &key));
+        let layout_changer = scope.spawn(|| change_layout(address, &key));
         let counted = receiver.iter().take(after).count();
         assert_eq!(counted, after, "the server ended by itself");
         if kill {
@@ -201,7 +201,7 @@ fn write_and_end(
             server.signal("-TERM");
         }
         let counted = counted + receiver.iter().count();
-        *layouts += reshaper.join().unwrap();
+        *layouts += layout_changer.join().unwrap();
         counted
     })
 }

@@ -290,14 +290,14 @@ impl Background {
     }
 }
 
-/// Splits partitions when they are due, until it is told to stop.
+/// Runs automatic splits until it is stopped.
 fn split_when_due(engine: &Engine) {
-    let watch = &engine.reshapes.watch;
-    while !watch.is_stopped() {
-        if let Err(error) = engine.run_splits(&|| watch.is_stopped()) {
-            tracing::warn!(%error, "a partition is not split; it is tried again");
+    let monitor = &engine.layout_changes.monitor;
+    while !monitor.is_stopped() {
+        if let Err(error) = engine.run_splits(&|| monitor.is_stopped()) {
+            tracing::warn!(%error, "automatic split failed; it is retried");
         }
-        watch.wait();
+        monitor.wait();
     }
 }
 
@@ -305,7 +305,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
-        self.engine.reshapes.watch.stop();
+        self.engine.layout_changes.monitor.stop();
         self.engine.models.wake();
         self.engine.verifications.stop();
         for thread in self.threads.drain(..) {

@@ -379,7 +379,7 @@ impl Engine {
             self.throttle.changed(owner, Some(terms));
         }
         self.throttle.look(&*self.store)?;
-        self.reshapes.watch.ask();
+        self.layout_changes.monitor.request_check();
         self.shown_offer(&record)
     }
 }

@@ -1,6 +1,6 @@
-//! Splits that nobody asks for by name: a partition holds too much, or the container's throughput
-//! asks for more partitions than there are. A thread of their own does them, one after the other, so
-//! that a long one holds up nothing else. Less data or less throughput merges nothing.
+//! Automatic splits: of a partition that holds too much data, or of a container whose throughput requires
+//! more partitions than it has. They run one after the other on a thread of their own, so that a long split
+//! delays no other background work. Nothing is merged automatically.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -9,13 +9,13 @@ use std::time::Duration;
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Error, Result, ShardId, limits};
 
-use super::layout::Cut;
+use super::layout::SplitRequest;
 use crate::catalog::offer::Throughput;
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
 use crate::{Container, Engine};
 
-/// When partitions are split by themselves, and how many a container begins with.
+/// When partitions are split automatically, and how many a new container has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayoutPolicy {
     /// Data of a partition beyond which it is split.
@@ -37,65 +37,65 @@ impl Default for LayoutPolicy {
     }
 }
 
-/// What the thread is to look at.
+/// Wakes and stops the thread for automatic splits.
 #[derive(Default)]
-pub(crate) struct Watch {
-    state: Mutex<State>,
-    moved: Condvar,
+pub(crate) struct SplitMonitor {
+    state: Mutex<MonitorState>,
+    wakeup: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    /// Something has changed that the thread has not looked at.
-    asked: bool,
+struct MonitorState {
+    /// Something changed since the last check.
+    check_requested: bool,
     stopped: bool,
-    /// Partitions that hold one logical partition, and when to look at them again.
-    whole: HashMap<ShardId, u64>,
+    /// Partitions of one logical partition, which cannot be split, and when to check them again.
+    indivisible: HashMap<ShardId, u64>,
 }
 
-/// Time between two looks at the sizes of partitions.
-const PAUSE: Duration = Duration::from_secs(10);
-/// Time after which a partition that cannot be divided is looked at again, in seconds.
-const WHOLE_S: u64 = 600;
+/// Interval of the checks of partition sizes.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// Interval of the checks of a partition that cannot be split, in seconds.
+const INDIVISIBLE_S: u64 = 600;
 
-impl Watch {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+impl SplitMonitor {
+    fn lock(&self) -> std::sync::MutexGuard<'_, MonitorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the thread.
-    pub(crate) fn ask(&self) {
-        self.lock().asked = true;
-        self.moved.notify_all();
+    /// Wakes the thread for a check.
+    pub(crate) fn request_check(&self) {
+        self.lock().check_requested = true;
+        self.wakeup.notify_all();
     }
 
-    /// Ends the thread after what it is doing.
+    /// Ends the thread after the current chunk of a split.
     pub(crate) fn stop(&self) {
         self.lock().stopped = true;
-        self.moved.notify_all();
+        self.wakeup.notify_all();
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
         self.lock().stopped
     }
 
-    /// Waits until somebody asks, or for a while.
+    /// Waits for a requested check, a stop, or the end of the interval.
     pub(crate) fn wait(&self) {
-        let idle = |state: &mut State| !state.asked && !state.stopped;
-        let waited = self.moved.wait_timeout_while(self.lock(), PAUSE, idle);
-        waited.unwrap_or_else(PoisonError::into_inner).0.asked = false;
+        let idle = |state: &mut MonitorState| !state.check_requested && !state.stopped;
+        let waited = self.wakeup.wait_timeout_while(self.lock(), CHECK_INTERVAL, idle);
+        waited.unwrap_or_else(PoisonError::into_inner).0.check_requested = false;
     }
 }
 
 impl Engine {
-    /// Splits what is too large or has too much to do, until nothing is; returns how often.
+    /// Splits partitions until none is due; returns the number of splits.
     pub fn run_splits(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let (mut splits, mut failed) = (0, None);
         for container in self.catalog.state().containers() {
             while !stop() {
                 match self.split_if_due(container, stop) {
                     Ok(true) => splits += 1,
-                    // Or it was deleted, or somebody else has split it.
+                    // It may also have been deleted, or split by a request.
                     Ok(false)
                     | Err(Error::NotFound | Error::OwnerNotFound | Error::PartitionGone) => break,
                     Err(error) => {
@@ -113,25 +113,25 @@ impl Engine {
         let container = self.catalog.container(&address.0, &address.1)?;
         let announced_ms = self.layout.announced_ms;
         if self.needs_partitions(&container)? {
-            let cut = Cut { id: None, at: None, announced_ms };
+            let cut = SplitRequest { id: None, at: None, announced_ms };
             return self.split_while(&address.0, &address.1, &cut, stop).map(|_| true);
         }
         for partition in &container.partitions {
-            if !self.is_too_large(partition)? || self.is_whole(partition) {
+            if !self.is_too_large(partition)? || self.is_indivisible(partition) {
                 continue;
             }
             let Some(at) = self.middle_of_data(&container, partition)? else {
-                self.note_whole(partition);
+                self.note_indivisible(partition);
                 continue;
             };
             let id = partition.id.to_string();
-            let cut = Cut { id: Some(&id), at: Some(&at), announced_ms };
+            let cut = SplitRequest { id: Some(&id), at: Some(&at), announced_ms };
             return self.split_while(&address.0, &address.1, &cut, stop).map(|_| true);
         }
         Ok(false)
     }
 
-    /// Whether the throughput of a container asks for more partitions than it has.
+    /// Whether the throughput of a container requires more partitions than it has.
     pub(crate) fn needs_partitions(&self, container: &Container) -> Result<bool> {
         let offer = self.throughput_of(container)?;
         let wanted = offer.map_or(1, Throughput::partitions_least);
@@ -155,17 +155,17 @@ impl Engine {
         Ok(stats.items_bytes + stats.index_bytes > self.layout.partition_bytes_max)
     }
 
-    fn is_whole(&self, partition: &PhysicalPartition) -> bool {
-        let state = self.reshapes.watch.lock();
-        state.whole.get(&partition.shard).is_some_and(|until_s| self.clock.now_s() < *until_s)
+    fn is_indivisible(&self, partition: &PhysicalPartition) -> bool {
+        let state = self.layout_changes.monitor.lock();
+        state.indivisible.get(&partition.shard).is_some_and(|until_s| self.clock.now_s() < *until_s)
     }
 
-    fn note_whole(&self, partition: &PhysicalPartition) {
+    fn note_indivisible(&self, partition: &PhysicalPartition) {
         tracing::warn!(
             partition = partition.id,
-            "a partition is too large and holds one logical partition, which cannot be divided"
+            "partition exceeds its size limit but holds one logical partition, which cannot be split"
         );
-        let until_s = self.clock.now_s() + WHOLE_S;
-        self.reshapes.watch.lock().whole.insert(partition.shard, until_s);
+        let until_s = self.clock.now_s() + INDIVISIBLE_S;
+        self.layout_changes.monitor.lock().indivisible.insert(partition.shard, until_s);
     }
 }

@@ -1,14 +1,14 @@
-//! Copying shards while they are written to. Pieces come from snapshots of different moments; what
-//! is written after a piece was read is in the journal and follows. The last thing that happened to a
-//! key is always copied last, so in the end the copy is what the parent is.
+//! Copies shards that are being written to. Each chunk comes from its own snapshot; changes of keys that are
+//! already copied are in the journal and are applied afterwards. The last change of a key is always
+//! applied last, so the copy ends up equal to the parent.
 //!
 //! ```text
-//! keys of a space:   copied │ in the run │ ahead
-//! a change of one:   copied │ waits      │ comes with its piece
+//! keys of a space:        copied  │ in the run │ ahead
+//! a change of such a key: applied │ deferred   │ skipped, its chunk will contain it
 //! ```
 //!
-//! Where entries come to a child in their order, pieces are gathered in *runs*, which the store takes
-//! as whole files; a run must be in the child before a later change of its keys is.
+//! Where entries reach a child in key order, chunks are collected in *runs*, which the store ingests as table
+//! files. A run must be ingested before later changes of its keys are applied.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -25,39 +25,39 @@ use crate::partition::PhysicalPartition;
 /// Leads from a row to its item's key.
 pub(super) type FindRow<'f> = &'f dyn Fn(Row) -> Result<Option<Vec<u8>>>;
 
-/// Brings entries of parents to children, changed where they have to be.
-pub(super) trait Carrier {
+/// Routes entries of the parents to the children, and rewrites them where necessary.
+pub(super) trait EntryRouter {
     /// Whether the entries of a space come to each child in the order of their keys.
     const KEEPS_ORDER: bool;
 
     /// Takes an entry of the `parent`-th parent.
-    fn carry(
+    fn route(
         &mut self,
         parent: usize,
         entry: Copied,
         find_row: FindRow<'_>,
-        out: &mut Outbox,
+        out: &mut RoutedEntries,
     ) -> Result<()>;
 
-    /// After all that the journals have of the numbers of paths, and before the rest.
-    fn settle(&mut self, _: &mut Outbox) -> Result<()> {
+    /// Called after the path ids in the journals, and before the rest of them.
+    fn finish_path_ids(&mut self, _: &mut RoutedEntries) -> Result<()> {
         Ok(())
     }
 
-    /// Adds what the children have beside their parents' entries. The parents do not change any
-    /// more, and the children go on counting from the LSN.
-    fn conclude(&mut self, _: &[&dyn Snapshot], _: Lsn, _: &mut Outbox) -> Result<()> {
+    /// Adds the entries that only the children have. The parents are frozen; the children continue from
+    /// this LSN.
+    fn conclude(&mut self, _: &[&dyn Snapshot], _: Lsn, _: &mut RoutedEntries) -> Result<()> {
         Ok(())
     }
 }
 
-/// Entries on their way, by child.
-pub(super) struct Outbox {
+/// Entries to be written, by child.
+pub(super) struct RoutedEntries {
     batches: Vec<Vec<Copied>>,
     bytes: usize,
 }
 
-impl Outbox {
+impl RoutedEntries {
     fn new(children: usize) -> Self {
         Self { batches: vec![Vec::new(); children], bytes: 0 }
     }
@@ -76,11 +76,11 @@ impl Outbox {
     }
 }
 
-/// Numbers of paths come first, then items with their rows, then what leads to rows.
+/// Path ids come first, then items with their rows, then entries that refer to rows.
 const ORDER: [Space; 5] = [Space::Meta, Space::Items, Space::Ttl, Space::Index, Space::Feed];
 
 /// How far a copy has come.
-struct At {
+struct CopyPosition {
     /// The place of the space in [`ORDER`].
     space: usize,
     parent: usize,
@@ -90,54 +90,54 @@ struct At {
     read: Vec<u8>,
 }
 
-/// Where a key lies, seen from where the copy is.
+/// Whether a key is copied at a position.
 #[derive(PartialEq, Eq)]
-enum Lies {
+enum CopyState {
     Copied,
-    InTheRun,
+    InRun,
     Ahead,
 }
 
-impl At {
-    fn sees(&self, parent: usize, entry: &Copied) -> Lies {
+impl CopyPosition {
+    fn state_of(&self, parent: usize, entry: &Copied) -> CopyState {
         let space = ORDER.iter().position(|space| *space == entry.space);
         match (space, parent).cmp(&(Some(self.space), self.parent)) {
-            Ordering::Less => Lies::Copied,
-            Ordering::Equal if entry.key <= self.copied => Lies::Copied,
-            Ordering::Equal if entry.key <= self.read => Lies::InTheRun,
-            Ordering::Equal | Ordering::Greater => Lies::Ahead,
+            Ordering::Less => CopyState::Copied,
+            Ordering::Equal if entry.key <= self.copied => CopyState::Copied,
+            Ordering::Equal if entry.key <= self.read => CopyState::InRun,
+            Ordering::Equal | Ordering::Greater => CopyState::Ahead,
         }
     }
 }
 
-/// A copy on its way.
-pub(super) struct Copy<'e, C> {
+/// A copy in progress.
+pub(super) struct ShardCopier<'e, C> {
     store: &'e dyn Store,
     clock: &'e dyn Clock,
     parents: Vec<(&'e PhysicalPartition, Arc<Journal>)>,
     children: &'e [PhysicalPartition],
-    carrier: C,
-    outbox: Outbox,
+    router: C,
+    routed: RoutedEntries,
     log: CopyLog,
-    at: At,
-    /// A run into each child that has got anything of it, and the bytes in all of them.
+    at: CopyPosition,
+    /// The open run of each child, and the bytes in all of them.
     runs: Vec<Option<Box<dyn CopyRun + 'e>>>,
     runs_bytes: usize,
     /// Changes of keys in the run, in their order.
-    waiting: Vec<(usize, Copied)>,
+    deferred: Vec<(usize, Copied)>,
 }
 
-impl<'e, C: Carrier> Copy<'e, C> {
-    /// Begins the journals.
+impl<'e, C: EntryRouter> ShardCopier<'e, C> {
+    /// Starts the journals.
     pub(super) fn begin(
         store: &'e dyn Store,
         clock: &'e dyn Clock,
         parents: &'e [PhysicalPartition],
         children: &'e [PhysicalPartition],
-        carrier: C,
+        router: C,
     ) -> Result<Self> {
         let journal = |parent: &'e PhysicalPartition| {
-            let journal = store.journal(parent.shard, limits::RESHAPE_JOURNAL_BYTES_MAX);
+            let journal = store.journal(parent.shard, limits::COPY_JOURNAL_BYTES_MAX);
             Ok((parent, journal.map_err(storage)?))
         };
         let parents = parents.iter().map(journal).collect::<Result<_>>()?;
@@ -146,27 +146,28 @@ impl<'e, C: Carrier> Copy<'e, C> {
             clock,
             parents,
             children,
-            carrier,
-            outbox: Outbox::new(children.len()),
+            router,
+            routed: RoutedEntries::new(children.len()),
             log: CopyLog::None,
-            at: At { space: 0, parent: 0, copied: Vec::new(), read: Vec::new() },
+            at: CopyPosition { space: 0, parent: 0, copied: Vec::new(), read: Vec::new() },
             runs: children.iter().map(|_| None).collect(),
             runs_bytes: 0,
-            waiting: Vec::new(),
+            deferred: Vec::new(),
         })
     }
 
-    /// Copies everything, at a pace that leaves half of the time to others.
+    /// Copies everything, pausing after each chunk as long as it took, so that requests get half of the time.
     pub(super) fn all(&mut self, stop: &dyn Fn() -> bool) -> Result<()> {
         for (place, space) in ORDER.into_iter().enumerate() {
             for parent in 0..self.parents.len() {
-                self.at = At { space: place, parent, copied: Vec::new(), read: Vec::new() };
+                self.at =
+                    CopyPosition { space: place, parent, copied: Vec::new(), read: Vec::new() };
                 loop {
                     let began_us = self.clock.now_us();
-                    if !self.piece(parent, space)? {
+                    if !self.copy_chunk(parent, space)? {
                         break;
                     }
-                    // The numbers of paths are copied together.
+                    // Path ids are copied together.
                     if space != Space::Meta {
                         self.catch_up()?;
                     }
@@ -179,14 +180,15 @@ impl<'e, C: Carrier> Copy<'e, C> {
                 self.finish_runs()?;
             }
         }
-        self.at = At { space: ORDER.len(), parent: 0, copied: Vec::new(), read: Vec::new() };
+        self.at =
+            CopyPosition { space: ORDER.len(), parent: 0, copied: Vec::new(), read: Vec::new() };
         self.store.settle_copies().map_err(storage)?;
         self.log = CopyLog::Written;
         Ok(())
     }
 
-    /// Copies what comes next of a space; whether there was anything.
-    fn piece(&mut self, parent: usize, space: Space) -> Result<bool> {
+    /// Copies the next chunk of a space; false at its end.
+    fn copy_chunk(&mut self, parent: usize, space: Space) -> Result<bool> {
         let Some((partition, _)) = self.parents.get(parent) else { return Ok(false) };
         let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let all = Bounds { from: Vec::new(), to: key::END.to_vec() };
@@ -196,8 +198,8 @@ impl<'e, C: Carrier> Copy<'e, C> {
             from: &bounds.from,
             to: &bounds.to,
             reverse: false,
-            max_rows: limits::RESHAPE_PIECE_ENTRIES,
-            max_bytes: limits::RESHAPE_PIECE_BYTES,
+            max_rows: limits::COPY_CHUNK_ENTRIES,
+            max_bytes: limits::COPY_CHUNK_BYTES,
             keys_only: false,
         };
         let entries = snapshot.scan(&scan).map_err(storage)?;
@@ -208,13 +210,13 @@ impl<'e, C: Carrier> Copy<'e, C> {
         };
         for entry in entries {
             let entry = Copied { space, key: entry.key, value: Some(entry.value) };
-            self.carrier.carry(parent, entry, &find_row, &mut self.outbox)?;
+            self.router.route(parent, entry, &find_row, &mut self.routed)?;
         }
         drop(snapshot);
         self.at.read = last;
         if C::KEEPS_ORDER && space != Space::Meta {
             self.write_to_runs(space)?;
-            if self.runs_bytes >= limits::RESHAPE_RUN_BYTES {
+            if self.runs_bytes >= limits::COPY_RUN_BYTES {
                 self.finish_runs()?;
             }
         } else {
@@ -224,7 +226,7 @@ impl<'e, C: Carrier> Copy<'e, C> {
         Ok(true)
     }
 
-    /// Copies what the journals have; returns how many bytes that was.
+    /// Applies the journals; returns their size in bytes.
     pub(super) fn catch_up(&mut self) -> Result<usize> {
         let mut bytes = 0;
         for parent in 0..self.parents.len() {
@@ -237,14 +239,14 @@ impl<'e, C: Carrier> Copy<'e, C> {
             for (settles, changes) in [(true, changes), (false, rest)] {
                 for entry in changes {
                     bytes += entry.size_bytes();
-                    match self.at.sees(parent, &entry) {
-                        Lies::Copied => self.carry_change(parent, entry)?,
-                        Lies::InTheRun => self.waiting.push((parent, entry)),
-                        Lies::Ahead => {}
+                    match self.at.state_of(parent, &entry) {
+                        CopyState::Copied => self.route_change(parent, entry)?,
+                        CopyState::InRun => self.deferred.push((parent, entry)),
+                        CopyState::Ahead => {}
                     }
                 }
                 if settles {
-                    self.carrier.settle(&mut self.outbox)?;
+                    self.router.finish_path_ids(&mut self.routed)?;
                 }
             }
         }
@@ -252,55 +254,55 @@ impl<'e, C: Carrier> Copy<'e, C> {
         Ok(bytes)
     }
 
-    fn carry_change(&mut self, parent: usize, entry: Copied) -> Result<()> {
+    fn route_change(&mut self, parent: usize, entry: Copied) -> Result<()> {
         let (store, shard) = (self.store, self.parents[parent].0.shard);
         let find_row = |row: Row| {
             let (_, found) = store.get(shard, Space::Items, &key::row(row)).map_err(storage)?;
             Ok(found.map(|value| value.bytes.into()))
         };
-        self.carrier.carry(parent, entry, &find_row, &mut self.outbox)
+        self.router.route(parent, entry, &find_row, &mut self.routed)
     }
 
-    /// Follows the writers until little is left to copy, or until it has tried long enough: then
-    /// the rest is copied while they wait.
-    pub(super) fn follow(&mut self, stop: &dyn Fn() -> bool) -> Result<()> {
-        for _ in 0..limits::RESHAPE_ROUNDS_MAX {
+    /// Applies the journals until little is left, for a bounded number of rounds; the rest is applied during
+    /// the cutover.
+    pub(super) fn catch_up_with_writers(&mut self, stop: &dyn Fn() -> bool) -> Result<()> {
+        for _ in 0..limits::COPY_ROUNDS_MAX {
             if stop() {
                 return Err(Error::Timeout("The server is stopping.".into()));
             }
-            if self.catch_up()? <= limits::RESHAPE_REST_BYTES {
+            if self.catch_up()? <= limits::CUTOVER_REST_BYTES {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Adds what only the children have.
+    /// Adds the entries that only the children have.
     pub(super) fn conclude(&mut self, lsn: Lsn) -> Result<()> {
         let snapshot = |(parent, _): &(&PhysicalPartition, _)| {
             self.store.snapshot(parent.shard, ReadAt::Latest).map_err(storage)
         };
         let snapshots = self.parents.iter().map(snapshot).collect::<Result<Vec<_>>>()?;
         let snapshots: Vec<&dyn Snapshot> = snapshots.iter().map(|s| &**s).collect();
-        self.carrier.conclude(&snapshots, lsn, &mut self.outbox)?;
+        self.router.conclude(&snapshots, lsn, &mut self.routed)?;
         self.write()
     }
 
     fn write(&mut self) -> Result<()> {
-        for (child, batch) in self.children.iter().zip(&mut self.outbox.batches) {
+        for (child, batch) in self.children.iter().zip(&mut self.routed.batches) {
             if !batch.is_empty() {
                 self.store.copy_into(child.shard, batch, self.log).map_err(storage)?;
                 batch.clear();
             }
         }
-        self.outbox.bytes = 0;
+        self.routed.bytes = 0;
         Ok(())
     }
 
-    /// Adds the entries on their way to the runs of a space.
+    /// Appends the routed entries to the runs of a space.
     fn write_to_runs(&mut self, space: Space) -> Result<()> {
         let (store, children) = (self.store, self.children);
-        let batches = self.outbox.batches.iter_mut();
+        let batches = self.routed.batches.iter_mut();
         for ((child, run), batch) in children.iter().zip(&mut self.runs).zip(batches) {
             for Copied { key, value, .. } in batch.drain(..) {
                 let value = value.ok_or_else(|| Error::internal("a copied entry has no value"))?;
@@ -311,19 +313,19 @@ impl<'e, C: Carrier> Copy<'e, C> {
                 run.add(&key, &value).map_err(storage)?;
             }
         }
-        self.runs_bytes += std::mem::take(&mut self.outbox.bytes);
+        self.runs_bytes += std::mem::take(&mut self.routed.bytes);
         Ok(())
     }
 
-    /// Brings the runs into the children, and then the changes that waited for them.
+    /// Ingests the runs, then applies the changes that were deferred for them.
     fn finish_runs(&mut self) -> Result<()> {
         for run in self.runs.iter_mut().filter_map(Option::take) {
             run.finish().map_err(storage)?;
         }
         self.runs_bytes = 0;
         self.at.copied.clone_from(&self.at.read);
-        for (parent, entry) in std::mem::take(&mut self.waiting) {
-            self.carry_change(parent, entry)?;
+        for (parent, entry) in std::mem::take(&mut self.deferred) {
+            self.route_change(parent, entry)?;
         }
         self.write()
     }
@@ -331,7 +333,7 @@ impl<'e, C: Carrier> Copy<'e, C> {
 
 fn overflown() -> Error {
     Error::Unavailable(
-        "More was written to the range than could be copied meanwhile. Try again when there are \
+        "The partition was written to faster than it could be copied. Try again when there are \
          fewer writes."
             .into(),
     )

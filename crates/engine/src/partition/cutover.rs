@@ -1,47 +1,47 @@
-//! The moment in which the children of a split or merge take over: writers wait, the parents are
-//! frozen, the rest is copied, and one commit of the catalog decides.
+//! Cutover of a split or merge: writers wait for the partition locks, the parents are frozen, the rest of the
+//! journal is copied, and one catalog commit replaces the parents with the children.
 
 use orrery_storage::Store;
 use orrery_storage::key::RecordKind;
 use orrery_types::ids::Address;
 use orrery_types::{Epoch, Error, Lsn, Result, ShardId};
 
-use super::copy::{Carrier, Copy};
-use super::layout::{Reshape, newest_epoch};
+use super::copy::{EntryRouter, ShardCopier};
+use super::layout::{LayoutChange, newest_epoch};
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
 use crate::transaction::locks::Pass;
 use crate::{Container, Engine};
 
-/// Why a layout stays, and whether the shards of the new one may be dropped.
-pub(super) struct Failed {
+/// Why a split or merge was aborted, and whether the children's shards may be dropped.
+pub(super) struct CutoverError {
     pub(super) error: Error,
     pub(super) drop_children: bool,
 }
 
-impl From<Error> for Failed {
+impl From<Error> for CutoverError {
     fn from(error: Error) -> Self {
         Self { error, drop_children: true }
     }
 }
 
 impl Engine {
-    /// Brings it about, or leaves everything as it was.
-    pub(super) fn switch<C: Carrier>(
+    /// Cuts over; on failure the old layout stays in force.
+    pub(super) fn cut_over<C: EntryRouter>(
         &self,
         container: &Container,
-        reshape: &Reshape,
-        copy: &mut Copy<'_, C>,
-    ) -> std::result::Result<(), Failed> {
+        layout: &LayoutChange,
+        copy: &mut ShardCopier<'_, C>,
+    ) -> std::result::Result<(), CutoverError> {
         let mut change = self.catalog.change();
         let found = change.state.database(&Address::Rid(container.database_rid()));
         let mut database = (**found.ok_or(Error::OwnerNotFound)?).clone();
         let found = database.container(&Address::Rid(container.rid()));
         let mut next = (**found.ok_or(Error::NotFound)?).clone();
-        let parents = next.take_partitions(&reshape.parents)?;
-        // Whoever is inside ends first; whoever comes waits, and then takes the new layout.
+        let parents = next.take_partitions(&layout.parents)?;
+        // Writers in progress finish first; later ones wait here and then read the new layout.
         let _passes: Vec<Pass> = parents.iter().flat_map(|p| p.gates.close()).collect();
-        let mut frozen = Frozen { store: &*self.store, shards: vec![] };
+        let mut frozen = FrozenShards { store: &*self.store, shards: vec![] };
         for parent in &parents {
             frozen.freeze(parent.shard)?;
         }
@@ -52,11 +52,11 @@ impl Engine {
         }
         copy.conclude(lsn)?;
         let epoch = newest_epoch(&parents);
-        for child in &reshape.children {
+        for child in &layout.children {
             self.store.fence_shard(child.shard, epoch).map_err(storage)?;
             self.store.advance_shard(child.shard, lsn).map_err(storage)?;
         }
-        next.put_partitions(&reshape.children, epoch);
+        next.put_partitions(&layout.children, epoch);
         let (kind, owner) = (RecordKind::Container, u64::from(database.number));
         let version = change.record(kind, owner, u64::from(next.number))?.version;
         change.replace(kind, owner, &next.record(version))?;
@@ -65,39 +65,40 @@ impl Engine {
         if let Err(failed) = change.write() {
             if failed.unknown {
                 // Either layout may be the stored one: neither may be written to or dropped.
-                frozen.stay();
+                frozen.keep();
             }
             let drop_children = !failed.unknown;
-            return Err(Failed { error: storage(failed.error), drop_children });
+            return Err(CutoverError { error: storage(failed.error), drop_children });
         }
         change.publish();
-        frozen.stay();
+        frozen.keep();
         Ok(())
     }
 }
 
-/// Shards that take no commits as long as this is held, or longer.
-struct Frozen<'s> {
+/// Frozen shards, which refuse commits; dropping it unfreezes them.
+struct FrozenShards<'s> {
     store: &'s dyn Store,
     shards: Vec<ShardId>,
 }
 
-impl Frozen<'_> {
+impl FrozenShards<'_> {
     fn freeze(&mut self, shard: ShardId) -> Result<()> {
         self.shards.push(shard);
         self.store.freeze_shard(shard, true).map_err(storage)
     }
 
-    fn stay(&mut self) {
+    /// Leaves the shards frozen.
+    fn keep(&mut self) {
         self.shards.clear();
     }
 }
 
-impl Drop for Frozen<'_> {
+impl Drop for FrozenShards<'_> {
     fn drop(&mut self) {
         for shard in &self.shards {
             if let Err(error) = self.store.freeze_shard(*shard, false) {
-                tracing::error!(%error, shard = shard.0, "a shard takes no writes until the server is restarted");
+                tracing::error!(%error, shard = shard.0, "a shard could not be unfrozen and refuses writes until the server is restarted");
             }
         }
     }

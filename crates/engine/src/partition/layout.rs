@@ -1,18 +1,18 @@
-//! Changes of a container's layout: a physical partition becomes two, or two become one, while the
-//! container is read and written.
+//! Split and merge: a physical partition becomes two, or two become one, while the container is read
+//! and written.
 //!
-//! 1. New shards are made that no catalog names, and a *journal* of each parent is begun.
-//! 2. Everything is copied, a piece at a time, each from a snapshot of its moment; what is written
-//!    meanwhile is in the journal and follows (`copy`). `split` says which child of a split an
-//!    entry goes to, `merge` what it becomes in the child of a merge.
-//! 3. When the journal is nearly empty (`cutover`), writers wait at the gates, the parents take no more commits,
-//!    the rest of the journal follows, and one commit of the catalog names the children in the place
-//!    of the parents.
+//! 1. Create shards for the children, which the catalog does not name yet, and start a *journal* of the
+//!    keys that change in each parent.
+//! 2. Copy all entries in chunks, each from its own snapshot, and apply the journal (`copy`). `split`
+//!    decides which child an entry belongs to, `merge` how an entry changes in the one child.
+//! 3. Cut over when the journal is nearly empty (`cutover`): writers wait for the partition locks, the
+//!    parents are frozen, the rest of the journal is applied, and one catalog commit replaces the
+//!    parents with the children.
 //!
-//! Until that commit the old layout holds and the new shards are nobody's: a process that ends leaves
-//! them to be dropped at the next start. After it the new layout holds. Writers that come too late
-//! are refused by the frozen parent, take the new layout and start over; their clients notice
-//! nothing. The parents stay for a while, for reads that began before.
+//! Before that commit the old layout is in force, and the new shards are dropped at the next start if
+//! the process ends. After it the new layout is in force. A writer that still has the old layout is
+//! refused by the frozen parent, reloads the layout and runs again, invisibly to its client. The
+//! parents are kept for a while for reads that started before.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,10 +21,10 @@ use std::time::Duration;
 use orrery_types::ids::Address;
 use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Result, ShardId, limits};
 
-use super::copy::{Carrier, Copy};
-use super::cutover::Failed;
-use super::merge::Unite;
-use super::split::Divide;
+use super::copy::{EntryRouter, ShardCopier};
+use super::cutover::CutoverError;
+use super::merge::MergeRouter;
+use super::split::SplitRouter;
 use crate::background::units::{UnitKey, Work};
 use crate::background::{Run, Turn};
 use crate::error::storage;
@@ -32,36 +32,36 @@ use crate::partition::PhysicalPartition;
 use crate::{Container, Engine};
 
 pub use super::automatic::LayoutPolicy;
-pub(crate) use super::automatic::Watch;
+pub(crate) use super::automatic::SplitMonitor;
 
-/// What a split or a merge came to, in the numbers of partitions.
+/// The result of a split or a merge, by partition ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub struct Reshaped {
+pub struct LayoutChangeResult {
     pub parents: Vec<u32>,
     pub children: Vec<u32>,
 }
 
-/// What the engine remembers of changes of layouts.
+/// State of the engine about splits and merges.
 #[derive(Default)]
-pub(crate) struct Reshapes {
-    /// One at a time.
-    turn: Mutex<()>,
-    /// Shards whose partitions are no more, and since when.
+pub(crate) struct LayoutChanges {
+    /// Held by the split or merge in progress: there is one at a time.
+    running: Mutex<()>,
+    /// Parents of finished splits and merges, with the time of their cutover.
     retired: Mutex<Vec<(ShardId, u64)>>,
-    /// What the thread that splits by itself is to look at.
-    pub(crate) watch: Watch,
+    /// Work of the thread for automatic splits.
+    pub(crate) monitor: SplitMonitor,
 }
 
-/// Partitions that take the place of others.
-pub(super) struct Reshape {
+/// A split or merge: the partitions before and after it.
+pub(super) struct LayoutChange {
     pub(super) parents: Vec<PhysicalPartition>,
     pub(super) children: Vec<PhysicalPartition>,
     announced_ms: u64,
 }
 
-/// Which partition to split, where, and for how long clients are to see it at least.
-pub(crate) struct Cut<'c> {
+/// Which partition to split, at which key, and how long clients see it as splitting at least.
+pub(crate) struct SplitRequest<'c> {
     pub(super) id: Option<&'c str>,
     pub(super) at: Option<&'c EffectiveKey>,
     pub(super) announced_ms: u64,
@@ -76,20 +76,20 @@ impl Engine {
         container: &Address,
         id: Option<&str>,
         at: Option<&EffectiveKey>,
-    ) -> Result<Reshaped> {
-        let cut = Cut { id, at, announced_ms: 0 };
-        self.split_while(database, container, &cut, &|| self.reshapes.watch.is_stopped())
+    ) -> Result<LayoutChangeResult> {
+        let cut = SplitRequest { id, at, announced_ms: 0 };
+        self.split_while(database, container, &cut, &|| self.layout_changes.monitor.is_stopped())
     }
 
-    /// The same, given up when `stop` says so.
+    /// The same, aborted when `stop` returns true.
     pub(crate) fn split_while(
         &self,
         database: &Address,
         container: &Address,
-        cut: &Cut<'_>,
+        cut: &SplitRequest<'_>,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Reshaped> {
-        let _turn = self.reshapes.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    ) -> Result<LayoutChangeResult> {
+        let _running = self.layout_changes.running.lock().unwrap_or_else(PoisonError::into_inner);
         let container = self.catalog.container(database, container)?;
         self.unless_deleted(&container, self.split(&container, cut, stop))
     }
@@ -97,9 +97,9 @@ impl Engine {
     fn split(
         &self,
         container: &Container,
-        cut: &Cut<'_>,
+        cut: &SplitRequest<'_>,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Reshaped> {
+    ) -> Result<LayoutChangeResult> {
         let parent = match cut.id {
             Some(id) => container.partition_by_id(id)?,
             None => self.largest_partition(container)?,
@@ -114,9 +114,9 @@ impl Engine {
         ];
         let parents = vec![parent.clone()];
         let children = self.new_partitions(container, &parents, &ranges)?;
-        let carrier = Divide::new(&children);
-        let reshape = Reshape { parents, children, announced_ms: cut.announced_ms };
-        self.reshape(container, &reshape, carrier, stop)
+        let router = SplitRouter::new(&children);
+        let change = LayoutChange { parents, children, announced_ms: cut.announced_ms };
+        self.change_layout(container, &change, router, stop)
     }
 
     /// Merges two neighbouring partitions: the named ones, or those with the least data.
@@ -125,19 +125,19 @@ impl Engine {
         database: &Address,
         container: &Address,
         ids: Option<(&str, &str)>,
-    ) -> Result<Reshaped> {
-        self.merge_while(database, container, ids, &|| self.reshapes.watch.is_stopped())
+    ) -> Result<LayoutChangeResult> {
+        self.merge_while(database, container, ids, &|| self.layout_changes.monitor.is_stopped())
     }
 
-    /// The same, given up when `stop` says so.
+    /// The same, aborted when `stop` returns true.
     fn merge_while(
         &self,
         database: &Address,
         container: &Address,
         ids: Option<(&str, &str)>,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Reshaped> {
-        let _turn = self.reshapes.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    ) -> Result<LayoutChangeResult> {
+        let _running = self.layout_changes.running.lock().unwrap_or_else(PoisonError::into_inner);
         let container = self.catalog.container(database, container)?;
         self.unless_deleted(&container, self.merge(&container, ids, stop))
     }
@@ -147,7 +147,7 @@ impl Engine {
         container: &Container,
         ids: Option<(&str, &str)>,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Reshaped> {
+    ) -> Result<LayoutChangeResult> {
         let (first, second) = match ids {
             Some((a, b)) => {
                 neighbours(container.partition_by_id(a)?, container.partition_by_id(b)?)?
@@ -157,13 +157,17 @@ impl Engine {
         let range = KeyRange { min: first.range.min.clone(), max: second.range.max.clone() };
         let parents = vec![first.clone(), second.clone()];
         let children = self.new_partitions(container, &parents, &[range])?;
-        let carrier = Unite::begin(&*self.store, first, second)?;
-        let reshape = Reshape { parents, children, announced_ms: 0 };
-        self.reshape(container, &reshape, carrier, stop)
+        let router = MergeRouter::begin(&*self.store, first, second)?;
+        let change = LayoutChange { parents, children, announced_ms: 0 };
+        self.change_layout(container, &change, router, stop)
     }
 
-    /// Whatever failed while a container was deleted, that is what happened.
-    fn unless_deleted(&self, container: &Container, outcome: Result<Reshaped>) -> Result<Reshaped> {
+    /// If the container was deleted meanwhile, reports that instead of what failed because of it.
+    fn unless_deleted(
+        &self,
+        container: &Container,
+        outcome: Result<LayoutChangeResult>,
+    ) -> Result<LayoutChangeResult> {
         outcome.or_else(|error| {
             let owner = Address::Rid(container.database_rid());
             self.catalog.container(&owner, &Address::Rid(container.rid()))?;
@@ -171,7 +175,7 @@ impl Engine {
         })
     }
 
-    /// Partitions with numbers and shards that none ever had.
+    /// New partitions, with ids and shards that were never used.
     fn new_partitions(
         &self,
         container: &Container,
@@ -202,30 +206,45 @@ impl Engine {
         Ok((0..).zip(ranges).map(partition).collect())
     }
 
-    /// Does it, or leaves everything as it was.
-    fn reshape<C: Carrier>(
+    /// Runs a split or merge; on failure the old layout stays in force.
+    fn change_layout<C: EntryRouter>(
         &self,
         container: &Container,
-        reshape: &Reshape,
-        carrier: C,
+        change: &LayoutChange,
+        router: C,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Reshaped> {
+    ) -> Result<LayoutChangeResult> {
         let ids = |list: &[PhysicalPartition]| list.iter().map(|p| p.id).collect::<Vec<_>>();
-        let (parents, children) = (ids(&reshape.parents), ids(&reshape.children));
-        tracing::info!(container = container.alt_link(), ?parents, ?children, "a layout changes");
-        let _announced = Announced::new(reshape);
-        match self.copy_and_switch(container, reshape, carrier, stop) {
+        let (parents, children) = (ids(&change.parents), ids(&change.children));
+        tracing::info!(
+            container = container.alt_link(),
+            ?parents,
+            ?children,
+            "partition layout change started"
+        );
+        let _announced = SplitAnnouncement::new(change);
+        match self.copy_and_cut_over(container, change, router, stop) {
             Ok(()) => {
                 let now_s = self.clock.now_s();
-                let retired = reshape.parents.iter().map(|p| (p.shard, now_s));
+                let retired = change.parents.iter().map(|p| (p.shard, now_s));
                 self.retired().extend(retired);
-                tracing::info!(container = container.alt_link(), ?children, "a layout has changed");
-                Ok(Reshaped { parents, children })
+                tracing::info!(
+                    container = container.alt_link(),
+                    ?children,
+                    "partition layout change finished"
+                );
+                Ok(LayoutChangeResult { parents, children })
             }
-            Err(Failed { error, drop_children }) => {
-                tracing::warn!(%error, container = container.alt_link(), "a layout stays");
+            Err(CutoverError { error, drop_children }) => {
+                tracing::warn!(
+                    %error,
+                    container = container.alt_link(),
+                    ?parents,
+                    ?children,
+                    "partition layout change aborted"
+                );
                 if drop_children {
-                    for child in &reshape.children {
+                    for child in &change.children {
                         // What cannot be dropped now is dropped at the next start.
                         drop(self.store.drop_shard(child.shard));
                     }
@@ -235,33 +254,38 @@ impl Engine {
         }
     }
 
-    fn copy_and_switch<C: Carrier>(
+    fn copy_and_cut_over<C: EntryRouter>(
         &self,
         container: &Container,
-        reshape: &Reshape,
-        carrier: C,
+        change: &LayoutChange,
+        router: C,
         stop: &dyn Fn() -> bool,
-    ) -> std::result::Result<(), Failed> {
-        for child in &reshape.children {
+    ) -> std::result::Result<(), CutoverError> {
+        for child in &change.children {
             self.store.create_shard(child.shard, child.epoch).map_err(storage)?;
         }
-        let mut copy =
-            Copy::begin(&*self.store, &*self.clock, &reshape.parents, &reshape.children, carrier)?;
+        let mut copy = ShardCopier::begin(
+            &*self.store,
+            &*self.clock,
+            &change.parents,
+            &change.children,
+            router,
+        )?;
         let began_us = self.clock.now_us();
         copy.all(stop)?;
-        copy.follow(stop)?;
+        copy.catch_up_with_writers(stop)?;
         let took_us = self.clock.now_us().saturating_sub(began_us);
-        let announced_us = reshape.announced_ms * 1000;
+        let announced_us = change.announced_ms * 1000;
         std::thread::sleep(Duration::from_micros(announced_us.saturating_sub(took_us)));
-        copy.follow(stop)?;
-        self.switch(container, reshape, &mut copy)
+        copy.catch_up_with_writers(stop)?;
+        self.cut_over(container, change, &mut copy)
     }
 
     fn retired(&self) -> std::sync::MutexGuard<'_, Vec<(ShardId, u64)>> {
-        self.reshapes.retired.lock().unwrap_or_else(PoisonError::into_inner)
+        self.layout_changes.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frees shards that were split or merged so long ago that nobody reads them any more.
+    /// Drops the parents of splits and merges once no read can still use them.
     pub(crate) fn drop_retired(&self, run: &mut Run<'_>) {
         let unit = UnitKey::account(Work::RetiredShards);
         self.run_unit(run, &unit, 0, &mut |_| {
@@ -281,12 +305,12 @@ impl Engine {
     }
 }
 
-/// Tells clients that a partition is being split, as long as it is held.
-struct Announced(Option<Arc<AtomicBool>>);
+/// Shows a partition as splitting to clients until it is dropped.
+struct SplitAnnouncement(Option<Arc<AtomicBool>>);
 
-impl Announced {
-    fn new(reshape: &Reshape) -> Self {
-        let parent = match &reshape.parents[..] {
+impl SplitAnnouncement {
+    fn new(change: &LayoutChange) -> Self {
+        let parent = match &change.parents[..] {
             [parent] => Some(parent.splitting.clone()),
             _ => None,
         };
@@ -302,7 +326,7 @@ impl Announced {
     }
 }
 
-impl Drop for Announced {
+impl Drop for SplitAnnouncement {
     fn drop(&mut self) {
         self.set(false);
     }

@@ -1,40 +1,39 @@
-//! What becomes of the entries of two parents in the one child of a merge. Most stay as they are; but
-//! each parent has numbered the paths of its index for itself ([`PathNumbers`]), and has given LSNs
-//! for itself, so that two changes may stand under one.
+//! Rewriting of entries in a merge. Most entries are copied unchanged, but each parent assigned its own path
+//! ids ([`PathIdMap`]) and its own LSNs, so two changes may have the same LSN.
 //!
-//! Before anything is copied, both parents skip LSNs: what the first gives from then on, the second
-//! never gives. Of what stands under an LSN of before, the changes of the second parent come after
-//! those of the first, and records that name their place in the feed follow them.
+//! Before the copy both parents advance their LSNs to disjoint ranges, so that no LSN is assigned twice from
+//! then on. Under an LSN from before, the changes of the second parent are placed after those of the
+//! first, and records that contain their position in the feed are rewritten.
 
 use orrery_storage::key::{self, FeedPlace};
 use orrery_storage::{Copied, ReadAt, Scan, Snapshot, Space, Store, Value, record};
 use orrery_types::{EffectiveKey, Error, Lsn, Result};
 
-use super::copy::{Carrier, FindRow, Outbox};
-use super::path_ids::{PathNumbers, Translated};
+use super::copy::{EntryRouter, FindRow, RoutedEntries};
+use super::path_ids::{PathIdMap, Translated};
 use crate::change_feed::history::Horizon;
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
 
-/// LSNs that the parents skip, so that none is given twice while the copy is made.
+/// LSNs that the parents skip, so that none is assigned twice during the copy.
 const MARGIN: u64 = 1 << 20;
 const GAP: u64 = 1 << 28;
 
-/// A merge on its way.
-pub(super) struct Unite<'e> {
-    numbers: PathNumbers,
-    /// Up to here both parents may have given the same LSN.
+/// Rewrites the entries of two parents for their child.
+pub(super) struct MergeRouter<'e> {
+    path_ids: PathIdMap,
+    /// Up to here both parents may have assigned the same LSN.
     base: Lsn,
     /// The first parent, with everything up to the base.
     first: Box<dyn Snapshot + 'e>,
     /// Where the second parent begins.
     at: EffectiveKey,
-    /// Index entries that came before the number of their path did.
+    /// Index entries that arrived before their path id.
     early: Vec<(usize, Copied)>,
 }
 
-impl<'e> Unite<'e> {
-    /// Makes the parents skip LSNs. Their journals may have begun before or not.
+impl<'e> MergeRouter<'e> {
+    /// Advances the LSNs of the parents, before or after their journals start.
     pub(super) fn begin(
         store: &'e dyn Store,
         first: &PhysicalPartition,
@@ -46,10 +45,10 @@ impl<'e> Unite<'e> {
         store.advance_shard(first.shard, base).map_err(storage)?;
         let snapshot = store.snapshot(first.shard, ReadAt::Latest).map_err(storage)?;
         let other = store.snapshot(second.shard, ReadAt::Latest).map_err(storage)?;
-        let numbers = PathNumbers::begin([&*snapshot, &*other])?;
+        let path_ids = PathIdMap::begin([&*snapshot, &*other])?;
         let at = second.range.min.clone();
         drop(other);
-        Ok(Self { numbers, base, first: snapshot, at, early: Vec::new() })
+        Ok(Self { path_ids, base, first: snapshot, at, early: Vec::new() })
     }
 
     /// How many places of a commit's changes, or versions, the first parent has taken.
@@ -98,17 +97,17 @@ impl<'e> Unite<'e> {
         Ok(entry)
     }
 
-    fn index(&mut self, parent: usize, entry: Copied, out: &mut Outbox) -> Result<()> {
-        match self.numbers.index_entry(parent, entry)? {
+    fn index(&mut self, parent: usize, entry: Copied, out: &mut RoutedEntries) -> Result<()> {
+        match self.path_ids.index_entry(parent, entry)? {
             Translated::Entry(entry) => out.push(0, entry),
-            // What has no number was never copied.
+            // An entry without a path id was never copied.
             Translated::Unknown(entry) if entry.value.is_none() => {}
             Translated::Unknown(entry) => self.early.push((parent, entry)),
         }
         Ok(())
     }
 
-    fn meta(&mut self, parent: usize, entry: Copied, out: &mut Outbox) -> Result<()> {
+    fn meta(&mut self, parent: usize, entry: Copied, out: &mut RoutedEntries) -> Result<()> {
         let own = [
             key::rows_reserved(),
             key::index_ids(),
@@ -117,11 +116,11 @@ impl<'e> Unite<'e> {
             key::merged_at(),
         ];
         let is_note = key::rule_of(&entry.key).is_some();
-        // How far a rule is built is found out anew.
+        // The progress of a rule's build is determined again.
         if own.contains(&entry.key) || (is_note && key::item_beside(&entry.key).is_none()) {
             return Ok(());
         }
-        if let Some(put) = self.numbers.learn(parent, &entry)? {
+        if let Some(put) = self.path_ids.learn(parent, &entry)? {
             for (key, number) in put {
                 out.push(0, numbered(key, number));
             }
@@ -132,16 +131,16 @@ impl<'e> Unite<'e> {
     }
 }
 
-impl Carrier for Unite<'_> {
-    /// Paths are numbered anew, and two feeds become one.
+impl EntryRouter for MergeRouter<'_> {
+    /// Path ids change, and two feeds become one.
     const KEEPS_ORDER: bool = false;
 
-    fn carry(
+    fn route(
         &mut self,
         parent: usize,
         entry: Copied,
         _: FindRow<'_>,
-        out: &mut Outbox,
+        out: &mut RoutedEntries,
     ) -> Result<()> {
         let second = parent > 0;
         let entry = match entry.space {
@@ -155,8 +154,8 @@ impl Carrier for Unite<'_> {
         Ok(())
     }
 
-    fn settle(&mut self, out: &mut Outbox) -> Result<()> {
-        for put in self.numbers.settle()? {
+    fn finish_path_ids(&mut self, out: &mut RoutedEntries) -> Result<()> {
+        for put in self.path_ids.finish()? {
             out.push(0, numbered(put.0, put.1));
         }
         for (parent, entry) in std::mem::take(&mut self.early) {
@@ -165,11 +164,16 @@ impl Carrier for Unite<'_> {
         Ok(())
     }
 
-    fn conclude(&mut self, parents: &[&dyn Snapshot], lsn: Lsn, out: &mut Outbox) -> Result<()> {
+    fn conclude(
+        &mut self,
+        parents: &[&dyn Snapshot],
+        lsn: Lsn,
+        out: &mut RoutedEntries,
+    ) -> Result<()> {
         let [first, second] = parents else { return Err(Error::internal("a merge is of two")) };
         let skipped =
             first.lsn() < Lsn(self.base.0 + GAP) && second.lsn() >= Lsn(self.base.0 + GAP);
-        if !skipped || !self.early.is_empty() || !self.numbers.is_settled() {
+        if !skipped || !self.early.is_empty() || !self.path_ids.is_finished() {
             return Err(Error::internal("two shards cannot be merged as they are"));
         }
         let put = |key: Vec<u8>, bytes: Vec<u8>| Copied {
@@ -177,7 +181,7 @@ impl Carrier for Unite<'_> {
             key,
             value: Some(Value { version: Lsn(1), bytes: bytes.into() }),
         };
-        out.push(0, numbered(key::index_ids(), self.numbers.last()));
+        out.push(0, numbered(key::index_ids(), self.path_ids.last()));
         let horizon = Horizon::read(*first)?.joined(&self.at, &Horizon::read(*second)?);
         if !horizon.is_zero() {
             out.push(0, put(key::versions_horizon(), horizon.to_bytes()));

@@ -1,5 +1,5 @@
-//! The numbers of paths, composite indexes and shapes in the child of a merge. The child numbers
-//! anew; what a parent says under its number is said under the child's for the same path.
+//! Path ids in a merge: ids of paths, composite indexes and shapes. The child assigns new ids; an entry under a
+//! parent's id is rewritten to the child's id of the same path.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub(super) enum Translated {
 
 /// The numbers of both parents and of the child.
 #[derive(Default)]
-pub(super) struct PathNumbers {
+pub(super) struct PathIdMap {
     parents: [Known; 2],
     /// What the child has, by key.
     given: HashMap<Vec<u8>, u32>,
@@ -42,7 +42,7 @@ struct Known {
     shapes: HashMap<u32, u32>,
 }
 
-impl PathNumbers {
+impl PathIdMap {
     /// Gives numbers to what the parents have. Comes first who has as many shapes as there may be:
     /// what they do not cover has no shape in the child either.
     pub(super) fn begin(parents: [&dyn Snapshot; 2]) -> Result<Self> {
@@ -63,8 +63,8 @@ impl PathNumbers {
                 from: &bounds.from,
                 to: &bounds.to,
                 reverse: false,
-                max_rows: limits::RESHAPE_PIECE_ENTRIES,
-                max_bytes: limits::RESHAPE_PIECE_BYTES,
+                max_rows: limits::COPY_CHUNK_ENTRIES,
+                max_bytes: limits::COPY_CHUNK_BYTES,
                 keys_only: false,
             };
             let entries = snapshot.scan(&scan).map_err(storage)?;
@@ -84,7 +84,7 @@ impl PathNumbers {
     }
 
     /// Whether every number has found its path.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.early.is_empty() && self.unwritten.is_empty()
     }
 
@@ -105,7 +105,7 @@ impl PathNumbers {
     }
 
     /// Tries once more what came too early.
-    pub(super) fn settle(&mut self) -> Result<Vec<Given>> {
+    pub(super) fn finish(&mut self) -> Result<Vec<Given>> {
         let mut all = std::mem::take(&mut self.unwritten);
         loop {
             let early = std::mem::take(&mut self.early);
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn one_path_has_one_number_whatever_its_parents_called_it() {
-        let mut numbers = PathNumbers::default();
+        let mut numbers = PathIdMap::default();
         let property =
             |parent: u32, name: &str| key::path_node(PathId(parent), PathStep::Property(name));
         numbers.learn(0, &name(property(0, "a"), 1)).expect("a number");
@@ -257,11 +257,11 @@ mod tests {
         // The second parent's `a` is number 9, and its `a.b` comes before it.
         let early = numbers.learn(1, &name(property(9, "b"), 3)).expect("a number");
         assert_eq!(early, Some(vec![]));
-        assert!(!numbers.is_settled());
+        assert!(!numbers.is_finished());
         let known = numbers.learn(1, &name(property(0, "a"), 9)).expect("a number");
         assert_eq!(known, Some(vec![]), "the child has it already");
-        assert_eq!(numbers.settle().expect("it settles"), vec![]);
-        assert!(numbers.is_settled());
+        assert_eq!(numbers.finish().expect("it finishes"), vec![]);
+        assert!(numbers.is_finished());
         assert_eq!(numbers.last(), 2);
         let shape = numbers.learn(1, &name(key::shape_name(&[PathId(3), PathId(9)]), 4));
         let expected = vec![(key::shape_name(&[PathId(1), PathId(2)]), 3)];

@@ -122,7 +122,7 @@ impl Run {
                 70 => self.reopen(),
                 71 => self.erase(),
                 72..75 if self.readers.len() < 24 => self.add_reader(),
-                75 => self.reshape(),
+                75 => self.change_layout(),
                 _ if !self.readers.is_empty() => {
                     let reader = self.below(self.readers.len());
                     self.read(reader);
@@ -159,7 +159,7 @@ impl Run {
         self.erasures.sort_by_key(|key| definition.effective(&key_of((*key, 0))));
     }
 
-    fn reshape(&mut self) {
+    fn change_layout(&mut self) {
         let partitions = self.world.container("c").partitions.len();
         let (database, container) = (name("d"), name("c"));
         let id = self.world.container("c").partitions[self.random.below(partitions)].id;

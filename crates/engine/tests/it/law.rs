@@ -82,7 +82,7 @@ fn change_policy(world: &mut World, random: &mut Random) -> String {
 }
 
 /// Splits a partition or merges two: no answer depends on it.
-fn reshape(world: &World, random: &mut Random) {
+fn change_layout(world: &World, random: &mut Random) {
     let (database, id) = (name("d"), name("c"));
     if world.container("c").partitions.len() > 1 && random.one_in(2) {
         world.engine().merge_partitions(&database, &id, None).expect("a merge");
@@ -117,7 +117,7 @@ impl Data {
             write(&world, random, number);
         }
         for _ in 0..random.below(3) {
-            reshape(&world, random);
+            change_layout(&world, random);
         }
         Self { world, policy }
     }

@@ -6,7 +6,7 @@ use orrery_engine::query::{Paging, QueryPage, QueryRequest};
 use orrery_engine::scope::ScopeRequest;
 use orrery_types::Value;
 
-use crate::reshape::upsert;
+use crate::split_merge::upsert;
 use crate::world::{World, json};
 
 const ITEMS: usize = 1200;

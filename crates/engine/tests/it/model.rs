@@ -240,14 +240,14 @@ impl Run {
             88..91 => self.sweep(),
             91..93 => self.change_default(container),
             93 => self.world.reopen(),
-            94 => self.reshape(container),
+            94 => self.change_layout(container),
             _ => self.check_feed(container),
         }
     }
 
     /// Splits or merges partitions; where the store fails, some that were asked for once are there
     /// twice.
-    fn reshape(&mut self, container: usize) {
+    fn change_layout(&mut self, container: usize) {
         let (id, merges) = (CONTAINERS[container].0, self.random.one_in(2));
         self.world.insist(|engine| {
             let found = engine.read_container(&name("d"), &name(id))?;

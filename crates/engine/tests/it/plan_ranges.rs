@@ -9,7 +9,7 @@ use orrery_engine::scope::ScopeRequest;
 use orrery_types::Value;
 
 use crate::random::Random;
-use crate::reshape::split;
+use crate::split_merge::split;
 use crate::world::{World, json};
 
 /// Containers by the paths of their key, each with expressions that name the levels.

@@ -6,7 +6,7 @@ use orrery_engine::query::{Paging, QueryRequest};
 use orrery_engine::scope::ScopeRequest;
 use orrery_types::{EffectiveKey, Error, PartitionKey};
 
-use crate::reshape::{LATEST, feed_of, items, upsert};
+use crate::split_merge::{LATEST, feed_of, items, upsert};
 use crate::world::{World, json, name};
 
 const TENANTS: &str =

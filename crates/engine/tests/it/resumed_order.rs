@@ -12,7 +12,7 @@ use orrery_engine::scope::ScopeRequest;
 use orrery_query::SortValue;
 use orrery_types::{Error, KeyRange, Object, PartitionKey, Result, Value};
 
-use crate::reshape::{split, upsert};
+use crate::split_merge::{split, upsert};
 use crate::world::{World, json};
 
 const DEFINITION: &str = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orrery_engine::reshape::LayoutPolicy;
+use orrery_engine::partition::layout::LayoutPolicy;
 use orrery_engine::throughput::ThroughputRequest;
 use orrery_engine::{Container, Engine};
 use orrery_storage::fault::Faults;

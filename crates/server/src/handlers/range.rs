@@ -3,7 +3,7 @@
 //! are done.
 
 use http::StatusCode;
-use orrery_engine::reshape::Reshaped;
+use orrery_engine::partition::layout::LayoutChangeResult;
 use orrery_types::{EffectiveKey, Error, Result, Value};
 
 use crate::call::Call;
@@ -45,7 +45,7 @@ pub(crate) fn split(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let boundary = optional_text(&body, "at")?.map(effective_key).transpose()?;
     let engine = call.engine();
     let done = engine.split_partition(&at.database, &at.container, range, boundary.as_ref())?;
-    reshaped(call, at, &done)
+    layout_changed(call, at, &done)
 }
 
 /// `{"ranges": ["1", "2"]}`, which may be left out.
@@ -61,7 +61,7 @@ pub(crate) fn merge(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         .ok_or_else(|| Error::invalid("'ranges' must be an array of two ids of ranges."))?,
     };
     let done = call.engine().merge_partitions(&at.database, &at.container, ranges)?;
-    reshaped(call, at, &done)
+    layout_changed(call, at, &done)
 }
 
 /// The body of such a request; an empty one leaves everything out.
@@ -91,7 +91,7 @@ fn effective_key(hex: &str) -> Result<EffectiveKey> {
         .ok_or_else(|| Error::invalid(format!("'{hex}' is not an effective key in hex.")))
 }
 
-fn reshaped(call: &Call, at: &ContainerAddress, done: &Reshaped) -> Result<Reply> {
+fn layout_changed(call: &Call, at: &ContainerAddress, done: &LayoutChangeResult) -> Result<Reply> {
     let container = call.container(at)?;
     let ids = |ids: &[u32]| Value::array(ids.iter().map(|id| id.to_string().into()).collect());
     let mut body = orrery_types::Object::new();

@@ -184,12 +184,12 @@ fn acknowledged_writes_outlive_the_power() {
                 scope.spawn(move || writer.run(address, &key, &sender));
             }
             drop(sender);
-            let reshaper = scope.spawn(|| kill::change_layout(address, &key));
+            let layout_changer = scope.spawn(|| kill::change_layout(address, &key));
             let tool = beside.start(&machine, &server);
             acknowledged += wait_for(&receiver, after);
             let told = machine.cut(server, tool, &mut random);
             acknowledged += receiver.iter().count();
-            layouts += reshaper.join().unwrap();
+            layouts += layout_changer.join().unwrap();
             told
         });
         kept += usize::from(told.is_some());

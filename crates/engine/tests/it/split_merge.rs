@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use orrery_engine::Container;
 use orrery_engine::change_feed::{ChangesRequest, Mode, Shape};
 use orrery_engine::feed::PageSize;
+use orrery_engine::partition::layout::LayoutChangeResult;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::reshape::Reshaped;
 use orrery_engine::resource::Preconditions;
 use orrery_engine::scope::ScopeRequest;
 use orrery_types::{EffectiveKey, Error, PartitionKey, Result, Value};
@@ -31,11 +31,11 @@ enum Change {
 const CHANGES: [Change; 4] =
     [Change::Split, Change::SplitTwice, Change::SplitAndMerge, Change::Merge];
 
-pub(crate) fn split(world: &World, id: Option<&str>) -> Reshaped {
+pub(crate) fn split(world: &World, id: Option<&str>) -> LayoutChangeResult {
     world.engine().split_partition(&name("d"), &name("c"), id, None).expect("a split")
 }
 
-pub(crate) fn merge(world: &World) -> Reshaped {
+pub(crate) fn merge(world: &World) -> LayoutChangeResult {
     world.engine().merge_partitions(&name("d"), &name("c"), None).expect("a merge")
 }
 
@@ -399,7 +399,7 @@ fn a_reader_of_a_range_reads_on_in_its_children() {
         |id: u32| ScopeRequest { range_id: Some(id.to_string().into()), ..ScopeRequest::default() };
     let (told, etag) = feed_of(&world, &of_range(0), LATEST, None).expect("a feed");
     assert_eq!(told.len(), 60);
-    let Reshaped { parents, children } = split(&world, None);
+    let LayoutChangeResult { parents, children } = split(&world, None);
     assert_eq!((&parents[..], &children[..]), (&[0][..], &[1, 2][..]));
     for n in 0..60 {
         put(&world, n);
@@ -485,7 +485,10 @@ fn clients_see_who_took_whose_place() {
     let (third, ranges) = shown(&world.container("c"));
     assert_eq!(ranges, [r#""1" ["0"]"#, r#""3" ["0","2"]"#, r#""4" ["0","2"]"#]);
     let merged = world.engine().merge_partitions(&name("d"), &name("c"), Some(("3", "1")));
-    assert_eq!(merged.expect("neighbours"), Reshaped { parents: vec![1, 3], children: vec![5] });
+    assert_eq!(
+        merged.expect("neighbours"),
+        LayoutChangeResult { parents: vec![1, 3], children: vec![5] }
+    );
     let (fourth, ranges) = shown(&world.container("c"));
     assert_eq!(ranges, [r#""5" ["0","1","2","3"]"#, r#""4" ["0","2"]"#]);
     let etags: BTreeSet<String> = [first, second, third, fourth].into();
@@ -612,7 +615,7 @@ fn the_space_of_parents_is_given_back_later() {
 
 #[test]
 fn throughput_and_size_split_by_themselves() {
-    use orrery_engine::reshape::LayoutPolicy;
+    use orrery_engine::partition::layout::LayoutPolicy;
     use orrery_engine::throughput::Migration;
 
     let mut world = filled(World::memory(), None);

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use orrery_engine::reshape::Reshaped;
+use orrery_engine::partition::layout::LayoutChangeResult;
 use orrery_engine::resource::Preconditions;
 use orrery_engine::throughput::Migration;
 use orrery_engine::{Container, Engine};
@@ -78,20 +78,20 @@ impl Beside {
     }
 
     /// Splits or merges, and does it meanwhile.
-    fn reshape_beside(
+    fn change_layout_beside(
         &self,
         at: Step,
         change: Change,
         what: impl FnOnce(&Engine) + Send + 'static,
-    ) -> Result<Reshaped> {
+    ) -> Result<LayoutChangeResult> {
         *self.what.lock().expect("a lock") = Some((at, Box::new(what)));
         let (database, container) = (name("d"), name("c"));
-        let reshaped = match change {
+        let changed = match change {
             Change::Split => self.engine.split_partition(&database, &container, None, None),
             Change::Merge => self.engine.merge_partitions(&database, &container, None),
         };
         assert!(self.happened.load(Ordering::SeqCst), "it happened meanwhile");
-        reshaped
+        changed
     }
 
     fn shards(&self) -> usize {
@@ -112,11 +112,11 @@ fn a_container_that_is_deleted_meanwhile_is_gone() {
     for (change, throughput) in CHANGES {
         for at in [Step::Copy, Step::Settle] {
             let beside = Beside::new(throughput);
-            let reshaped = beside.reshape_beside(at, change, |engine| {
+            let changed = beside.change_layout_beside(at, change, |engine| {
                 let none = Preconditions::default();
                 engine.delete_container(&name("d"), &name("c"), &none).expect("a delete");
             });
-            assert_eq!(reshaped, Err(Error::NotFound), "{change:?} at {at:?}");
+            assert_eq!(changed, Err(Error::NotFound), "{change:?} at {at:?}");
             let read = beside.engine.read_container(&name("d"), &name("c"));
             assert_eq!(read.map(drop), Err(Error::NotFound));
             assert_eq!(beside.shards(), 1, "{change:?} at {at:?}: its data is gone");
@@ -134,10 +134,10 @@ fn a_container_that_is_deleted_meanwhile_is_gone() {
 fn a_database_that_is_deleted_meanwhile_is_gone() {
     for (change, throughput) in CHANGES {
         let beside = Beside::new(throughput);
-        let reshaped = beside.reshape_beside(Step::Settle, change, |engine| {
+        let changed = beside.change_layout_beside(Step::Settle, change, |engine| {
             engine.delete_database(&name("d"), &Preconditions::default()).expect("a delete");
         });
-        assert!(matches!(reshaped, Err(Error::NotFound | Error::OwnerNotFound)), "{reshaped:?}");
+        assert!(matches!(changed, Err(Error::NotFound | Error::OwnerNotFound)), "{changed:?}");
         assert_eq!(beside.shards(), 1, "{change:?}: its data is gone");
     }
 }
@@ -147,7 +147,7 @@ fn throughput_that_is_changed_meanwhile_holds() {
     for (change, throughput) in CHANGES {
         let beside = Beside::new(throughput);
         let before = beside.container().partitions.len();
-        let reshaped = beside.reshape_beside(Step::Settle, change, |engine| {
+        let changed = beside.change_layout_beside(Step::Settle, change, |engine| {
             let offer = engine.list_offers().expect("offers").remove(0);
             let Rid::Offer(number) = offer.rid else { panic!("an offer") };
             let body = json(r#"{"content":{"offerThroughput":31000}}"#);
@@ -161,7 +161,7 @@ fn throughput_that_is_changed_meanwhile_holds() {
             assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
             engine.replace_offer(number, &body, Migration::None, &none).expect("a replace");
         });
-        reshaped.expect("the layout changes");
+        changed.expect("the layout changes");
         assert_ne!(beside.container().partitions.len(), before, "{change:?}");
         beside.engine.run_splits(&|| false).expect("splits");
         assert_eq!(beside.container().partitions.len(), 4, "{change:?}: what 31,000 RU/s ask for");
@@ -185,7 +185,7 @@ fn a_definition_that_is_changed_meanwhile_holds() {
     for (change, throughput) in CHANGES {
         for at in [Step::Copy, Step::Settle] {
             let beside = Beside::new(throughput);
-            let reshaped = beside.reshape_beside(at, change, |engine| {
+            let changed = beside.change_layout_beside(at, change, |engine| {
                 let body = DEFINITION.replace(
                     r#""id":"c""#,
                     r#""id":"c","indexingPolicy":{"includedPaths":[{"path":"/p/?"}],
@@ -196,7 +196,7 @@ fn a_definition_that_is_changed_meanwhile_holds() {
                     engine.replace_container(&name("d"), &name("c"), &json(&body), &none);
                 replaced.expect("a replace");
             });
-            reshaped.expect("the layout changes");
+            changed.expect("the layout changes");
             beside.put(99).expect("an item under the new definition");
             beside.engine.run_tasks(&|| false).expect("tasks");
             let container = beside.container();

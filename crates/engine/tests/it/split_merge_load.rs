@@ -1,7 +1,7 @@
 //! Splits and merges under load: eight writers, four readers of the change feed and two clients that
 //! query, while the layout changes all the time. Nothing is lost, doubled or out of order: a feed of all
 //! versions has every single write once, each logical partition's in the order of LSNs; a query has
-//! every item that stays once; and the feed, replayed, is the container byte for byte. `ORRERY_RESHAPES` sets how often the layout changes,
+//! every item that stays once; and the feed, replayed, is the container byte for byte. `ORRERY_LAYOUT_CHANGES` sets how often the layout changes,
 //! `ORRERY_SEED` repeats the choices.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const KEYS: usize = 40;
 const IDS_PER_WRITER: usize = 50;
 /// Of those, these are there before the first query and are never deleted.
 const STAYING_PER_WRITER: usize = 10;
-const RESHAPES: usize = 8;
+const LAYOUT_CHANGES: usize = 8;
 const PARTITIONS_MAX: usize = 5;
 const DEFINITION: &str = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},
     "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]},
@@ -31,12 +31,12 @@ const DEFINITION: &str = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Has
 
 #[test]
 fn nothing_is_lost_under_load_on_memory() {
-    run(World::memory(), "reshape under load on memory");
+    run(World::memory(), "splits and merges under load on memory");
 }
 
 #[test]
 fn nothing_is_lost_under_load_on_disk() {
-    run(World::rocks(), "reshape under load on disk");
+    run(World::rocks(), "splits and merges under load on disk");
 }
 
 /// What everybody shares.
@@ -55,8 +55,8 @@ struct Load<'w> {
 type Items = BTreeMap<String, String>;
 
 fn run(mut world: World, test: &str) {
-    let reshapes = std::env::var("ORRERY_RESHAPES")
-        .map_or(RESHAPES, |text| text.parse().expect("ORRERY_RESHAPES is a number"));
+    let layout_changes = std::env::var("ORRERY_LAYOUT_CHANGES")
+        .map_or(LAYOUT_CHANGES, |text| text.parse().expect("ORRERY_LAYOUT_CHANGES is a number"));
     let mut random = Random::from_environment(test);
     world.database();
     world.create_container(DEFINITION, None);
@@ -95,8 +95,8 @@ fn run(mut world: World, test: &str) {
         for (query, writers) in queries {
             scope.spawn(move || load.query(query, writers));
         }
-        for _ in 0..reshapes {
-            load.reshape(&mut random);
+        for _ in 0..layout_changes {
+            load.change_layout(&mut random);
         }
         load.done.store(true, Ordering::SeqCst);
         let mut written = Items::new();
@@ -126,7 +126,7 @@ fn run(mut world: World, test: &str) {
     let queries = load.queries.load(Ordering::SeqCst);
     assert!(queries > 0, "somebody has queried");
     eprintln!(
-        "{acknowledged} writes and {queries} queries while the layout changed {reshapes} times"
+        "{acknowledged} writes and {queries} queries while the layout changed {layout_changes} times"
     );
     world.reopen();
     assert!(self::stored(world.engine()) == written, "after a restart");
@@ -166,7 +166,7 @@ impl Load<'_> {
     }
 
     /// Waits until so many writes were acknowledged, and changes the layout.
-    fn reshape(&self, random: &mut Random) {
+    fn change_layout(&self, random: &mut Random) {
         let until = self.acknowledged.load(Ordering::SeqCst) + 100;
         while self.acknowledged.load(Ordering::SeqCst) < until {
             std::thread::yield_now();
