@@ -130,9 +130,9 @@ impl Engine {
         };
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
-            if container.retime {
+            if container.ttl_backfill_pending {
                 engine.fence_at_start(container)?;
-                engine.tasks.retime(container.clone());
+                engine.tasks.backfill_ttl(container.clone());
             }
             if !container.index.is_complete() {
                 engine.fence_at_start(container)?;

@@ -7,7 +7,14 @@ use std::sync::LazyLock;
 
 /// Names in code: the pattern, and what to write instead. Patterns are put together so that this file
 /// does not find itself.
-const NAMES: &[(&str, &str)] = &[];
+const NAMES: &[(&str, &str)] = &[
+    (concat!("Resh", "ape\\w*"), "LayoutChange"),
+    (concat!("resh", "ape\\w*"), "layout change, split or merge"),
+    (concat!("Carr", "ier"), "EntryRouter"),
+    (concat!("Div", "ide"), "SplitRouter"),
+    (concat!("Un", "ite"), "MergeRouter"),
+    (concat!("Leav", "ing"), "CancellationToken"),
+];
 
 /// Phrases in prose, in any letter case, and what to write instead.
 const PHRASES: &[(&str, &str)] = &[

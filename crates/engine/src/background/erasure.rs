@@ -1,7 +1,7 @@
-//! Deleting everything that has a partition key. The request is answered when an *erasure* is written
-//! down: it names the key and the LSN of that moment, and hides every item of the key that was written
-//! up to then, at once. The background thread removes them, with everything beside them, and then the
-//! erasure. It stands in the shard itself, so a restart forgets nothing.
+//! Deletion of all items with a partition key. The request is answered once an *erasure* record is durable: it
+//! contains the key and the current LSN, and makes every item of the key up to that LSN invisible. The
+//! background thread then removes the items with everything derived from them, and finally the record, which
+//! is stored in the shard and survives a restart.
 //!
 //! Version 0.1 also took the first values of a hierarchical key, and wrote an erasure for the keys
 //! under them into each shard. Such an erasure is still read and finished.
@@ -14,8 +14,8 @@ use orrery_storage::{
 };
 use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, PartitionKey, Result, limits};
 
-use crate::background::units::{Failure, UnitKey, Work};
-use crate::background::{Cursor, Run, TURN_BATCHES, Turn};
+use crate::background::units::{UnitFailure, UnitKey, UnitKind};
+use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitCursor, UnitProgress};
 use crate::error::storage;
 use crate::item::read::{Located, Place, complete_key};
 use crate::maintain::index_terms::{Indexer, Numbers};
@@ -40,12 +40,12 @@ pub(crate) struct Erasure {
     done_s: Option<u64>,
 }
 
-/// The erasures of a container that are not done; shared by all its pictures, since a request that
-/// began before one must see it too.
+/// The pending erasures of a container; shared by all its catalog snapshots, since a request that started
+/// before an erasure must see it too.
 #[derive(Debug, Default)]
 pub(crate) struct Erasures(ArcSwap<Vec<Erasure>>);
 
-/// The erasures that are not done at one moment.
+/// The erasures that are pending at one instant.
 pub(crate) type Pending = std::sync::Arc<Vec<Erasure>>;
 
 impl Erasure {
@@ -221,11 +221,11 @@ impl Engine {
     }
 
     /// Removes the items of all erasures, in turns.
-    pub(crate) fn run_erasures(&self, run: &mut Run<'_>) {
+    pub(crate) fn run_erasures(&self, run: &mut BackgroundPass<'_>) {
         for container in self.catalog.state().containers() {
             container.erasures.forget(self.clock.now_s());
             for erasure in container.erasures.0.load_full().iter().filter(|e| e.done_s.is_none()) {
-                let unit = UnitKey::of(container, Work::Erasure, &erasure.name);
+                let unit = UnitKey::of(container, UnitKind::Erasure, &erasure.name);
                 self.run_unit(run, &unit, erasure.up_to.0, &mut |run| {
                     self.run_erasure(container, erasure, run, &unit)
                 });
@@ -238,15 +238,15 @@ impl Engine {
         &self,
         container: &Container,
         erasure: &Erasure,
-        run: &mut Run<'_>,
+        run: &mut BackgroundPass<'_>,
         unit: &UnitKey,
-    ) -> std::result::Result<Turn, Failure> {
+    ) -> std::result::Result<UnitProgress, UnitFailure> {
         let definition = &container.definition.partition_key;
         let range = definition.range_of(&erasure.partition_key);
         let range = erasure.part.as_ref().unwrap_or(&range);
-        for _ in 0..TURN_BATCHES {
+        for _ in 0..BATCHES_PER_STEP {
             if (run.stop)() {
-                return Ok(Turn::Unfinished);
+                return Ok(UnitProgress::Unfinished);
             }
             let cursor = run.cursor(unit, container);
             let Some(partition) = container.partitions.get(cursor.range) else {
@@ -255,7 +255,7 @@ impl Engine {
                     return Err(failure);
                 }
                 container.erasures.mark_done(erasure, self.clock.now_s());
-                return Ok(Turn::Done);
+                return Ok(UnitProgress::Done);
             };
             let Some(keys) = partition.range.intersect(range) else {
                 cursor.next_range();
@@ -265,11 +265,11 @@ impl Engine {
                 continue;
             }
             if cursor.left.is_none() && !self.take_back(partition, erasure)? {
-                return Ok(Turn::Done);
+                return Ok(UnitProgress::Done);
             }
             cursor.next_range();
         }
-        Ok(Turn::Unfinished)
+        Ok(UnitProgress::Unfinished)
     }
 
     /// Removes the next items of an erasure from a partition; whether there are no more.
@@ -279,7 +279,7 @@ impl Engine {
         partition: &PhysicalPartition,
         keys: &KeyRange,
         erasure: &Erasure,
-        cursor: &mut Cursor,
+        cursor: &mut UnitCursor,
     ) -> Result<bool> {
         let mut bounds = match erasure.part {
             Some(_) => key::items_in(keys),
@@ -316,7 +316,7 @@ impl Engine {
         for slot in &slots {
             let _still = self.models.read();
             if let Purged::Refused(error) = self.purge_modelled(container, &slot.at)? {
-                cursor.left = Some(Failure::of_item(error, container, &slot.at.key));
+                cursor.left = Some(UnitFailure::of_item(error, container, &slot.at.key));
             }
         }
         Ok(false)

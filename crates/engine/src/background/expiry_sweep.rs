@@ -1,5 +1,5 @@
-//! Time to live. An item whose time is over is hidden at once, by the clock and the container's
-//! definition of now; the sweeper removes it later, with everything that was written beside it.
+//! Time to live. An expired item is invisible at once, by the clock and the container's current definition; the
+//! expiry sweep removes it later, with everything derived from it.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use orrery_storage::record::Header;
 use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError};
 use orrery_types::{Result, limits};
 
-use crate::background::units::{Failure, UnitKey, Work};
-use crate::background::{Run, TURN_BATCHES, Turn};
+use crate::background::units::{UnitFailure, UnitKey, UnitKind};
+use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitProgress};
 use crate::catalog::container::definition::ContainerDef;
 use crate::error::storage;
 use crate::item::read::Located;
@@ -17,7 +17,7 @@ use crate::partition::PhysicalPartition;
 use crate::transaction::commit::Before;
 use crate::{Container, Engine};
 
-/// The second from which on an item is gone, if it ever is.
+/// The second at which an item expires, if it does.
 pub(crate) fn expiry(definition: &ContainerDef, header: &Header) -> Option<u64> {
     let default = definition.default_ttl?;
     let ttl = header.ttl_s.unwrap_or(default);
@@ -30,14 +30,14 @@ impl Engine {
         expiry(&container.definition, header).is_some_and(|at| at <= self.clock.now_s())
     }
 
-    /// Removes expired items of every container, in turns.
-    pub(crate) fn sweep(&self, run: &mut Run<'_>) {
+    /// A step of the expiry sweep for every partition.
+    pub(crate) fn sweep(&self, run: &mut BackgroundPass<'_>) {
         for container in self.catalog.state().containers() {
             if container.definition.default_ttl.is_none() {
                 continue;
             }
             for partition in &container.partitions {
-                let unit = UnitKey::of(container, Work::Expiry, &partition.id.to_be_bytes());
+                let unit = UnitKey::of(container, UnitKind::Expiry, &partition.id.to_be_bytes());
                 self.run_unit(run, &unit, 0, &mut |run| {
                     self.sweep_partition(container, partition, run, &unit)
                 });
@@ -45,31 +45,31 @@ impl Engine {
         }
     }
 
-    /// A turn at one partition.
+    /// A step for one partition.
     fn sweep_partition(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
-        run: &mut Run<'_>,
+        run: &mut BackgroundPass<'_>,
         unit: &UnitKey,
-    ) -> std::result::Result<Turn, Failure> {
+    ) -> std::result::Result<UnitProgress, UnitFailure> {
         let bounds = key::expired_at(self.clock.now_s());
-        for _ in 0..TURN_BATCHES {
+        for _ in 0..BATCHES_PER_STEP {
             if (run.stop)() {
-                return Ok(Turn::Unfinished);
+                return Ok(UnitProgress::Unfinished);
             }
             let mut bounds = bounds.clone();
             if let Some(last) = &run.cursor(unit, container).last {
                 bounds = bounds.after(last);
             }
             let Some(entries) = self.expired_entries(partition, &bounds)? else {
-                return Ok(Turn::Done);
+                return Ok(UnitProgress::Done);
             };
-            let Some(last) = entries.last() else { return Ok(Turn::Done) };
+            let Some(last) = entries.last() else { return Ok(UnitProgress::Done) };
             run.cursor(unit, container).last = Some(last.key.clone());
             self.sweep_entries(container, partition, &entries, run)?;
         }
-        Ok(Turn::Unfinished)
+        Ok(UnitProgress::Unfinished)
     }
 
     /// The next expiry entries of a partition; `None` if the container was deleted meanwhile.
@@ -94,14 +94,14 @@ impl Engine {
         snapshot.scan(&scan).map(Some).map_err(storage)
     }
 
-    /// Removes the items behind expiry entries, and the entries. What has expired is judged by the
-    /// definition of now: the commit holds only under its epoch.
+    /// Removes the items behind expiry entries, and the entries. Expiry is judged by the current definition:
+    /// the commit is valid only under its epoch.
     fn sweep_entries(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
         entries: &[Entry],
-        run: &mut Run<'_>,
+        run: &mut BackgroundPass<'_>,
     ) -> Result<()> {
         let shard = partition.shard;
         let removed = self.with_current(container, &mut |now| {

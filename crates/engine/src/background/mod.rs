@@ -1,6 +1,6 @@
-//! Background work: what a change of a container leaves behind, the sweep of expired items, and what
-//! models ask for. It is done in *rounds*: each unit that is due has a bounded turn, so that no unit
-//! waits for the end of another's work, and none for another's failure (`units`).
+//! Background work: backfills after a change of a container, the expiry sweep, erasures, and deferred effects
+//! of models. It runs in rounds: each unit that is due does a bounded step, so that no unit waits until
+//! another is finished, and none is affected by another's failure (`units`).
 
 pub mod erasure;
 pub(crate) mod expiry_sweep;
@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use orrery_types::{Epoch, Error, Result, ShardId};
 
-use crate::background::units::{Failure, UnitKey, Work};
+use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::{Container, Engine};
 
-/// Work that waits for the background thread.
+/// Backfills that wait for the background thread.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    retime: Queue,
+    ttl_backfill: Queue,
     rebase_history: Queue,
     reindex: Queue,
 }
@@ -31,22 +31,22 @@ pub(crate) struct Tasks {
 type Queue = Mutex<Vec<Arc<Container>>>;
 
 impl Tasks {
-    /// Expiry entries are to follow a new default time to live.
-    pub(crate) fn retime(&self, container: Arc<Container>) {
-        add(&self.retime, container);
+    /// Rewrites expiry entries after a change of the default time to live.
+    pub(crate) fn backfill_ttl(&self, container: Arc<Container>) {
+        add(&self.ttl_backfill, container);
     }
 
     pub(crate) fn rebase_history(&self, container: Arc<Container>) {
         add(&self.rebase_history, container);
     }
 
-    /// Index terms are to follow a new policy.
+    /// Rebuilds index terms after a change of the indexing policy.
     pub(crate) fn reindex(&self, container: Arc<Container>) {
         add(&self.reindex, container);
     }
 }
 
-/// Adds a container; what is there of it under an earlier definition goes.
+/// Adds a container, in place of its earlier definition.
 fn add(queue: &Queue, container: Arc<Container>) {
     let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
     queue.retain(|other| other.rid() != container.rid());
@@ -57,30 +57,30 @@ fn take(queue: &Queue) -> Vec<Arc<Container>> {
     std::mem::take(&mut *queue.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What a turn at a unit came to.
+/// The result of one step of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum UnitProgress {
     Done,
-    /// There is more to do; others come first.
+    /// There is more to do in the next round.
     Unfinished,
 }
 
-/// Commits of one turn.
-pub(crate) const TURN_BATCHES: usize = 32;
+/// Commits of one step.
+pub(crate) const BATCHES_PER_STEP: usize = 32;
 
-/// How far a unit is that goes over ranges of keys.
+/// Position of a unit that scans key ranges.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cursor {
-    /// The layout that it goes over: under another one it starts over.
+pub(crate) struct UnitCursor {
+    /// The layout that it scans; under another layout it starts over.
     layout: Vec<(ShardId, Epoch)>,
     /// The number of the range, and the last key of it.
     pub(crate) range: usize,
     pub(crate) last: Option<Vec<u8>>,
-    /// Why something on the way was left.
-    pub(crate) left: Option<Failure>,
+    /// Why an entry was skipped.
+    pub(crate) left: Option<UnitFailure>,
 }
 
-impl Cursor {
+impl UnitCursor {
     /// Goes to the next range.
     pub(crate) fn next_range(&mut self) {
         self.range += 1;
@@ -88,20 +88,20 @@ impl Cursor {
     }
 }
 
-/// One run of the background thread: turns for all units until they are done.
-pub(crate) struct Run<'s> {
+/// One pass of the background thread: rounds of steps until all units are done.
+pub(crate) struct BackgroundPass<'s> {
     pub(crate) stop: &'s dyn Fn() -> bool,
     /// Expired items that were removed.
     pub(crate) removed: usize,
-    /// Units that have failed in this run: one attempt is enough.
+    /// Units that failed in this pass, which are not tried again in it.
     failed: BTreeSet<UnitKey>,
-    cursors: BTreeMap<UnitKey, Cursor>,
-    /// Whether a unit got on and has more to do.
+    cursors: BTreeMap<UnitKey, UnitCursor>,
+    /// Whether a unit has more to do.
     pub(crate) unfinished: bool,
     error: Option<Error>,
 }
 
-impl<'s> Run<'s> {
+impl<'s> BackgroundPass<'s> {
     pub(crate) fn new(stop: &'s dyn Fn() -> bool) -> Self {
         Self {
             stop,
@@ -113,32 +113,34 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// How far a unit is in this run, over the layout of its container.
-    pub(crate) fn cursor(&mut self, key: &UnitKey, container: &Container) -> &mut Cursor {
+    /// The position of a unit in this pass.
+    pub(crate) fn cursor(&mut self, key: &UnitKey, container: &Container) -> &mut UnitCursor {
         let cursor = self.cursors.entry(key.clone()).or_default();
         let layout = container.shards();
         if cursor.layout != layout {
-            *cursor = Cursor { layout, ..Cursor::default() };
+            *cursor = UnitCursor { layout, ..UnitCursor::default() };
         }
         cursor
     }
 
-    /// The first failure of the run that was one.
+    /// The value, or the first failure of the pass.
     pub(crate) fn result<T>(self, value: T) -> Result<T> {
         self.error.map_or(Ok(value), Err)
     }
 }
 
 impl Engine {
-    /// Gives a unit a turn, if it is due, and notes what came of it; `None` if it was not, or failed.
-    /// `version` is that of what it works on.
+    /// Runs a step of a unit if it is due, and records the outcome; `None` if it was not due or failed.
+    /// `version` identifies the state that it works on.
     pub(crate) fn run_unit(
         &self,
-        run: &mut Run<'_>,
+        run: &mut BackgroundPass<'_>,
         key: &UnitKey,
         version: u64,
-        work: &mut dyn FnMut(&mut Run<'_>) -> std::result::Result<Turn, Failure>,
-    ) -> Option<Turn> {
+        work: &mut dyn FnMut(
+            &mut BackgroundPass<'_>,
+        ) -> std::result::Result<UnitProgress, UnitFailure>,
+    ) -> Option<UnitProgress> {
         let is_due = self.units.is_due(key, version, self.clock.now_us());
         if !is_due || run.failed.contains(key) {
             return None;
@@ -147,8 +149,8 @@ impl Engine {
         let panicked = |_| Err(Error::internal("it panicked; the log says where").into());
         match outcome.unwrap_or_else(panicked) {
             Ok(turn) => {
-                run.unfinished |= turn == Turn::Unfinished;
-                if turn == Turn::Done {
+                run.unfinished |= turn == UnitProgress::Unfinished;
+                if turn == UnitProgress::Done {
                     self.units.succeeded(key);
                     run.cursors.remove(key);
                 }
@@ -158,8 +160,8 @@ impl Engine {
                 self.unit_failed(key, version, &failure);
                 run.failed.insert(key.clone());
                 run.cursors.remove(key);
-                // A layout that changed meanwhile is no failure: the next run finds the new one. Nor
-                // is an item that a model protects.
+                // A concurrent change of the layout is not a failure: the next pass reads the new one.
+                // Neither is an item that a model protects.
                 if !matches!(failure.error, Error::PartitionGone | Error::StillReferenced(_)) {
                     run.error.get_or_insert(failure.error);
                 }
@@ -168,32 +170,37 @@ impl Engine {
         }
     }
 
-    /// Does all work that is due now, what follows from writes included; returns how many expired
-    /// items it removed, or the first failure. One unit's failure keeps no other from its turn.
+    /// Does all work that is due, deferred effects of models included; returns the number of expired items
+    /// that were removed, or the first failure. A failure of one unit does not affect the others.
     pub fn run_tasks(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let maintained = self.maintain(stop);
         self.propagate(stop)?;
         maintained
     }
 
-    /// The same without what follows from writes, which has a thread of its own.
+    /// The same without deferred effects, which run on a thread of their own.
     fn maintain(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
-        let is_of_pass = |work: Work| work != Work::ModelEffects;
+        let is_of_pass = |kind: UnitKind| kind != UnitKind::ModelEffects;
         self.units.begin_pass(is_of_pass);
-        let mut run = Run::new(stop);
+        let mut run = BackgroundPass::new(stop);
         loop {
             run.unfinished = false;
-            self.run_queue(&self.tasks.retime, Work::ExpiryEntries, &mut run, Self::retime);
+            self.run_queue(
+                &self.tasks.ttl_backfill,
+                UnitKind::ExpiryEntries,
+                &mut run,
+                Self::backfill_ttl,
+            );
             self.run_queue(
                 &self.tasks.rebase_history,
-                Work::History,
+                UnitKind::History,
                 &mut run,
                 Self::rebase_history,
             );
             self.run_erasures(&mut run);
             self.run_queue(
                 &self.tasks.reindex,
-                Work::Index,
+                UnitKind::Index,
                 &mut run,
                 |engine, container, run, _| engine.reindex(container, run.stop),
             );
@@ -212,20 +219,20 @@ impl Engine {
         run.result(removed)
     }
 
-    /// A turn for every container of a queue; those that are not done stay in it.
+    /// A step for every container of a queue; those that are not done stay in it.
     fn run_queue(
         &self,
         queue: &Queue,
-        work: Work,
-        run: &mut Run<'_>,
-        turn: fn(&Self, &Container, &mut Run<'_>, &UnitKey) -> Result<Turn>,
+        kind: UnitKind,
+        run: &mut BackgroundPass<'_>,
+        turn: fn(&Self, &Container, &mut BackgroundPass<'_>, &UnitKey) -> Result<UnitProgress>,
     ) {
         for container in take(queue) {
-            let key = UnitKey::of(&container, work, b"queued");
+            let key = UnitKey::of(&container, kind, b"queued");
             let epoch = container.partitions.first().map_or(0, |partition| partition.epoch.0);
             let done =
                 self.run_unit(run, &key, epoch, &mut |run| Ok(turn(self, &container, run, &key)?));
-            if done != Some(Turn::Done) {
+            if done != Some(UnitProgress::Done) {
                 let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
                 if !queue.iter().any(|newer| newer.rid() == container.rid()) {
                     queue.push(container);
@@ -235,15 +242,15 @@ impl Engine {
     }
 }
 
-/// The background threads: one for everything, one for what follows from writes, and one for splits,
-/// which take long. Dropping it ends them between two pieces of work.
+/// The background threads: one for backfills and sweeps, one for deferred effects of models, and one for
+/// automatic splits. Dropping it ends them after their current step.
 pub struct Background {
     engine: Arc<Engine>,
     stop: Arc<(Mutex<bool>, Condvar)>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Pause between two rounds. Hiding does not wait for it, only the space does.
+/// Pause between two passes. Expired items are invisible at once; only their removal waits.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Background {
@@ -258,7 +265,7 @@ impl Background {
         Ok(Self { engine, stop, threads: vec![tasks, propagation, splits] })
     }
 
-    /// What follows from writes later has a thread of its own: it should not wait for an index.
+    /// Deferred effects have a thread of their own, so that they do not wait for an index build.
     fn start_propagation(
         engine: Arc<Engine>,
         signal: Arc<(Mutex<bool>, Condvar)>,

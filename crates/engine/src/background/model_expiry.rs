@@ -5,8 +5,8 @@
 use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError, key};
 use orrery_types::{Error, PartitionKey, Result, limits};
 
-use crate::background::units::{Failure, UnitKey, Work};
-use crate::background::{Run, Turn};
+use crate::background::units::{UnitFailure, UnitKey, UnitKind};
+use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::item::read::{Located, Place};
 use crate::model::{Event, ModelScope};
@@ -23,10 +23,10 @@ impl Engine {
         container: &Container,
         partition: &PhysicalPartition,
         entries: &[Entry],
-        run: &mut Run<'_>,
+        run: &mut BackgroundPass<'_>,
     ) {
         for entry in entries {
-            let unit = UnitKey::of(container, Work::ExpiredItem, &entry.value.bytes);
+            let unit = UnitKey::of(container, UnitKind::ExpiredItem, &entry.value.bytes);
             let mut removed = false;
             self.run_unit(run, &unit, 0, &mut |_| {
                 let purged = self.with_current(container, &mut |now| {
@@ -35,9 +35,9 @@ impl Engine {
                 })?;
                 removed = matches!(purged, Purged::Gone);
                 match purged {
-                    Purged::Gone | Purged::Visible => Ok(Turn::Done),
+                    Purged::Gone | Purged::Visible => Ok(UnitProgress::Done),
                     Purged::Refused(error) => {
-                        Err(Failure::of_item(error, container, &entry.value.bytes))
+                        Err(UnitFailure::of_item(error, container, &entry.value.bytes))
                     }
                 }
             });

@@ -1,7 +1,7 @@
-//! What a change of a container's default time to live leaves to do: every item's expiry entry is
-//! written for the new default, and every entry of the old one goes. Reads are right without it;
-//! only the sweeper needs it, so the background thread does it. The container's record says that it
-//! is still to be done, so that a restart in between does not forget it.
+//! Backfill of expiry entries after a change of a container's default time to live: writes the entry of every
+//! item for the new default and removes those of the old one. Only the expiry sweep needs the entries; reads
+//! decide by the clock. The container's record says that the backfill is pending, so it continues after a
+//! restart.
 
 use orrery_storage::key::{self, Bounds};
 use orrery_storage::{
@@ -12,7 +12,7 @@ use orrery_types::{Error, Result, limits};
 
 use crate::background::expiry_sweep::expiry;
 use crate::background::units::UnitKey;
-use crate::background::{Run, TURN_BATCHES, Turn};
+use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
 use crate::{Container, Engine};
@@ -20,36 +20,36 @@ use crate::{Container, Engine};
 /// What a step does with one entry of a scan: its part of a commit.
 type Step = fn(&Engine, &Container, &PhysicalPartition, &Scanned, &mut Part) -> Result<()>;
 
-/// A scanned entry, without its version: a step looks anew.
+/// A scanned entry, without its version: a step reads it again.
 struct Scanned {
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Engine {
-    /// Brings some of the expiry entries of a container in line with its definition of now.
-    pub(crate) fn retime(
+    /// Backfills some of the expiry entries of a container, by its current definition.
+    pub(crate) fn backfill_ttl(
         &self,
         container: &Container,
-        run: &mut Run<'_>,
+        run: &mut BackgroundPass<'_>,
         unit: &UnitKey,
-    ) -> Result<Turn> {
+    ) -> Result<UnitProgress> {
         let database = Address::Rid(container.database_rid());
         let container = match self.catalog.container(&database, &Address::Rid(container.rid())) {
             Ok(container) => container,
             // It was deleted meanwhile.
-            Err(Error::NotFound | Error::OwnerNotFound) => return Ok(Turn::Done),
+            Err(Error::NotFound | Error::OwnerNotFound) => return Ok(UnitProgress::Done),
             Err(error) => return Err(error),
         };
-        for _ in 0..TURN_BATCHES {
+        for _ in 0..BATCHES_PER_STEP {
             if (run.stop)() {
-                return Ok(Turn::Unfinished);
+                return Ok(UnitProgress::Unfinished);
             }
             // Of each partition first the items, and then the entries.
             let cursor = run.cursor(unit, &container);
             let Some(partition) = container.partitions.get(cursor.range / 2) else {
-                self.retimed(&container)?;
-                return Ok(Turn::Done);
+                self.ttl_backfill_done(&container)?;
+                return Ok(UnitProgress::Done);
             };
             let (space, bounds, step): (_, _, Step) = if cursor.range.is_multiple_of(2) {
                 (Space::Items, key::items_in(&partition.range), Self::add_entry)
@@ -61,16 +61,16 @@ impl Engine {
                 Some(last) => bounds.after(last),
                 None => bounds,
             };
-            match self.retime_batch(&container, partition, space, &bounds, step)? {
+            match self.backfill_batch(&container, partition, space, &bounds, step)? {
                 Some(last) => cursor.last = Some(last),
                 None => cursor.next_range(),
             }
         }
-        Ok(Turn::Unfinished)
+        Ok(UnitProgress::Unfinished)
     }
 
     /// The next entries of a range; the key of the last, or `None` if there are no more.
-    fn retime_batch(
+    fn backfill_batch(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
@@ -182,7 +182,7 @@ impl Engine {
     }
 
     /// Notes in the catalog that it is done, unless the default has changed again.
-    fn retimed(&self, container: &Container) -> Result<()> {
+    fn ttl_backfill_done(&self, container: &Container) -> Result<()> {
         let mut change = self.catalog.change();
         let found = change.state.database(&Address::Rid(container.database_rid()));
         let Some(mut database) = found.map(|d| (**d).clone()) else { return Ok(()) };
@@ -194,11 +194,11 @@ impl Engine {
             return Err(Error::PartitionGone);
         }
         let same = current.definition.default_ttl == container.definition.default_ttl;
-        if !current.retime || !same {
+        if !current.ttl_backfill_pending || !same {
             return Ok(());
         }
         let mut current = (**current).clone();
-        current.retime = false;
+        current.ttl_backfill_pending = false;
         let (kind, parent) = (RecordKind::Container, u64::from(database.number));
         let version = change.record(kind, parent, u64::from(current.number))?.version;
         change.replace(kind, parent, &current.record(version))?;

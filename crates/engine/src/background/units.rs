@@ -1,9 +1,9 @@
-//! Outcomes of background work. Every piece of it is a *unit*: the sweep of one partition, the index of
-//! one container, one erasure, one rule of a model, one note of what follows from a write. A unit that
-//! fails is retried with an exponential backoff by the clock and holds up no other unit. After so many
-//! failures it is quarantined: it is left alone until somebody asks for a retry, until what it works
-//! on changes, or until the server starts again. What waits for something outside, for the disk or
-//! for items that a model protects, is retried for ever.
+//! Units of background work and their failures. A *unit* is the expiry sweep of one partition, the index
+//! build of one container, one erasure, one rule of a model, or one deferred effect. A unit that fails is
+//! retried with exponential backoff and does not delay other units. After repeated failures it is
+//! quarantined until an operator retries it, until the state that it works on changes, or until the next
+//! start. A unit that waits for an external condition (disk space, items that a model protects) is retried
+//! without limit.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use crate::{Container, Database, Engine};
 
 /// Kinds of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Work {
+pub(crate) enum UnitKind {
     /// Expiry entries follow a new default time to live.
     ExpiryEntries,
     /// The history of versions begins, ends or is trimmed.
@@ -39,7 +39,7 @@ pub(crate) enum Work {
     ModelEffects,
 }
 
-impl Work {
+impl UnitKind {
     fn name(self) -> &'static str {
         match self {
             Self::ExpiryEntries => "expiryEntries",
@@ -61,59 +61,61 @@ pub(crate) struct UnitKey {
     pub(crate) database: u32,
     /// Zero if it is about none.
     pub(crate) container: u32,
-    pub(crate) work: Work,
+    pub(crate) kind: UnitKind,
     /// Which of them: a partition, an item key, the key of a note.
     pub(crate) detail: Vec<u8>,
 }
 
 impl UnitKey {
-    pub(crate) fn account(work: Work) -> Self {
-        Self { database: 0, container: 0, work, detail: vec![] }
+    pub(crate) fn account(kind: UnitKind) -> Self {
+        Self { database: 0, container: 0, kind, detail: vec![] }
     }
 
-    pub(crate) fn rule(database: &Database, work: Work, number: u32) -> Self {
+    pub(crate) fn rule(database: &Database, kind: UnitKind, number: u32) -> Self {
         let detail = number.to_be_bytes().to_vec();
-        Self { database: database.number, container: 0, work, detail }
+        Self { database: database.number, container: 0, kind, detail }
     }
 
-    pub(crate) fn of(container: &Container, work: Work, detail: &[u8]) -> Self {
+    pub(crate) fn of(container: &Container, kind: UnitKind, detail: &[u8]) -> Self {
         let (database, container) = (container.database, container.number);
-        Self { database, container, work, detail: detail.to_vec() }
+        Self { database, container, kind, detail: detail.to_vec() }
     }
 
     /// The number of the model's rule that it is about.
     pub(crate) fn rule_number(&self) -> Option<u32> {
-        match self.work {
-            Work::ModelEffects => key::rule_of(&self.detail),
-            Work::ModelBuild => self.detail.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)),
+        match self.kind {
+            UnitKind::ModelEffects => key::rule_of(&self.detail),
+            UnitKind::ModelBuild => {
+                self.detail.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+            }
             _ => None,
         }
     }
 }
 
-/// Why a unit did not get on.
+/// Why a step of a unit failed.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct UnitFailure {
     pub(crate) error: Error,
-    /// The item that it is about, as people name it.
+    /// The item that caused it, for messages.
     pub(crate) item: Option<String>,
 }
 
-impl From<Error> for Failure {
+impl From<Error> for UnitFailure {
     fn from(error: Error) -> Self {
         Self { error, item: None }
     }
 }
 
-impl Failure {
-    /// What one item is in the way of, or cannot follow.
+impl UnitFailure {
+    /// A failure caused by one item.
     pub(crate) fn of_item(error: Error, container: &Container, item_key: &[u8]) -> Self {
         let id = key::parse_item(item_key).map(|key| key.id);
         Self { error, item: id.map(|id| format!("item '{id}' in '{}'", container.id)) }
     }
 
-    /// Whether it is no fault of the unit and ends by itself: it is not quarantined for it.
-    pub(crate) fn is_outside(&self) -> bool {
+    /// Whether it has an external cause that passes: then the unit is not quarantined.
+    pub(crate) fn is_external(&self) -> bool {
         matches!(
             self.error,
             Error::Unavailable(_) | Error::StillReferenced(_) | Error::PartitionGone
@@ -128,21 +130,21 @@ impl Failure {
     }
 }
 
-/// A unit that failed the last time.
+/// A unit whose last step failed.
 #[derive(Clone, Debug)]
 struct Failing {
     failures: u32,
     reason: String,
     since_us: u64,
-    /// When it is tried again; `None` in quarantine.
+    /// When it is retried; `None` in quarantine.
     retry_us: Option<u64>,
-    /// The version of what it works on: another one is tried at once.
+    /// The version of the state that it works on; a change makes it due at once.
     version: u64,
-    /// Whether the current pass has met it.
-    met: bool,
+    /// Whether the current pass has seen it.
+    seen: bool,
 }
 
-/// How a failing unit is seen from outside.
+/// A failing unit as reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailingUnit {
     pub(crate) key: UnitKey,
@@ -153,16 +155,16 @@ pub(crate) struct FailingUnit {
     retry_us: Option<u64>,
 }
 
-/// How many units fail.
+/// Number of failing units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailingUnits {
-    /// They are tried again by themselves.
+    /// Units that are retried automatically.
     pub retrying: usize,
-    /// They wait for somebody.
+    /// Units that wait for an operator.
     pub quarantined: usize,
 }
 
-/// All units that failed the last time.
+/// All units whose last step failed.
 #[derive(Debug, Default)]
 pub(crate) struct Units(Mutex<BTreeMap<UnitKey, Failing>>);
 
@@ -171,11 +173,11 @@ impl Units {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a unit is to be tried now.
+    /// Whether a unit is to run now.
     pub(crate) fn is_due(&self, key: &UnitKey, version: u64, now_us: u64) -> bool {
         let mut all = self.lock();
         let Some(unit) = all.get_mut(key) else { return true };
-        unit.met = true;
+        unit.seen = true;
         if unit.version != version {
             all.remove(key);
             return true;
@@ -183,30 +185,30 @@ impl Units {
         unit.retry_us.is_some_and(|retry_us| retry_us <= now_us)
     }
 
-    /// A unit has itself changed what it works on.
-    pub(crate) fn moved(&self, key: &UnitKey, version: u64) {
+    /// Records a change of the state that was made by the unit itself.
+    pub(crate) fn update_version(&self, key: &UnitKey, version: u64) {
         if let Some(unit) = self.lock().get_mut(key) {
             unit.version = version;
         }
     }
 
-    /// A unit is done with what it had to do.
+    /// Forgets the failures of a unit that is done.
     pub(crate) fn succeeded(&self, key: &UnitKey) {
         if let Some(unit) = self.lock().remove(key) {
             tracing::info!(
-                work = key.work.name(),
+                kind = key.kind.name(),
                 failures = unit.failures,
-                "background work that had failed is done"
+                "background work that had failed succeeded"
             );
         }
     }
 
-    /// A unit has failed once more.
+    /// Records a failure.
     fn failed(
         &self,
         key: &UnitKey,
         version: u64,
-        failure: &Failure,
+        failure: &UnitFailure,
         now_us: u64,
     ) -> Option<Failing> {
         let mut all = self.lock();
@@ -220,31 +222,30 @@ impl Units {
             since_us: now_us,
             retry_us: None,
             version,
-            met: true,
+            seen: true,
         };
         let unit = all.entry(key.clone()).or_insert(new);
         unit.failures = unit.failures.saturating_add(1);
         unit.reason = failure.reason();
-        (unit.version, unit.met) = (version, true);
-        let given_up = !failure.is_outside() && unit.failures >= limits::BACKGROUND_ATTEMPTS_MAX;
+        (unit.version, unit.seen) = (version, true);
+        let given_up = !failure.is_external() && unit.failures >= limits::BACKGROUND_ATTEMPTS_MAX;
         unit.retry_us = (!given_up).then(|| now_us.saturating_add(backoff_us(unit.failures)));
         Some(unit.clone())
     }
 
-    /// A pass over units begins: those that it does not meet are forgotten when it ends.
-    pub(crate) fn begin_pass(&self, is_of_pass: impl Fn(Work) -> bool) {
-        for (_, unit) in self.lock().iter_mut().filter(|(key, _)| is_of_pass(key.work)) {
-            unit.met = false;
+    /// Starts a pass over units: those that it does not see are forgotten when it ends.
+    pub(crate) fn begin_pass(&self, is_of_pass: impl Fn(UnitKind) -> bool) {
+        for (_, unit) in self.lock().iter_mut().filter(|(key, _)| is_of_pass(key.kind)) {
+            unit.seen = false;
         }
     }
 
-    /// A pass has met every unit that there is.
-    pub(crate) fn end_pass(&self, is_of_pass: impl Fn(Work) -> bool) {
-        self.lock().retain(|key, unit| unit.met || !is_of_pass(key.work));
+    /// Ends a pass that has seen every existing unit.
+    pub(crate) fn end_pass(&self, is_of_pass: impl Fn(UnitKind) -> bool) {
+        self.lock().retain(|key, unit| unit.seen || !is_of_pass(key.kind));
     }
 
-    /// Forgets the failures of a database's units, or of all: they are tried again. Returns how many
-    /// there were.
+    /// Forgets the failures of a database's units, or of all, so that they run again; returns their number.
     fn retry(&self, database: Option<u32>) -> usize {
         let mut all = self.lock();
         let before = all.len();
@@ -271,8 +272,8 @@ impl Units {
     }
 }
 
-/// How long a unit waits after so many failures. The first retry comes with the next round: most
-/// failures are over by then.
+/// Backoff after a number of failures. The first retry is in the next pass: most failures have passed by
+/// then.
 fn backoff_us(failures: u32) -> u64 {
     let Some(doublings) = failures.checked_sub(2) else { return 0 };
     let first = limits::BACKGROUND_RETRY_MS_FIRST;
@@ -281,43 +282,41 @@ fn backoff_us(failures: u32) -> u64 {
 }
 
 impl Engine {
-    /// Notes that a unit has failed, and says so in the log.
-    pub(crate) fn unit_failed(&self, key: &UnitKey, version: u64, failure: &Failure) {
+    /// Records and logs a failure.
+    pub(crate) fn unit_failed(&self, key: &UnitKey, version: u64, failure: &UnitFailure) {
         let Some(unit) = self.units.failed(key, version, failure, self.clock.now_us()) else {
             tracing::error!(
-                work = key.work.name(),
+                kind = key.kind.name(),
                 reason = failure.reason(),
-                "background work \
-                failed, and too much other work does for it to be kept track of"
+                "background work failed; too many other units are failing to track it"
             );
             return;
         };
         let state = self.catalog.state();
         let (database, container) = names(&state, key);
         let (database, container) = (database.as_deref(), container.as_deref());
-        let (work, attempt, reason) = (key.work.name(), unit.failures, unit.reason);
+        let (kind, attempt, reason) = (key.kind.name(), unit.failures, unit.reason);
         match unit.retry_us {
             None => tracing::error!(
-                work,
+                kind,
                 database,
                 container,
                 attempt,
                 reason,
-                "background work is quarantined; after what is in its way is gone, `orrery tasks \
-                 retry` starts it again"
+                "background work is quarantined; remove the cause, then run `orrery tasks retry`"
             ),
-            // A layout that changes meanwhile is nothing to tell of.
+            // A concurrent change of the layout is expected.
             Some(_) if failure.error == Error::PartitionGone => {}
             Some(retry_us) => {
                 let retry_in_ms = retry_us.saturating_sub(self.clock.now_us()) / 1000;
                 tracing::warn!(
-                    work,
+                    kind,
                     database,
                     container,
                     attempt,
                     retry_in_ms,
                     reason,
-                    "background work failed; it is tried again"
+                    "background work failed; it will be retried"
                 );
             }
         }
@@ -328,15 +327,14 @@ impl Engine {
         self.units.count()
     }
 
-    /// Background work that failed the last time: what, why, and when it is tried again.
+    /// Failing background work with reasons and times of the next retry.
     pub fn failing_work(&self) -> Value {
         let (state, now_us) = (self.catalog.state(), self.clock.now_us());
         let units = self.units.list();
         Value::array(units.iter().map(|unit| to_value(&state, unit, now_us)).collect())
     }
 
-    /// Tries background work that failed again, that of a database or all of it; returns how many
-    /// units that are.
+    /// Retries failing background work of a database, or all of it; returns the number of units.
     pub fn retry_failing_work(&self, database: Option<&Address>) -> Result<usize> {
         let number = match database {
             Some(address) => Some(self.catalog.database(address)?.number),
@@ -367,7 +365,7 @@ fn to_value(state: &State, unit: &FailingUnit, now_us: u64) -> Value {
     let rule = unit.key.rule_number().zip(model).and_then(|(number, model)| model.path_of(number));
     let retry = unit.retry_us.map(|retry_us| whole(retry_us.saturating_sub(now_us) / 1000));
     Value::object(object([
-        ("work", unit.key.work.name().into()),
+        ("work", unit.key.kind.name().into()),
         ("database", text(database)),
         ("container", text(container)),
         ("rule", rule.map_or(Value::Undefined, Value::from)),
@@ -385,8 +383,8 @@ mod tests {
 
     #[test]
     fn a_unit_is_retried_later_and_later_and_then_no_more() {
-        let (units, key) = (Units::default(), UnitKey::account(Work::Index));
-        let failure = Failure::from(Error::internal("broken"));
+        let (units, key) = (Units::default(), UnitKey::account(UnitKind::Index));
+        let failure = UnitFailure::from(Error::internal("broken"));
         let (mut now_us, mut waits_ms) = (0, Vec::new());
         while let Some(retry_us) = units.failed(&key, 7, &failure, now_us).and_then(|u| u.retry_us)
         {
@@ -403,28 +401,30 @@ mod tests {
 
     #[test]
     fn what_waits_for_something_outside_is_never_given_up() {
-        let (units, key) = (Units::default(), UnitKey::account(Work::Expiry));
-        let failure = Failure::from(Error::Unavailable("the disk is full".into()));
+        let (units, key) = (Units::default(), UnitKey::account(UnitKind::Expiry));
+        let failure = UnitFailure::from(Error::Unavailable("the disk is full".into()));
         for attempt in 1..1000 {
             let unit = units.failed(&key, 0, &failure, 0).expect("it is kept");
             let wait_ms = unit.retry_us.expect("it is retried") / 1000;
             assert!(wait_ms <= limits::BACKGROUND_RETRY_MS_MAX, "attempt {attempt}: {wait_ms}");
         }
-        let own = Failure::from(Error::internal("broken"));
+        let own = UnitFailure::from(Error::internal("broken"));
         assert_eq!(units.failed(&key, 0, &own, 0).expect("it is kept").retry_us, None);
     }
 
     #[test]
     fn units_that_a_pass_does_not_meet_are_forgotten_and_others_retried_by_database() {
         let units = Units::default();
-        let failure = Failure::from(Error::internal("broken"));
-        let key = |database: u32, work: Work| UnitKey { database, ..UnitKey::account(work) };
-        for key in [key(1, Work::Index), key(2, Work::Index), key(2, Work::ModelEffects)] {
+        let failure = UnitFailure::from(Error::internal("broken"));
+        let key = |database: u32, kind: UnitKind| UnitKey { database, ..UnitKey::account(kind) };
+        for key in
+            [key(1, UnitKind::Index), key(2, UnitKind::Index), key(2, UnitKind::ModelEffects)]
+        {
             units.failed(&key, 0, &failure, 0);
         }
-        let is_index = |work: Work| work == Work::Index;
+        let is_index = |kind: UnitKind| kind == UnitKind::Index;
         units.begin_pass(is_index);
-        assert!(units.is_due(&key(1, Work::Index), 0, 0));
+        assert!(units.is_due(&key(1, UnitKind::Index), 0, 0));
         units.end_pass(is_index);
         assert_eq!(units.count().retrying, 2, "that of another pass stays");
         assert_eq!(units.retry(Some(1)), 1);

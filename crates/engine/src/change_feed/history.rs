@@ -10,8 +10,8 @@ use orrery_storage::{Commit, Entry, Part, Put, ReadAt, Scan, Snapshot, Space, St
 use orrery_types::ids::Address;
 use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result, limits};
 
-use crate::background::units::{UnitKey, Work};
-use crate::background::{Run, TURN_BATCHES, Turn};
+use crate::background::units::{UnitKey, UnitKind};
+use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
 use crate::transaction::commit::{After, Before, Slot};
@@ -61,18 +61,18 @@ impl Engine {
     pub(crate) fn rebase_history(
         &self,
         container: &Container,
-        run: &mut Run<'_>,
+        run: &mut BackgroundPass<'_>,
         _: &UnitKey,
-    ) -> Result<Turn> {
+    ) -> Result<UnitProgress> {
         let database = Address::Rid(container.database_rid());
         match self.catalog.container(&database, &Address::Rid(container.rid())) {
             Ok(now) if now.definition.versions_kept_s().is_some() => {
                 self.with_current(&now, &mut |now| self.begin_history(now))?;
-                Ok(Turn::Done)
+                Ok(UnitProgress::Done)
             }
             Ok(now) => self.trim_history(&now, u64::MAX, run.stop),
             // It was deleted meanwhile.
-            Err(Error::NotFound | Error::OwnerNotFound) => Ok(Turn::Done),
+            Err(Error::NotFound | Error::OwnerNotFound) => Ok(UnitProgress::Done),
             Err(error) => Err(error),
         }
     }
@@ -90,11 +90,11 @@ impl Engine {
     }
 
     /// Removes versions that are older than the policies of their containers keep them.
-    pub(crate) fn trim_histories(&self, run: &mut Run<'_>) {
+    pub(crate) fn trim_histories(&self, run: &mut BackgroundPass<'_>) {
         for container in self.catalog.state().containers() {
             if let Some(kept_s) = container.definition.versions_kept_s() {
                 let before_s = self.clock.now_s().saturating_sub(kept_s);
-                let unit = UnitKey::of(container, Work::History, b"trimmed");
+                let unit = UnitKey::of(container, UnitKind::History, b"trimmed");
                 self.run_unit(run, &unit, 0, &mut |run| {
                     Ok(self.trim_history(container, before_s, run.stop)?)
                 });
@@ -108,16 +108,16 @@ impl Engine {
         container: &Container,
         before_s: u64,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Turn> {
-        let mut batches = 0..TURN_BATCHES;
+    ) -> Result<UnitProgress> {
+        let mut batches = 0..BATCHES_PER_STEP;
         for partition in &container.partitions {
             while self.trim_step(partition, before_s)? {
                 if stop() || batches.next().is_none() {
-                    return Ok(Turn::Unfinished);
+                    return Ok(UnitProgress::Unfinished);
                 }
             }
         }
-        Ok(Turn::Done)
+        Ok(UnitProgress::Done)
     }
 
     /// One commit's worth of it; whether there may be more.

@@ -19,8 +19,8 @@ use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
 
 use super::cascade::Event;
 use super::references::part_of;
-use crate::background::units::{Failure, UnitKey, Work};
-use crate::background::{Run, Turn};
+use crate::background::units::{UnitFailure, UnitKey, UnitKind};
+use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::item::address::Spot;
 use crate::item::read::Located;
@@ -114,9 +114,9 @@ impl Engine {
     /// nothing is left that can be done now.
     pub fn propagate(&self, stop: &dyn Fn() -> bool) -> Result<()> {
         let _alone = self.models.worker();
-        let is_of_pass = |work: Work| work == Work::ModelEffects;
+        let is_of_pass = |kind: UnitKind| kind == UnitKind::ModelEffects;
         self.units.begin_pass(is_of_pass);
-        let mut run = Run::new(stop);
+        let mut run = BackgroundPass::new(stop);
         loop {
             run.unfinished = false;
             for database in self.catalog.state().databases().filter(|d| d.model.is_some()) {
@@ -142,25 +142,25 @@ impl Engine {
         database: &Database,
         container: &Container,
         partition: &PhysicalPartition,
-        run: &mut Run<'_>,
+        run: &mut BackgroundPass<'_>,
     ) {
         let mut bounds = key::all_due();
         // Looking for notes is a unit too: it may fail.
-        let search = UnitKey::of(container, Work::ModelEffects, &partition.id.to_be_bytes());
+        let search = UnitKey::of(container, UnitKind::ModelEffects, &partition.id.to_be_bytes());
         while !(run.stop)() {
             let mut found = None;
             self.run_unit(run, &search, 0, &mut |_| {
                 found = self.next_due(partition, &bounds)?;
-                Ok(Turn::Done)
+                Ok(UnitProgress::Done)
             });
             let Some(entry) = found else { break };
             bounds = bounds.after(&entry.key);
-            let unit = UnitKey::of(container, Work::ModelEffects, &entry.key);
+            let unit = UnitKey::of(container, UnitKind::ModelEffects, &entry.key);
             let version = Cell::new(entry.value.version);
             let turn = self.run_unit(run, &unit, version.get().0, &mut |run| {
                 self.follow_due(database, partition, &entry.key, run, &unit, &version)
             });
-            self.units.moved(&unit, version.get().0);
+            self.units.update_version(&unit, version.get().0);
             // What has followed may have left notes where the search has been.
             run.unfinished |= turn.is_some();
         }
@@ -189,16 +189,16 @@ impl Engine {
         database: &Database,
         partition: &PhysicalPartition,
         key: &[u8],
-        run: &mut Run<'_>,
+        run: &mut BackgroundPass<'_>,
         unit: &UnitKey,
         version: &Cell<Lsn>,
-    ) -> std::result::Result<Turn, Failure> {
+    ) -> std::result::Result<UnitProgress, UnitFailure> {
         // No model takes over meanwhile.
         let _still = self.models.read();
         let state = self.catalog.state();
         let now = state.databases().find(|now| now.number == database.number);
-        let Some(now) = now else { return Ok(Turn::Done) };
-        let Some(model) = now.model.as_deref() else { return Ok(Turn::Done) };
+        let Some(now) = now else { return Ok(UnitProgress::Done) };
+        let Some(model) = now.model.as_deref() else { return Ok(UnitProgress::Done) };
         let scope = ModelScope { database: now, model };
         for container in now.containers() {
             if let Ok(partition) = container.partition_with(partition.shard) {
@@ -207,7 +207,7 @@ impl Engine {
                 return self.turn(&place, left, version);
             }
         }
-        Ok(Turn::Done)
+        Ok(UnitProgress::Done)
     }
 
     /// Several commits for one note. A source that a rule keeps from following is passed over; when
@@ -215,18 +215,18 @@ impl Engine {
     fn turn(
         &self,
         place: &Place<'_>,
-        left: &mut Option<Failure>,
+        left: &mut Option<UnitFailure>,
         version: &Cell<Lsn>,
-    ) -> std::result::Result<Turn, Failure> {
+    ) -> std::result::Result<UnitProgress, UnitFailure> {
         let (mut commits, mut lost, mut size) = (0, 0, ITEMS_PER_COMMIT);
         while commits < COMMITS_PER_TURN {
             let shard = place.partition.shard;
             let found = self.store.get(shard, Space::Meta, place.key).map_err(storage)?.1;
-            let Some(found) = found else { return Ok(Turn::Done) };
+            let Some(found) = found else { return Ok(UnitProgress::Done) };
             version.set(found.version);
             let note = DueNote::read(&found.bytes)?;
             match self.follow_some(place, &note, size, version)? {
-                Step::Done => return Ok(Turn::Done),
+                Step::Done => return Ok(UnitProgress::Done),
                 Step::More => {
                     (lost, size) = (0, ITEMS_PER_COMMIT);
                     commits += 1;
@@ -247,13 +247,13 @@ impl Engine {
                 Step::Refused(error) => {
                     commits += 1;
                     let failure = self.pass_over(place, &note, version, error)?;
-                    if left.as_ref().is_none_or(Failure::is_outside) {
+                    if left.as_ref().is_none_or(UnitFailure::is_external) {
                         *left = Some(failure);
                     }
                 }
             }
         }
-        Ok(Turn::Unfinished)
+        Ok(UnitProgress::Unfinished)
     }
 
     /// One commit.
@@ -328,7 +328,7 @@ impl Engine {
         note: &DueNote,
         version: &Cell<Lsn>,
         error: Error,
-    ) -> std::result::Result<Failure, Failure> {
+    ) -> std::result::Result<UnitFailure, UnitFailure> {
         let (rule, what, target) = place.parsed()?;
         let index = place.scope.model.relation_with(rule).filter(|_| what == Due::Sources);
         let Some(index) = index else { return Err(error.into()) };
@@ -336,7 +336,7 @@ impl Engine {
         let (_, page) = draft.next_sources(place, index, target, note, 1)?;
         let Some(last) = page.first().cloned() else { return Err(error.into()) };
         let from = place.scope.container_of(place.scope.model.rules.relations[index].from)?;
-        let failure = Failure::of_item(error, from, &last);
+        let failure = UnitFailure::of_item(error, from, &last);
         let next = DueNote { stuck: note.stuck.saturating_add(1), last, ..note.clone() };
         // If that loses, the note is looked at anew.
         self.commit_note(place, (vec![], vec![]), note, Some(&next), version)?;

@@ -22,8 +22,8 @@ use orrery_types::{Error, Lsn, Result, ShardId, Value, limits};
 use super::names::inverse_path;
 use super::rules::is_displaced;
 use super::{ModelScope, Stage, StoredModel, store};
-use crate::background::units::{UnitKey, Work};
-use crate::background::{Run, Turn};
+use crate::background::units::{UnitKey, UnitKind};
+use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::item::address::Spot;
 use crate::item::read::Located;
@@ -106,7 +106,7 @@ impl<'e> Site<'e> {
 
 impl Engine {
     /// Brings items under rules that are new, a turn for each rule.
-    pub(crate) fn build_models(&self, run: &mut Run<'_>) {
+    pub(crate) fn build_models(&self, run: &mut BackgroundPass<'_>) {
         for database in self.catalog.state().databases() {
             let mut left = usize::MAX;
             self.build_rules(database, run, &mut left);
@@ -117,7 +117,7 @@ impl Engine {
     /// tried again in the background.
     pub(crate) fn build_model(&self, database: &Address, items: usize) {
         let mut left = items;
-        let mut run = Run::new(&|| false);
+        let mut run = BackgroundPass::new(&|| false);
         while let Ok(database) = self.catalog.database(database) {
             run.unfinished = false;
             self.build_rules(&database, &mut run, &mut left);
@@ -127,16 +127,16 @@ impl Engine {
         }
     }
 
-    fn build_rules(&self, database: &Database, run: &mut Run<'_>, left: &mut usize) {
+    fn build_rules(&self, database: &Database, run: &mut BackgroundPass<'_>, left: &mut usize) {
         let Some(model) = database.model.as_deref() else { return };
         for (index, number) in model.numbers.iter().enumerate() {
             if !model.is_building(index) || *left == 0 {
                 continue;
             }
-            let unit = UnitKey::rule(database, Work::ModelBuild, *number);
+            let unit = UnitKey::rule(database, UnitKind::ModelBuild, *number);
             self.run_unit(run, &unit, 0, &mut |_| {
                 let more = self.build_turn(database, index, left)?;
-                Ok(if more { Turn::Unfinished } else { Turn::Done })
+                Ok(if more { UnitProgress::Unfinished } else { UnitProgress::Done })
             });
         }
     }

@@ -25,8 +25,8 @@ use super::copy::{EntryRouter, ShardCopier};
 use super::cutover::CutoverError;
 use super::merge::MergeRouter;
 use super::split::SplitRouter;
-use crate::background::units::{UnitKey, Work};
-use crate::background::{Run, Turn};
+use crate::background::units::{UnitKey, UnitKind};
+use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
 use crate::{Container, Engine};
@@ -286,8 +286,8 @@ impl Engine {
     }
 
     /// Drops the parents of splits and merges once no read can still use them.
-    pub(crate) fn drop_retired(&self, run: &mut Run<'_>) {
-        let unit = UnitKey::account(Work::RetiredShards);
+    pub(crate) fn drop_retired(&self, run: &mut BackgroundPass<'_>) {
+        let unit = UnitKey::account(UnitKind::RetiredShards);
         self.run_unit(run, &unit, 0, &mut |_| {
             let now_s = self.clock.now_s();
             let over = |since_s: u64| since_s + limits::SHARD_RETIRED_S <= now_s;
@@ -300,7 +300,7 @@ impl Engine {
                     Err(error) => failed = Some(storage(error)),
                 }
             }
-            failed.map_or(Ok(Turn::Done), |error| Err(error.into()))
+            failed.map_or(Ok(UnitProgress::Done), |error| Err(error.into()))
         });
     }
 }

@@ -1,8 +1,7 @@
-//! Building the index anew after the indexing policy has changed, or for items that were written
-//! without one. Writers do right by both policies from the moment of the change (see `partition/epoch`), so
-//! what is left is to go over the items once. That happens in the background, in small commits, each
-//! of which also notes how far it is: a restart goes on from there. The container's record names the
-//! older policies until all is done, and no query relies on a path before.
+//! Index build after a change of the indexing policy, or for items that were written without an index. Writers
+//! maintain the terms of both policies from the change on (see `partition/epoch`), so existing items are
+//! scanned once, in small commits that also record the progress, from which a restart continues. The
+//! container's record names the older policies until the build is done, and no query uses a new path before.
 
 use orrery_index::maintain::{Image, maintain};
 use orrery_index::{IndexState, IndexingPolicy};
@@ -13,7 +12,7 @@ use orrery_storage::{
 use orrery_types::ids::Address;
 use orrery_types::{Epoch, Error, Lsn, Result, limits};
 
-use crate::background::{TURN_BATCHES, Turn};
+use crate::background::{BATCHES_PER_STEP, UnitProgress};
 use crate::catalog::container::index_state;
 use crate::error::storage;
 use crate::maintain::index_terms::{Indexer, Numbers};
@@ -47,23 +46,27 @@ impl Rebuilt {
 
 impl Engine {
     /// Builds a part of a container's index.
-    pub(crate) fn reindex(&self, container: &Container, stop: &dyn Fn() -> bool) -> Result<Turn> {
+    pub(crate) fn reindex(
+        &self,
+        container: &Container,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<UnitProgress> {
         let database = Address::Rid(container.database_rid());
         let container = match self.catalog.container(&database, &Address::Rid(container.rid())) {
             Ok(container) => container,
             // It was deleted meanwhile.
-            Err(Error::NotFound | Error::OwnerNotFound) => return Ok(Turn::Done),
+            Err(Error::NotFound | Error::OwnerNotFound) => return Ok(UnitProgress::Done),
             Err(error) => return Err(error),
         };
         if container.index.is_complete() {
-            return Ok(Turn::Done);
+            return Ok(UnitProgress::Done);
         }
         self.fence(&container)?;
-        let mut batches = 0..TURN_BATCHES;
+        let mut batches = 0..BATCHES_PER_STEP;
         for partition in &container.partitions {
-            while self.reindex_batch(&container, partition)? == Turn::Unfinished {
+            while self.reindex_batch(&container, partition)? == UnitProgress::Unfinished {
                 if stop() || batches.next().is_none() {
-                    return Ok(Turn::Unfinished);
+                    return Ok(UnitProgress::Unfinished);
                 }
             }
         }
@@ -71,7 +74,11 @@ impl Engine {
     }
 
     /// Builds the terms of the next items of a partition.
-    fn reindex_batch(&self, container: &Container, partition: &PhysicalPartition) -> Result<Turn> {
+    fn reindex_batch(
+        &self,
+        container: &Container,
+        partition: &PhysicalPartition,
+    ) -> Result<UnitProgress> {
         let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let noted = snapshot.get(Space::Meta, &key::index_rebuilt()).map_err(storage)?;
         let version = noted.as_ref().map(|value| value.version);
@@ -83,17 +90,17 @@ impl Engine {
         let scan = scan_items(&bounds);
         let entries = snapshot.scan(&scan).map_err(storage)?;
         drop(snapshot);
-        let Some(last) = entries.last() else { return Ok(Turn::Done) };
+        let Some(last) = entries.last() else { return Ok(UnitProgress::Done) };
         let items = rebuilt.map_or(0, |rebuilt| rebuilt.items) + entries.len() as u64;
         let rebuilt = Rebuilt { items, last: last.key.clone() };
         let note = Note { version, value: rebuilt.encode(partition.epoch) };
         let items = self.read_for_reindex(container, partition, entries)?;
         self.commit_batch(container, partition, items, &note)?;
-        Ok(Turn::Unfinished)
+        Ok(UnitProgress::Unfinished)
     }
 
-    /// Commits what a batch changes. An item that somebody has written meanwhile is left out: it
-    /// was written under this epoch, so its terms are right.
+    /// Commits the changes of a batch. An item that was written concurrently is left out: it was written
+    /// under this epoch, so its terms are right.
     fn commit_batch(
         &self,
         container: &Container,
@@ -170,15 +177,17 @@ impl Engine {
     }
 
     /// Notes in the catalog that it is done, unless the policy has changed again.
-    fn reindexed(&self, container: &Container) -> Result<Turn> {
+    fn reindexed(&self, container: &Container) -> Result<UnitProgress> {
         let mut change = self.catalog.change();
         let found = change.state.database(&Address::Rid(container.database_rid()));
-        let Some(mut database) = found.map(|d| (**d).clone()) else { return Ok(Turn::Done) };
+        let Some(mut database) = found.map(|d| (**d).clone()) else {
+            return Ok(UnitProgress::Done);
+        };
         let Some(current) = database.container(&Address::Rid(container.rid())) else {
-            return Ok(Turn::Done);
+            return Ok(UnitProgress::Done);
         };
         if current.shards() != container.shards() {
-            return Ok(Turn::Unfinished);
+            return Ok(UnitProgress::Unfinished);
         }
         let mut current = (**current).clone();
         current.index = index_state(&current.definition, vec![]);
@@ -188,7 +197,7 @@ impl Engine {
         database.insert(current);
         change.state.insert(database);
         change.commit()?;
-        Ok(Turn::Done)
+        Ok(UnitProgress::Done)
     }
 
     /// How much of a container's index has been built, in percent.

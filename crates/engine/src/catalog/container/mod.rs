@@ -38,7 +38,7 @@ pub struct Container {
     /// The physical partitions, in the order of their keys, without gap.
     pub partitions: Vec<PhysicalPartition>,
     /// Whether expiry entries of an earlier default are still to be replaced.
-    pub(crate) retime: bool,
+    pub(crate) ttl_backfill_pending: bool,
     /// Partition keys whose items are being deleted.
     pub(crate) erasures: Arc<Erasures>,
     /// What the index holds, and which paths may be relied upon.
@@ -81,7 +81,7 @@ impl Container {
             index: index_state(&definition, older),
             definition,
             partitions: partitions.collect::<Result<_>>()?,
-            retime: record.body.get("retime").is_true(),
+            ttl_backfill_pending: record.body.get("retime").is_true(),
             links: OnceLock::new(),
             erasures: Arc::default(),
         })
@@ -92,7 +92,7 @@ impl Container {
         Value::object(object([
             ("definition", Value::object(self.definition.to_object())),
             ("partitions", Value::array(partitions)),
-            ("retime", if self.retime { true.into() } else { Value::Undefined }),
+            ("retime", if self.ttl_backfill_pending { true.into() } else { Value::Undefined }),
             ("indexed", self.index.older_to_value()),
         ]))
     }
@@ -191,7 +191,7 @@ impl Engine {
             index: index_state(&definition, vec![]),
             definition,
             partitions,
-            retime: false,
+            ttl_backfill_pending: false,
             links: OnceLock::new(),
             erasures: Arc::default(),
         };
@@ -249,7 +249,7 @@ impl Engine {
         container.stamp = self.stamper.next();
         let terms_changed = container.change_index(&old)?;
         let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
-        container.retime |= timing_changed;
+        container.ttl_backfill_pending |= timing_changed;
         // Whoever has judged by the old definition what an index holds, or which items have expired,
         // must not commit under the new one.
         let fenced = terms_changed || timing_changed;
@@ -292,7 +292,7 @@ impl Engine {
             self.tasks.rebase_history(container.clone());
         }
         if timing_changed {
-            self.tasks.retime(container);
+            self.tasks.backfill_ttl(container);
         }
         Ok(resource)
     }
