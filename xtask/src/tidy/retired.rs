@@ -11,9 +11,7 @@ const NAMES: &[(&str, &str)] = &[
     (concat!("Resh", "ape\\w*"), "LayoutChange"),
     (concat!("resh", "ape\\w*"), "layout change, split or merge"),
     (concat!("Carr", "ier"), "EntryRouter"),
-    (concat!("Div", "ide"), "SplitRouter"),
     (concat!("Un", "ite"), "MergeRouter"),
-    (concat!("Leav", "ing"), "CancellationToken"),
 ];
 
 /// Phrases in prose, in any letter case, and what to write instead.

@@ -23,7 +23,6 @@ const SHARED: &[&str] = &[
     "ComputedProperty",
     "Condition",
     "Cost",
-    "Failure",
     "Fault",
     "Form",
     "Image",
