@@ -7,13 +7,12 @@ use bytes::Bytes;
 use orrery_engine::throttle::{Claim, Pass};
 use orrery_engine::{Container, Engine, charge};
 use orrery_types::{CancellationToken, Error, PartitionKey, Result, Value, limits};
-use tokio::sync::oneshot;
 
 use crate::api::SharedRef;
 use crate::auth::Principal;
 use crate::consistency::ConsistencyLevel;
 use crate::dispatch;
-use crate::handlers::item::{self, WriteRequest};
+use crate::handlers::item;
 use crate::operation::Operation;
 use crate::service::{Request, Response};
 use crate::wire::binary_json::{self, BinaryJsonError, Fault};
@@ -31,6 +30,8 @@ pub(crate) struct Call {
     pub(crate) operation: Operation,
     pub(crate) principal: Principal,
     pub(crate) labels: Labels,
+    /// The body, once it is parsed: a request that moves to another thread takes it along.
+    json: OnceLock<Value>,
     /// The consistency level at which it reads.
     consistency: ConsistencyLevel,
     /// The throughput that it is charged to, where throughput is enforced.
@@ -40,6 +41,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Parses and authenticates a request.
     pub(crate) fn read(shared: SharedRef, request: Request) -> Result<Self> {
         let link = ResourceLink::parse(request.path_and_query.as_str())?;
         let principal =
@@ -55,6 +57,7 @@ impl Call {
             operation,
             principal,
             labels: Labels::default(),
+            json: OnceLock::new(),
             consistency,
             pass: OnceLock::new(),
             cancellation: None,
@@ -133,54 +136,24 @@ impl Call {
         json_text(&self.request.body)
     }
 
-    /// The body as JSON.
-    pub(crate) fn json(&self) -> Result<Value> {
-        Value::parse(&self.body()?)
-            .map_err(|e| Error::invalid(format!("The request body is not valid JSON: {e}.")))
+    /// The body as JSON, parsed once.
+    pub(crate) fn json(&self) -> Result<&Value> {
+        if let Some(json) = self.json.get() {
+            return Ok(json);
+        }
+        let json = Value::parse(&self.body()?)
+            .map_err(|e| Error::invalid(format!("The request body is not valid JSON: {e}.")))?;
+        Ok(self.json.get_or_init(|| json))
     }
 
-    pub(crate) fn answer(&self) -> ChargedResponse {
-        self.response(dispatch::dispatch(self))
-    }
-
-    /// Answers a query if it stays within the inline budget.
-    pub(crate) fn answer_if_cheap(&self) -> Option<ChargedResponse> {
-        let answered = dispatch::if_cheap(self).transpose();
-        answered.map(|result| self.response(result))
-    }
-
-    fn response(&self, result: Result<Reply>) -> ChargedResponse {
+    /// The response to a result, charged to the throughput of the request.
+    pub(crate) fn response(&self, result: Result<Reply>) -> ChargedResponse {
         let (response, charge) = match result {
             Ok(reply) => self.with_catalog_lsn(reply).into_response(),
             Err(error) => self.failure(&error),
         };
         self.pay(&response, charge);
         (response, charge)
-    }
-
-    /// Writes an item and awaits the commit without blocking a thread; `None` if it must run on a blocking
-    /// thread after all, because another writer is in the way. Nothing was written then.
-    pub(crate) async fn commit(&self) -> Option<ChargedResponse> {
-        match self.try_commit().await {
-            Ok(None) => None,
-            Ok(Some(reply)) => Some(self.response(Ok(reply))),
-            Err(error) => Some(self.response(Err(error))),
-        }
-    }
-
-    async fn try_commit(&self) -> Result<Option<Reply>> {
-        dispatch::authorize(self)?;
-        let WriteRequest { container, partition_key, write } = item::decode_write(self)?;
-        let engine = self.engine();
-        let Some(begun) = engine.begin_write(&container, partition_key.as_ref(), &write)? else {
-            return Ok(None);
-        };
-        let (sender, receiver) = oneshot::channel();
-        // The client may have disconnected when the commit completes; the write stands.
-        engine.submit(begun, move |settled| drop(sender.send(settled)));
-        let settled = receiver.await.map_err(|_| Error::internal("a commit was not answered"))?;
-        let written = engine.settle(&container, settled)?;
-        Ok(written.map(|written| item::encode_write(self, &container, written)))
     }
 
     /// Adds the LSN of the catalog to responses about what it holds.
@@ -228,6 +201,9 @@ pub(crate) struct Labels {
     pub(crate) container: OnceLock<Arc<Container>>,
     /// Its query without constants.
     pub(crate) shape: OnceLock<Arc<str>>,
+    /// The partition key in the body of a write that has none in its headers; `None` if the body is
+    /// not an item.
+    pub(crate) body_key: OnceLock<Option<PartitionKey>>,
 }
 
 /// A body as JSON text. Text is passed on as it is and not validated.

@@ -1,7 +1,7 @@
-//! The routing table: each [`Operation`] to its handler. Who may do it is decided here too, before a
-//! handler runs.
+//! The routing table: each [`Operation`] to its handler, and the check whether its principal may do it,
+//! which `execute` makes before anything else.
 
-use orrery_types::{Error, Result, limits};
+use orrery_types::{Error, Result};
 
 use crate::call::Call;
 use crate::handlers::{
@@ -11,70 +11,6 @@ use crate::handlers::{
 use crate::operation::Operation;
 use crate::wire::link::Target;
 use crate::wire::reply::Reply;
-
-/// Where an operation runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Placement {
-    /// On the connection's thread: microseconds, as a rule without the disk.
-    Inline,
-    /// On the connection's thread up to its commit, which is awaited: a write of one item.
-    InlineCommit,
-    /// On the connection's thread as long as it stays within a small budget, else on a blocking thread: a
-    /// query.
-    InlineQuery,
-    /// On a blocking thread.
-    Blocking,
-}
-
-/// Where the operation of a request runs.
-pub(crate) fn placement(call: &Call) -> Placement {
-    let headers = &call.headers;
-    let body_bytes = call.request.body.len();
-    match call.operation {
-        // Relations may lead to many items.
-        Operation::ReadItem if headers.model_expand.is_some() => Placement::Blocking,
-        Operation::ReadItem
-        | Operation::ReadAccount
-        | Operation::ListDatabases
-        | Operation::ReadDatabase
-        | Operation::ListContainers
-        | Operation::ListRanges => Placement::Inline,
-        Operation::ReadContainer
-            if !headers.populate_quota_info && !headers.populate_range_statistics =>
-        {
-            Placement::Inline
-        }
-        _ if body_bytes <= limits::INLINE_BODY_BYTES_MAX && writes_item(call) => {
-            Placement::InlineCommit
-        }
-        Operation::QueryItems if body_bytes <= limits::INLINE_QUERY_BYTES_MAX => {
-            Placement::InlineQuery
-        }
-        _ => Placement::Blocking,
-    }
-}
-
-/// Answers a query inline, if it stays within the inline budget.
-pub(crate) fn if_cheap(call: &Call) -> Result<Option<Reply>> {
-    authorize(call)?;
-    match &call.link.target {
-        Target::Items(at) => query::items_if_cheap(call, at),
-        _ => Ok(None),
-    }
-}
-
-/// Whether it is a write of one item without scripts.
-fn writes_item(call: &Call) -> bool {
-    match call.operation {
-        Operation::CreateItem
-        | Operation::UpsertItem
-        | Operation::ReplaceItem
-        | Operation::DeleteItem => !item::names_triggers(call),
-        // A condition is a query, which may take any time.
-        Operation::PatchItem => !item::names_triggers(call) && !item::has_condition(call),
-        _ => false,
-    }
-}
 
 /// Whether an operation spends the throughput of its container: what reads or writes items does, and
 /// what only asks about the container does not.
@@ -108,15 +44,14 @@ pub(crate) fn is_of_catalog(call: &Call) -> bool {
     }
 }
 
-/// Whether the principal may do it.
+/// Refuses what the principal may not do.
 pub(crate) fn authorize(call: &Call) -> Result<()> {
     call.principal.allow(call.operation.access())?;
     grant::check(call)
 }
 
-/// Finds the handler and runs it.
+/// Runs the handler of an authorized request.
 pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
-    authorize(call)?;
     match &call.link.target {
         Target::Items(_) | Target::Item(..) => of_items(call),
         Target::Databases | Target::Database(_) | Target::Containers(_) | Target::Container(_) => {

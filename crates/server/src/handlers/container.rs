@@ -31,7 +31,7 @@ fn owned_by(call: &Call, db: &Address, reply: Reply) -> Reply {
 
 pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
     let engine = call.engine();
-    let container = engine.create_container(db, &call.json()?, &call.throughput())?;
+    let container = engine.create_container(db, call.json()?, &call.throughput())?;
     let shares = !engine.has_throughput(container.rid)?;
     let reply = Reply::resource(StatusCode::CREATED, &container)
         .charge(charge::catalog_write())
@@ -77,7 +77,7 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 pub(crate) fn replace(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let engine = call.engine();
     let container =
-        engine.replace_container(&at.database, &at.container, &call.json()?, &call.conditions())?;
+        engine.replace_container(&at.database, &at.container, call.json()?, &call.conditions())?;
     let reply = Reply::resource(StatusCode::OK, &container).charge(charge::catalog_write());
     Ok(owned_by(call, &at.database, reply))
 }

@@ -12,7 +12,7 @@ use crate::wire::resources;
 const LIST: &str = "Databases";
 
 pub(crate) fn create(call: &Call) -> Result<Reply> {
-    let database = call.engine().create_database(&call.json()?, &call.throughput())?;
+    let database = call.engine().create_database(call.json()?, &call.throughput())?;
     Ok(Reply::resource(StatusCode::CREATED, &database).charge(charge::catalog_write()))
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn read(call: &Call, db: &Address) -> Result<Reply> {
 }
 
 pub(crate) fn replace(call: &Call, db: &Address) -> Result<Reply> {
-    let database = call.engine().replace_database(db, &call.json()?, &call.conditions())?;
+    let database = call.engine().replace_database(db, call.json()?, &call.conditions())?;
     Ok(Reply::resource(StatusCode::OK, &database).charge(charge::catalog_write()))
 }
 

@@ -12,7 +12,7 @@ use crate::wire::resources;
 const LIST: &str = "ClientEncryptionKeys";
 
 pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
-    let key = call.engine().create_encryption_key(db, &call.json()?)?;
+    let key = call.engine().create_encryption_key(db, call.json()?)?;
     Ok(Reply::resource(StatusCode::CREATED, &key).charge(charge::catalog_write()))
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn read(call: &Call, db: &Address, id: &Address) -> Result<Reply> {
 
 pub(crate) fn replace(call: &Call, db: &Address, id: &Address) -> Result<Reply> {
     let conditions = call.conditions();
-    let key = call.engine().replace_encryption_key(db, id, &call.json()?, &conditions)?;
+    let key = call.engine().replace_encryption_key(db, id, call.json()?, &conditions)?;
     Ok(Reply::resource(StatusCode::OK, &key).charge(charge::catalog_write()))
 }
 

@@ -15,6 +15,7 @@ use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, limits};
 
 use crate::call::Call;
+use crate::operation::Operation;
 use crate::service::Request;
 use crate::wire::headers::{self, ReadKeyType};
 use crate::wire::link::{ContainerAddress, Target};
@@ -66,22 +67,35 @@ pub(crate) fn decode_write(call: &Call) -> Result<WriteRequest> {
     };
     let container = call.container(at)?;
     let partition_key = call.partition_key()?;
-    let body = || ItemBody::parse(container, &call.body()?);
+    let body = || item_body(call, container);
     let conditions = call.conditions();
-    let write = match (call.request.method.as_str(), &call.link.target) {
-        ("POST", _) if call.headers.is_upsert => ItemWrite::Upsert(body()?, conditions),
-        ("POST", _) => ItemWrite::Create(body()?),
-        ("PUT", Target::Item(_, id)) => ItemWrite::Replace(id.clone(), body()?, conditions),
-        ("PATCH", Target::Item(_, id)) => {
-            ItemWrite::Patch(id.clone(), Patch::parse(&call.json()?)?, conditions)
+    let write = match (call.operation, &call.link.target) {
+        (Operation::UpsertItem, _) => ItemWrite::Upsert(body()?, conditions),
+        (Operation::CreateItem, _) => ItemWrite::Create(body()?),
+        (Operation::ReplaceItem, Target::Item(_, id)) => {
+            ItemWrite::Replace(id.clone(), body()?, conditions)
         }
-        ("DELETE", Target::Item(_, id)) => ItemWrite::Delete(id.clone(), conditions),
+        (Operation::PatchItem, Target::Item(_, id)) => {
+            ItemWrite::Patch(id.clone(), Patch::parse(call.json()?)?, conditions)
+        }
+        (Operation::DeleteItem, Target::Item(_, id)) => ItemWrite::Delete(id.clone(), conditions),
         _ => return Err(Error::MethodNotAllowed),
     };
     Ok(WriteRequest { container: container.clone(), partition_key, write })
 }
 
-/// Whether a patch comes with a condition. Who reads it properly says what is wrong with it.
+/// The item in the body of a write. Its key is kept for the headers of a failure, if the request names
+/// none.
+fn item_body(call: &Call, container: &Container) -> Result<ItemBody> {
+    let body = call.body().and_then(|body| ItemBody::parse(container, &body));
+    if call.headers.partition_key.is_none() {
+        let key = || body.as_ref().ok().map(|body| body.key.clone());
+        call.labels.body_key.get_or_init(key);
+    }
+    body
+}
+
+/// Whether a patch has a condition. The handler reports what is wrong with it.
 pub(crate) fn has_condition(call: &Call) -> bool {
     call.json().is_ok_and(|body| !body.get("condition").is_undefined())
 }
@@ -91,9 +105,14 @@ pub(crate) fn write(call: &Call) -> Result<Reply> {
     if names_triggers(call) {
         return write_with_triggers(call);
     }
-    let WriteRequest { container, partition_key, write } = decode_write(call)?;
-    let written = call.engine().write_item(&container, partition_key.as_ref(), &write)?;
-    Ok(encode_write(call, &container, written))
+    run_write(call, &decode_write(call)?)
+}
+
+/// Runs a decoded write and waits until it is durable.
+pub(crate) fn run_write(call: &Call, request: &WriteRequest) -> Result<Reply> {
+    let WriteRequest { container, partition_key, write } = request;
+    let written = call.engine().write_item(container, partition_key.as_ref(), write)?;
+    Ok(encode_write(call, container, written))
 }
 
 /// Deletes everything that has the key of the header.
@@ -157,12 +176,12 @@ fn write_with_triggers(call: &Call) -> Result<Reply> {
         return Err(Error::MethodNotAllowed);
     };
     let container = call.container(at)?;
-    let (kind, item) = match (call.request.method.as_str(), &call.link.target) {
-        ("POST", _) if call.headers.is_upsert => (WriteKind::Upsert, None),
-        ("POST", _) => (WriteKind::Create, None),
-        ("PUT", Target::Item(_, id)) => (WriteKind::Replace, Some(id.clone())),
-        ("PATCH", Target::Item(_, id)) => (WriteKind::Patch, Some(id.clone())),
-        ("DELETE", Target::Item(_, id)) => (WriteKind::Delete, Some(id.clone())),
+    let (kind, item) = match (call.operation, &call.link.target) {
+        (Operation::UpsertItem, _) => (WriteKind::Upsert, None),
+        (Operation::CreateItem, _) => (WriteKind::Create, None),
+        (Operation::ReplaceItem, Target::Item(_, id)) => (WriteKind::Replace, Some(id.clone())),
+        (Operation::PatchItem, Target::Item(_, id)) => (WriteKind::Patch, Some(id.clone())),
+        (Operation::DeleteItem, Target::Item(_, id)) => (WriteKind::Delete, Some(id.clone())),
         _ => return Err(Error::MethodNotAllowed),
     };
     let write = TriggeredWrite { kind, item, text: call.body()?, conditions: call.conditions() };
@@ -216,8 +235,9 @@ pub(crate) fn addressed(call: &Call, container: &Container) -> Option<Place> {
     };
     // An item that is written may name its key in its body alone.
     if part.partition_key.is_none() && !call.operation.reads() && !call.headers.is_batch {
-        let body = call.body().and_then(|body| ItemBody::parse(container, &body));
-        part.partition_key = body.ok().map(|body| body.key);
+        let known = call.labels.body_key.get().cloned();
+        part.partition_key =
+            known.unwrap_or_else(|| item_body(call, container).ok().map(|body| body.key));
     }
     call.engine().addressed(container, &part)
 }

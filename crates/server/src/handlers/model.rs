@@ -70,7 +70,7 @@ fn answered(status: StatusCode, body: Object) -> Reply {
 }
 
 pub(crate) fn store(call: &Call, db: &Address) -> Result<Reply> {
-    let (outcome, model) = call.engine().store_model(db, &call.json()?, &call.conditions())?;
+    let (outcome, model) = call.engine().store_model(db, call.json()?, &call.conditions())?;
     let made = outcome == Outcome::Created;
     let status = if made { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Reply::resource(status, &model).charge(charge::catalog_write()))

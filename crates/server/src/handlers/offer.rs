@@ -46,7 +46,7 @@ pub(crate) fn replace(call: &Call, rid: Rid) -> Result<Reply> {
         (false, false) => Migration::None,
     };
     let (body, conditions) = (call.json()?, call.conditions());
-    let offer = call.engine().replace_offer(number(rid)?, &body, migration, &conditions)?;
+    let offer = call.engine().replace_offer(number(rid)?, body, migration, &conditions)?;
     Ok(answered(&offer).charge(charge::catalog_write()))
 }
 

@@ -46,8 +46,8 @@ fn listed(call: &Call, at: &UserAddress) -> Result<(Rid, Vec<Resource>)> {
 pub(crate) fn create(call: &Call, at: &UserAddress) -> Result<Reply> {
     token_life_s(call)?;
     let (body, upsert, engine) = (call.json()?, call.headers.is_upsert, call.engine());
-    check_body(engine, &at.database, &body)?;
-    let (permission, created) = engine.create_permission(&at.database, &at.user, &body, upsert)?;
+    check_body(engine, &at.database, body)?;
+    let (permission, created) = engine.create_permission(&at.database, &at.user, body, upsert)?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let permission = with_token(call, permission)?;
     Ok(Reply::resource(status, &permission).charge(charge::catalog_write()))
@@ -63,8 +63,8 @@ pub(crate) fn replace(call: &Call, at: &UserAddress, id: &Address) -> Result<Rep
     token_life_s(call)?;
     let (body, conditions) = (call.json()?, call.conditions());
     let engine = call.engine();
-    check_body(engine, &at.database, &body)?;
-    let permission = engine.replace_permission(&at.database, &at.user, id, &body, &conditions)?;
+    check_body(engine, &at.database, body)?;
+    let permission = engine.replace_permission(&at.database, &at.user, id, body, &conditions)?;
     let permission = with_token(call, permission)?;
     Ok(Reply::resource(StatusCode::OK, &permission).charge(charge::catalog_write()))
 }

@@ -1,57 +1,77 @@
 //! Queries over HTTP: of items, of the catalog's feeds, and the plans that SDKs ask for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use http::StatusCode;
-use orrery_engine::charge;
 use orrery_engine::feed::PageSize;
 use orrery_engine::query::{Paging, PlanPath, QueryPage, QueryRequest, Report};
+use orrery_engine::scope::Scope;
+use orrery_engine::{Container, charge};
 use orrery_types::{Error, Object, Result, Value};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
 use super::item::{range_of, scope};
 use crate::call::Call;
+use crate::execute::Budget;
 use crate::wire::headers::{self, IndexMetrics};
 use crate::wire::link::ContainerAddress;
 use crate::wire::reply::Reply;
 use crate::wire::resources;
 
-/// A page of a query over items, answered whole: every clause is computed here, unless the client
-/// merges partitions itself.
-pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
-    let page = items_page(call, at, false)?;
-    page.ok_or_else(|| Error::internal("a query was not answered"))
+/// A page of a query over items, decoded.
+pub(crate) struct ItemQuery {
+    container: Arc<Container>,
+    scope: Scope,
+    request: QueryRequest,
+    size: PageSize,
+    /// Time that parsing took.
+    compiled: Duration,
 }
 
-/// The same if it takes next to nothing; `None` if it takes more, or may.
-pub(crate) fn items_if_cheap(call: &Call, at: &ContainerAddress) -> Result<Option<Reply>> {
-    items_page(call, at, true)
-}
-
-fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Option<Reply>> {
+/// Decodes a request for a page of a query over items.
+pub(crate) fn decode(call: &Call, at: &ContainerAddress) -> Result<ItemQuery> {
     let container = call.container(at)?;
     let began = Instant::now();
-    let request = QueryRequest::parse(&call.json()?)?;
+    let request = QueryRequest::parse(call.json()?)?;
     let compiled = began.elapsed();
     if call.shared.statistics.is_on() {
         call.set_shape(request.shape());
     }
     let scope = scope(call, container)?;
     let size = PageSize::from_header(call.headers.max_item_count)?;
+    Ok(ItemQuery { container: container.clone(), scope, request, size, compiled })
+}
+
+/// A page of a query over items, answered whole: every clause is computed here, unless the client
+/// merges partitions itself.
+pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
+    run_page(call, &decode(call, at)?)
+}
+
+/// Runs a decoded query with the budget of a page.
+pub(crate) fn run_page(call: &Call, query: &ItemQuery) -> Result<Reply> {
+    let page = try_page(call, query, Budget::Page)?;
+    page.ok_or_else(|| Error::internal("a query exceeded the inline budget outside of it"))
+}
+
+/// Runs a decoded query; `None` if it exceeds the inline budget.
+pub(crate) fn try_page(call: &Call, query: &ItemQuery, budget: Budget) -> Result<Option<Reply>> {
+    let ItemQuery { container, scope, request, size, compiled } = query;
     let paging = Paging {
         continuation: call.headers.continuation.as_deref(),
         crosses: call.headers.enable_cross_partition,
         merges: call.headers.names_capabilities,
         explains: call.headers.explain,
-        if_cheap,
+        if_cheap: budget == Budget::Inline,
         expand: call.headers.model_expand.as_deref(),
         reach: super::grant::reach(call),
         cancellation: call.cancellation.as_ref(),
         ..Paging::default()
     };
-    let page = call.engine().try_query_items(container, &scope, &request, size, &paging)?;
+    let page = call.engine().try_query_items(container, scope, request, *size, &paging)?;
     let Some(page) = page else { return Ok(None) };
     let session = Some(&*page.session_token).filter(|t| !t.is_empty());
     let written = Instant::now();
@@ -65,7 +85,7 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
         .charge(call.read_charge(page.charge))
         .container(container);
     if call.headers.populate_query_metrics {
-        reply = reply.header(headers::QUERY_METRICS, &query_metrics(&page, compiled, written));
+        reply = reply.header(headers::QUERY_METRICS, &query_metrics(&page, *compiled, written));
     }
     if let Some(form) = call.headers.populate_index_metrics {
         let metrics = match form {
@@ -75,7 +95,7 @@ fn items_page(call: &Call, at: &ContainerAddress, if_cheap: bool) -> Result<Opti
         reply = reply.header(headers::INDEX_UTILIZATION, &metrics);
     }
     if call.headers.populate_query_advice && paging.continuation.is_none() {
-        reply = reply.header(headers::QUERY_ADVICE, &advice(&request));
+        reply = reply.header(headers::QUERY_ADVICE, &advice(request));
     }
     let plan = page.report.plan.as_ref().map(|plan| percent(&plan.to_value().to_json()));
     Ok(Some(reply.header_if(headers::PLAN, plan.as_deref())))
@@ -200,7 +220,7 @@ fn advice(request: &QueryRequest) -> String {
 /// The plan for clients that merge over physical partitions themselves.
 pub(crate) fn plan(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
-    let request = QueryRequest::parse(&call.json()?)?;
+    let request = QueryRequest::parse(call.json()?)?;
     let scope = scope(call, container)?;
     let features = &call.headers.supported_query_features;
     let plan = call.engine().query_plan_for(container, &scope, &request, features)?;
@@ -209,7 +229,7 @@ pub(crate) fn plan(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 
 /// A page of a query over resources of the catalog.
 pub(crate) fn resources(call: &Call, rid: &str, list: &str, bodies: Vec<Value>) -> Result<Reply> {
-    let request = QueryRequest::parse(&call.json()?)?;
+    let request = QueryRequest::parse(call.json()?)?;
     let size = PageSize::from_header(call.headers.max_item_count)?;
     let (owner, token) = (format!("query {list} {rid}"), call.headers.continuation.as_deref());
     let (rows, continuation) = call.engine().query_values(bodies, &request, size, &owner, token)?;

@@ -41,8 +41,8 @@ pub(crate) fn query(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 /// `{"range": "0", "at": "20…"}`: both may be left out.
 pub(crate) fn split(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let body = asked(call)?;
-    let range = optional_text(&body, "range")?;
-    let boundary = optional_text(&body, "at")?.map(effective_key).transpose()?;
+    let range = optional_text(body, "range")?;
+    let boundary = optional_text(body, "at")?.map(effective_key).transpose()?;
     let engine = call.engine();
     let done = engine.split_partition(&at.database, &at.container, range, boundary.as_ref())?;
     layout_changed(call, at, &done)
@@ -65,9 +65,9 @@ pub(crate) fn merge(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 }
 
 /// The body of such a request; an empty one leaves everything out.
-fn asked(call: &Call) -> Result<Value> {
+fn asked(call: &Call) -> Result<&Value> {
     if call.request.body.is_empty() {
-        return Ok(Value::object(orrery_types::Object::new()));
+        return Ok(&Value::Undefined);
     }
     let body = call.json()?;
     if body.as_object().is_none() {

@@ -29,7 +29,7 @@ fn with_quota(call: &Call, container: &Container, reply: Reply) -> Result<Reply>
 pub(crate) fn create(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
     let container = call.container(at)?;
     let upsert = call.headers.is_upsert;
-    let (script, created) = call.engine().create_script(container, kind, &call.json()?, upsert)?;
+    let (script, created) = call.engine().create_script(container, kind, call.json()?, upsert)?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let reply = Reply::resource(status, &script).charge(charge::catalog_write());
     with_quota(call, container, reply.container(container))
@@ -59,7 +59,7 @@ pub(crate) fn replace(
 ) -> Result<Reply> {
     let container = call.container(at)?;
     let (body, conditions) = (call.json()?, call.conditions());
-    let script = call.engine().replace_script(container, kind, id, &body, &conditions)?;
+    let script = call.engine().replace_script(container, kind, id, body, &conditions)?;
     let reply = Reply::resource(StatusCode::OK, &script);
     with_quota(call, container, reply.charge(charge::catalog_write()).container(container))
 }

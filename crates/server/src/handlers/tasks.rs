@@ -16,7 +16,7 @@ pub(crate) fn list(call: &Call) -> Reply {
 
 /// Tries them again, all or with `{"database": "shop"}` those of one database.
 pub(crate) fn retry(call: &Call) -> Result<Reply> {
-    let asked = if call.request.body.is_empty() { Value::Undefined } else { call.json()? };
+    let asked = if call.request.body.is_empty() { &Value::Undefined } else { call.json()? };
     let database = match asked.get("database") {
         Value::Undefined | Value::Null => None,
         Value::String(id) => Some(Address::Name(id.to_string())),

@@ -13,7 +13,7 @@ use crate::wire::resources;
 const LIST: &str = "Users";
 
 pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
-    let (user, created) = call.engine().create_user(db, &call.json()?, call.headers.is_upsert)?;
+    let (user, created) = call.engine().create_user(db, call.json()?, call.headers.is_upsert)?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Reply::resource(status, &user).charge(charge::catalog_write()))
 }
@@ -28,7 +28,7 @@ pub(crate) fn read(call: &Call, at: &UserAddress) -> Result<Reply> {
 
 pub(crate) fn replace(call: &Call, at: &UserAddress) -> Result<Reply> {
     let conditions = call.conditions();
-    let user = call.engine().replace_user(&at.database, &at.user, &call.json()?, &conditions)?;
+    let user = call.engine().replace_user(&at.database, &at.user, call.json()?, &conditions)?;
     Ok(Reply::resource(StatusCode::OK, &user).charge(charge::catalog_write()))
 }
 
