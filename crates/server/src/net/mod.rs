@@ -6,6 +6,8 @@ pub mod listener;
 pub(crate) mod serving_threads;
 pub(crate) mod slots;
 pub(crate) mod connection;
+pub(crate) mod watched_stream;
+pub(crate) mod watch;
 pub mod tls;
 pub(crate) mod framing;
 pub(crate) mod front;

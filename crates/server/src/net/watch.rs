@@ -1,0 +1,233 @@
+//! What a connection waits for and since when. The stream reports bytes, the service reports requests, and
+//! [`ClientDeadline`] completes when the client takes too long.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::net::framing;
+use crate::net::listener::Limits;
+use crate::net::slots::Client;
+
+/// How an HTTP/2 connection opens, and its length.
+const HTTP2_OPENING: &[u8] = b"PRI";
+const HTTP2_PREFACE_BYTES: usize = 24;
+
+/// What is done to a connection whose client took too long.
+pub(crate) enum Overdue {
+    /// It is asked to close.
+    Close,
+    /// It is dropped.
+    Cut,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// For a first byte, or for the client to read what was written.
+    Idle { since: Instant },
+    /// For the rest of a request's head.
+    Head { since: Instant },
+    /// For the service: this many requests are being answered.
+    Serving { requests: usize },
+}
+
+#[derive(Debug)]
+struct WatchState {
+    phase: Phase,
+    /// The first bytes, which identify the protocol.
+    opening: [u8; HTTP2_OPENING.len()],
+    bytes_read: usize,
+    /// Whether a request was received whose response is not written yet.
+    response_pending: bool,
+    /// When the client closed its sending side while a response was pending.
+    half_closed: Option<Instant>,
+    /// The first bytes received since the connection was idle, and the number of requests parsed since:
+    /// the head of the first of them begins there.
+    head: Vec<u8>,
+    heads: usize,
+}
+
+impl WatchState {
+    fn is_http2(&self) -> bool {
+        self.opening == HTTP2_OPENING && self.bytes_read >= HTTP2_PREFACE_BYTES
+    }
+}
+
+/// The state of a connection, shared by the stream, which sees bytes, and the service, which sees
+/// requests.
+#[derive(Debug)]
+pub(crate) struct ConnectionWatch {
+    state: Mutex<WatchState>,
+    client: Arc<Client>,
+}
+
+impl ConnectionWatch {
+    pub(crate) fn new(client: Arc<Client>) -> Self {
+        let state = WatchState {
+            phase: Phase::Head { since: Instant::now() },
+            opening: [0; HTTP2_OPENING.len()],
+            bytes_read: 0,
+            response_pending: false,
+            half_closed: None,
+            head: Vec::new(),
+            heads: 0,
+        };
+        Self { state: Mutex::new(state), client }
+    }
+
+    /// What is wrong with the head of a request. Of pipelined requests only the first head is available
+    /// as it was received.
+    pub(crate) fn framing_problem(
+        &self,
+        request: &http::Request<Incoming>,
+    ) -> Option<&'static str> {
+        framing::problem(request.headers(), request.version(), || {
+            self.with(|state| state.heads == 1 && framing::names_length(&state.head))
+        })
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut WatchState) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn read(&self, bytes: &[u8]) {
+        self.with(|state| {
+            let places = state.opening.iter_mut().skip(state.bytes_read);
+            places.zip(bytes).for_each(|(place, byte)| *place = *byte);
+            state.bytes_read = state.bytes_read.saturating_add(bytes.len());
+            let is_http2 = state.is_http2();
+            match state.phase {
+                // HTTP/2 sends frames between requests too; only requests count there.
+                Phase::Head { since } if is_http2 => state.phase = Phase::Idle { since },
+                Phase::Idle { .. } if !is_http2 => {
+                    state.phase = Phase::Head { since: Instant::now() };
+                    state.head.clear();
+                    state.heads = 0;
+                }
+                Phase::Idle { .. } | Phase::Head { .. } | Phase::Serving { .. } => {}
+            }
+            if matches!(state.phase, Phase::Head { .. }) {
+                let room = framing::HEAD_KEPT_BYTES_MAX.saturating_sub(state.head.len());
+                state.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            }
+        });
+    }
+
+    /// Whether the end of the stream is withheld from hyper: the client has closed its sending side and
+    /// may still read, but hyper drops a connection as soon as it reads the end.
+    pub(crate) fn withholds_end(&self) -> bool {
+        self.with(|state| {
+            if state.response_pending {
+                state.half_closed.get_or_insert_with(Instant::now);
+            }
+            state.response_pending
+        })
+    }
+
+    /// Records that bytes were written; returns whether the withheld end may now be read.
+    pub(crate) fn wrote(&self) -> bool {
+        self.with(|state| {
+            if !matches!(state.phase, Phase::Serving { .. }) {
+                state.response_pending = false;
+            }
+            // HTTP/2 also writes answers to pings, which are not requests.
+            if let (Phase::Idle { .. }, false) = (state.phase, state.is_http2()) {
+                state.phase = Phase::Idle { since: Instant::now() };
+            }
+            !state.response_pending && state.half_closed.is_some()
+        })
+    }
+
+    fn deadline(&self, limits: &Limits) -> Option<(Instant, Overdue)> {
+        let idle_time = if self.client.is_authenticated() {
+            limits.idle_time
+        } else {
+            limits.unauthenticated_idle_time
+        };
+        self.with(|state| match (state.phase, state.half_closed) {
+            (_, Some(since)) => Some((since + limits.half_closed_time, Overdue::Cut)),
+            (Phase::Idle { since }, _) => Some((since + idle_time, Overdue::Close)),
+            (Phase::Head { since }, _) => Some((since + limits.head_time, Overdue::Cut)),
+            (Phase::Serving { .. }, _) => None,
+        })
+    }
+}
+
+/// Counts a request as being served until dropped.
+pub(crate) struct RequestGuard(Arc<ConnectionWatch>);
+
+impl RequestGuard {
+    pub(crate) fn begin(watch: &Arc<ConnectionWatch>) -> Self {
+        watch.with(|state| {
+            let before = match state.phase {
+                Phase::Serving { requests } => requests,
+                Phase::Idle { .. } | Phase::Head { .. } => 0,
+            };
+            state.phase = Phase::Serving { requests: before + 1 };
+            state.response_pending = true;
+            state.heads += 1;
+        });
+        watch.client.set_busy(true);
+        Self(Arc::clone(watch))
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        self.0.with(|state| {
+            state.phase = match state.phase {
+                Phase::Serving { requests } if requests > 1 => {
+                    Phase::Serving { requests: requests - 1 }
+                }
+                Phase::Serving { .. } | Phase::Idle { .. } | Phase::Head { .. } => {
+                    self.0.client.set_busy(false);
+                    Phase::Idle { since: Instant::now() }
+                }
+            };
+        });
+    }
+}
+
+/// Completes when the client has exceeded the time limit of what the connection waits for. Bytes and
+/// requests pass in the same task, so the deadline is checked whenever it may have moved.
+pub(crate) struct ClientDeadline {
+    watch: Arc<ConnectionWatch>,
+    limits: Limits,
+    sleep: Pin<Box<Sleep>>,
+    /// The deadline of a connection that was asked to close.
+    grace: Option<Instant>,
+}
+
+impl ClientDeadline {
+    pub(crate) fn new(watch: &Arc<ConnectionWatch>, limits: Limits) -> Self {
+        let sleep = Box::pin(sleep_until(Instant::now() + limits.head_time));
+        Self { watch: Arc::clone(watch), limits, sleep, grace: None }
+    }
+
+    pub(crate) fn start_grace_period(mut self: Pin<&mut Self>) {
+        self.grace = Some(Instant::now() + self.limits.head_time);
+    }
+
+    pub(crate) fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Overdue> {
+        loop {
+            let Some((at, overdue)) = self.watch.deadline(&self.limits) else {
+                return Poll::Pending;
+            };
+            let (at, overdue) = self.grace.map_or((at, overdue), |grace| (grace, Overdue::Cut));
+            // Every request moves the deadline on, and resetting a timer is expensive: one that is
+            // early fires, and is then set to the current deadline.
+            if self.sleep.deadline() > at {
+                self.sleep.as_mut().reset(at);
+            }
+            ready!(self.sleep.as_mut().poll(cx));
+            if self.sleep.deadline() >= at {
+                return Poll::Ready(overdue);
+            }
+            self.sleep.as_mut().reset(at);
+        }
+    }
+}
