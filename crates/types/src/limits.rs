@@ -217,13 +217,13 @@ pub const REQUEST_HEAD_MS_MAX: u64 = 10_000;
 pub const REQUEST_BODY_MS_MAX: u64 = 30_000;
 /// Time for a TLS handshake. Ours; the connection closes.
 pub const TLS_HANDSHAKE_MS_MAX: u64 = 10_000;
-/// Connections served at once. When none is free, the oldest idle one that has not authenticated is
-/// evicted. Ours.
+/// Connections served at once. When none is free, the oldest one that has not authenticated, and for which
+/// the service does not work, is evicted. Ours.
 pub const CONNECTIONS_MAX: usize = 4096;
 /// Of those, how many are reserved for clients on the server's own machine. Ours.
 pub const LOOPBACK_CONNECTIONS_MIN: usize = 64;
-/// Connections that wait for a slot, for as long as a head may take; more wait in the system's backlog.
-/// Ours.
+/// Connections of other machines that wait for a slot, and of this machine, for as long as a head may
+/// take. More of other machines are closed; more of this machine wait in the system's backlog. Ours.
 pub const WAITING_CONNECTIONS_MAX: usize = 256;
 /// Streams of one HTTP/2 connection served at once. Ours.
 pub const HTTP2_STREAMS_MAX: u32 = 256;

@@ -80,12 +80,12 @@ async fn speak<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 ) -> Result<(), BoxError> {
     let limits = *front.limits();
     let watch = Arc::new(ConnectionWatch::new(Arc::clone(client)));
-    let stream = WatchedStream { inner: stream, watch: Arc::clone(&watch) };
+    let stream = WatchedStream::new(stream, Arc::clone(&watch));
     let builder = builder(&limits);
     let mut is_closing = false;
     let service = service_fn(|request: http::Request<Incoming>| {
-        let guard = RequestGuard::begin(&watch);
         let problem = watch.framing_problem(&request);
+        let guard = RequestGuard::begin(&watch, &request);
         // Only the first authenticated request has to be reported.
         let unauthenticated = (!client.is_authenticated()).then(|| Arc::clone(client));
         match front.answer(request, Arrival { scheme, peer, problem, unauthenticated }) {

@@ -28,7 +28,7 @@ use crate::net::body::{BodyMemory, Expectation};
 use crate::net::cors::CorsPolicy;
 use crate::net::listener::{Limits, ListenerConfig};
 use crate::net::side::{self, SideRoute};
-use crate::net::slots::Client;
+use crate::net::slots::{Busy, Client};
 use crate::service::{Answer, MaybeFuture, Request, Response, Scheme, Service};
 use crate::telemetry::{self, Metrics};
 use crate::wire::header_texts::{self, HeaderTexts};
@@ -186,9 +186,10 @@ impl<S: Service> Front<S> {
             peer: envelope.arrival.peer,
         };
         if body.is_end_stream() {
-            return call(service, request);
+            return call(service, request, envelope.arrival.unauthenticated.as_ref());
         }
         let (front, service) = (Arc::clone(self), Arc::clone(service));
+        let client = envelope.arrival.unauthenticated.clone();
         MaybeFuture::boxed(async move {
             let fail = |error: &Error| {
                 let uri = request.path_and_query.as_str();
@@ -199,7 +200,7 @@ impl<S: Service> Front<S> {
                     Ok(read) => read,
                     Err(error) => return front_answer(closing(version, fail(&error))),
                 };
-            match call(&service, Request { body, ..request }) {
+            match call(&service, Request { body, ..request }, client.as_ref()) {
                 MaybeFuture::Ready(answer) => answer,
                 MaybeFuture::Future(answer) => answer.await,
             }
@@ -271,7 +272,7 @@ fn activity_id(headers: &HeaderMap) -> Uuid {
 
 /// A new random id. It is not a secret, so it is made of two counters with a random start per thread,
 /// and a mixing function.
-fn new_activity_id() -> Uuid {
+pub(crate) fn new_activity_id() -> Uuid {
     thread_local! {
         static COUNTS: Cell<[u64; 2]> = {
             let random = RandomState::new();
@@ -326,8 +327,13 @@ fn closing(version: Version, mut response: Response) -> Response {
     response
 }
 
-/// Calls the service; a panic inside becomes a 500.
-fn call<S: Service>(service: &Arc<S>, request: Request) -> MaybeFuture<Answer> {
+/// Calls the service; a panic inside becomes a 500. A client that has not authenticated keeps its slot
+/// while the service works: only then, since holding back a body costs nothing.
+fn call<S: Service>(
+    service: &Arc<S>,
+    request: Request,
+    unauthenticated: Option<&Arc<Client>>,
+) -> MaybeFuture<Answer> {
     let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
     let panicked = move || {
         front_answer(error::response(
@@ -338,10 +344,14 @@ fn call<S: Service>(service: &Arc<S>, request: Request) -> MaybeFuture<Answer> {
     };
     match catch_unwind(AssertUnwindSafe(|| service.call(request))) {
         Ok(MaybeFuture::Ready(answer)) => MaybeFuture::Ready(answer),
-        Ok(MaybeFuture::Future(mut answer)) => MaybeFuture::boxed(poll_fn(move |cx| {
-            let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)));
-            polled.unwrap_or_else(|_| Poll::Ready(panicked()))
-        })),
+        Ok(MaybeFuture::Future(mut answer)) => {
+            let busy = unauthenticated.map(Busy::begin);
+            MaybeFuture::boxed(poll_fn(move |cx| {
+                let _busy = &busy;
+                let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)));
+                polled.unwrap_or_else(|_| Poll::Ready(panicked()))
+            }))
+        }
         Err(_) => MaybeFuture::Ready(panicked()),
     }
 }
@@ -361,7 +371,8 @@ pub(crate) static USUAL_HEADERS: LazyLock<[(HeaderName, HeaderValue); 8]> = Lazy
     .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
 });
 
-fn add_usual(headers: &mut HeaderMap, activity_id: Uuid, took: Duration) {
+/// Adds the headers of every response.
+pub(crate) fn add_usual(headers: &mut HeaderMap, activity_id: Uuid, took: Duration) {
     let mut texts = HeaderTexts::<2>::with_capacity(64);
     texts.add(|out| {
         let mut buffer = Uuid::encode_buffer();

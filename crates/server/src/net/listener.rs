@@ -18,7 +18,7 @@ use crate::net::connection;
 use crate::net::cors::CorsPolicy;
 use crate::net::front::Front;
 use crate::net::serving_threads::ServingThreads;
-use crate::net::slots::Slots;
+use crate::net::slots::{Slots, Waiting};
 use crate::net::tls::Tls;
 use crate::service::Service;
 use crate::telemetry::Metrics;
@@ -155,7 +155,10 @@ async fn accept<S: Service>(
 ) -> DrainOutcome {
     let limits = *front.limits();
     let slots = Arc::new(Slots::new(&limits));
-    let sockets = limits.connections_max.saturating_add(limits.waiting_connections_max);
+    // Sockets of other machines that wait are bounded by `slots`, so that there is always a permit for
+    // one of this machine.
+    let waiting = limits.waiting_connections_max.saturating_mul(2);
+    let sockets = limits.connections_max.saturating_add(waiting);
     let permits = Arc::new(Semaphore::new(sockets.min(Semaphore::MAX_PERMITS)));
     let mut connections = JoinSet::new();
     loop {
@@ -175,11 +178,14 @@ async fn accept<S: Service>(
         // The stream is registered with the reactor of the thread that serves it.
         match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
             Ok((stream, peer)) => {
+                let Some(waiting) = slots.queue(peer.ip()) else {
+                    tracing::debug!(%peer, "connection closed: too many wait for a slot");
+                    continue;
+                };
                 let (front, stopping) = (Arc::clone(&front), stopping.clone());
-                let slots = Arc::clone(&slots);
                 let (thread, load) = threads.least_loaded();
                 let serving = async move {
-                    serve_one(stream, peer, front, stopping, slots).await;
+                    serve_one(stream, peer, front, stopping, waiting).await;
                     drop((permit, load));
                 };
                 connections.spawn_on(serving, thread);
@@ -201,11 +207,11 @@ async fn serve_one<S: Service>(
     peer: SocketAddr,
     front: Arc<Front<S>>,
     stopping: watch::Receiver<bool>,
-    slots: Arc<Slots>,
+    waiting: Waiting,
 ) {
     let mut stop = stopping.clone();
     let slot = tokio::select! {
-        slot = tokio::time::timeout(front.limits().head_time, slots.acquire(peer.ip())) => slot,
+        slot = tokio::time::timeout(front.limits().head_time, waiting.slot()) => slot,
         _ = stop.wait_for(|stopping| *stopping) => return,
     };
     let Ok(slot) = slot else {

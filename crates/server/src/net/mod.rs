@@ -8,6 +8,7 @@ pub(crate) mod slots;
 pub(crate) mod connection;
 pub(crate) mod watched_stream;
 pub(crate) mod watch;
+pub(crate) mod refusal;
 pub mod tls;
 pub(crate) mod framing;
 pub(crate) mod front;

@@ -1,13 +1,16 @@
 //! Connection slots: a bounded number, of which some are reserved for clients on this machine, so that an
 //! administrator can always connect. When none is free, the oldest connection that has not
-//! authenticated and has no request in progress is evicted: opening connections costs nothing, so
-//! those alone must not keep others out. `listener` acquires a slot, `connection` ends when its own is
-//! evicted.
+//! authenticated is evicted, unless the service works on a request of it: to open a connection and to
+//! send part of a request cost nothing, so that alone must not keep others out. `listener` acquires a
+//! slot, `connection` ends when its own is evicted.
+//!
+//! Sockets that wait for a slot are bounded for other machines and for this one apart, so that the
+//! former never keep the latter waiting in the backlog.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +27,8 @@ pub(crate) struct Slots {
     all: Arc<Semaphore>,
     /// The slots that clients of other machines may hold.
     remote: Arc<Semaphore>,
+    /// The sockets of other machines that may wait for one.
+    remote_waiting: Arc<Semaphore>,
     /// Clients that hold a slot and have not authenticated, oldest first.
     unauthenticated: Mutex<BTreeMap<u64, Arc<Client>>>,
     next_number: AtomicU64,
@@ -34,7 +39,8 @@ pub(crate) struct Slots {
 pub(crate) struct Client {
     is_remote: bool,
     is_authenticated: AtomicBool,
-    is_busy: AtomicBool,
+    /// Requests that the service works on.
+    busy: AtomicUsize,
     evicted: Notify,
 }
 
@@ -48,18 +54,46 @@ impl Client {
         self.is_authenticated.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a request is being served.
+    /// Whether the service works on a request.
     pub(crate) fn is_busy(&self) -> bool {
-        self.is_busy.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_busy(&self, is_busy: bool) {
-        self.is_busy.store(is_busy, Ordering::Relaxed);
+        self.busy.load(Ordering::Relaxed) > 0
     }
 
     /// Completes when the connection is evicted.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
+    }
+}
+
+/// A socket that waits for a slot.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    slots: Arc<Slots>,
+    is_remote: bool,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Waiting {
+    /// The slot, once there is one.
+    pub(crate) async fn slot(self) -> Slot {
+        self.slots.acquire(self.is_remote).await
+    }
+}
+
+/// Counts a request of a client that the service works on, until dropped.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<Client>);
+
+impl Busy {
+    pub(crate) fn begin(client: &Arc<Client>) -> Self {
+        client.busy.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(client))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -87,6 +121,7 @@ impl Slots {
         Self {
             all: Arc::new(Semaphore::new(all)),
             remote: Arc::new(Semaphore::new(remote)),
+            remote_waiting: Arc::new(Semaphore::new(limits.waiting_connections_max)),
             unauthenticated: Mutex::default(),
             next_number: AtomicU64::new(0),
         }
@@ -96,9 +131,18 @@ impl Slots {
         self.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a slot.
-    pub(crate) async fn acquire(self: &Arc<Self>, peer: IpAddr) -> Slot {
+    /// Lets a socket wait for a slot; `None` if too many of other machines wait already.
+    pub(crate) fn queue(self: &Arc<Self>, peer: IpAddr) -> Option<Waiting> {
         let is_remote = !peer.to_canonical().is_loopback();
+        let permit = if is_remote {
+            Some(Arc::clone(&self.remote_waiting).try_acquire_owned().ok()?)
+        } else {
+            None
+        };
+        Some(Waiting { slots: Arc::clone(self), is_remote, _permit: permit })
+    }
+
+    async fn acquire(self: &Arc<Self>, is_remote: bool) -> Slot {
         let remote = if is_remote {
             Some(self.acquire_permit(&self.remote, |client| client.is_remote).await)
         } else {
@@ -108,7 +152,7 @@ impl Slots {
         let client = Arc::new(Client {
             is_remote,
             is_authenticated: AtomicBool::new(false),
-            is_busy: AtomicBool::new(false),
+            busy: AtomicUsize::new(0),
             evicted: Notify::new(),
         });
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
@@ -134,7 +178,7 @@ impl Slots {
         }
     }
 
-    /// Evicts the oldest idle connection that has not authenticated, if there is one.
+    /// Evicts the oldest connection that has not authenticated and that the service does not work for.
     fn evict_oldest(&self, would_free: impl Fn(&Client) -> bool) {
         let mut unauthenticated = self.lock();
         unauthenticated.retain(|_, client| !client.is_authenticated());
@@ -171,7 +215,7 @@ mod tests {
     }
 
     fn acquire(slots: &Arc<Slots>, peer: &str) -> Option<Slot> {
-        now(slots.acquire(peer.parse().unwrap()))
+        now(slots.queue(peer.parse().unwrap()).unwrap().slot())
     }
 
     fn is_evicted(slot: &Slot) -> bool {
@@ -196,16 +240,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn waiting_sockets_of_other_machines_are_bounded_and_keep_no_local_one_waiting() {
+        let limits = Limits {
+            connections_max: 2,
+            loopback_connections_min: 1,
+            waiting_connections_max: 3,
+            ..Limits::default()
+        };
+        let slots = Arc::new(Slots::new(&limits));
+        let there = acquire(&slots, THERE).unwrap();
+        there.client.set_authenticated();
+        let queue = |peer: &str| slots.queue(peer.parse().unwrap());
+        let mut waiting: Vec<Waiting> = (0..3).map(|_| queue(THERE).unwrap()).collect();
+        assert!(queue(THERE).is_none());
+        assert!(acquire(&slots, HERE).is_some());
+        waiting.pop();
+        let next = queue(THERE).unwrap();
+        drop(there);
+        let slot = now(next.slot()).unwrap();
+        assert!(queue(THERE).is_some(), "one that has its slot waits no longer");
+        drop(slot);
+    }
+
+    #[tokio::test]
     async fn the_oldest_idle_connection_without_credentials_is_evicted() {
         let slots = slots(3, 0);
         let [authenticated, busy, idle] = [(); 3].map(|()| acquire(&slots, THERE).unwrap());
         authenticated.client.set_authenticated();
-        busy.client.set_busy(true);
+        let work = Busy::begin(&busy.client);
         assert!(acquire(&slots, THERE).is_none());
         assert!(!is_evicted(&authenticated) && !is_evicted(&busy) && is_evicted(&idle));
         drop(idle);
         let newer = acquire(&slots, THERE).unwrap();
-        busy.client.set_busy(false);
+        drop(work);
         assert!(acquire(&slots, THERE).is_none());
         assert!(is_evicted(&busy) && !is_evicted(&newer));
     }

@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::net::framing;
+use crate::net::framing::{self, HeadBuffer};
 use crate::net::listener::Limits;
 use crate::net::slots::Client;
 
@@ -45,10 +45,10 @@ struct WatchState {
     response_pending: bool,
     /// When the client closed its sending side while a response was pending.
     half_closed: Option<Instant>,
-    /// The first bytes received since the connection was idle, and the number of requests parsed since:
-    /// the head of the first of them begins there.
-    head: Vec<u8>,
-    heads: usize,
+    /// The heads of requests, as they were received.
+    heads: HeadBuffer,
+    /// Whether all that was written is flushed, and no response is pending.
+    is_flushed: bool,
 }
 
 impl WatchState {
@@ -73,20 +73,19 @@ impl ConnectionWatch {
             bytes_read: 0,
             response_pending: false,
             half_closed: None,
-            head: Vec::new(),
-            heads: 0,
+            heads: HeadBuffer::default(),
+            is_flushed: true,
         };
         Self { state: Mutex::new(state), client }
     }
 
-    /// What is wrong with the head of a request. Of pipelined requests only the first head is available
-    /// as it was received.
+    /// What is wrong with the head of a request that was just parsed.
     pub(crate) fn framing_problem(
         &self,
         request: &http::Request<Incoming>,
     ) -> Option<&'static str> {
         framing::problem(request.headers(), request.version(), || {
-            self.with(|state| state.heads == 1 && framing::names_length(&state.head))
+            self.with(|state| state.heads.names_length())
         })
     }
 
@@ -105,14 +104,13 @@ impl ConnectionWatch {
                 Phase::Head { since } if is_http2 => state.phase = Phase::Idle { since },
                 Phase::Idle { .. } if !is_http2 => {
                     state.phase = Phase::Head { since: Instant::now() };
-                    state.head.clear();
-                    state.heads = 0;
                 }
                 Phase::Idle { .. } | Phase::Head { .. } | Phase::Serving { .. } => {}
             }
-            if matches!(state.phase, Phase::Head { .. }) {
-                let room = framing::HEAD_KEPT_BYTES_MAX.saturating_sub(state.head.len());
-                state.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            if is_http2 {
+                state.heads.clear();
+            } else {
+                state.heads.receive(bytes);
             }
         });
     }
@@ -142,6 +140,21 @@ impl ConnectionWatch {
         })
     }
 
+    /// Records that everything written so far was flushed.
+    pub(crate) fn flushed(&self) {
+        self.with(|state| state.is_flushed |= !state.response_pending);
+    }
+
+    /// Whether bytes that are about to be written are a refusal of the HTTP library itself: it has
+    /// received part of a head, and no response is pending or partly written.
+    pub(crate) fn is_refusal(&self, bytes: &[u8]) -> bool {
+        bytes.starts_with(b"HTTP/1.1 4")
+            && self.with(|state| {
+                let is_head = matches!(state.phase, Phase::Head { .. });
+                is_head && state.is_flushed && !state.is_http2()
+            })
+    }
+
     fn deadline(&self, limits: &Limits) -> Option<(Instant, Overdue)> {
         let idle_time = if self.client.is_authenticated() {
             limits.idle_time
@@ -161,7 +174,9 @@ impl ConnectionWatch {
 pub(crate) struct RequestGuard(Arc<ConnectionWatch>);
 
 impl RequestGuard {
-    pub(crate) fn begin(watch: &Arc<ConnectionWatch>) -> Self {
+    /// Begins to serve a request that was just parsed.
+    pub(crate) fn begin(watch: &Arc<ConnectionWatch>, request: &http::Request<Incoming>) -> Self {
+        let body_bytes = request.body().size_hint().exact();
         watch.with(|state| {
             let before = match state.phase {
                 Phase::Serving { requests } => requests,
@@ -169,9 +184,9 @@ impl RequestGuard {
             };
             state.phase = Phase::Serving { requests: before + 1 };
             state.response_pending = true;
-            state.heads += 1;
+            state.is_flushed = false;
+            state.heads.pass_request(body_bytes);
         });
-        watch.client.set_busy(true);
         Self(Arc::clone(watch))
     }
 }
@@ -183,9 +198,14 @@ impl Drop for RequestGuard {
                 Phase::Serving { requests } if requests > 1 => {
                     Phase::Serving { requests: requests - 1 }
                 }
+                // A part of the next request may have arrived together with this one.
                 Phase::Serving { .. } | Phase::Idle { .. } | Phase::Head { .. } => {
-                    self.0.client.set_busy(false);
-                    Phase::Idle { since: Instant::now() }
+                    let since = Instant::now();
+                    if state.heads.has_begun() {
+                        Phase::Head { since }
+                    } else {
+                        Phase::Idle { since }
+                    }
                 }
             };
         });

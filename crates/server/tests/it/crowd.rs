@@ -51,6 +51,31 @@ async fn idle_connections_without_credentials_keep_nobody_out() {
 }
 
 #[tokio::test]
+async fn connections_that_hold_back_a_body_keep_nobody_out() {
+    let body_time = Duration::from_secs(600);
+    let running = start(Limits { body_time, ..patient(4) }).await;
+    let mut crowd: Vec<TcpStream> = Vec::new();
+    for part in ["", "{", "{\"id\":"].iter().cycle().take(12) {
+        let mut stream = running.connect().await;
+        let head = "POST /dbs HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n";
+        let request = format!("{head}{part}");
+        tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes()).await.unwrap();
+        crowd.push(stream);
+        serves_a_new_client(&running).await;
+    }
+    // The same with chunks, and with a body that was asked for.
+    for head in ["Transfer-Encoding: chunked", "Content-Length: 100\r\nExpect: 100-continue"] {
+        for _ in 0..5 {
+            let mut stream = running.connect().await;
+            let request = format!("POST /dbs HTTP/1.1\r\nHost: h\r\n{head}\r\n\r\n");
+            tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes()).await.unwrap();
+            crowd.push(stream);
+        }
+        serves_a_new_client(&running).await;
+    }
+}
+
+#[tokio::test]
 async fn a_connection_with_credentials_keeps_its_place() {
     let running = start(patient(2)).await;
     let mut proven = running.connect().await;

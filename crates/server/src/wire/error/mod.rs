@@ -181,12 +181,24 @@ pub fn response(error: &Error, activity_id: Uuid, uri: &str) -> Response {
     response
 }
 
-/// The answer to a head past its limits. It is no domain error: nobody below the front sees it.
-pub(crate) fn head_too_large(problem: &str, activity_id: Uuid) -> Response {
+/// The body of the response to a head that is refused by itself. That is no domain error: nothing
+/// below the front sees it.
+pub(crate) fn head_body(status: StatusCode, problem: &str, activity_id: Uuid) -> String {
     let message = format!("{}\r\nActivityId: {activity_id}", list(problem));
-    let body = json!({ "code": "RequestHeaderFieldsTooLarge", "message": message });
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
-    *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    let code = match status {
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "RequestHeaderFieldsTooLarge",
+        StatusCode::URI_TOO_LONG => "UriTooLong",
+        _ => "BadRequest",
+    };
+    json!({ "code": code, "message": message }).to_string()
+}
+
+/// The response to a head past its limits.
+pub(crate) fn head_too_large(problem: &str, activity_id: Uuid) -> Response {
+    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    let body = head_body(status, problem, activity_id);
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(http::header::CONTENT_TYPE, json);
     response
