@@ -51,6 +51,29 @@ fn a_batch_in_which_an_item_is_not_modified_is_207() {
 }
 
 #[test]
+fn a_read_in_a_batch_or_in_bulk_fails_where_its_if_match_does() {
+    for (throughput, _) in THROUGHPUTS {
+        let server = with_container(throughput);
+        let made = server.must("POST", DOCS, &[KEY], r#"{"id":"a","p":"p"}"#);
+        let etag = made.header("etag").unwrap().replace('"', "\\\"");
+        for atomic in ["true", "false"] {
+            let kind = [
+                KEY,
+                ("x-ms-cosmos-is-batch-request", "true"),
+                ("x-ms-cosmos-batch-atomic", atomic),
+            ];
+            for (tag, expected) in [(&*etag, 200), ("\\\"other\\\"", 412)] {
+                let read = format!(r#"[{{"operationType":"Read","id":"a","ifMatch":"{tag}"}}]"#);
+                let answer = server.send("POST", DOCS, &kind, &read);
+                let results = json(&answer);
+                let status = results.as_array().unwrap()[0].get("statusCode").as_i64();
+                assert_eq!(status, Some(expected), "{atomic} {answer:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn sessions_are_checked_in_batches_and_their_form_everywhere() {
     for (throughput, _) in THROUGHPUTS {
         let server = with_container(throughput);

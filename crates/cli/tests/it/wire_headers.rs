@@ -26,6 +26,51 @@ fn answers_about_containers_name_their_database() {
 }
 
 #[test]
+fn answers_about_what_lies_in_a_resource_name_it() {
+    for (throughput, _) in THROUGHPUTS {
+        let server = with_container(throughput);
+        let rid = |answer: &Answer| json(answer).get("_rid").as_str().unwrap().to_owned();
+        let database = rid(&server.must("GET", "/dbs/d", &[], ""));
+        let container = rid(&server.must("GET", "/dbs/d/colls/c", &[], ""));
+        let user = r#"{"id":"u"}"#;
+        let made = server.must("POST", "/dbs/d/users", &[], user);
+        let user_rid = rid(&made);
+        let names = |answer: &Answer, rid: &str, names: &str| {
+            assert_eq!(answer.header("x-ms-alt-content-path"), Some(names), "{answer:?}");
+            assert_eq!(answer.header("x-ms-content-path"), Some(rid), "{answer:?}");
+        };
+        names(&made, &database, "dbs/d");
+        let query = [("x-ms-documentdb-isquery", "true")];
+        let all = r#"{"query":"SELECT * FROM c"}"#;
+        let permission = r#"{"id":"p","permissionMode":"Read","resource":"dbs/d/colls/c"}"#;
+        let (users, keys) = ("/dbs/d/users", "/dbs/d/clientencryptionkeys");
+        let (permissions, own) = ("/dbs/d/users/u/permissions", "dbs/d/users/u");
+        for (method, path, more, body, owner, path_of_owner) in [
+            ("GET", users, &[][..], "", &database, "dbs/d"),
+            ("POST", users, &query, all, &database, "dbs/d"),
+            ("GET", "/dbs/d/users/u", &[], "", &database, "dbs/d"),
+            ("PUT", "/dbs/d/users/u", &[], user, &database, "dbs/d"),
+            ("GET", keys, &[], "", &database, "dbs/d"),
+            ("POST", keys, &query, all, &database, "dbs/d"),
+            ("POST", permissions, &[], permission, &user_rid, own),
+            ("GET", permissions, &[], "", &user_rid, own),
+            ("POST", permissions, &query, all, &user_rid, own),
+            ("GET", "/dbs/d/users/u/permissions/p", &[], "", &user_rid, own),
+            ("PUT", "/dbs/d/users/u/permissions/p", &[], permission, &user_rid, own),
+            ("DELETE", "/dbs/d/users/u/permissions/p", &[], "", &user_rid, own),
+            ("DELETE", "/dbs/d/users/u", &[], "", &database, "dbs/d"),
+            ("GET", "/dbs/d/colls/c/sprocs", &[], "", &container, "dbs/d/colls/c"),
+            ("POST", "/dbs/d/colls/c/sprocs", &query, all, &container, "dbs/d/colls/c"),
+            ("GET", "/dbs/d/colls/c/pkranges", &[], "", &container, "dbs/d/colls/c"),
+            ("POST", "/dbs/d/colls/c/pkranges", &query, all, &container, "dbs/d/colls/c"),
+            ("DELETE", "/dbs/d/colls/c", &[], "", &database, "dbs/d"),
+        ] {
+            names(&server.must(method, path, more, body), owner, path_of_owner);
+        }
+    }
+}
+
+#[test]
 fn a_container_says_whether_it_shares_the_throughput_of_its_database() {
     let server = Local::start();
     let shared = |throughput: &[(&str, &str)], id: &str| {

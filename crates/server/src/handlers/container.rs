@@ -16,17 +16,9 @@ use crate::wire::resources;
 const LIST: &str = "DocumentCollections";
 
 /// A container's answers name its database as owner.
-fn owned(reply: Reply, container: &Container) -> Reply {
+fn with_owner(reply: Reply, container: &Container) -> Reply {
     let names = format!("dbs/{}", container.database_id);
     reply.owner(&container.database_rid().to_string(), &names)
-}
-
-/// The same by the database, which may be gone by now.
-fn owned_by(call: &Call, db: &Address, reply: Reply) -> Reply {
-    match call.engine().read_database(db) {
-        Ok(database) => reply.owner(&database.rid().to_string(), &format!("dbs/{}", database.id)),
-        Err(_) => reply,
-    }
 }
 
 pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
@@ -36,14 +28,14 @@ pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
     let reply = Reply::resource(StatusCode::CREATED, &container)
         .charge(charge::catalog_write())
         .header_if(headers::SHARE_THROUGHPUT, shares.then_some("true"));
-    Ok(owned_by(call, db, reply))
+    Ok(call.owned_by_database(db, reply))
 }
 
 pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.engine().read_container(&at.database, &at.container)?;
     if call.conditions().unmodified(container.stamp) {
         let reply = Reply::empty(StatusCode::NOT_MODIFIED).etag(container.stamp.etag);
-        return Ok(owned(reply, &container));
+        return Ok(with_owner(reply, &container));
     }
     let mut resource = container.to_resource();
     if call.headers.populate_range_statistics {
@@ -71,7 +63,7 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
             .header(headers::RESOURCE_QUOTA, quota)
             .header(headers::RESOURCE_USAGE, &used);
     }
-    Ok(owned(reply, &container))
+    Ok(with_owner(reply, &container))
 }
 
 pub(crate) fn replace(call: &Call, at: &ContainerAddress) -> Result<Reply> {
@@ -79,25 +71,26 @@ pub(crate) fn replace(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container =
         engine.replace_container(&at.database, &at.container, call.json()?, &call.conditions())?;
     let reply = Reply::resource(StatusCode::OK, &container).charge(charge::catalog_write());
-    Ok(owned_by(call, &at.database, reply))
+    Ok(call.owned_by_database(&at.database, reply))
 }
 
 pub(crate) fn delete(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     call.engine().delete_container(&at.database, &at.container, &call.conditions())?;
-    Ok(Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write()))
+    let reply = Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write());
+    Ok(call.owned_by_database(&at.database, reply))
 }
 
 pub(crate) fn list(call: &Call, db: &Address) -> Result<Reply> {
     let (database, containers) = call.engine().list_containers(db)?;
     let reply = resources::resources(Some(database), LIST, containers, &call.headers)?;
-    Ok(owned_by(call, db, reply))
+    Ok(call.owned_by_database(db, reply))
 }
 
 pub(crate) fn query(call: &Call, db: &Address) -> Result<Reply> {
     let (database, containers) = call.engine().list_containers(db)?;
     let bodies: Vec<Value> = containers.into_iter().map(|c| c.body).collect();
     let reply = super::query::resources(call, &database.to_string(), LIST, bodies)?;
-    Ok(owned_by(call, db, reply))
+    Ok(call.owned_by_database(db, reply))
 }
 
 pub(crate) fn conflicts(call: &Call, at: &ContainerAddress) -> Result<Reply> {

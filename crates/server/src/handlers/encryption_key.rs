@@ -13,35 +13,42 @@ const LIST: &str = "ClientEncryptionKeys";
 
 pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
     let key = call.engine().create_encryption_key(db, call.json()?)?;
-    Ok(Reply::resource(StatusCode::CREATED, &key).charge(charge::catalog_write()))
+    let reply = Reply::resource(StatusCode::CREATED, &key).charge(charge::catalog_write());
+    Ok(call.owned_by_database(db, reply))
 }
 
 pub(crate) fn read(call: &Call, db: &Address, id: &Address) -> Result<Reply> {
     let key = call.engine().read_encryption_key(db, id)?;
     if call.conditions().unmodified(key.stamp) {
-        return Ok(Reply::empty(StatusCode::NOT_MODIFIED).etag(key.stamp.etag));
+        let reply = Reply::empty(StatusCode::NOT_MODIFIED).etag(key.stamp.etag);
+        return Ok(call.owned_by_database(db, reply));
     }
-    Ok(Reply::resource(StatusCode::OK, &key).charge(charge::catalog_read()))
+    let reply = Reply::resource(StatusCode::OK, &key).charge(charge::catalog_read());
+    Ok(call.owned_by_database(db, reply))
 }
 
 pub(crate) fn replace(call: &Call, db: &Address, id: &Address) -> Result<Reply> {
     let conditions = call.conditions();
     let key = call.engine().replace_encryption_key(db, id, call.json()?, &conditions)?;
-    Ok(Reply::resource(StatusCode::OK, &key).charge(charge::catalog_write()))
+    let reply = Reply::resource(StatusCode::OK, &key).charge(charge::catalog_write());
+    Ok(call.owned_by_database(db, reply))
 }
 
 pub(crate) fn delete(call: &Call, db: &Address, id: &Address) -> Result<Reply> {
     call.engine().delete_encryption_key(db, id, &call.conditions())?;
-    Ok(Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write()))
+    let reply = Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write());
+    Ok(call.owned_by_database(db, reply))
 }
 
 pub(crate) fn list(call: &Call, db: &Address) -> Result<Reply> {
     let (database, keys) = call.engine().list_encryption_keys(db)?;
-    resources::resources(Some(database), LIST, keys, &call.headers)
+    let reply = resources::resources(Some(database), LIST, keys, &call.headers)?;
+    Ok(call.owned_by_database(db, reply))
 }
 
 pub(crate) fn query(call: &Call, db: &Address) -> Result<Reply> {
     let (database, keys) = call.engine().list_encryption_keys(db)?;
     let bodies: Vec<Value> = keys.into_iter().map(|k| k.body).collect();
-    super::query::resources(call, &database.to_string(), LIST, bodies)
+    let reply = super::query::resources(call, &database.to_string(), LIST, bodies)?;
+    Ok(call.owned_by_database(db, reply))
 }

@@ -22,7 +22,11 @@ pub(crate) mod user;
 use orrery_engine::resource::Preconditions;
 use orrery_engine::throughput::ThroughputRequest;
 
+use orrery_types::ids::Address;
+
 use crate::call::Call;
+use crate::wire::link::UserAddress;
+use crate::wire::reply::Reply;
 
 impl Call {
     /// The etag conditions of the request.
@@ -33,6 +37,25 @@ impl Call {
             if_none_match: text(&self.headers.if_none_match),
             reach: grant::reach(self),
         }
+    }
+
+    /// Names the database that owns the resources of a reply; it may be gone by now.
+    pub(crate) fn owned_by_database(&self, db: &Address, reply: Reply) -> Reply {
+        match self.engine().read_database(db) {
+            Ok(database) => {
+                reply.owner(&database.rid().to_string(), &format!("dbs/{}", database.id))
+            }
+            Err(_) => reply,
+        }
+    }
+
+    /// Names the user that owns the permissions of a reply.
+    pub(crate) fn owned_by_user(&self, at: &UserAddress, reply: Reply) -> Reply {
+        let engine = self.engine();
+        let found = (engine.read_database(&at.database), engine.read_user(&at.database, &at.user));
+        let (Ok(database), Ok(user)) = found else { return reply };
+        let id = user.body.get("id").as_str().unwrap_or_default();
+        reply.owner(&user.rid.to_string(), &format!("dbs/{}/users/{id}", database.id))
     }
 
     /// The throughput that a create asks for.

@@ -50,13 +50,15 @@ pub(crate) fn create(call: &Call, at: &UserAddress) -> Result<Reply> {
     let (permission, created) = engine.create_permission(&at.database, &at.user, body, upsert)?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let permission = with_token(call, permission)?;
-    Ok(Reply::resource(status, &permission).charge(charge::catalog_write()))
+    let reply = Reply::resource(status, &permission).charge(charge::catalog_write());
+    Ok(call.owned_by_user(at, reply))
 }
 
 pub(crate) fn read(call: &Call, at: &UserAddress, id: &Address) -> Result<Reply> {
     let permission = call.engine().read_permission(&at.database, &at.user, id)?;
     let permission = with_token(call, permission)?;
-    Ok(Reply::resource(StatusCode::OK, &permission).charge(charge::catalog_read()))
+    let reply = Reply::resource(StatusCode::OK, &permission).charge(charge::catalog_read());
+    Ok(call.owned_by_user(at, reply))
 }
 
 pub(crate) fn replace(call: &Call, at: &UserAddress, id: &Address) -> Result<Reply> {
@@ -66,21 +68,25 @@ pub(crate) fn replace(call: &Call, at: &UserAddress, id: &Address) -> Result<Rep
     check_body(engine, &at.database, body)?;
     let permission = engine.replace_permission(&at.database, &at.user, id, body, &conditions)?;
     let permission = with_token(call, permission)?;
-    Ok(Reply::resource(StatusCode::OK, &permission).charge(charge::catalog_write()))
+    let reply = Reply::resource(StatusCode::OK, &permission).charge(charge::catalog_write());
+    Ok(call.owned_by_user(at, reply))
 }
 
 pub(crate) fn delete(call: &Call, at: &UserAddress, id: &Address) -> Result<Reply> {
     call.engine().delete_permission(&at.database, &at.user, id, &call.conditions())?;
-    Ok(Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write()))
+    let reply = Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write());
+    Ok(call.owned_by_user(at, reply))
 }
 
 pub(crate) fn list(call: &Call, at: &UserAddress) -> Result<Reply> {
     let (user, permissions) = listed(call, at)?;
-    resources::resources(Some(user), LIST, permissions, &call.headers)
+    let reply = resources::resources(Some(user), LIST, permissions, &call.headers)?;
+    Ok(call.owned_by_user(at, reply))
 }
 
 pub(crate) fn query(call: &Call, at: &UserAddress) -> Result<Reply> {
     let (user, permissions) = listed(call, at)?;
     let bodies: Vec<Value> = permissions.into_iter().map(|p| p.body).collect();
-    super::query::resources(call, &user.to_string(), LIST, bodies)
+    let reply = super::query::resources(call, &user.to_string(), LIST, bodies)?;
+    Ok(call.owned_by_user(at, reply))
 }

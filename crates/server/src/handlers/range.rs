@@ -35,7 +35,8 @@ pub(crate) fn query(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
     let ranges = call.engine().list_ranges(container)?;
     let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
-    super::query::resources(call, container.rid_text(), LIST, bodies)
+    let reply = super::query::resources(call, container.rid_text(), LIST, bodies)?;
+    Ok(reply.container(container))
 }
 
 /// `{"range": "0", "at": "20…"}`: both may be left out.

@@ -88,7 +88,9 @@ pub(crate) fn query(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Res
     let container = call.container(at)?;
     let scripts = call.engine().list_scripts(container, kind)?;
     let bodies: Vec<Value> = scripts.into_iter().map(|script| script.body).collect();
-    super::query::resources(call, &container.rid().to_string(), list_name(kind), bodies)
+    let rid = container.rid().to_string();
+    let reply = super::query::resources(call, &rid, list_name(kind), bodies)?;
+    Ok(reply.container(container))
 }
 
 /// Runs a procedure. What it answered is the body, always as JSON.

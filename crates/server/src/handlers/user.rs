@@ -15,35 +15,42 @@ const LIST: &str = "Users";
 pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
     let (user, created) = call.engine().create_user(db, call.json()?, call.headers.is_upsert)?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(Reply::resource(status, &user).charge(charge::catalog_write()))
+    let reply = Reply::resource(status, &user).charge(charge::catalog_write());
+    Ok(call.owned_by_database(db, reply))
 }
 
 pub(crate) fn read(call: &Call, at: &UserAddress) -> Result<Reply> {
     let user = call.engine().read_user(&at.database, &at.user)?;
     if call.conditions().unmodified(user.stamp) {
-        return Ok(Reply::empty(StatusCode::NOT_MODIFIED).etag(user.stamp.etag));
+        let reply = Reply::empty(StatusCode::NOT_MODIFIED).etag(user.stamp.etag);
+        return Ok(call.owned_by_database(&at.database, reply));
     }
-    Ok(Reply::resource(StatusCode::OK, &user).charge(charge::catalog_read()))
+    let reply = Reply::resource(StatusCode::OK, &user).charge(charge::catalog_read());
+    Ok(call.owned_by_database(&at.database, reply))
 }
 
 pub(crate) fn replace(call: &Call, at: &UserAddress) -> Result<Reply> {
     let conditions = call.conditions();
     let user = call.engine().replace_user(&at.database, &at.user, call.json()?, &conditions)?;
-    Ok(Reply::resource(StatusCode::OK, &user).charge(charge::catalog_write()))
+    let reply = Reply::resource(StatusCode::OK, &user).charge(charge::catalog_write());
+    Ok(call.owned_by_database(&at.database, reply))
 }
 
 pub(crate) fn delete(call: &Call, at: &UserAddress) -> Result<Reply> {
     call.engine().delete_user(&at.database, &at.user, &call.conditions())?;
-    Ok(Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write()))
+    let reply = Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write());
+    Ok(call.owned_by_database(&at.database, reply))
 }
 
 pub(crate) fn list(call: &Call, db: &Address) -> Result<Reply> {
     let (database, users) = call.engine().list_users(db)?;
-    resources::resources(Some(database), LIST, users, &call.headers)
+    let reply = resources::resources(Some(database), LIST, users, &call.headers)?;
+    Ok(call.owned_by_database(db, reply))
 }
 
 pub(crate) fn query(call: &Call, db: &Address) -> Result<Reply> {
     let (database, users) = call.engine().list_users(db)?;
     let bodies: Vec<Value> = users.into_iter().map(|u| u.body).collect();
-    super::query::resources(call, &database.to_string(), LIST, bodies)
+    let reply = super::query::resources(call, &database.to_string(), LIST, bodies)?;
+    Ok(call.owned_by_database(db, reply))
 }

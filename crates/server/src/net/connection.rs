@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::net::front::{Arrival, Front};
 use crate::net::listener::Limits;
 use crate::net::slots::Client;
-use crate::net::watch::{ClientDeadline, Overdue, RequestGuard, ConnectionWatch};
+use crate::net::watch::{ClientDeadline, ConnectionWatch, Overdue, RequestGuard};
 use crate::net::watched_stream::WatchedStream;
 use crate::service::{MaybeFuture, Response, Scheme, Service};
 
