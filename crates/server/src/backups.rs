@@ -1,6 +1,6 @@
-//! Backups that are being read. Beginning one copies the store as of that moment into a folder of its
-//! own, which costs little: its files are links. Then the client reads them piece by piece, and ends
-//! the backup; one that nobody reads for a while is ended for it, because links keep space in use.
+//! Backups in progress. A backup begins with a checkpoint of the store in a folder of its own, whose files
+//! are hard links. The client reads the files piece by piece and ends the backup; one that is not read
+//! for a while is removed, because the links keep disk space in use.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -34,7 +34,8 @@ struct BackupFile {
 }
 
 impl Backups {
-    /// Backups in this folder, on the disk of the store. What an earlier process left there goes.
+    /// Backups in this folder, on the file system of the store. What an earlier process left there is
+    /// removed.
     pub fn new(root: PathBuf) -> Self {
         let _ = std::fs::remove_dir_all(&root);
         Self { root, open: Mutex::default() }
@@ -44,7 +45,7 @@ impl Backups {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the store; the id of the backup and the list of its files.
+    /// Makes a checkpoint; returns the id of the backup and the list of its files.
     pub(crate) fn begin(&self, engine: &Engine, now_s: u64) -> Result<Value> {
         self.expire(now_s);
         if self.lock().len() >= limits::BACKUPS_MAX {
@@ -67,7 +68,7 @@ impl Backups {
         Ok(Value::object(backup))
     }
 
-    /// A piece of a file: from a place on, and no more than is asked for and allowed.
+    /// A piece of a file from an offset on, at most the given length and the limit.
     pub(crate) fn read(
         &self,
         (id, file): (&str, usize),
@@ -93,7 +94,7 @@ impl Backups {
         Ok(piece.into())
     }
 
-    /// Ends a backup: its files go.
+    /// Ends a backup and removes its files.
     pub(crate) fn end(&self, id: &str) -> Result<()> {
         let mut open = self.lock();
         let at = open.iter().position(|backup| backup.id == id).ok_or(Error::NotFound)?;
@@ -103,7 +104,7 @@ impl Backups {
         Ok(())
     }
 
-    /// Ends the backups that nobody has read for long.
+    /// Ends backups that have not been read for long.
     pub fn expire(&self, now_s: u64) {
         let is_idle =
             |backup: &mut Backup| now_s.saturating_sub(backup.used_s) > limits::BACKUP_IDLE_S_MAX;
@@ -115,7 +116,7 @@ impl Backups {
 
     fn remove(&self, backup: &Backup) {
         if let Err(error) = std::fs::remove_dir_all(self.root.join(&backup.id)) {
-            tracing::warn!(%error, "the files of a backup were not removed");
+            tracing::warn!(%error, "cannot remove the files of a backup");
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::operation::Operation;
 use crate::wire::link::Target;
 use crate::wire::reply::Reply;
 
-/// Whether an operation spends the throughput of its container: what reads or writes items does, and
-/// what only asks about the container does not.
+/// Whether an operation is charged to the throughput of its container: those on items are, those on the
+/// container's definition are not.
 pub(crate) fn spends(call: &Call) -> bool {
     match &call.link.target {
         Target::Items(_) => call.operation != Operation::PlanQuery,
@@ -202,7 +202,7 @@ fn not_built(what: &str) -> Error {
     Error::NotImplemented(format!("{what}: this version of the server does not have them.").into())
 }
 
-/// What a request does, in the words of the statistics.
+/// The name of the operation in the statistics.
 pub(crate) fn statistic(call: &Call) -> &'static str {
     match call.operation {
         Operation::ReadItem => "read",
@@ -221,7 +221,7 @@ pub(crate) fn statistic(call: &Call) -> &'static str {
     }
 }
 
-/// What a target is called in logs and metrics.
+/// The name of a target in logs and metrics.
 pub(crate) fn name(target: &Target) -> &'static str {
     match target {
         Target::Account => "account",

@@ -1,6 +1,6 @@
 //! The operations of the protocol: what a request does, by its method, target and headers. The table
-//! below says of each what it does to data and which resource tokens open it; `dispatch` runs what
-//! was authorized, because both read the same [`Operation`].
+//! below has the access that each needs and the resource tokens that permit it; `dispatch` runs what was
+//! authorized, because both read the same [`Operation`].
 //!
 //! `golden/auth/matrix.txt` shows the answer to every operation under every kind of credential.
 //! The test that writes it has a request for each operation, by a match without wildcard.
@@ -11,7 +11,7 @@ use crate::auth::Access;
 use crate::wire::headers::RequestHeaders;
 use crate::wire::link::{ScriptKind, Target};
 
-/// Which resource tokens open an operation.
+/// Which resource tokens permit an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenScope {
     /// None: it needs a key of the account.
@@ -147,8 +147,8 @@ operations! {
 }
 
 impl Operation {
-    /// What a request does. A HEAD is a GET whose body the server keeps. A header that says "query"
-    /// counts only where there are queries.
+    /// The operation of a request. A HEAD is a GET whose body is not sent. A header that says "query" has
+    /// an effect only where there are queries.
     pub fn of(method: &Method, target: &Target, headers: &RequestHeaders) -> Self {
         let method = match method.as_str() {
             "HEAD" => "GET",

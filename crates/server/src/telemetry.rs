@@ -1,6 +1,5 @@
-//! Logs and metrics. `cli` sets the log up once; `front` opens a span for each request and counts
-//! it when it ends. Nothing is ever sent anywhere: logs go to standard error, metrics wait to be
-//! fetched.
+//! Logs and metrics. `cli` starts the log once; `front` opens a span for each request and counts it when
+//! it ends. Nothing is sent anywhere: logs go to standard error, metrics are scraped.
 
 use std::cell::RefCell;
 use std::io::IsTerminal as _;
@@ -28,18 +27,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// Why there is no log.
+/// Why the log could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The filter does not parse.
     #[error("The log filter '{0}' is wrong: {1}")]
     Filter(String, String),
-    /// Something else logs already.
+    /// Another log is installed already.
     #[error("The log is set up already.")]
     Twice,
 }
 
-/// Sets the log of the process up, on standard error.
+/// Starts the log of the process, on standard error.
 pub fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError> {
     let parsed = EnvFilter::try_new(filter)
         .map_err(|error| LogError::Filter(filter.to_owned(), error.to_string()))?;
@@ -60,7 +59,7 @@ const BUCKETS_S: &[f64] = &[
     5.0,
 ];
 
-/// The process's metrics. Copies show the same numbers.
+/// The process's metrics. Copies share them.
 #[derive(Clone)]
 pub struct Metrics {
     handle: PrometheusHandle,
@@ -73,8 +72,8 @@ impl std::fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// The metrics of this process, set up by the first call. Where something else has installed
-    /// a recorder they stay empty.
+    /// The metrics of this process, installed by the first call. They stay empty if another recorder is
+    /// installed already.
     pub fn install() -> Self {
         static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
         let handle = HANDLE.get_or_init(|| {
@@ -84,7 +83,7 @@ impl Metrics {
                 .build_recorder();
             let handle = recorder.handle();
             if metrics::set_global_recorder(recorder).is_err() {
-                tracing::warn!("metrics are recorded elsewhere");
+                tracing::warn!("another metrics recorder is installed; /metrics stays empty");
             }
             metrics::describe_counter!(REQUESTS, "Requests answered");
             metrics::describe_counter!(REQUEST_CHARGE, "Request units charged");
@@ -109,23 +108,23 @@ impl Metrics {
 
     /// All metrics as text for Prometheus.
     pub fn render(&self) -> String {
-        hand_over_all();
+        flush_all();
         self.handle.render()
     }
 
-    /// Folds the samples taken since the last time into their buckets.
+    /// Folds samples into their buckets.
     pub(crate) fn fold(&self) {
-        hand_over_all();
+        flush_all();
         self.handle.run_upkeep();
     }
 }
 
-/// Shows how far what follows from writes by a model is behind.
+/// Records the lag of the deferred effects of models.
 pub fn record_model_lag(lag: Duration) {
     metrics::gauge!(MODEL_LAG_SECONDS).set(lag.as_secs_f64());
 }
 
-/// Shows how many units of background work fail: those that are retried, and those that are not.
+/// Records how many units of background work fail: those that are retried, and those in quarantine.
 pub fn record_failing_work(retrying: usize, quarantined: usize) {
     for (state, count) in [("retrying", retrying), ("quarantined", quarantined)] {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -139,32 +138,32 @@ const REQUESTS: &str = "orrery_requests_total";
 const REQUEST_CHARGE: &str = "orrery_request_charge_total";
 const REQUEST_SECONDS: &str = "orrery_request_seconds";
 
-/// The span of one request, for whoever looks closely: at the usual level there is none, because
-/// making one for every request costs more than a point read does.
+/// The span of one request, at debug level only: a span for every request would cost more than a point
+/// read does.
 pub(crate) fn request_span(activity_id: Uuid, method: &Method) -> Span {
     tracing::debug_span!("request", %activity_id, %method)
 }
 
-/// Counts a request and logs it: every one at debug, faults of ours as warnings.
+/// Counts a request and logs it: every one at debug level, server errors as warnings.
 pub(crate) fn request_ended(span: &Span, activity_id: Uuid, answer: &Answer, took: Duration) {
     let Answer { response, operation, charge, .. } = answer;
     let (operation, status) = (*operation, response.status());
     count(operation, status, *charge, took);
     let _in_span = span.enter();
     let (status_code, ms) = (status.as_u16(), took.as_secs_f64() * 1000.0);
-    // Whoever waits for a start asks again and again, and is told that it is not done yet.
+    // Readiness is polled during the start, which is no fault.
     let is_not_yet = operation == SideRoute::Ready.name();
     if status.is_server_error() && !is_not_yet {
-        // There may be no span to tell which request it was.
+        // Without a span the line must identify the request itself.
         let status = status_code;
-        tracing::warn!(%activity_id, operation, status, ms, "answered with a fault");
+        tracing::warn!(%activity_id, operation, status, ms, "request failed");
     } else {
         tracing::debug!(operation, status = status_code, ms, "answered");
     }
 }
 
-/// Where one thread counts the requests of one operation and status. All threads count into the same
-/// metrics, and would wait for each other there: so a few dozen requests are counted at once.
+/// Counts the requests of one operation and status on one thread. All threads share the metrics and
+/// would contend for them, so counts are flushed every few dozen requests.
 struct Meter {
     requests: metrics::Counter,
     charge: metrics::Counter,
@@ -172,19 +171,19 @@ struct Meter {
     pending: Mutex<Pending>,
 }
 
-/// What is not in the metrics yet.
+/// Counts that are not flushed yet.
 #[derive(Default)]
 struct Pending {
-    /// Less than one request unit may be left over: counters count whole ones.
+    /// May keep a fraction of a request unit: counters are integers.
     charge: f64,
     seconds: Vec<f64>,
 }
 
-/// Requests that are counted at once.
-const COUNTED_AT_ONCE: usize = 64;
+/// Requests between two flushes.
+const FLUSH_REQUESTS: usize = 64;
 
-/// The meters of all threads, for whoever wants to see everything. A thread that ends leaves its own
-/// here: it cannot hand anything over any more, because by then nothing of its own is left to it.
+/// The meters of all threads, flushed before metrics are read. A thread that ends leaves its meters here:
+/// its thread-local storage is gone by then, so it cannot flush them itself.
 static METERS: Mutex<Vec<Arc<Meter>>> = Mutex::new(Vec::new());
 
 impl Meter {
@@ -202,12 +201,12 @@ impl Meter {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         pending.charge += charge;
         pending.seconds.push(took.as_secs_f64());
-        if pending.seconds.len() >= COUNTED_AT_ONCE {
-            self.hand_over(&mut pending);
+        if pending.seconds.len() >= FLUSH_REQUESTS {
+            self.flush(&mut pending);
         }
     }
 
-    fn hand_over(&self, pending: &mut Pending) {
+    fn flush(&self, pending: &mut Pending) {
         self.requests.increment(pending.seconds.len() as u64);
         let whole = pending.charge.trunc();
         pending.charge -= whole;
@@ -217,22 +216,22 @@ impl Meter {
     }
 }
 
-/// Brings everything into the metrics that was counted, and forgets the meters of threads that ended.
-fn hand_over_all() {
+/// Flushes all meters, and drops those of threads that ended.
+fn flush_all() {
     let mut meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
     meters.retain(|meter| {
-        // Looked at first: who counts once more and ends just then is handed over the next time.
+        // Checked before the flush: a thread that counts and ends in between is flushed the next time.
         let is_in_use = Arc::strong_count(meter) > 1;
         let mut pending = meter.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        meter.hand_over(&mut pending);
+        meter.flush(&mut pending);
         is_in_use
     });
 }
 
 fn count(operation: &'static str, status: StatusCode, charge: f64, took: Duration) {
     thread_local! {
-        /// Looked up once by each thread: finding a metric by its labels is dearer than counting.
-        /// There are few, so a list is searched as fast as anything.
+        /// Looked up once per thread: finding a metric by its labels costs more than counting. There are
+        /// few, so a linear search is fast.
         static OWN: RefCell<Vec<(&'static str, StatusCode, Arc<Meter>)>> =
             const { RefCell::new(Vec::new()) };
     }

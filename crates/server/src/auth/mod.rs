@@ -1,6 +1,6 @@
-//! Who is asking: the `Authorization` header becomes a [`Principal`]. `dispatch` calls
-//! [`Authenticator::authenticate`] with the parsed link and, once it knows the operation, asks the
-//! principal whether it may.
+//! Authentication: the `Authorization` header becomes a [`Principal`]. `call` calls
+//! [`Authenticator::authenticate`] with the parsed link; `dispatch` then asks the principal whether it may
+//! run the operation.
 //!
 //! The signature is checked before the date, so that only the holder of a key learns that a clock
 //! is wrong. Signatures are compared in constant time.
@@ -58,7 +58,7 @@ pub enum Access {
     Write,
 }
 
-/// The proven sender of a request.
+/// The authenticated sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
     /// Holds a read-write key.
@@ -70,7 +70,7 @@ pub enum Principal {
 }
 
 impl Principal {
-    /// Whether the principal may do this kind of thing at all.
+    /// Refuses a kind of access that the principal does not have at all.
     pub fn allow(&self, access: Access) -> Result<()> {
         match (self, access) {
             (Self::Master, _)
@@ -84,7 +84,7 @@ impl Principal {
     }
 }
 
-/// The refusal for a token that does not open what was asked for.
+/// The refusal for a token that does not permit the operation.
 pub fn denied() -> Error {
     let message = "Insufficient permissions provided in the authorization header for the \
                    corresponding request. Please retry with another authorization header.";
@@ -105,7 +105,7 @@ impl Authenticator {
         Self { keys: ArcSwap::from_pointee(keys), tokens, clock }
     }
 
-    /// Takes other keys from now on. Tokens that were issued stay valid: their key does not change.
+    /// Replaces the keys. Issued tokens stay valid: the key that signs them does not change.
     pub fn replace_keys(&self, keys: AccountKeys) {
         self.keys.store(Arc::new(keys));
     }
@@ -115,7 +115,7 @@ impl Authenticator {
         &self.tokens
     }
 
-    /// Who sent the request.
+    /// Authenticates the sender of a request.
     pub fn authenticate(
         &self,
         method: &Method,
@@ -141,7 +141,7 @@ impl Authenticator {
         }
     }
 
-    /// The holder of a token whose signature is a key, where the key that everybody knows is taken.
+    /// The holder of a token whose signature is a key, where the well-known key is accepted.
     fn emulator_token(&self, token: &str, headers: &HeaderMap) -> Result<Principal> {
         let refused = || Error::Unauthenticated(ENTRA.into());
         self.well_known(headers).map_err(|_| refused())?;
@@ -209,8 +209,7 @@ impl Authenticator {
             .or_else(|| signed(keys.well_known()).then_some(Signer::WellKnown))
     }
 
-    /// Whoever signs with the key that everybody knows has at least learnt to sign, so the refusal
-    /// says what to do.
+    /// A client that signs with the well-known key signs correctly, so the refusal says what to do.
     fn well_known(&self, headers: &HeaderMap) -> Result<Principal> {
         let message = match self.keys.load().well_known_use() {
             WellKnownKey::Accepted => return Ok(Principal::Master),

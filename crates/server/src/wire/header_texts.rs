@@ -1,13 +1,12 @@
-//! The texts of an answer's headers, written one after the other into one buffer. Each value is then
-//! a part of it: an answer has a dozen, and a piece of memory for each would cost more than the rest
-//! of the answer.
+//! The values of a response's headers, written into one buffer that they share. A response has a dozen,
+//! and an allocation for each would cost more than the rest of the response.
 
 use bytes::Bytes;
 use http::HeaderValue;
 
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
-/// So many texts.
+/// `N` values in one buffer.
 pub(crate) struct HeaderTexts<const N: usize> {
     bytes: Vec<u8>,
     ends: [usize; N],

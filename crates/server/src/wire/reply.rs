@@ -1,4 +1,4 @@
-//! The answer a handler gives: a status, a body, and headers by their typed setters.
+//! The response of a handler: a status, a body, and headers by typed setters.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -15,16 +15,16 @@ use crate::service::Response;
 use crate::wire::header_texts::{HeaderTexts, write_number};
 use crate::wire::headers;
 
-/// Room for the headers that an answer usually has, so that the map is made once.
+/// Capacity for the headers of a typical response, so that the map is allocated once.
 const HEADERS_USUAL: usize = 36;
 
-/// An answer on its way out.
+/// A response under construction.
 #[derive(Debug)]
 pub(crate) struct Reply {
     status: StatusCode,
     body: Bytes,
     headers: HeaderMap,
-    /// What it cost, in request units.
+    /// Its charge in request units.
     charge: f64,
 }
 
@@ -57,7 +57,7 @@ impl Reply {
         Self::json(status, resource.body.to_json()).etag(resource.stamp.etag)
     }
 
-    /// Adds a header; text that cannot stand in one is left out.
+    /// Adds a header; a value that is not valid in a header is omitted.
     pub(crate) fn header(self, name: &'static str, value: &str) -> Self {
         match HeaderValue::try_from(value) {
             Ok(value) => self.value(HeaderName::from_static(name), value),
@@ -77,7 +77,7 @@ impl Reply {
         }
     }
 
-    /// What a script logged, if it did.
+    /// The log of a script, if it is not empty.
     pub(crate) fn script_log(self, log: &str) -> Self {
         match headers::script_log(log) {
             Some(log) => self.value(HeaderName::from_static(headers::SCRIPT_LOG_RESULTS), log),
@@ -97,13 +97,13 @@ impl Reply {
         self.value(HeaderName::from_static(headers::REQUEST_CHARGE), text)
     }
 
-    /// Who owns the resources of this answer: by rid and by names.
+    /// The owner of the resources of this response: by rid and by names.
     pub(crate) fn owner(self, rid: &str, names: &str) -> Self {
         let names = wire_text(names);
         self.header(headers::CONTENT_PATH, rid).header(headers::ALT_CONTENT_PATH, &names)
     }
 
-    /// That items of this container are answered: clients file session tokens under it.
+    /// The container that owns the items of this response: clients keep session tokens under it.
     pub(crate) fn container(self, container: &Container) -> Self {
         self.owner(container.rid_text(), container.alt_link())
     }
@@ -126,7 +126,7 @@ impl Reply {
         Self { status, body, headers, charge }
     }
 
-    /// That something was written, and by how many.
+    /// The quorum of a write.
     pub(crate) fn written(mut self) -> Self {
         for (name, value) in WRITTEN_HEADERS {
             self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
@@ -134,7 +134,7 @@ impl Reply {
         self
     }
 
-    /// An item that was read, and where: a URL in pieces.
+    /// An item that was read, with its URL in pieces.
     pub(crate) fn located_item<'l>(
         body: Bytes,
         etag: Etag,
@@ -146,12 +146,12 @@ impl Reply {
         Self { status: StatusCode::OK, body, headers, charge }
     }
 
-    /// Where in its container an operation happened, and the session token for it.
+    /// The partition of an operation, and its session token.
     pub(crate) fn place(self, container: &Container, place: Place) -> Self {
         self.place_headers(container, place, &PLACE_HEADERS)
     }
 
-    /// The same for an operation that was refused: there is no item to speak of.
+    /// The same for an operation that was refused, without the headers of an item.
     pub(crate) fn refused_at(self, container: &Container, place: Place) -> Self {
         self.place_headers(container, place, &PLACE_HEADERS[..PLACE_HEADERS.len() - 2])
     }
@@ -171,7 +171,7 @@ impl Reply {
         self
     }
 
-    /// How far the catalog is.
+    /// The LSN of the catalog.
     pub(crate) fn catalog_lsn(mut self, lsn: Lsn) -> Self {
         let value = HeaderValue::from(lsn.0);
         for name in LSN_HEADERS {
@@ -180,7 +180,7 @@ impl Reply {
         self
     }
 
-    /// The answer, and what it cost.
+    /// The response and its charge.
     pub(crate) fn into_response(self) -> (Response, f64) {
         let mut response = Response::new(Full::new(self.body));
         *response.status_mut() = self.status;
@@ -194,7 +194,7 @@ pub(crate) type At<'c> = (&'c Container, Place);
 
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
-/// The headers that hold the LSN of a partition: one node is its own quorum.
+/// The headers that hold the LSN of a partition. One node is its own quorum.
 const LSN_HEADERS: [&str; 5] = [
     headers::LSN,
     headers::LOCAL_LSN,
@@ -203,12 +203,12 @@ const LSN_HEADERS: [&str; 5] = [
     headers::GLOBAL_COMMITTED_LSN,
 ];
 
-/// What a write says of its quorum: one node is all there is.
+/// The quorum headers of a write: there is one node.
 const WRITTEN_HEADERS: [(&str, &str); 2] =
     [(headers::WRITE_QUORUM, "1"), (headers::REPLICA_SET_SIZE, "1")];
 
-/// The headers that say where an operation happened, and which text of the place each takes; those of
-/// the item come last.
+/// The headers of an operation's partition, and the index of the text that each takes; those of the item
+/// come last.
 const PLACE_HEADERS: [(&str, usize); 11] = [
     (headers::PARTITION_KEY_RANGE_ID, 0),
     (headers::INTERNAL_PARTITION_ID, 0),
@@ -231,8 +231,8 @@ fn add_place<const N: usize>(texts: &mut HeaderTexts<N>, container: &Container, 
     texts.add_number(place.item_lsn.0);
 }
 
-/// What an item's answer has beside its place, and which text each takes: those come after the
-/// place's.
+/// The other headers of an item's response, and the index of the text that each takes, after those of the
+/// partition.
 const ITEM_HEADERS: [(&str, usize); 5] = [
     (headers::ETAG, PLACE_TEXTS),
     (headers::REQUEST_CHARGE, PLACE_TEXTS + 1),
@@ -258,11 +258,11 @@ fn item_values<'l>(
     texts.into_values()
 }
 
-/// A map of headers to be copied and filled. Copying one is far cheaper than making it, name by
-/// name; and answers about items are the most there are.
+/// A header map that is cloned and filled. Cloning is far cheaper than inserting name by name, and most
+/// responses are about items.
 struct Template {
     headers: HeaderMap,
-    /// For each header in the order of the map, which of the values it takes.
+    /// For each header in the order of the map, the index of its value.
     takes: Vec<Option<usize>>,
 }
 
@@ -285,7 +285,7 @@ impl Template {
         for (name, value) in fixed {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        // The front sets these on every answer; a copy has no room to grow without being moved.
+        // The front sets these on every response; a clone has no spare capacity for them.
         for name in [headers::ACTIVITY_ID, headers::REQUEST_DURATION_MS] {
             headers.insert(HeaderName::from_static(name), EMPTY);
         }
@@ -332,7 +332,7 @@ fn write_charge(out: &mut Vec<u8>, charge: f64) {
     }
 }
 
-/// Names may hold anything; headers hold ASCII. Clients compare the decoded text.
+/// Names hold any character, headers ASCII. Clients compare the decoded text.
 fn wire_text(names: &str) -> Cow<'_, str> {
     const KEPT: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS.add(b'%').add(b'"');
     if names.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_control()) {
