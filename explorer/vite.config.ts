@@ -1,7 +1,8 @@
 // Builds the page into dist/page, where the server embeds it. `npm run dev` serves the sources
 // instead and passes everything else on to a server that runs already.
-import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { type Plugin, defineConfig } from "vite";
 
 /** Writes the licences of everything that ends up in the page into a file beside it. */
@@ -29,9 +30,26 @@ function licenceOf(folder: string): string {
   return `${name} ${version}, ${license}\n\n${readFileSync(join(folder, file), "utf8").trim()}`;
 }
 
+/** Less than this is sent as it is. */
+const COMPRESSED_BYTES_MIN = 1000;
+
+/** Puts a compressed copy beside each file, so that the server need not compress. */
+function compressed(): Plugin {
+  return {
+    name: "compressed",
+    writeBundle({ dir }, bundle) {
+      for (const name of Object.keys(bundle)) {
+        const path = join(dir!, name);
+        const bytes = readFileSync(path);
+        if (bytes.length >= COMPRESSED_BYTES_MIN) writeFileSync(`${path}.gz`, gzipSync(bytes, { level: 9 }));
+      }
+    },
+  };
+}
+
 export default defineConfig({
   base: "/_explorer/",
-  plugins: [licences()],
+  plugins: [licences(), compressed()],
   build: {
     outDir: "dist/page",
     emptyOutDir: true,

@@ -6,10 +6,11 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, REFERRER_POLICY, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::Full;
 
 use crate::service::Response;
@@ -56,6 +57,33 @@ pub(crate) fn file_name(path: &str) -> Option<&str> {
     }
 }
 
+/// Whether somebody has opened the server's address in a browser: no client of the protocol asks
+/// for HTML, and each signs what it asks.
+pub(crate) fn is_visit(method: &Method, path: &str, headers: &HeaderMap) -> bool {
+    let asks_for_html = |accept: &HeaderValue| {
+        accept.to_str().is_ok_and(|kinds| {
+            kinds
+                .split(',')
+                .any(|kind| kind.split(';').next().is_some_and(|k| k.trim() == "text/html"))
+        })
+    };
+    path == "/"
+        && (method == Method::GET || method == Method::HEAD)
+        && !headers.contains_key(AUTHORIZATION)
+        && headers.get_all(ACCEPT).iter().any(asks_for_html)
+}
+
+/// Sends a visitor to the page.
+pub(crate) fn redirect() -> Response {
+    let mut response = Response::new(Full::new(Bytes::new()));
+    *response.status_mut() = StatusCode::FOUND;
+    let headers = response.headers_mut();
+    headers.insert(LOCATION, HeaderValue::from_static("/_explorer/"));
+    headers.insert(VARY, HeaderValue::from_static("accept, authorization"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
 /// The answer to a request for a file of the page; `None` where there is no such file.
 pub(crate) fn answer(path: &str, headers: &HeaderMap) -> Option<Response> {
     serve(file_name(path)?, headers, find)
@@ -76,8 +104,24 @@ fn find(name: &str) -> Option<File> {
     Some(File { bytes, etag: format!("\"{etag}\"") })
 }
 
+/// Whether the client decompresses gzip. Browsers offer brotli on secure origins alone, so the build
+/// compresses with gzip.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        let is_refused = |part: &str| {
+            part.strip_prefix("q=").and_then(|q| q.parse::<f32>().ok()).is_some_and(|q| q <= 0.0)
+        };
+        is_gzip && !parts.any(is_refused)
+    })
+}
+
 fn serve(name: &str, headers: &HeaderMap, find: impl Fn(&str) -> Option<File>) -> Option<Response> {
-    let Some(file) = find(name) else {
+    let compressed = accepts_gzip(headers).then(|| find(&format!("{name}.gz"))).flatten();
+    let is_compressed = compressed.is_some();
+    let Some(file) = compressed.or_else(|| find(name)) else {
         return (name == "index.html").then(|| {
             let notice = Bytes::from_static(NOTICE.as_bytes());
             response(StatusCode::OK, name, notice)
@@ -90,8 +134,13 @@ fn serve(name: &str, headers: &HeaderMap, find: impl Fn(&str) -> Option<File>) -
     } else {
         response(StatusCode::OK, name, file.bytes)
     };
+    let headers = response.headers_mut();
     if let Ok(etag) = HeaderValue::try_from(file.etag) {
-        response.headers_mut().insert(ETAG, etag);
+        headers.insert(ETAG, etag);
+    }
+    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    if is_compressed {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     Some(response)
 }
@@ -134,6 +183,7 @@ mod tests {
         let text = match name {
             "index.html" => "<!doctype html>",
             "assets/index-1a2b.js" => "export {}",
+            "assets/index-1a2b.js.gz" => "compressed",
             _ => return None,
         };
         Some(File { bytes: Bytes::from(text), etag: format!("\"{}\"", text.len()) })
@@ -155,6 +205,52 @@ mod tests {
         };
         check("index.html", "text/html; charset=utf-8", ASK_FIRST);
         check("assets/index-1a2b.js", "text/javascript; charset=utf-8", FOR_EVER);
+    }
+
+    #[test]
+    fn files_are_compressed_for_those_who_can_read_them() {
+        let check = |accepts: Option<&'static str>, name: &str, is_compressed: bool| {
+            let accepts = accepts.map(|value| (ACCEPT_ENCODING, HeaderValue::from_static(value)));
+            let response = serve(name, &HeaderMap::from_iter(accepts), page).unwrap();
+            let coding = response.headers().get(CONTENT_ENCODING);
+            assert_eq!(coding.is_some_and(|coding| coding == "gzip"), is_compressed, "{name}");
+            assert_eq!(header(&response, VARY), "accept-encoding");
+            let etag = if is_compressed { "\"10\"" } else { "\"9\"" };
+            assert!(name == "index.html" || header(&response, ETAG) == etag, "{name}");
+        };
+        let script = "assets/index-1a2b.js";
+        check(Some("gzip, deflate, br, zstd"), script, true);
+        check(Some("br, GZIP;q=0.5"), script, true);
+        check(Some("gzip;q=0"), script, false);
+        check(Some("br"), script, false);
+        check(None, script, false);
+        check(Some("gzip"), "index.html", false);
+        let gzip = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("gzip"))]);
+        let kind = serve(script, &gzip, page).unwrap();
+        assert_eq!(header(&kind, CONTENT_TYPE), "text/javascript; charset=utf-8");
+    }
+
+    #[test]
+    fn a_browser_that_opens_the_address_is_sent_to_the_page_and_a_client_is_not() {
+        let headers = |all: &[(HeaderName, &'static str)]| -> HeaderMap {
+            all.iter()
+                .map(|(name, value)| (name.clone(), HeaderValue::from_static(value)))
+                .collect()
+        };
+        let browser = headers(&[(ACCEPT, "text/html,application/xhtml+xml,*/*;q=0.8")]);
+        assert!(is_visit(&Method::GET, "/", &browser));
+        assert!(!is_visit(&Method::POST, "/", &browser));
+        assert!(!is_visit(&Method::GET, "/dbs", &browser));
+        let others = [
+            headers(&[(ACCEPT, "text/html"), (AUTHORIZATION, "type=master")]),
+            headers(&[(ACCEPT, "application/json")]),
+            headers(&[(ACCEPT, "*/*")]),
+            HeaderMap::new(),
+        ];
+        for other in others {
+            assert!(!is_visit(&Method::GET, "/", &other), "{other:?}");
+        }
+        assert_eq!(header(&redirect(), LOCATION), "/_explorer/");
     }
 
     #[test]

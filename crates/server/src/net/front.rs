@@ -147,6 +147,10 @@ impl<S: Service> Front<S> {
                 ..front_answer(response)
             });
         }
+        if explorer::is_visit(request.method(), request.uri().path(), request.headers()) {
+            let response = explorer::redirect();
+            return Answering::Now(Answer { operation: "explorer", ..own(response) });
+        }
         if request.method() == Method::OPTIONS {
             let mut response = side::text(StatusCode::OK, "");
             CorsPolicy::preflight(request.headers(), response.headers_mut());
