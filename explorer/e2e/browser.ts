@@ -1,5 +1,6 @@
 // A browser with a new profile, the server's data for a test, and a watch over where requests go.
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type BrowserContext, type Page, chromium } from "playwright-core";
@@ -75,10 +76,36 @@ export async function connect(page: Page, key = KEY): Promise<void> {
   await page.getByRole("button", { name: "Connect" }).click();
 }
 
-/** Keeps a picture of the page beside the build, for people to look at. */
-export async function picture(page: Page, name: string): Promise<void> {
+async function picture(page: Page, name: string): Promise<void> {
   mkdirSync(PICTURES, { recursive: true });
   await page.screenshot({ path: join(PICTURES, `${name}.png`) });
+}
+
+/** Keeps a picture of a screen beside the build, for people to look at, and checks that everybody can use it. */
+export async function screen(page: Page, name: string): Promise<void> {
+  await picture(page, name);
+  expect.soft(await seriousFindings(page), name).toEqual([]);
+}
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+interface Violation {
+  id: string;
+  impact: string | null;
+  help: string;
+  nodes: { target: unknown[]; failureSummary?: string }[];
+}
+
+/** What axe-core holds against the page as it is now, of what it calls serious or critical. */
+async function seriousFindings(page: Page): Promise<string[]> {
+  await page.evaluate(AXE);
+  const violations = await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as { axe: { run: (on: Document, options: object) => Promise<{ violations: unknown }> } };
+    return (await axe.run(document, { resultTypes: ["violations"] })).violations;
+  }) as Violation[];
+  const isSerious = ({ impact }: Violation) => impact === "serious" || impact === "critical";
+  return violations.filter(isSerious).flatMap(({ id, help, nodes }) =>
+    nodes.map(({ target, failureSummary = "" }) => `${id}: ${help}: ${JSON.stringify(target)} ${failureSummary.replaceAll("\n", " ")}`));
 }
 
 /** Keeps a picture of what was there when a test failed. */

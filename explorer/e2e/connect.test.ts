@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type Browser, ENDPOINT, KEY, connect, picture, pictureFailures, startBrowser } from "./browser";
+import { type Browser, ENDPOINT, KEY, connect, pictureFailures, screen, startBrowser } from "./browser";
 
 let browser: Browser;
 pictureFailures(() => browser);
@@ -14,7 +14,7 @@ it("a wrong key is refused in plain words", async () => {
   const { page } = browser;
   await connect(page, btoa("x".repeat(64)));
   await page.getByText("The server does not accept this key.").waitFor();
-  await picture(page, "connect-wrong-key");
+  await screen(page, "connect-wrong-key");
   await page.getByLabel("Key or connection string").fill("not a key");
   await page.keyboard.press("Enter");
   await page.getByText("This is not a key").waitFor();

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { Client } from "../src/protocol/client";
 import type { JsonObject } from "../src/protocol/json";
 import { readItem, replaceItem } from "../src/protocol/resources";
-import { type Browser, connect, directClient, dropDatabase, editor, holdRequests, makeContainer, picture, pictureFailures, retype, startBrowser } from "./browser";
+import { type Browser, connect, directClient, dropDatabase, editor, holdRequests, makeContainer, pictureFailures, retype, screen, startBrowser } from "./browser";
 
 const DATABASE = "explorer-items";
 const PATH = ["dbs", DATABASE, "colls", "planets"];
@@ -58,7 +58,7 @@ it("a database and a container with hierarchical and unique keys are made", asyn
   await page.getByRole("textbox", { name: "Unique keys 1" }).fill("/number, /year");
   await page.getByRole("button", { name: "On", exact: true }).click();
   await page.getByRole("button", { name: "Autoscale" }).click();
-  await picture(page, "new-container");
+  await screen(page, "new-container");
   await page.getByRole("button", { name: "Create" }).click();
   await page.getByText("This container has no items yet.").waitFor();
   const made = (await client.json({ method: "GET", segments: ["dbs", "explorer-made", "colls", "orders"] })) as JsonObject;
@@ -73,14 +73,14 @@ it("its settings are changed: time to live, indexing policy, throughput", async 
   const { page } = browser;
   await page.getByRole("treeitem", { name: "Settings" }).first().click();
   await page.getByRole("heading", { name: "orders" }).waitFor();
-  await page.getByRole("button", { name: "On, items decide" }).locator("visible=true").click();
+  await page.getByRole("button", { name: "On (no default)" }).locator("visible=true").click();
   await page.getByRole("button", { name: "Save settings" }).click();
   await page.getByText("Saved the settings.").waitFor();
   await page.getByRole("button", { name: "Manual" }).locator("visible=true").click();
   await page.getByRole("spinbutton", { name: "RU/s" }).locator("visible=true").fill("700");
   await page.getByRole("button", { name: "Save throughput" }).click();
   await page.getByText("Saved the throughput.").waitFor();
-  await picture(page, "container-settings");
+  await screen(page, "container-settings");
   const made = (await client.json({ method: "GET", segments: ["dbs", "explorer-made", "colls", "orders"] })) as JsonObject;
   expect(made.defaultTtl).toBe(-1);
 });
@@ -106,7 +106,7 @@ it("items are shown, and HTML in them is text", async () => {
   await expect.poll(() => editor(page, "Item").innerText()).toContain("<b>bold</b>");
   expect(await page.title()).toBe("Orrery");
   expect(await page.locator("img").count()).toBe(0);
-  await picture(page, "items");
+  await screen(page, "items");
 });
 
 it("an item is created, and a fault in its JSON is named", async () => {
@@ -180,7 +180,7 @@ it("an item that somebody else has changed is shown as a difference, and any sid
   await dialog.getByText("was changed meanwhile").waitFor();
   expect(await dialog.locator(".removed").allInnerTexts()).toContainEqual(expect.stringContaining('"moons": 17'));
   expect(await dialog.locator(".added").allInnerTexts()).toContainEqual(expect.stringContaining('"people": 8100000000'));
-  await picture(page, "conflict");
+  await screen(page, "conflict");
   await dialog.getByRole("button", { name: "Edit mine further" }).click();
   expect(await planet("earth")).toMatchObject({ moons: 17 });
 
@@ -197,14 +197,33 @@ it("an item that somebody else has changed is shown as a difference, and any sid
   await expect.poll(() => editor(page, "Item").innerText()).toContain('"moons": 19');
 });
 
-it("what is not saved is given up only when asked", async () => {
+it("a new item has an id, and an item is duplicated", async () => {
+  const { page } = browser;
+  await page.getByRole("button", { name: "New item" }).click();
+  await expect.poll(() => editor(page, "Item").innerText()).toMatch(/"id": "[\da-f-]{36}"/);
+  await openItem("saturn");
+  await page.getByRole("button", { name: "Duplicate item" }).click();
+  await page.getByRole("heading", { name: "New item" }).waitFor();
+  const copy = JSON.parse((await editor(page, "Item").innerText()).replace(/\s+/g, " ")) as JsonObject;
+  expect(copy).toMatchObject({ kind: "gas", moons: 146, rings: { visible: true } });
+  expect(copy.id).not.toBe("saturn");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByText(`Created ${String(copy.id)}.`).waitFor();
+  expect(await planet(String(copy.id), "gas")).toMatchObject({ moons: 146 });
+  await page.getByRole("button", { name: "Delete item" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText(`Deleted ${String(copy.id)}.`).waitFor();
+  await openItem("earth");
+});
+
+it("what is not saved is discarded only when asked", async () => {
   const { page } = browser;
   await retype(page, "Item", '{"id": "earth", "kind": "rocky", "moons": 100}');
   await row("saturn").click();
   await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
   expect(await editor(page, "Item").innerText()).toContain('"moons": 100');
   await row("saturn").click();
-  await page.getByRole("dialog").getByRole("button", { name: "Give up" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Discard" }).click();
   await expect.poll(() => editor(page, "Item").innerText()).toContain("58232");
   expect(await planet("earth")).toMatchObject({ moons: 19 });
 });

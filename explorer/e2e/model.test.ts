@@ -3,7 +3,7 @@ import type { Client } from "../src/protocol/client";
 import type { JsonObject } from "../src/protocol/json";
 import { readModel, storeModel } from "../src/protocol/model";
 import { createItem, replaceItem } from "../src/protocol/resources";
-import { type Browser, ENDPOINT, connect, directClient, dropDatabase, editor, makeContainer, picture, pictureFailures, retype, startBrowser } from "./browser";
+import { type Browser, ENDPOINT, connect, directClient, dropDatabase, editor, makeContainer, pictureFailures, retype, screen, startBrowser } from "./browser";
 
 const DATABASE = "explorer-model";
 const HOSTILE = "<img src=x onerror=\"document.title='hacked'\">";
@@ -44,7 +44,7 @@ it("types and links that the data shows are drawn, and HTML in a name is text", 
   expect(await page.getByRole("button", { name: HOSTILE }).count()).toBeGreaterThan(0);
   expect(await page.locator("img").count()).toBe(0);
   expect(await page.title()).toBe("Orrery");
-  await picture(page, "model-inferred");
+  await screen(page, "model-inferred");
 });
 
 it("the picture moves and grows with keys, buttons and wheel", async () => {
@@ -79,18 +79,18 @@ it("a finding is seen with its evidence, and applied after its change was shown"
   const weak = finding("Weak link: book /authorId");
   await weak.getByText("Evidence").click();
   await weak.getByText("samples").or(weak.locator("dd").first()).first().waitFor();
-  await picture(page, "model-finding");
+  await screen(page, "model-finding");
   await weak.getByRole("button", { name: "Apply" }).click();
   const dialog = page.getByRole("dialog");
   await expect.poll(() => dialog.locator(".added").allInnerTexts()).toContainEqual(expect.stringContaining('"/authorId"'));
-  await picture(page, "model-apply");
+  await screen(page, "model-apply");
   expect(await readModel(client, DATABASE)).toBeNull();
   await dialog.getByRole("button", { name: "Apply" }).click();
   await page.getByText("Applied to the model.").waitFor();
   expect(await relations()).toMatchObject([{ from: "book", path: "/authorId", to: "author" }]);
   await weak.waitFor({ state: "detached" });
   expect(await page.locator(".model-arrow .model-line:not(.inferred)").count()).toBe(1);
-  await picture(page, "model-declared");
+  await screen(page, "model-declared");
 });
 
 it("a change that somebody else was faster with is shown anew before it is applied", async () => {
@@ -117,7 +117,7 @@ it("what the server refuses in a document is marked at its place", async () => {
   await alert.filter({ hasText: "/relations/0/to" }).waitFor();
   expect(await alert.innerText()).toMatch(/^Line \d+, /);
   await page.locator('[data-label="Model"] .cm-lintRange-error').locator("visible=true").first().waitFor();
-  await picture(page, "model-refused");
+  await screen(page, "model-refused");
   const right = { ...own, types: { ...own.types, author: { container: "library", where: "c.type = 'author'" } }, relations: [{ ...own.relations[0], to: "author", copies: { author: "t.name" }, inverse: { name: "books" } }] };
   await retype(page, "Model", JSON.stringify(right, null, 2));
   await editor(page, "Model").press("Control+s");
@@ -128,8 +128,8 @@ it("what the server refuses in a document is marked at its place", async () => {
 it("everything that the model promises is verified", async () => {
   const { page } = browser;
   await page.getByRole("button", { name: "Verify" }).click();
-  await page.getByText("Everything that the model promises holds").waitFor();
-  await picture(page, "model-verified");
+  await page.getByText("The data agrees with the model").waitFor();
+  await screen(page, "model-verified");
 });
 
 it("a rule that data breaks says which items, and goes on when they are put right", async () => {
@@ -142,12 +142,12 @@ it("a rule that data breaks says which items, and goes on when they are put righ
   await storeModel(client, DATABASE, { ...model, types, relations: [...(model.relations as JsonObject[]), relation] }, model);
   await page.getByRole("button", { name: "Read model and advice again" }).click();
   const rules = page.getByRole("complementary", { name: "Rules" });
-  await rules.getByText("1 item breaks it").click();
+  await rules.getByText("1 violation").click();
   await rules.getByText("x-stray").waitFor();
-  expect(await page.getByText("Everything that the model promises holds").count()).toBe(0);
-  await picture(page, "model-violation");
+  expect(await page.getByText("The data agrees with the model").count()).toBe(0);
+  await screen(page, "model-violation");
   await replaceItem(client, stray, { id: "x-stray", partitionKey: '["x-stray"]' }, { ...made, bookId: "b1" }, String(made._etag));
-  await rules.getByText("1 item breaks it").waitFor({ state: "detached", timeout: 20_000 });
+  await rules.getByText("1 violation").waitFor({ state: "detached", timeout: 20_000 });
   await expect.poll(() => rules.getByText("building").count(), { timeout: 20_000 }).toBe(0);
 });
 
@@ -159,7 +159,7 @@ it("it is dark where one likes it dark, and fits a phone", async () => {
       await other.page.getByRole("tree").waitFor({ state: "attached" });
       await other.page.goto(`${ENDPOINT}_explorer/#/model/${DATABASE}`);
       await other.page.getByRole("article").first().waitFor();
-      await picture(other.page, name);
+      await screen(other.page, name);
       const overflow = await other.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       expect([overflow, other.complaints, other.strangers]).toEqual([0, [], []]);
     } finally {

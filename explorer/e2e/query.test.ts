@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Client } from "../src/protocol/client";
-import { type Browser, ENDPOINT, connect, directClient, dropDatabase, editor, makeContainer, picture, pictureFailures, retype, startBrowser } from "./browser";
+import { type Browser, ENDPOINT, connect, directClient, dropDatabase, editor, makeContainer, pictureFailures, retype, screen, startBrowser } from "./browser";
 
 const DATABASE = "explorer-query";
 let browser: Browser;
@@ -38,7 +38,7 @@ it("a query is run and its rows are a table", async () => {
   await run("SELECT c.id, c.price, c.author.name AS author\nFROM c\nWHERE c.price >= 90\nORDER BY c.price DESC");
   await expect.poll(() => cells().count()).toBeGreaterThan(5);
   expect(await cells().first().innerText()).toContain("99");
-  await picture(browser.page, "query-table");
+  await screen(browser.page, "query-table");
 });
 
 it("a fault is marked at its place", async () => {
@@ -46,7 +46,7 @@ it("a fault is marked at its place", async () => {
   await run("SELECT c.id, x.price FROM c");
   await page.getByText("Identifier 'x' could not be resolved. (SC2001)").waitFor();
   await expect.poll(() => page.locator("[data-label=Query] .cm-lintRange-error").innerText()).toBe("x");
-  await picture(page, "query-fault");
+  await screen(page, "query-fault");
   await run("SELECT * FROM");
   await page.getByText("unexpected end-of-file").waitFor();
 });
@@ -59,9 +59,9 @@ it("rows are JSON and a chart too, and have statistics", async () => {
   await expect.poll(() => editor(page, "Rows as JSON").innerText()).toContain('"books": 30');
   await face("Chart");
   expect(await page.locator(".chart-drawing .bar").count()).toBe(4);
-  await picture(page, "query-chart");
+  await screen(page, "query-chart");
   await face("Statistics");
-  await page.getByText("time in the server").waitFor();
+  await page.getByText("server time").waitFor();
   await face("Table");
 });
 
@@ -85,7 +85,7 @@ it("completion knows the paths that were seen", async () => {
   await editor(page, "Query").press("End");
   await page.keyboard.type(".author.");
   await page.locator(".cm-tooltip-autocomplete").getByText("name").waitFor();
-  await picture(page, "query-completion");
+  await screen(page, "query-completion");
   await page.keyboard.press("Escape");
 });
 
@@ -128,10 +128,10 @@ it("the plan of a query is drawn", async () => {
   expect(await plan.locator(".plan-node.index").count()).toBeGreaterThan(0);
   expect(await plan.getByText("item loaded").count()).toBe(1);
   expect(await plan.locator(".plan-count").first().textContent()).toMatch(/^[\d,]+ rows?/);
-  await picture(page, "query-plan");
+  await screen(page, "query-plan");
   await face("Statistics");
-  await page.getByText("Where the time went").waitFor();
-  await picture(page, "query-statistics");
+  await page.getByText("Execution time by phase").waitFor();
+  await screen(page, "query-statistics");
 });
 
 it("nothing was asked of any other host, and the security policy had nothing to refuse", () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Client } from "../src/protocol/client";
 import type { JsonObject } from "../src/protocol/json";
-import { type Browser, connect, directClient, dropDatabase, editor, makeContainer, picture, pictureFailures, retype, startBrowser } from "./browser";
+import { type Browser, connect, directClient, dropDatabase, editor, makeContainer, pictureFailures, retype, screen, startBrowser } from "./browser";
 import { read, replace } from "../src/protocol/resources";
 
 const DATABASE = "explorer-script";
@@ -49,7 +49,7 @@ it("a stored procedure is made and run, and its console is shown as text", async
   await page.getByRole("button", { name: "Run" }).locator("visible=true").click();
   await expect.poll(() => visible("Result").innerText()).toContain('"greeted": "Kepler"');
   expect(await visible("Console").innerText()).toContain("<i>hello</i> Kepler");
-  await picture(page, "script");
+  await screen(page, "script");
 });
 
 it("the template of a procedure runs as it is", async () => {

@@ -5,10 +5,11 @@ import "./style/shell.css";
 import "./style/data.css";
 import "./style/plot.css";
 import "./style/model.css";
-import { resume } from "./state/account";
+import { hasKeptKey, resume } from "./state/account";
 import { applyTheme } from "./state/preferences";
-import { App } from "./views/app";
+import { App, loadWorkspace } from "./views/app";
 
 applyTheme();
+if (hasKeptKey()) void loadWorkspace();
 void resume();
 render(<App />, document.getElementById("app")!);

@@ -40,9 +40,9 @@ describe("metrics", () => {
     const now = { at: 2000, families: readMetrics(TEXT) };
     const moment = momentOf(before, now);
     expect(moment.operations).toEqual({ item: 4 });
-    expect(moment.outcomes).toEqual({ "answered (2xx, 3xx)": 3, "refused (4xx)": 1 });
+    expect(moment.outcomes).toEqual({ "successful (2xx, 3xx)": 3, "client errors (4xx)": 1 });
     expect(moment.gauges).toEqual({ odd: 1500 });
-    expect(linesOf([moment, moment], ({ outcomes }) => outcomes).map(({ name }) => name)).toEqual(["answered (2xx, 3xx)", "refused (4xx)"]);
+    expect(linesOf([moment, moment], ({ outcomes }) => outcomes).map(({ name }) => name)).toEqual(["successful (2xx, 3xx)", "client errors (4xx)"]);
   });
 
   it("of a server that was started again are never negative", () => {

@@ -187,9 +187,27 @@ it("a difference leaves out what is far from any change", () => {
 });
 
 it("a change of the feed of all versions tells what happened", () => {
-  expect(readChange({ id: "a" }, "latest")).toEqual({ item: { id: "a" }, operation: null, isExpired: false });
+  expect(readChange({ id: "a", _ts: 1000 }, "latest")).toEqual({ at: new Date(1_000_000), item: { id: "a", _ts: 1000 }, operation: null, isExpired: false });
+  expect(readChange({ id: "a" }, "latest").at).toBeNull();
   expect(readChange({ current: { id: "a" }, metadata: { operationType: "create" } }, "all")).toMatchObject({ item: { id: "a" }, operation: "create" });
-  const gone: JsonObject = { current: {}, previous: { id: "b", n: 1 }, metadata: { operationType: "delete", id: "b", timeToLiveExpired: true } };
-  expect(readChange(gone, "all")).toEqual({ item: { id: "b", n: 1 }, operation: "delete", isExpired: true });
+  const gone: JsonObject = { current: {}, previous: { id: "b", n: 1 }, metadata: { operationType: "delete", id: "b", crts: 5, timeToLiveExpired: true } };
+  expect(readChange(gone, "all")).toEqual({ at: new Date(5_000), item: { id: "b", n: 1 }, operation: "delete", isExpired: true });
   expect(readChange({ current: {}, metadata: { operationType: "delete", id: "b" } }, "all").item).toEqual({ id: "b" });
+});
+
+it("buckets of a declared array are no type of their own", () => {
+  const model: JsonObject = { version: 1, types: { post: { container: "blog" } }, buckets: [{ on: "post", array: "/comments", bucket: { items: 100, link: "/postId" } }] };
+  const types = [
+    { name: "post", container: "blog", items: 2, paths: { "/title": "string" } },
+    { name: "blog", container: "blog", items: 3, paths: { "/postId": "string", "/comments": "array" } },
+  ];
+  const links = [{ from: "blog", path: "/postId", to: "post", matchRate: 1, declared: false }];
+  const drawn = (buckets: JsonObject[], container = "blog") => {
+    const report = { ...REPORT, types: types.map((type) => (type.name === "blog" ? { ...type, container } : type)), links, findings: [] };
+    const { boxes, lines } = diagramOf({ ...model, buckets }, report);
+    return [boxes.map(({ name }) => name), lines.length];
+  };
+  expect(drawn(model.buckets as JsonObject[])).toEqual([["post"], 0]);
+  expect(drawn([])).toEqual([["post", "blog"], 1]);
+  expect(drawn(model.buckets as JsonObject[], "elsewhere")).toEqual([["post", "blog"], 1]);
 });

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { RawNumber } from "../src/protocol/json";
 import { cellOf, columnsOf, csv } from "../src/text/csv";
 import { type DiffLine, diffLines } from "../src/text/diff";
+import { duplicateText, newItemText } from "../src/text/new-item";
 
 const show = (lines: DiffLine[]) =>
   lines.map(({ kind, text }) => `${{ same: " ", removed: "-", added: "+" }[kind]}${text}`).join("\n");
@@ -48,5 +49,23 @@ describe("a table", () => {
   it("is CSV with quotes where they are needed", () => {
     const table = csv([{ a: 'say "hi"', b: "x,y" }, { a: " pad", b: null }, { a: new RawNumber("1.0") }], ["a", "b"]);
     expect(table).toBe('a,b\r\n"say ""hi""","x,y"\r\n" pad",null\r\n1.0,\r\n');
+  });
+});
+
+describe("a new item", () => {
+  it("has an id of its own and a place for each part of the partition key", () => {
+    const item = JSON.parse(newItemText(["/tenant", '/address/"post code"'])) as Record<string, unknown>;
+    expect(item).toEqual({ id: item.id, tenant: "", address: { "post code": "" } });
+    expect(item.id).toMatch(/^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/);
+    expect(Object.keys(JSON.parse(newItemText(["/id"])) as object)).toEqual(["id"]);
+    expect(newItemText(["/a"])).not.toBe(newItemText(["/a"]));
+  });
+
+  it("that duplicates another has its properties, exact numbers among them, and another id", () => {
+    const item = { id: "a", n: new RawNumber("86810000000000000000000000"), tags: ["x"], _etag: '"1"', _rid: "r", _self: "s", _ts: 1, _attachments: "a" };
+    const text = duplicateText(item);
+    expect(text).toContain("86810000000000000000000000");
+    expect(text).not.toContain('"a"');
+    expect(Object.keys(JSON.parse(text) as object)).toEqual(["id", "n", "tags"]);
   });
 });

@@ -22,8 +22,15 @@ pub(crate) struct Options {
 }
 
 /// What the page is made of, from its folder.
-const SOURCES: &[&str] =
-    &["src", "index.html", "package-lock.json", "tsconfig.json", "vite.config.ts"];
+const SOURCES: &[&str] = &[
+    "src",
+    "index.html",
+    "package-lock.json",
+    "tsconfig.json",
+    "vite.config.ts",
+    // The page offers the demo of `orrery demo`.
+    "../crates/cli/demo",
+];
 
 /// Vite needs this version of Node.js.
 const NODE_MIN: (u32, u32) = (20, 19);
@@ -170,10 +177,15 @@ mod tests {
 
     #[test]
     fn the_digest_follows_names_and_content() {
-        let folder = std::env::temp_dir().join(format!("orrery-digest-{}", std::process::id()));
-        fs::create_dir_all(folder.join("src")).unwrap();
-        for source in SOURCES.iter().filter(|source| source.contains('.')) {
-            fs::write(folder.join(source), "").unwrap();
+        let root = std::env::temp_dir().join(format!("orrery-digest-{}", std::process::id()));
+        let folder = root.join("explorer");
+        for source in SOURCES {
+            let path = folder.join(source);
+            if path.extension().is_some() {
+                fs::write(path, "").unwrap();
+            } else {
+                fs::create_dir_all(path).unwrap();
+            }
         }
         let first = digest(&folder).unwrap();
         assert_eq!(digest(&folder).unwrap(), first);
@@ -181,7 +193,7 @@ mod tests {
         let second = digest(&folder).unwrap();
         fs::rename(folder.join("src/a.ts"), folder.join("src/b.ts")).unwrap();
         let third = digest(&folder).unwrap();
-        fs::remove_dir_all(&folder).unwrap();
+        fs::remove_dir_all(&root).unwrap();
         assert!(first != second && second != third && first != third);
     }
 }

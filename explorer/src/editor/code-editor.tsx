@@ -35,6 +35,8 @@ interface Props {
   /** Keys beside the usual ones, such as `Mod-Enter`. */
   keys?: Readonly<Record<string, () => void>>;
   isFilling?: boolean;
+  /** Takes the focus when it appears, except where that would open a keyboard on the screen. */
+  isFocused?: boolean;
 }
 
 function languageExtension(language: Language, faults: () => readonly Fault[]): Extension {
@@ -95,7 +97,8 @@ export function CodeEditor(props: Props) {
           BASICS,
           languageExtension(language, () => latest.current.faults ?? []),
           readOnly.current.of(EditorState.readOnly.of(isReadOnly)),
-          EditorView.contentAttributes.of({ "aria-label": label }),
+          // Editable content takes the focus anyway; the attribute says so to tools that check for it.
+          EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
           placeholder ? placeholderText(placeholder) : [],
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current.onChange?.(update.state.doc.toString());
@@ -104,6 +107,7 @@ export function CodeEditor(props: Props) {
       }),
     });
     view.current = editor;
+    if (latest.current.isFocused && !window.matchMedia("(pointer: coarse)").matches) editor.focus();
     return () => editor.destroy();
   }, []);
 

@@ -13,17 +13,17 @@ const LABELS: Readonly<Record<string, string>> = {
   queryPhysicalPlanBuildTimeInMs: "physical plan",
   queryOptimizationTimeInMs: "optimize",
   VMExecutionTimeInMs: "execute",
-  indexLookupTimeInMs: "look up in the index",
-  documentLoadTimeInMs: "load items",
+  indexLookupTimeInMs: "index lookup",
+  documentLoadTimeInMs: "item load",
   systemFunctionExecuteTimeInMs: "built-in functions",
-  userFunctionExecuteTimeInMs: "functions of users",
-  writeOutputTimeInMs: "write the answer",
+  userFunctionExecuteTimeInMs: "user-defined functions",
+  writeOutputTimeInMs: "response write",
   instructionCount: "instructions",
   retrievedDocumentCount: "items loaded",
   retrievedDocumentSize: "size of items loaded",
   outputDocumentCount: "rows",
   outputDocumentSize: "size of rows",
-  indexUtilizationRatio: "share of loaded items that were wanted",
+  indexUtilizationRatio: "index hit ratio",
 };
 
 export function readQueryMetrics(header: string | null): QueryMetric[] {

@@ -68,6 +68,10 @@ async function accountProperties(candidate: Client): Promise<JsonObject> {
   }
 }
 
+export function hasKeptKey(): boolean {
+  return (sessionStorage.getItem(STORED_KEY) ?? localStorage.getItem(STORED_KEY)) !== null;
+}
+
 /** Tries the key that was kept, if there is one. */
 export async function resume(): Promise<void> {
   const kept = sessionStorage.getItem(STORED_KEY);
@@ -80,6 +84,12 @@ export async function resume(): Promise<void> {
   } finally {
     isStarting.value = false;
   }
+}
+
+/** What an application connects with: this endpoint and the key that this page uses. */
+export function connectionString(): string {
+  const key = sessionStorage.getItem(STORED_KEY) ?? localStorage.getItem(STORED_KEY) ?? "";
+  return `AccountEndpoint=${endpoint()};AccountKey=${key};`;
 }
 
 export function disconnect(): void {

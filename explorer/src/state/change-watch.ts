@@ -11,7 +11,8 @@ export type Operation = "create" | "replace" | "delete";
 
 export interface Change {
   number: number;
-  at: Date;
+  /** When it was written, by the server's clock; null where an entry does not say. */
+  at: Date | null;
   /** Of a delete, the item as it was. */
   item: JsonObject;
   /** Known in the feed of all versions only. */
@@ -39,6 +40,8 @@ export class ChangeWatch {
   readonly mode = signal<FeedMode>("latest");
   private etag: string | null = null;
   private run = 0;
+  private isShown = true;
+  private wake: () => void = () => {};
 
   constructor(private readonly database: string, private readonly container: string) {}
 
@@ -70,8 +73,18 @@ export class ChangeWatch {
     this.isLive.value = false;
   }
 
+  /** While nobody sees the changes nothing is asked; then it goes on where it was. */
+  setShown(isShown: boolean): void {
+    this.isShown = isShown;
+    if (isShown) this.wake();
+  }
+
   private async follow(run: number): Promise<void> {
     while (run === this.run) {
+      if (!this.isShown) {
+        await new Promise<void>((resolve) => (this.wake = resolve));
+        continue;
+      }
       try {
         const isNew = await this.step(run);
         if (!isNew) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
@@ -98,17 +111,21 @@ export class ChangeWatch {
 
   private take(rows: Json | undefined): void {
     const entries = Array.isArray(rows) ? rows.filter(isObject) : [];
-    const fresh = entries.map((entry): Change => ({ number: ++this.count.value, at: new Date(), ...readChange(entry, this.mode.value) })).reverse();
+    const fresh = entries.map((entry): Change => ({ number: ++this.count.value, ...readChange(entry, this.mode.value) })).reverse();
     this.changes.value = [...fresh, ...this.changes.value].slice(0, CHANGES_KEPT);
   }
 }
 
 /** An entry of a feed: an item itself, or an item with what happened to it. */
-export function readChange(entry: JsonObject, mode: FeedMode): Pick<Change, "item" | "operation" | "isExpired"> {
-  if (mode === "latest") return { item: entry, operation: null, isExpired: false };
+export function readChange(entry: JsonObject, mode: FeedMode): Omit<Change, "number"> {
+  if (mode === "latest") return { at: timeOf(entry._ts), item: entry, operation: null, isExpired: false };
   const metadata = isObject(entry.metadata) ? entry.metadata : {};
   const operation = String(metadata.operationType ?? "").toLowerCase() as Operation;
   const image = operation === "delete" ? entry.previous : entry.current;
   const item = isObject(image) && Object.keys(image).length > 0 ? image : { id: metadata.id ?? "" };
-  return { item, operation, isExpired: metadata.timeToLiveExpired === true };
+  return { at: timeOf(metadata.crts), item, operation, isExpired: metadata.timeToLiveExpired === true };
+}
+
+function timeOf(seconds: Json | undefined): Date | null {
+  return typeof seconds === "number" ? new Date(seconds * 1000) : null;
 }

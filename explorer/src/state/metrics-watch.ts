@@ -46,9 +46,9 @@ function rates(before: Reading, now: Reading, family: string, nameOf: (labels: S
 }
 
 function outcomeName({ status = "" }: Sample["labels"]): string {
-  if (status.startsWith("5")) return "faults of the server (5xx)";
+  if (status.startsWith("5")) return "server errors (5xx)";
   if (status === "429") return "throttled (429)";
-  return status.startsWith("4") ? "refused (4xx)" : "answered (2xx, 3xx)";
+  return status.startsWith("4") ? "client errors (4xx)" : "successful (2xx, 3xx)";
 }
 
 export function momentOf(before: Reading, now: Reading): Moment {

@@ -1,6 +1,6 @@
 // One query of a container: its text and settings, the page of rows shown, and what the server said
 // about it. The view shows this; nothing here draws.
-import { type Signal, batch, signal } from "@preact/signals";
+import { type Signal, batch, computed, effect, signal } from "@preact/signals";
 import type { Fault } from "../editor/code-editor";
 import type { Answer } from "../protocol/client";
 import { type Json, isObject, parseJson } from "../protocol/json";
@@ -11,9 +11,12 @@ import { type Page, containerPath, query } from "../protocol/resources";
 import { client } from "./account";
 import { FIRST_PAGE, type Paging, arrived, currentToken, fillPage } from "./paging";
 import { pageSize, rememberQuery } from "./preferences";
+import { type QueryText, keepQueryText, keptQueryText } from "./query-texts";
 import { seenPaths } from "./seen-paths";
 
 export interface Outcome {
+  /** The query that the rows are of. */
+  text: string;
   rows: Json[];
   charge: number;
   elapsedMs: number;
@@ -27,19 +30,38 @@ const EXPORT_ROWS_MAX = 100_000;
 
 export class QueryRun {
   readonly text: Signal<string>;
-  readonly partitionKey = signal("");
-  readonly parameters = signal("");
+  readonly partitionKey: Signal<string>;
+  readonly parameters: Signal<string>;
   readonly outcome = signal<Outcome | null>(null);
   readonly paging = signal<Paging>(FIRST_PAGE);
   readonly isRunning = signal(false);
   readonly error = signal<string | null>(null);
   readonly faults = signal<readonly Fault[]>([]);
+  /** Whether the rows shown are those of another text than the editor holds. */
+  readonly isOutdated = computed(() => this.outcome.value !== null && !isSame(this.ran.value, this.entered()));
   /** What was run last; pages belong to it, whatever the editor holds now. */
   private asked: { text: string; parameters: { name: string; value: Json }[]; partitionKey: string | undefined } | null = null;
+  private readonly ran = signal<QueryText | null>(null);
   private control: AbortController | null = null;
 
   constructor(readonly database: string, readonly container: string) {
-    this.text = signal("SELECT * FROM c");
+    const kept = keptQueryText(this.where);
+    this.text = signal(kept?.text ?? "SELECT * FROM c");
+    this.partitionKey = signal(kept?.partitionKey ?? "");
+    this.parameters = signal(kept?.parameters ?? "");
+  }
+
+  get where(): string {
+    return `${this.database}/${this.container}`;
+  }
+
+  /** Keeps what is entered for the session, until what it returns is called. */
+  keepText(): () => void {
+    return effect(() => keepQueryText(this.where, this.entered()));
+  }
+
+  private entered(): QueryText {
+    return { text: this.text.value, partitionKey: this.partitionKey.value, parameters: this.parameters.value };
   }
 
   async run(): Promise<void> {
@@ -53,7 +75,10 @@ export class QueryRun {
       this.error.value = describe(problem);
       return;
     }
-    rememberQuery(this.text.value, `${this.database}/${this.container}`);
+    // Rows of another query are not shown under this one, however long it takes.
+    if (this.isOutdated.value) this.outcome.value = null;
+    this.ran.value = this.entered();
+    rememberQuery(this.text.value, this.where);
     await this.go(FIRST_PAGE);
   }
 
@@ -73,7 +98,7 @@ export class QueryRun {
     });
     try {
       const answers = await this.fetch(currentToken(paging), control.signal);
-      const found = outcome(answers);
+      const found = outcome(this.asked!.text, answers);
       seenPaths(this.database, this.container).add(found.rows);
       batch(() => {
         this.outcome.value = found;
@@ -123,13 +148,18 @@ export class QueryRun {
   }
 }
 
+function isSame(a: QueryText | null, b: QueryText): boolean {
+  return a !== null && a.text === b.text && a.partitionKey === b.partitionKey && a.parameters === b.parameters;
+}
+
 /** What the answers of one page come to; times, charges and the counts of plans are added up. */
-function outcome(answers: readonly Page[]): Outcome {
+function outcome(text: string, answers: readonly Page[]): Outcome {
   const sum = (pick: (page: Page) => number) => answers.reduce((total, page) => total + pick(page), 0);
   const serverMs = sum(({ answer }) => Number(answer.headers.get("x-ms-request-duration-ms") ?? Number.NaN));
   // The last answer that has rows tells more than an empty one at the end.
   const { answer } = answers.findLast(({ rows }) => rows.length > 0) ?? answers.at(-1)!;
   return {
+    text,
     rows: answers.flatMap(({ rows }) => rows),
     charge: sum(({ answer: one }) => one.charge),
     elapsedMs: sum(({ answer: one }) => one.elapsedMs),

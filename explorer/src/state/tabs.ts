@@ -1,5 +1,5 @@
 // What is open: one tab for each thing, named by a route that is also the page's address, so that
-// going back and loading anew lead to the same place.
+// going back and reloading lead to the same place. Without an active tab the home page is shown.
 import { computed, effect, signal } from "@preact/signals";
 import type { ScriptKind } from "../protocol/resources";
 
@@ -75,20 +75,51 @@ export function closeTabs(): void {
   activeAddress.value = null;
 }
 
-/** Ties tabs and the page's address together, until what it returns is called. */
+/** The addresses of the tabs, as they are kept over a reload. */
+export function writeTabs(): string {
+  return JSON.stringify(tabs.value.map(({ address }) => address));
+}
+
+/** Opens the tabs that were written down, none of them in front. */
+export function readTabs(text: string): void {
+  let addresses: unknown;
+  try {
+    addresses = JSON.parse(text);
+  } catch {
+    return;
+  }
+  const known = new Set(tabs.value.map(({ address }) => address));
+  const restored: Tab[] = [];
+  for (const address of Array.isArray(addresses) ? addresses : []) {
+    const route = typeof address === "string" ? routeOf(address) : null;
+    if (route === null || known.has(addressOf(route))) continue;
+    known.add(addressOf(route));
+    restored.push({ address: addressOf(route), route });
+  }
+  tabs.value = [...tabs.value, ...restored];
+}
+
+const STORED_TABS = "orrery.tabs";
+
+/** Ties tabs, the page's address and the session's storage together, until what it returns is called. */
 export function followAddress(): () => void {
   const go = () => {
     const route = routeOf(location.hash);
     if (route) open(route);
+    else activeAddress.value = null;
   };
+  readTabs(sessionStorage.getItem(STORED_TABS) ?? "[]");
   go();
   window.addEventListener("hashchange", go);
-  const stop = effect(() => {
-    const address = activeAddress.value ?? "#/";
-    if (location.hash !== address) history.pushState(null, "", address);
-  });
+  const stops = [
+    effect(() => {
+      const address = activeAddress.value ?? "#/";
+      if (location.hash !== address) history.pushState(null, "", address);
+    }),
+    effect(() => sessionStorage.setItem(STORED_TABS, writeTabs())),
+  ];
   return () => {
     window.removeEventListener("hashchange", go);
-    stop();
+    for (const stop of stops) stop();
   };
 }

@@ -52,8 +52,9 @@ export function diagramOf(model: JsonObject | null, report: Report | null): Diag
     if (box && !box.rows.some((known) => known.path === path)) box.rows.push({ path, kind, mark: null });
   };
   declare(model, boxes, lines, row);
-  const names = report === null ? new Map<string, string>() : declaredNames(report, boxes);
-  if (report !== null) infer(report, names, boxes, lines, row);
+  const seen = report === null ? null : withoutBuckets(report, model, boxes);
+  const names = seen === null ? new Map<string, string>() : declaredNames(seen, boxes);
+  if (seen !== null) infer(seen, names, boxes, lines, row);
   for (const box of boxes.values()) box.rows.sort((a, b) => interest(b) - interest(a));
   return { boxes: [...boxes.values()], lines, names };
 }
@@ -125,6 +126,26 @@ function mark({ severity, path, rule }: Finding, box: TypeBox | undefined, lines
   if (row) row.mark = worse(row.mark, severity);
   else box.rows.push({ path, kind: rule, mark: severity });
   for (const line of lines) if (line.from === box.name && line.path === path) line.mark = worse(line.mark, severity);
+}
+
+/**
+ * Buckets of an array are items beside their parents, in the same container. They are no type of their own: the data
+ * shows them as one that has the bucket's link and its array.
+ */
+function withoutBuckets(report: Report, model: JsonObject | null, boxes: ReadonlyMap<string, TypeBox>): Report {
+  const rules = entries(model, "buckets").map((rule) => ({
+    container: boxes.get(String(rule.on))?.container,
+    paths: [String(rule.array), isObject(rule.bucket) ? String(rule.bucket.link) : ""],
+  }));
+  const isBucket = ({ name, container, paths }: Report["types"][number]) =>
+    !boxes.has(name) && rules.some((rule) => rule.container === container && rule.paths.every((path) => path in paths));
+  const strays = new Set(report.types.filter(isBucket).map(({ name }) => name));
+  if (strays.size === 0) return report;
+  return {
+    ...report,
+    types: report.types.filter(({ name }) => !strays.has(name)),
+    links: report.links.filter(({ from, to }) => !strays.has(from) && !strays.has(to)),
+  };
 }
 
 /** Data without a discriminator is named for its container; where that is one declared type, it is it. */

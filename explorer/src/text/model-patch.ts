@@ -17,13 +17,13 @@ export type Change =
 
 export function changeOf({ patch }: Finding): Change {
   const names = Object.keys(patch);
-  if (names.length === 0) return { kind: "none", reason: "The model has what it needs; the requests can use it." };
+  if (names.length === 0) return { kind: "none", reason: "The model needs no change; the requests can use what it has." };
   if (names.some((name) => name === "types" || name in LISTS)) return { kind: "model" };
   const [container, definition] = isObject(patch.containers) ? (Object.entries(patch.containers)[0] ?? []) : [];
   if (container !== undefined && isObject(definition) && isObject(definition.indexingPolicy)) {
     return { kind: "indexing", container, policy: definition.indexingPolicy };
   }
-  return { kind: "none", reason: "A partition key never changes: make a container with the key below and copy the items into it." };
+  return { kind: "none", reason: "A partition key cannot be changed: create a container with the key below and copy the items into it." };
 }
 
 /** The model with a patch put into it; neither is changed. */

@@ -51,7 +51,7 @@ export function ApplyFinding({ finding, title, watch, onEditFirst }: Props) {
     } catch (problem) {
       if (!(problem instanceof Problem) || problem.status !== 412) throw problem;
       await prepare();
-      throw new Error("It was changed meanwhile. This is the difference to what is there now; apply it if it is still right.");
+      throw new Error("It was changed meanwhile. The difference shown is from the version stored now; apply it if it is still right.");
     }
   };
   const edit = () => {
@@ -67,10 +67,10 @@ export function ApplyFinding({ finding, title, watch, onEditFirst }: Props) {
       footer={change.kind === "model" && ready !== null && !isSame && <><button type="button" onClick={edit}>Edit it first</button><span class="grow" /></>}
     >
       {error.value !== null && <p class="problem" role="alert">{error.value}</p>}
-      {ready !== null && <p>{isSame ? "This is there already; nothing would change." : ready.about}</p>}
+      {ready !== null && <p>{isSame ? "Applied already: nothing would change." : ready.about}</p>}
       {ready !== null && !isSame && <DiffView before={ready.before} after={ready.after} isShort />}
-      {ready === null && error.value === null && <p class="muted">Reading what is there…</p>}
-      {change.kind === "model" && !isSame && <p class="muted fine">What is there is brought under it beside those who write. Items that break a rule are listed with it and left as they are.</p>}
+      {ready === null && error.value === null && <p class="muted">Reading the current version…</p>}
+      {change.kind === "model" && !isSame && <p class="muted fine">Existing data is checked and completed in the background. Items that violate a rule are listed with it and left unchanged.</p>}
     </Dialog>
   );
 }

@@ -22,7 +22,7 @@ export function ColumnChooser({ all, shown, onChange }: Props) {
               <span class="mono">{column}</span>
             </label>
           ))}
-          <button type="button" class="link" onClick={() => onChange(null)}>As at first</button>
+          <button type="button" class="link" onClick={() => onChange(null)}>Reset</button>
         </>
       )}
     </Menu>

@@ -5,7 +5,8 @@ import { describe } from "../protocol/problem";
 import { Mark } from "./mark";
 import { ThemeSwitch } from "./theme-switch";
 
-export function Connect() {
+/** `onStart` is called when a key is tried, so that what comes next can be fetched meanwhile. */
+export function Connect({ onStart }: { onStart: () => void }) {
   const key = useSignal("");
   const keep = useSignal<Keep>("session");
   const error = useSignal<string | null>(null);
@@ -15,6 +16,7 @@ export function Connect() {
     event.preventDefault();
     isBusy.value = true;
     error.value = null;
+    onStart();
     try {
       await connect(key.value, keep.value);
     } catch (problem) {
@@ -65,10 +67,10 @@ export function Connect() {
           {isBusy.value ? "Connecting…" : "Connect"}
         </button>
         <p id="connect-note" class="fine muted">
-          The key stays in this browser and signs each request here; it is never sent. Without the tick it is forgotten
-          with this tab.
+          The key signs each request in this browser and is never sent. Unless it is kept, it is deleted when this tab is
+          closed.
           {!window.isSecureContext && (
-            <> This page came over plain HTTP: what it reads and writes can be seen on the way. Use https where you can.</>
+            <> This page was loaded over plain HTTP: others on the network can read what it sends and receives. Use HTTPS if you can.</>
           )}
           {" "}<a href="/_explorer/licences.txt">Licences</a>
         </p>

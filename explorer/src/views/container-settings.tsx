@@ -95,7 +95,7 @@ export function ContainerSettings({ database, container: name }: Props) {
         <h2>Container</h2>
         <TtlField value={ttl} />
         <label class="field">
-          <span class="label">Keep all versions and deletes for the change feed, minutes (0: none)</span>
+          <span class="label">Keep all versions and deletes for the change feed (minutes; 0: off)</span>
           <input class="short" type="number" min="0" step="1" value={kept.value} onInput={(event) => (kept.value = event.currentTarget.valueAsNumber || 0)} />
         </label>
         <div class="field">

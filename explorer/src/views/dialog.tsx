@@ -118,7 +118,7 @@ function Deletion({ what, name, consequence, onDelete }: DeletionProps) {
     >
       <p>{consequence} This cannot be undone.</p>
       <label class="field">
-        <span class="label">Type <b class="mono">{name}</b> to go on</span>
+        <span class="label">Type <b class="mono">{name}</b> to confirm</span>
         <input
           class="mono" name="confirm" autofocus autocomplete="off" spellcheck={false} value={typed.value}
           onInput={(event) => (typed.value = event.currentTarget.value)}
@@ -144,7 +144,7 @@ export function confirmSmallDeletion(what: string, onDelete: () => Promise<void>
 /** Before something that is not saved is lost. */
 export function confirmGivingUp(what: string, onGiveUp: () => void): void {
   openDialog(
-    <Dialog title="Give up your changes?" action="Give up" isDangerous onSubmit={async () => onGiveUp()}>
+    <Dialog title="Discard your changes?" action="Discard" isDangerous onSubmit={async () => onGiveUp()}>
       <p>{what}</p>
     </Dialog>,
   );

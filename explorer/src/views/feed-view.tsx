@@ -1,10 +1,11 @@
 // The change feed, live: what was written, newest first.
-import { useSignal } from "@preact/signals";
+import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { compactJson, isObject, prettyJson, withoutSystemProperties } from "../protocol/json";
 import { findContainer } from "../state/catalog";
 import { type Change, ChangeWatch, type Start } from "../state/change-watch";
-import { open } from "../state/tabs";
+import { activeAddress, addressOf, open } from "../state/tabs";
+import { isPageVisible } from "../state/visibility";
 import { Icon } from "./icon";
 
 interface Props {
@@ -16,6 +17,8 @@ export function FeedView({ database, container }: Props) {
   const watch = useMemo(() => new ChangeWatch(database, container), []);
   const hasStarted = useSignal(false);
   useEffect(() => () => watch.stop(), []);
+  const address = addressOf({ kind: "feed", database, container });
+  useSignalEffect(() => watch.setShown(isPageVisible.value && activeAddress.value === address));
   const policy = findContainer(database, container)?.changeFeedPolicy;
   const minutes = isObject(policy) ? Number(policy.retentionDuration ?? 0) : 0;
   const isAll = watch.mode.value === "all";
@@ -37,7 +40,7 @@ export function FeedView({ database, container }: Props) {
           </label>
         )}
         {watch.isLive.value && <button type="button" onClick={() => watch.stop()}><Icon name="pause" />Pause</button>}
-        {!watch.isLive.value && hasStarted.value && <button type="button" class="primary" onClick={() => watch.resume()}><Icon name="run" size={12} />Go on</button>}
+        {!watch.isLive.value && hasStarted.value && <button type="button" class="primary" onClick={() => watch.resume()}><Icon name="run" size={12} />Resume</button>}
         <button type="button" onClick={() => begin("now")}>Watch from now</button>
         <button
           type="button" disabled={isAll} title={isAll ? "All versions are read from now on only" : ""}
@@ -53,8 +56,8 @@ export function FeedView({ database, container }: Props) {
             <p>{watch.isLive.value ? "Waiting for the next change." : isAll ? "Every version that is written appears here, and every delete." : "Each item that is created or replaced appears here with its latest version."}</p>
             {minutes === 0 && (
               <p class="fine">
-                Deletes and versions in between are not kept for this container.
-                {" "}<button type="button" class="link" onClick={() => open({ kind: "settings", database, container })}>Its settings</button> can change that.
+                This container keeps no deletes and no intermediate versions.
+                {" "}<button type="button" class="link" onClick={() => open({ kind: "settings", database, container })}>Its settings</button> can enable that.
               </p>
             )}
           </div>
@@ -65,12 +68,17 @@ export function FeedView({ database, container }: Props) {
   );
 }
 
+/** The time of today, or the day. */
+function whenWritten(at: Date): string {
+  return at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString() : at.toLocaleDateString();
+}
+
 function ChangeRow({ change: { at, item, operation, isExpired } }: { change: Change }) {
   const own = withoutSystemProperties(item);
   return (
     <div class={operation === null ? "feed-row fresh" : `feed-row fresh told ${operation}`}>
-      <span class="muted">{at.toLocaleTimeString()}</span>
-      {operation !== null && <span class="operation" title={isExpired ? "Its time to live was over" : undefined}>{isExpired ? "expired" : operation}</span>}
+      <time class="muted" dateTime={at?.toISOString()} title={at === null ? undefined : `Written ${at.toLocaleString()}`}>{at === null ? "–" : whenWritten(at)}</time>
+      {operation !== null && <span class="operation" title={isExpired ? "Its time to live had expired" : undefined}>{isExpired ? "expired" : operation}</span>}
       <b class="mono">{String(item.id)}</b>
       <details>
         <summary>{compactJson(own).slice(0, 300)}</summary>

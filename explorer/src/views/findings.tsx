@@ -43,7 +43,7 @@ export function Findings({ watch, selected, names, onEditFirst }: Props) {
         {watch.isAdvising.value && <span class="muted fine" role="status">Reading the data…</span>}
       </header>
       {watch.adviceError.value !== null && <p class="problem" role="alert">{watch.adviceError.value}</p>}
-      {report !== null && wanted.length === 0 && <p class="empty">{all.length === 0 ? "No findings." : `Nothing about ${selected.value}.`}</p>}
+      {report !== null && wanted.length === 0 && <p class="empty">{all.length === 0 ? "No findings." : `No findings for ${selected.value}.`}</p>}
       {wanted.map((finding) => (
         <Card key={`${finding.rule} ${finding.type} ${finding.path}`} finding={finding} watch={watch} onEditFirst={onEditFirst} />
       ))}
@@ -52,7 +52,7 @@ export function Findings({ watch, selected, names, onEditFirst }: Props) {
           <p>Based on {counted(report.window.items, "items")}{span(report.window)}.</p>
           {report.tooLittleData.length > 0 && (
             <details>
-              <summary>Too little data for {report.tooLittleData.length === 1 ? "one thing" : `${report.tooLittleData.length} things`}</summary>
+              <summary>Too little data for {counted(report.tooLittleData.length, "checks")}</summary>
               <ul>{report.tooLittleData.map((text) => <li key={text}>{text}</li>)}</ul>
             </details>
           )}
@@ -80,7 +80,7 @@ function Card({ finding, watch, onEditFirst }: { finding: Finding; watch: ModelW
         <b>{name}</b>
         <span class="muted">{finding.rule}</span>
         <span class="grow" />
-        <span class="muted fine" title="How sure the advisor is">{Math.round(finding.confidence * 100)} % sure</span>
+        <span class="muted fine" title="Confidence of the advisor">confidence {Math.round(finding.confidence * 100)} %</span>
       </header>
       <p class="mono finding-place">{finding.type}{finding.path !== "" && <> <span class="muted">{finding.path}</span></>}</p>
       <p>{finding.reason}</p>

@@ -3,43 +3,34 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo } from "preact/hooks";
 import { CodeEditor } from "../editor/code-editor";
 import { type JsonObject, isObject, parseJson, prettyJson, withoutSystemProperties } from "../protocol/json";
-import { partitionKeyHeader, pathNames } from "../protocol/partition-key";
+import { partitionKeyHeader } from "../protocol/partition-key";
 import { Problem, describe } from "../protocol/problem";
 import { type Container, addressOf, createItem, deleteItem, readItem, replaceItem } from "../protocol/resources";
 import { client } from "../state/account";
 import { EditBuffer } from "../state/edit-buffer";
 import { findJsonFault, lineAndColumn } from "../text/json-fault";
+import { duplicateText } from "../text/new-item";
 import { ConflictDialog } from "./conflict-dialog";
 import { confirmSmallDeletion, openDialog } from "./dialog";
 import { Icon } from "./icon";
 import { notifyDone } from "./notice";
 
+export type EditorStart = { item: JsonObject } | { newText: string };
+
 interface Props {
   container: Container;
   path: readonly string[];
-  /** What is edited first; null for a new item. */
-  item: JsonObject | null;
+  /** What is edited first: a row of the grid, or the text of an item that is not stored yet. */
+  start: EditorStart;
   /** Told whether there is something here that would be lost. */
   onDirty: (isDirty: boolean) => void;
   onSaved: (item: JsonObject) => void;
   onDeleted: (item: JsonObject) => void;
+  onDuplicate: (newText: string) => void;
   onClose: () => void;
 }
 
 const textOf = (item: JsonObject) => prettyJson(withoutSystemProperties(item));
-
-function template(container: Container): string {
-  const item: JsonObject = { id: "" };
-  for (const path of container.partitionKey.paths) {
-    const names = pathNames(path);
-    let at = item;
-    names.forEach((name, index) => {
-      if (index === names.length - 1) at[name] ??= "";
-      else at = (at[name] ??= {}) as JsonObject;
-    });
-  }
-  return prettyJson(item);
-}
 
 export function readItemText(text: string): JsonObject {
   const fault = findJsonFault(text);
@@ -52,8 +43,9 @@ export function readItemText(text: string): JsonObject {
   return withoutSystemProperties(value);
 }
 
-export function ItemEditor({ container, path, item, onDirty, onSaved, onDeleted, onClose }: Props) {
-  const buffer = useMemo(() => new EditBuffer<JsonObject>(item, (version) => (version === null ? template(container) : textOf(version))), []);
+export function ItemEditor({ container, path, start, onDirty, onSaved, onDeleted, onDuplicate, onClose }: Props) {
+  const item = "item" in start ? start.item : null;
+  const buffer = useMemo(() => new EditBuffer<JsonObject>(item, (version) => (version !== null ? textOf(version) : "newText" in start ? start.newText : "")), []);
   const error = useSignal<string | null>(null);
   const isReading = useSignal(item !== null);
   const isBusy = useSignal(false);
@@ -122,7 +114,7 @@ export function ItemEditor({ container, path, item, onDirty, onSaved, onDeleted,
     confirmSmallDeletion(`the item ${String(old.id)}`, async () => {
       await deleteItem(client(), path, addressOf(old, container), String(old._etag)).catch((problem: unknown) => {
         const isOld = problem instanceof Problem && problem.status === 412;
-        throw isOld ? new Error("Somebody else has changed this item since you opened it. Look at it again first.") : problem;
+        throw isOld ? new Error("Another client has changed this item since it was read. Open it again first.") : problem;
       });
       onDeleted(old);
       notifyDone(`Deleted ${String(old.id)}.`);
@@ -134,6 +126,7 @@ export function ItemEditor({ container, path, item, onDirty, onSaved, onDeleted,
       <div class="toolbar">
         <h2 class="mono detail-title">{base === null ? "New item" : String(base.id)}{isModified && base !== null && <span class="dot" title="Not saved" />}</h2>
         <span class="grow" />
+        {base !== null && <button type="button" class="quiet" aria-label="Duplicate item" title="Duplicate: a new item with the same properties" onClick={() => onDuplicate(duplicateText(base))}><Icon name="copy" /></button>}
         {base !== null && <button type="button" class="quiet" aria-label="Delete item" title="Delete" onClick={erase}><Icon name="trash" /></button>}
         {base !== null && isModified && <button type="button" onClick={() => buffer.reset()}>Revert</button>}
         <button type="button" class="primary" disabled={isBusy.value || (base !== null && !isModified)} title="Ctrl S" onClick={() => void save()}>{base === null ? "Create" : "Save"}</button>

@@ -13,11 +13,12 @@ import { seenPaths } from "../state/seen-paths";
 import { addressOf } from "../state/tabs";
 import { isUnsaved, setUnsaved } from "../state/unsaved";
 import { columnsOf } from "../text/csv";
+import { newItemText } from "../text/new-item";
 import { ColumnChooser } from "./column-chooser";
 import { confirmGivingUp } from "./dialog";
 import { Grid } from "./grid";
 import { Icon } from "./icon";
-import { ItemEditor } from "./item-editor";
+import { type EditorStart, ItemEditor } from "./item-editor";
 import { Pager } from "./pager";
 
 interface Props {
@@ -42,14 +43,14 @@ export function ItemsView({ database, container: name }: Props) {
   const rows = useSignal<readonly JsonObject[] | null>(null);
   const error = useSignal<string | null>(null);
   const isLoading = useSignal(false);
-  const chosen = useSignal<JsonObject | "new" | null>(null);
+  const chosen = useSignal<EditorStart | null>(null);
   const running = useRef<AbortController | null>(null);
   /** Counts what was opened: an editor stays the same one while what it shows is saved. */
   const opened = useSignal(0);
   const address = addressOf({ kind: "items", database, container: name });
 
   /** Shows another item, or none; what is not saved is given up only when asked. */
-  const choose = (next: JsonObject | "new" | null) => {
+  const choose = (next: EditorStart | null) => {
     const go = () => {
       setUnsaved(address, false);
       chosen.value = next;
@@ -94,6 +95,7 @@ export function ItemsView({ database, container: name }: Props) {
   useEffect(() => () => setUnsaved(address, false), []);
 
   const count = rows.value?.length ?? 0;
+  const selected = chosen.value !== null && "item" in chosen.value ? chosen.value.item : null;
   return (
     <>
       <div class="toolbar">
@@ -114,15 +116,15 @@ export function ItemsView({ database, container: name }: Props) {
           columnChoices.value = columns === null ? others : { ...others, [choiceKey]: columns };
         }} />
         <button type="button" title="Fetch this page again" aria-label="Refresh" onClick={() => void fetchPage(paging.value)}><Icon name="refresh" /></button>
-        <button type="button" class="primary" disabled={container === null} onClick={() => choose("new")}><Icon name="plus" />New item</button>
+        <button type="button" class="primary" disabled={container === null} onClick={() => choose({ newText: newItemText(container?.partitionKey.paths ?? []) })}><Icon name="plus" />New item</button>
       </div>
       {error.value !== null && <p class="problem bar" role="alert">{error.value}</p>}
       <div class={chosen.value === null ? "split" : "split with-detail"}>
         <div class="split-main">
           <Grid
             label={`Items of ${name}`} rows={rows.value ?? []} columns={shown} emphasized={["id", ...keyColumns]}
-            selected={isObject(chosen.value ?? undefined) ? (chosen.value as JsonObject) : null}
-            onSelect={(row) => row !== chosen.value && choose(row)}
+            selected={selected}
+            onSelect={(row) => row !== selected && choose({ item: row })}
             empty={rows.value === null ? "" : applied.value.trim() === "" ? "This container has no items yet." : "No item matches the filter."}
           />
           <Pager paging={paging.value} count={count} isLoading={isLoading.value} onGo={(at) => void fetchPage(at)} />
@@ -130,17 +132,18 @@ export function ItemsView({ database, container: name }: Props) {
         {chosen.value !== null && container !== null && (
           <ItemEditor
             key={opened.value}
-            container={container} path={path} item={chosen.value === "new" ? null : chosen.value}
+            container={container} path={path} start={chosen.value}
             onSaved={(saved) => {
               const isKnown = rows.value?.some((row) => row._rid === saved._rid) ?? false;
               rows.value = isKnown ? rows.value!.map((row) => (row._rid === saved._rid ? saved : row)) : [saved, ...(rows.value ?? [])];
-              chosen.value = saved;
+              chosen.value = { item: saved };
             }}
             onDeleted={(gone) => {
               rows.value = rows.value?.filter((row) => row._rid !== gone._rid) ?? null;
               setUnsaved(address, false);
               chosen.value = null;
             }}
+            onDuplicate={(newText) => choose({ newText })}
             onClose={() => choose(null)}
             onDirty={(isDirty) => setUnsaved(address, isDirty)}
           />

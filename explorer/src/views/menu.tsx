@@ -8,10 +8,12 @@ interface Props {
   label: string;
   icon: IconName;
   isDisabled?: boolean;
+  /** Shows the icon alone; the label is its name. */
+  isQuiet?: boolean;
   children: (shut: () => void) => ComponentChildren;
 }
 
-export function Menu({ label, icon, isDisabled = false, children }: Props) {
+export function Menu({ label, icon, isDisabled = false, isQuiet = false, children }: Props) {
   const isOpen = useSignal(false);
   const element = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -24,8 +26,11 @@ export function Menu({ label, icon, isDisabled = false, children }: Props) {
   const shut = () => (isOpen.value = false);
   return (
     <div class="menu-anchor" ref={element} onKeyDown={(event) => event.key === "Escape" && shut()}>
-      <button type="button" aria-haspopup="true" aria-expanded={isOpen.value} disabled={isDisabled} onClick={() => (isOpen.value = !isOpen.value)}>
-        <Icon name={icon} />{label}
+      <button
+        type="button" class={isQuiet ? "quiet" : ""} aria-label={isQuiet ? label : undefined} title={isQuiet ? label : undefined}
+        aria-expanded={isOpen.value} disabled={isDisabled} onClick={() => (isOpen.value = !isOpen.value)}
+      >
+        <Icon name={icon} />{!isQuiet && label}
       </button>
       {isOpen.value && <div class="menu" role="group" aria-label={label}>{children(shut)}</div>}
     </div>

@@ -1,12 +1,6 @@
-// What the server is doing, live: operations, latency, outcomes, charge, and the size of what it holds.
-import { useSignal } from "@preact/signals";
+// What the server is doing, live: operations, latency, responses and charge.
 import { useEffect, useMemo } from "preact/hooks";
-import { describe } from "../protocol/problem";
-import { type Container, containerPath, listAll } from "../protocol/resources";
-import { readUsage } from "../protocol/usage";
-import { client } from "../state/account";
 import { type Moment, MetricsWatch } from "../state/metrics-watch";
-import { Icon } from "./icon";
 import { type Line, LivePlot } from "./live-plot";
 
 const LINES_MAX = 6;
@@ -44,60 +38,14 @@ export function MetricsView() {
     <>
       {watch.error.value !== null && <p class="problem bar" role="alert">{watch.error.value}</p>}
       <div class="plots">
-        <LivePlot title="Operations" unit="a second" lines={linesOf(moments, (moment) => moment.operations)} length={length} />
+        <LivePlot title="Operations" unit="per second" lines={linesOf(moments, (moment) => moment.operations)} length={length} />
         <LivePlot title="Latency" unit="ms, in the server" lines={latency} length={length} />
-        <LivePlot title="Answers" unit="a second" lines={linesOf(moments, (moment) => moment.outcomes)} length={length} />
-        {charge.length > 0 && <LivePlot title="Charge" unit="RU a second" lines={charge} length={length} />}
+        <LivePlot title="Responses" unit="per second" lines={linesOf(moments, (moment) => moment.outcomes)} length={length} />
+        {charge.length > 0 && <LivePlot title="Charge" unit="RU per second" lines={charge} length={length} />}
         {gauges.map((name) => (
           <LivePlot key={name} {...titled(name)} lines={[{ name: "now", values: moments.map((moment) => moment.gauges[name] ?? null) }]} length={length} />
         ))}
-        <Storage />
       </div>
     </>
-  );
-}
-
-interface Held {
-  where: string;
-  items: number;
-  sizeKb: number;
-}
-
-/** What each container holds; asked for when wanted, since it takes a request for each. */
-function Storage() {
-  const held = useSignal<readonly Held[] | null>(null);
-  const error = useSignal<string | null>(null);
-  const load = async () => {
-    error.value = null;
-    try {
-      const all: Held[] = [];
-      for (const database of await listAll(client(), ["dbs"])) {
-        for (const container of await listAll<Container>(client(), ["dbs", String(database.id), "colls"])) {
-          const headers = { "x-ms-documentdb-populatequotainfo": "true" };
-          const segments = containerPath(String(database.id), container.id);
-          const answer = await client().send({ method: "GET", segments, headers });
-          const usage = readUsage(answer.headers.get("x-ms-resource-usage"));
-          all.push({ where: `${String(database.id)} / ${container.id}`, items: usage.documentsCount ?? 0, sizeKb: usage.documentsSize ?? 0 });
-        }
-      }
-      held.value = all.sort((a, b) => b.sizeKb - a.sizeKb || b.items - a.items);
-    } catch (problem) {
-      error.value = describe(problem);
-    }
-  };
-  useEffect(() => void load(), []);
-  return (
-    <section class="plot">
-      <header><b>Storage</b><span class="muted">by container</span><span class="grow" /><button type="button" class="quiet" aria-label="Count again" onClick={() => void load()}><Icon name="refresh" /></button></header>
-      {error.value !== null && <p class="problem" role="alert">{error.value}</p>}
-      <table class="plain">
-        <thead><tr><th>Container</th><th class="number">Items</th><th class="number">KB</th></tr></thead>
-        <tbody>
-          {(held.value ?? []).map(({ where, items, sizeKb }) => (
-            <tr key={where}><td class="mono">{where}</td><td class="number">{items.toLocaleString()}</td><td class="number">{sizeKb === 0 && items > 0 ? "< 1" : sizeKb.toLocaleString()}</td></tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
   );
 }

@@ -62,7 +62,7 @@ export function ModelDocument({ watch, draft }: Props) {
       discard(watch.model.value);
       buffer.text.value = prepared;
     };
-    if (isModified) confirmGivingUp("The document holds changes that are not saved.", accept);
+    if (isModified) confirmGivingUp("The document has changes that are not saved.", accept);
     else accept();
   }, [draft.value]);
 
@@ -117,7 +117,7 @@ export function ModelDocument({ watch, draft }: Props) {
     confirmSmallDeletion("the model", async () => {
       await deleteModel(client(), watch.database, known).catch((problem: unknown) => {
         const isOld = problem instanceof Problem && problem.status === 412;
-        throw isOld ? new Error("Somebody else has changed the model since you read it. Look at it again first.") : problem;
+        throw isOld ? new Error("Another client has changed the model since it was read. Read it again first.") : problem;
       });
       await watch.load();
       discard(watch.model.value);

@@ -79,7 +79,7 @@ export function ModelPicture({ diagram, selected, isEmpty }: Props) {
       </div>
       <ul class="picture-key" aria-label="Key">
         <li><svg width="26" height="8"><path class="model-line" d="M0 4H26" /></svg>declared</li>
-        <li><svg width="26" height="8"><path class="model-line inferred" d="M0 4H26" /></svg>seen in the data</li>
+        <li><svg width="26" height="8"><path class="model-line inferred" d="M0 4H26" /></svg>inferred from the data</li>
         <li><svg width="10" height="10"><circle class="mark-dot warning" cx="5" cy="5" r="3.5" /></svg>finding</li>
       </ul>
     </div>
@@ -123,11 +123,11 @@ function Box({ placed: { box, x, y, height, rows, hidden }, isSelected, isDim, o
   };
   const kind = `model-box${box.isDeclared ? "" : " inferred"}${isSelected ? " selected" : ""}${isDim ? " dim" : ""}`;
   return (
-    <g
-      class={kind} role="button" tabIndex={0} aria-pressed={isSelected} aria-label={label}
-      onClick={onSelect} onKeyDown={onKeyDown} onFocus={onFocus}
-    >
-      <rect class="frame" x={x} y={y} width={BOX_WIDTH} height={height} rx={7} />
+    <g class={kind} onClick={onSelect}>
+      <rect
+        class="frame" x={x} y={y} width={BOX_WIDTH} height={height} rx={7}
+        role="button" tabIndex={0} aria-pressed={isSelected} aria-label={label} onKeyDown={onKeyDown} onFocus={onFocus}
+      />
       <path class="head" d={`M${x} ${y + HEAD_HEIGHT}v${7 - HEAD_HEIGHT}a7 7 0 0 1 7 -7h${BOX_WIDTH - 14}a7 7 0 0 1 7 7v${HEAD_HEIGHT - 7}z`} />
       <text class="model-name" x={x + 14} y={y + 20}>{clipped(box.name, 24)}</text>
       <text class="model-fact" x={x + 14} y={y + 36}>{clipped(`in ${box.container}`, 20)}{facts.length > 0 && ` · ${facts.join(" · ")}`}</text>

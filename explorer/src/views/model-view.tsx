@@ -42,7 +42,7 @@ export function ModelView({ database }: { database: string }) {
         <span class="grow" />
         <button
           type="button" disabled={model === null || watch.verification.value.kind === "running"}
-          title={model === null ? "There is no model to verify" : "Compute everything anew that the model promises, and list what differs"}
+          title={model === null ? "There is no model to verify" : "Recompute all derived values, check all rules, and list the differences"}
           onClick={() => void watch.verify()}
         >
           <Icon name="check" />Verify

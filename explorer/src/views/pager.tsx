@@ -23,7 +23,7 @@ export function Pager({ paging, count, isLoading, onGo }: Props) {
         <select aria-label="Rows on a page" value={pageSize.value} onChange={(event) => (pageSize.value = Number(event.currentTarget.value))}>
           {PAGE_SIZES.map((size) => <option key={size} value={size}>{size}</option>)}
         </select>
-        a page
+        per page
       </label>
       <button type="button" class="quiet" aria-label="Previous page" disabled={paging.index === 0} onClick={() => onGo(previousPage(paging))}><Icon name="left" /></button>
       <span>{paging.index + 1}</span>

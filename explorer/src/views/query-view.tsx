@@ -11,6 +11,7 @@ import { type Outcome, QueryRun } from "../state/query-run";
 import { seenPaths } from "../state/seen-paths";
 import { columnsOf, csv, shownColumns } from "../text/csv";
 import { download } from "../text/download";
+import { withClauses } from "../text/plan-clauses";
 import { Chart } from "./chart";
 import { Dialog, openDialog } from "./dialog";
 import { Grid } from "./grid";
@@ -34,20 +35,26 @@ export function QueryView({ database, container }: Props) {
     return queryLanguage(() => seenPaths(database, container), functions);
   }, []);
   const hasSettings = useSignal(false);
-  // Another page size begins anew; the first time there is nothing to begin anew.
+  useEffect(() => run.keepText(), []);
+  // Another page size starts from the first page; at first there is nothing to start.
   useEffect(() => {
     if (run.outcome.peek() !== null) void run.run();
   }, [pageSize.value]);
 
   return (
-    <>
+    // Keys work wherever one is in the view, not in the editor alone.
+    <div class="query-view" onKeyDown={(event) => {
+      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.defaultPrevented) return;
+      event.preventDefault();
+      void run.run();
+    }}>
       <div class="toolbar">
         {run.isRunning.value
           ? <button type="button" onClick={() => run.stop()}><Icon name="stop" />Stop</button>
           : <button type="button" class="primary" title="Ctrl Enter" onClick={() => void run.run()}><Icon name="run" size={12} />Run</button>}
         <button type="button" aria-expanded={hasSettings.value} onClick={() => (hasSettings.value = !hasSettings.value)}><Icon name="settings" />Parameters</button>
         <span class="grow" />
-        <Past where={`${database}/${container}`} onChoose={(text) => (run.text.value = text)} />
+        <Past where={run.where} onChoose={(text) => (run.text.value = text)} />
         <Saved text={run.text.value} onChoose={(text) => (run.text.value = text)} />
         <ExportMenu run={run} />
       </div>
@@ -63,14 +70,14 @@ export function QueryView({ database, container }: Props) {
       )}
       <div class="query-editor">
         <CodeEditor
-          label="Query" language={language} text={run.text.value} faults={run.faults.value} isFilling
+          label="Query" language={language} text={run.text.value} faults={run.faults.value} isFilling isFocused
           onChange={(text) => (run.text.value = text)}
           keys={{ "Mod-Enter": () => void run.run(), "Shift-Enter": () => void run.run() }}
         />
       </div>
       {run.error.value !== null && <p class="problem bar" role="alert">{run.error.value}</p>}
       <Results run={run} />
-    </>
+    </div>
   );
 }
 
@@ -85,7 +92,13 @@ function Results({ run }: { run: QueryRun }) {
   faces.push(["statistics", "Statistics"]);
   const shown = faces.some(([one]) => one === face.value) ? face.value : "table";
   return (
-    <div class="results">
+    <div class={run.isOutdated.value ? "results outdated" : "results"}>
+      {run.isOutdated.value && (
+        <p class="outdated-note" role="status">
+          The query has changed since these rows were read.
+          {" "}<button type="button" class="link" onClick={() => void run.run()}>Run it again</button>
+        </p>
+      )}
       <div class="results-bar">
         <div class="segmented" role="tablist" aria-label="Results">
           {faces.map(([one, label]) => <button type="button" role="tab" key={one} aria-selected={shown === one} onClick={() => (face.value = one)}>{label}</button>)}
@@ -98,7 +111,7 @@ function Results({ run }: { run: QueryRun }) {
       {shown === "table" && <Grid label="Rows" rows={outcome.rows} columns={shownColumns(outcome.rows)} empty="No rows." onSelect={(row) => openDialog(<RowDialog row={row} />)} />}
       {shown === "json" && <CodeEditor label="Rows as JSON" language="json" text={prettyJson(outcome.rows)} isReadOnly isFilling />}
       {shown === "chart" && <Chart rows={outcome.rows} />}
-      {shown === "plan" && outcome.plan !== null && <PlanPicture plan={outcome.plan} />}
+      {shown === "plan" && outcome.plan !== null && <PlanPicture plan={withClauses(outcome.plan, outcome.text)} />}
       {shown === "statistics" && <Statistics outcome={outcome} />}
       <Pager paging={run.paging.value} count={outcome.rows.length} isLoading={run.isRunning.value} onGo={(paging) => void run.go(paging)} />
     </div>
@@ -123,15 +136,15 @@ function Statistics({ outcome }: { outcome: Outcome }) {
       <table class="plain">
         <tbody>
           <tr><td>charge</td><td class="number">{outcome.charge.toFixed(2)} RU</td></tr>
-          <tr><td>time, as this browser saw it</td><td class="number">{outcome.elapsedMs.toFixed(1)} ms</td></tr>
-          {outcome.serverMs !== null && <tr><td>time in the server</td><td class="number">{outcome.serverMs.toFixed(3)} ms</td></tr>}
-          {total && <tr><td>time of execution</td><td class="number">{total.value} ms</td></tr>}
+          <tr><td>round trip</td><td class="number">{outcome.elapsedMs.toFixed(1)} ms</td></tr>
+          {outcome.serverMs !== null && <tr><td>server time</td><td class="number">{outcome.serverMs.toFixed(3)} ms</td></tr>}
+          {total && <tr><td>execution time</td><td class="number">{total.value} ms</td></tr>}
           {counts.map(({ name, value, unit }) => <tr key={name}><td>{name}</td><td class="number">{value.toLocaleString()} {unit}</td></tr>)}
         </tbody>
       </table>
       {times.length > 0 && (
         <table class="plain">
-          <thead><tr><th colspan={3}>Where the time went</th></tr></thead>
+          <thead><tr><th colspan={3}>Execution time by phase</th></tr></thead>
           <tbody>
             {times.map(({ name, value }) => (
               <tr key={name}>

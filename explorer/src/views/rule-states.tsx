@@ -10,10 +10,10 @@ export function BuildingBar({ states }: { states: readonly RuleState[] }) {
   const percent = Math.min(...building.map(({ progress }) => progress ?? 0));
   return (
     <div class={violations > 0 ? "verification bad-wash" : "verification"} role="status">
-      <progress aria-label="Bringing the data under the model" max={100} value={percent} />
+      <progress aria-label="Applying the model to existing data" max={100} value={percent} />
       <span>
-        Bringing what is there under {counted(building.length, "rules")} · {percent} %
-        {violations > 0 && <b class="bad"> · {counted(violations, "items")} {violations === 1 ? "breaks" : "break"} a rule; the document lists them</b>}
+        Applying {counted(building.length, "rules")} to existing data · {percent} %
+        {violations > 0 && <b class="bad"> · {counted(violations, "violations")}; the document lists them</b>}
       </span>
     </div>
   );
@@ -23,7 +23,7 @@ export function RuleStates({ states }: { states: readonly RuleState[] }) {
   return (
     <aside class="findings rules" aria-label="Rules">
       <header><h2>Rules</h2><span class="muted">{states.length}</span></header>
-      {states.length === 0 && <p class="empty">A model tells the server which references, copies and counts to keep true. Without one, items are what clients write.</p>}
+      {states.length === 0 && <p class="empty">A model declares the references, copies and counts that the server maintains. Without one, items are stored as clients write them.</p>}
       {states.map((rule) => <Rule key={rule.rule} {...rule} />)}
     </aside>
   );
@@ -34,10 +34,10 @@ function Rule({ rule, state, progress, violations, samples, pending, lagMs }: Ru
     <div class="rule">
       <span class="mono">{rule}</span>
       <span class={state === "enforced" ? "state good" : "state"}>{state}{progress !== null && ` ${progress} %`}</span>
-      {pending > 0 && <p class="muted fine">{counted(pending, "effects")} to follow, the oldest for {(lagMs / 1000).toFixed(1)} s</p>}
+      {pending > 0 && <p class="muted fine">{counted(pending, "updates")} pending, the oldest for {(lagMs / 1000).toFixed(1)} s</p>}
       {violations > 0 && (
         <details class="fine">
-          <summary class="bad">{counted(violations, "items")} {violations === 1 ? "breaks" : "break"} it</summary>
+          <summary class="bad">{counted(violations, "violations")}</summary>
           <ul>{samples.map((sample) => <li key={sample}>{sample}</li>)}</ul>
         </details>
       )}

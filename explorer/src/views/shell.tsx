@@ -1,6 +1,6 @@
 // The workspace: the tree on the left, tabs on the right, the last request at the bottom.
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { disconnect, endpoint } from "../state/account";
 import { forgetCatalog, reloadAll } from "../state/catalog";
 import { sidebarWidth } from "../state/preferences";
@@ -10,6 +10,7 @@ import { ContainerSettings } from "./container-settings";
 import { DatabaseView } from "./database-view";
 import { openDialog } from "./dialog";
 import { FeedView } from "./feed-view";
+import { HomeView } from "./home-view";
 import { Icon } from "./icon";
 import { ItemsView } from "./items-view";
 import { Mark } from "./mark";
@@ -19,7 +20,7 @@ import { NewDatabase } from "./new-database";
 import { QueryView } from "./query-view";
 import { ScriptView } from "./script-view";
 import { StatusBar } from "./status-bar";
-import { TabStrip, titleOf } from "./tab-strip";
+import { TabStrip, panelId, tabId } from "./tab-strip";
 import { ThemeSwitch } from "./theme-switch";
 import { Tree } from "./tree";
 import { UsersView } from "./users-view";
@@ -45,23 +46,19 @@ export function Shell() {
         <a class="brand" href="#/" onClick={() => (activeAddress.value = null)}><Mark size={26} /><b>Orrery</b></a>
         <span class="endpoint mono muted">{endpoint()}</span>
         <span class="grow" />
-        <button class="quiet" type="button" onClick={() => open({ kind: "metrics" })}>
+        <button class="quiet" type="button" aria-label="Metrics" onClick={() => open({ kind: "metrics" })}>
           <Icon name="metrics" /><span class="not-narrow">Metrics</span>
         </button>
         <ThemeSwitch />
-        <button class="quiet" type="button" title="Disconnect and forget the key" onClick={leave}>
+        <button class="quiet" type="button" aria-label="Disconnect" title="Disconnect and forget the key" onClick={leave}>
           <Icon name="leave" /><span class="not-narrow">Disconnect</span>
         </button>
       </header>
       <Sidebar />
       <main class="workspace">
         <TabStrip />
-        {tabs.value.map((tab) => (
-          <section key={tab.address} class="view" hidden={tab.address !== activeAddress.value} role="tabpanel" aria-label={titleOf(tab.route)}>
-            <View route={tab.route} />
-          </section>
-        ))}
-        {activeTab.value === null && <Welcome />}
+        <Panels />
+        {activeTab.value === null && <HomeView />}
       </main>
       <StatusBar />
     </div>
@@ -83,7 +80,7 @@ function Sidebar() {
         <div class="sidebar-head">
           <span class="overline">Databases</span>
           <span class="grow" />
-          <button class="quiet" type="button" title="Fetch everything again" aria-label="Refresh" onClick={() => void reloadAll()}>
+          <button class="quiet" type="button" title="Refresh" aria-label="Refresh" onClick={() => void reloadAll()}>
             <Icon name="refresh" />
           </button>
           <button class="quiet" type="button" title="New database" aria-label="New database" onClick={() => openDialog(<NewDatabase />)}>
@@ -93,6 +90,24 @@ function Sidebar() {
         <Tree onOpen={() => (isDrawerOpen.value = false)} />
         <div class="sidebar-edge" onPointerDown={drag} />
       </nav>
+    </>
+  );
+}
+
+/** A view is made when its tab is first shown: tabs that a reload has restored ask for nothing. */
+function Panels() {
+  const shown = useRef(new Set<string>());
+  if (activeAddress.value !== null) shown.current.add(activeAddress.value);
+  for (const address of shown.current) {
+    if (!tabs.value.some((tab) => tab.address === address)) shown.current.delete(address);
+  }
+  return (
+    <>
+      {tabs.value.filter(({ address }) => shown.current.has(address)).map(({ address, route }) => (
+        <section key={address} class="view" id={panelId(address)} role="tabpanel" aria-labelledby={tabId(address)} hidden={address !== activeAddress.value}>
+          <View route={route} />
+        </section>
+      ))}
     </>
   );
 }
@@ -109,16 +124,4 @@ function View({ route }: { route: Route }) {
     case "settings": return <ContainerSettings {...route} />;
     case "script": return <ScriptView {...route} />;
   }
-}
-
-function Welcome() {
-  return (
-    <div class="welcome">
-      <Mark size={120} />
-      <p>
-        <span class="not-narrow">Choose a container on the left</span>
-        <button type="button" class="link only-narrow" onClick={() => (isDrawerOpen.value = true)}>Choose a container</button>, or <button type="button" class="link" onClick={() => openDialog(<NewDatabase />)}>make a database</button>.
-      </p>
-    </div>
-  );
 }

@@ -30,7 +30,7 @@ export function ThroughputField({ value, none }: Props) {
           <Amount label="RU/s" value={current.perSecond} step={100} min={400} onChange={(perSecond) => (value.value = { kind: "manual", perSecond })} />
         )}
         {current.kind === "autoscale" && (
-          <Amount label="RU/s at most" value={current.maxPerSecond} step={1000} min={1000} onChange={(maxPerSecond) => (value.value = { kind: "autoscale", maxPerSecond })} />
+          <Amount label="RU/s maximum" value={current.maxPerSecond} step={1000} min={1000} onChange={(maxPerSecond) => (value.value = { kind: "autoscale", maxPerSecond })} />
         )}
       </div>
     </fieldset>

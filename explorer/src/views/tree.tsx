@@ -88,7 +88,7 @@ function containerRows(database: string, container: string): Row[] {
     row,
     leaf("items", "Items"),
     leaf("query", "Query"),
-    leaf("feed", "Changes"),
+    leaf("feed", "Change feed"),
     ...scriptRows(database, container, key),
     leaf("settings", "Settings"),
   ];

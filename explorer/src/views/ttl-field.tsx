@@ -8,7 +8,7 @@ export function TtlField({ value }: { value: Signal<Ttl> }) {
   const current = value.value;
   const options: [string, boolean, Ttl][] = [
     ["Off", current === null, null],
-    ["On, items decide", current === -1, -1],
+    ["On (no default)", current === -1, -1],
     ["On", current !== null && current !== -1, 86_400],
   ];
   return (

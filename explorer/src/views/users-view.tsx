@@ -6,9 +6,9 @@ import { describe } from "../protocol/problem";
 import { type Permission, create, databasePath, listAll, remove, replace } from "../protocol/resources";
 import { client } from "../state/account";
 import { containers, reloadUsers, users } from "../state/catalog";
+import { copyText } from "./copy-text";
 import { Dialog, confirmSmallDeletion, openDialog } from "./dialog";
 import { Icon } from "./icon";
-import { notifyDone, notifyProblem } from "./notice";
 
 export function UsersView({ database }: { database: string }) {
   const state = users(database).value;
@@ -23,7 +23,7 @@ export function UsersView({ database }: { database: string }) {
   return (
     <div class="page">
       <h1><span class="mono">{database}</span> users</h1>
-      <p class="muted">A user has permissions; each gives a token that opens one resource, to read or to do everything, without the key.</p>
+      <p class="muted">A user has permissions. Each has a resource token that grants read or full access to one resource, without the account key.</p>
       {state.error !== null && <p class="problem" role="alert">{state.error}</p>}
       <section class="card">
         <h2>Users</h2>
@@ -78,31 +78,21 @@ function Permissions({ database, user }: { database: string; user: string }) {
     }
   };
   useEffect(() => void load(), []);
-  const copy = async ({ id, _token }: Permission) => {
-    try {
-      // A page that came over plain HTTP from another machine has no clipboard.
-      if (!navigator.clipboard) throw new Error(`This page may not use the clipboard over plain HTTP. The token is: ${_token}`);
-      await navigator.clipboard.writeText(_token);
-      notifyDone(`Copied the token of ${id}.`);
-    } catch (problem) {
-      notifyProblem(problem);
-    }
-  };
   return (
     <section class="card">
       <h2>Permissions of <span class="mono">{user}</span></h2>
       {error.value !== null && <p class="problem" role="alert">{error.value}</p>}
       <table class="plain">
-        <thead><tr><th>Name</th><th>May</th><th>Resource</th><th>Partition key</th><th /></tr></thead>
+        <thead><tr><th>Name</th><th>Mode</th><th>Resource</th><th>Partition key</th><th /></tr></thead>
         <tbody>
           {(list.value ?? []).map((permission) => (
             <tr key={permission.id}>
               <td class="mono">{permission.id}</td>
-              <td>{permission.permissionMode.toLowerCase() === "all" ? "do everything" : "read"}</td>
+              <td>{permission.permissionMode.toLowerCase() === "all" ? "All" : "Read"}</td>
               <td class="mono">{permission.resource}</td>
               <td class="mono">{permission.resourcePartitionKey === undefined ? "" : JSON.stringify(permission.resourcePartitionKey)}</td>
               <td class="end">
-                <button type="button" class="quiet" title="Copy the token" aria-label={`Copy the token of ${permission.id}`} onClick={() => void copy(permission)}><Icon name="copy" /></button>
+                <button type="button" class="quiet" title="Copy the token" aria-label={`Copy the token of ${permission.id}`} onClick={() => void copyText(permission._token, `Copied the token of ${permission.id}.`)}><Icon name="copy" /></button>
                 <button type="button" class="quiet" aria-label={`Delete ${permission.id}`} onClick={() => confirmSmallDeletion(`the permission ${permission.id}`, async () => {
                   await remove(client(), [...path, permission.id]);
                   await load();
@@ -143,9 +133,9 @@ function NewPermission({ database, path, onDone }: { database: string; path: rea
           {all.map((one) => <option key={one.id} value={one.id}>{one.id}</option>)}
         </select>
       </label>
-      <fieldset class="field"><legend class="label">May</legend>
+      <fieldset class="field"><legend class="label">Mode</legend>
         <div class="segmented">
-          {[["Read", "Read"], ["All", "Do everything"]].map(([value, label]) => (
+          {[["Read", "Read"], ["All", "All operations"]].map(([value, label]) => (
             <button type="button" key={value} aria-pressed={mode.value === value} onClick={() => (mode.value = value!)}>{label}</button>
           ))}
         </div>

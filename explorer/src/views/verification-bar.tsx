@@ -16,7 +16,7 @@ export function VerificationBar({ watch, rules }: { watch: ModelWatch; rules: nu
   if (state.kind === "running") {
     return (
       <div class="verification" role="status">
-        <progress aria-label="Verifying" /><span>Computing everything anew that the model promises · {state.seconds.toFixed(0)} s</span>
+        <progress aria-label="Verifying" /><span>Verifying the data against the model · {state.seconds.toFixed(0)} s</span>
         <span class="grow" />
         <button type="button" onClick={() => watch.stopVerifying()}>Stop</button>
       </div>
@@ -27,7 +27,7 @@ export function VerificationBar({ watch, rules }: { watch: ModelWatch; rules: nu
   if (state.drift.length === 0) {
     return (
       <div class="verification good-wash" role="status">
-        <Icon name="check" /><span>Everything that the model promises holds: {counted(rules, "rules")}, checked in {took}.</span>
+        <Icon name="check" /><span>The data agrees with the model: {counted(rules, "rules")} verified in {took}.</span>
         <span class="grow" />{dismiss}
       </div>
     );
@@ -35,7 +35,7 @@ export function VerificationBar({ watch, rules }: { watch: ModelWatch; rules: nu
   return (
     <div class="verification bad-wash" role="alert">
       <details open>
-        <summary class="bad">{state.drift.length === 1 ? "1 promise does" : `${state.drift.length.toLocaleString("en")} promises do`} not hold ({took})</summary>
+        <summary class="bad">The data differs from the model: {counted(state.drift.length, "differences")} ({took})</summary>
         <ul>{state.drift.slice(0, DRIFT_SHOWN).map((line, index) => <li key={index} class="mono">{line}</li>)}</ul>
       </details>
       <span class="grow" />{dismiss}
