@@ -5,8 +5,8 @@ export default defineConfig({
   test: {
     include: ["e2e/**/*.test.ts"],
     environment: "node",
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
     fileParallelism: false,
     // Tests of a file build on each other; after the first failure the rest says nothing.
     bail: 1,

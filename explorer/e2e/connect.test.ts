@@ -20,6 +20,15 @@ it("a wrong key is refused in plain words", async () => {
   await page.getByText("This is not a key").waitFor();
 });
 
+it("on this machine one click signs in", async () => {
+  const { page } = browser;
+  await page.goto(`${ENDPOINT}_explorer/`);
+  await page.getByRole("button", { name: "Sign in on this machine" }).click();
+  await page.getByRole("tree").waitFor();
+  await page.getByRole("button", { name: "Disconnect" }).click();
+  await page.getByLabel("Key or connection string").waitFor();
+});
+
 it("the right key opens the account, from a connection string too", async () => {
   const { page } = browser;
   await connect(page, `AccountEndpoint=${ENDPOINT};AccountKey=${KEY};`);

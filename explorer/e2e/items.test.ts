@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Client } from "../src/protocol/client";
 import type { JsonObject } from "../src/protocol/json";
@@ -256,22 +257,87 @@ it("columns are chosen", async () => {
   expect(await page.locator(".grid:visible th").allInnerTexts()).not.toContain("radiusKm");
 });
 
+it("a header sorts on the server, up, down and not at all", async () => {
+  const { page } = browser;
+  await page.getByLabel("Filter").fill("");
+  await page.keyboard.press("Enter");
+  await row("jupiter").waitFor();
+  const header = page.getByRole("columnheader", { name: "moons" });
+  const ids = async () => (await page.locator(".grid:visible tbody tr td:nth-child(2)").allInnerTexts()).join();
+  const before = await ids();
+  await header.getByRole("button").click();
+  await expect.poll(() => header.getAttribute("aria-sort")).toBe("ascending");
+  await expect.poll(async () => (await ids()).split(",").at(-1)).toBe("saturn");
+  await header.getByRole("button").click();
+  await expect.poll(async () => (await ids()).split(",")[0]).toBe("saturn");
+  await header.getByRole("button").click();
+  await expect.poll(ids).toBe(before);
+});
+
+it("a column is resized at the edge of its header", async () => {
+  const { page } = browser;
+  const header = page.getByRole("columnheader", { name: "id", exact: true });
+  const width = async () => Math.round((await header.boundingBox())!.width);
+  const [before, box] = [await width(), (await header.boundingBox())!];
+  await page.mouse.move(box.x + box.width - 3, box.y + 8);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width + 97, box.y + 8, { steps: 4 });
+  await page.mouse.up();
+  await expect.poll(width).toBe(before + 100);
+  await page.mouse.dblclick(box.x + box.width + 97, box.y + 8);
+  await expect.poll(width).toBe(before);
+});
+
+it("a file is imported, and what is refused is listed", async () => {
+  const { page } = browser;
+  await page.getByRole("button", { name: "Import" }).click();
+  const dialog = page.getByRole("dialog");
+  const choose = (name: string, text: string) => dialog.locator("input[type=file]").setInputFiles({ name, mimeType: "text/plain", buffer: Buffer.from(text) });
+  await choose("comets.csv", "id,kind,period\nhalley,comet,76\nencke,comet,3.3\nearth,rocky,1\n");
+  await dialog.getByText("3 items to import.").waitFor();
+  await dialog.getByRole("button", { name: "Import" }).click();
+  await dialog.getByText("1 item of 3 were refused.").waitFor();
+  await dialog.getByText(/^earth: /).waitFor();
+  await screen(page, "import");
+  expect(await planet("halley", "comet")).toMatchObject({ period: 76 });
+  expect((await planet("earth")).period).toBeUndefined();
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await row("encke").waitFor();
+});
+
+it("items are selected, exported and deleted together", async () => {
+  const { page } = browser;
+  for (const id of ["halley", "encke"]) await row(id).getByRole("checkbox").check();
+  const selection = page.getByRole("group", { name: "Selected items" });
+  await selection.getByText("2 items selected").waitFor();
+  await screen(page, "items-selected");
+  const [file] = await Promise.all([page.waitForEvent("download"), selection.getByRole("button", { name: "Export" }).click()]);
+  const exported = JSON.parse(readFileSync(await file.path(), "utf8")) as JsonObject[];
+  expect(exported.map(({ id }) => id).sort()).toEqual(["encke", "halley"]);
+  await selection.getByRole("button", { name: "Delete…" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("Deleted 2 items.").waitFor();
+  await expect(planet("halley", "comet")).rejects.toMatchObject({ status: 404 });
+  await row("halley").waitFor({ state: "detached" });
+  expect(await selection.count()).toBe(0);
+});
+
 it("many items are walked page by page, forth and back", async () => {
   const { page } = browser;
   await unfold("stars");
   const range = () => page.locator(".pager:visible span").first().innerText();
   const first = () => page.locator(".grid:visible tbody tr").first().innerText();
-  await expect.poll(range).toBe("1–100");
+  await expect.poll(range).toBe("1–100 of 250");
   const start = await first();
   await page.getByRole("button", { name: "Next page" }).locator("visible=true").click();
-  await expect.poll(range).toBe("101–200");
+  await expect.poll(range).toBe("101–200 of 250");
   expect(await first()).not.toBe(start);
   await page.getByRole("button", { name: "Next page" }).locator("visible=true").click();
-  await expect.poll(range).toBe("201–250");
+  await expect.poll(range).toBe("201–250 of 250");
   expect(await page.getByRole("button", { name: "Next page" }).locator("visible=true").isDisabled()).toBe(true);
   await page.getByRole("button", { name: "Previous page" }).locator("visible=true").click();
   await page.getByRole("button", { name: "Previous page" }).locator("visible=true").click();
-  await expect.poll(range).toBe("1–100");
+  await expect.poll(range).toBe("1–100 of 250");
   expect(await first()).toBe(start);
 });
 

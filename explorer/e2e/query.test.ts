@@ -39,6 +39,8 @@ it("a query is run and its rows are a table", async () => {
   await expect.poll(() => cells().count()).toBeGreaterThan(5);
   expect(await cells().first().innerText()).toContain("99");
   await screen(browser.page, "query-table");
+  await browser.page.getByRole("columnheader", { name: "price" }).getByRole("button").click();
+  await expect.poll(() => cells().last().innerText()).toContain("99");
 });
 
 it("a fault is marked at its place", async () => {
@@ -125,6 +127,7 @@ it("the plan of a query is drawn", async () => {
   await face("Plan");
   const plan = page.getByRole("img", { name: "Query plan" });
   await plan.getByText("Filter").waitFor();
+  await plan.getByText("c.year = 1507 AND c.price > 5").waitFor();
   expect(await plan.locator(".plan-node.index").count()).toBeGreaterThan(0);
   expect(await plan.getByText("item loaded").count()).toBe(1);
   expect(await plan.locator(".plan-count").first().textContent()).toMatch(/^[\d,]+ rows?/);

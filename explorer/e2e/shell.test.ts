@@ -89,6 +89,19 @@ it("tabs that do not fit are in a menu", async () => {
   await page.getByRole("group", { name: "All tabs" }).waitFor({ state: "detached" });
 });
 
+it("the tree is searched", async () => {
+  const { page } = browser;
+  const search = page.getByLabel("Search databases and containers");
+  await search.fill("SHELL-B");
+  await expect.poll(() => page.getByRole("treeitem").allInnerTexts()).toEqual(["explorer-shell-b", "orders"]);
+  await page.getByRole("treeitem", { name: "orders" }).click();
+  await expect.poll(() => page.url()).toContain("#/items/explorer-shell-b/orders");
+  await search.fill("no such thing");
+  await page.getByRole("treeitem", { name: "Nothing of this name" }).waitFor();
+  await search.fill("");
+  await page.getByRole("treeitem", { name: "explorer-shell-a", exact: true }).waitFor();
+});
+
 it("the request log is opened, and closed in every way one tries", async () => {
   const { page } = browser;
   const toggle = page.locator("footer button").last();

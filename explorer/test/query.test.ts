@@ -10,7 +10,8 @@ import { readParameters, readPartitionKey } from "../src/state/query-run";
 import { SeenPaths } from "../src/state/seen-paths";
 import { placePlan } from "../src/text/plan-layout";
 import { shortNumber, ticks } from "../src/text/scale";
-import { filterQuery } from "../src/views/items-view";
+import { countQuery, filterQuery, isSortable } from "../src/text/filter-query";
+import { nextSort, sortRows } from "../src/text/sort-rows";
 import { containerDefinition } from "../src/views/new-container";
 
 describe("a page", () => {
@@ -183,4 +184,27 @@ describe("numbers", () => {
   it("are short", () => {
     expect([0, 0.125, 950, 1234, 12_300, 4_560_000, -2e9].map(shortNumber)).toEqual(["0", "0.125", "950", "1234", "12.3k", "4.56M", "-2G"]);
   });
+});
+
+it("a header orders what a filter finds, unless the filter orders by itself", () => {
+  const sort = { column: 'a "b"', isDescending: true };
+  expect(filterQuery("", sort)).toBe('SELECT * FROM c ORDER BY c["a \\"b\\""] DESC');
+  expect(filterQuery("c.n > 1", { column: "n", isDescending: false })).toBe('SELECT * FROM c WHERE c.n > 1 ORDER BY c["n"]');
+  expect(filterQuery("c.n > 1 ORDER BY c.n", sort)).toBe("SELECT * FROM c WHERE c.n > 1 ORDER BY c.n");
+  expect([isSortable("c.n = 'order by x'"), isSortable("ORDER  BY c.n"), isSortable("OFFSET 1 LIMIT 2")]).toEqual([true, false, false]);
+  expect(nextSort(nextSort(nextSort(null, "a"), "a"), "a")).toBeNull();
+  expect(nextSort({ column: "a", isDescending: true }, "b")).toEqual({ column: "b", isDescending: false });
+});
+
+it("what a filter finds is counted without its order", () => {
+  expect(countQuery("")).toBe("SELECT VALUE COUNT(1) FROM c");
+  expect(countQuery("c.n > 1 ORDER BY c.n")).toBe("SELECT VALUE COUNT(1) FROM c WHERE c.n > 1");
+  expect(countQuery("JOIN t IN c.tags")).toBeNull();
+  expect(countQuery("OFFSET 1 LIMIT 2")).toBeNull();
+});
+
+it("rows are ordered by type and value, and equal ones stay", () => {
+  const rows = [{ a: "x", n: 1 }, { a: 10, n: 2 }, { n: 3 }, { a: 9, n: 4 }, { a: null, n: 5 }, { a: true, n: 6 }, { a: 9, n: 7 }];
+  expect(sortRows(rows, "a", false).map(({ n }) => n)).toEqual([3, 5, 6, 4, 7, 2, 1]);
+  expect(sortRows(rows, "a", true).map(({ n }) => n)).toEqual([1, 2, 4, 7, 6, 5, 3]);
 });

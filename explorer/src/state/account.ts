@@ -40,6 +40,23 @@ export function client(): Client {
   return connected.client;
 }
 
+/** The key that the vendor's emulator publishes. A server that only this machine can reach accepts it by default. */
+const EMULATOR_KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+/** Whether this page came from this machine, where the emulator's key may open the account. */
+export function isLocal(): boolean {
+  return ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+}
+
+/** Connects with the emulator's key. */
+export async function connectLocally(): Promise<void> {
+  try {
+    await connect(EMULATOR_KEY, "session");
+  } catch (problem) {
+    throw new Error(`${describe(problem)} Enter the account's key.`);
+  }
+}
+
 export type Keep = "session" | "browser";
 
 /** Connects with a key or connection string; the promise fails with a message for the person. */

@@ -7,6 +7,7 @@ import { describe } from "../protocol/problem";
 import { containerPath } from "../protocol/resources";
 import { readUsage } from "../protocol/usage";
 import { client } from "./account";
+import { inParallel } from "./parallel";
 
 export interface Size {
   items: number;
@@ -93,11 +94,7 @@ export class Overview {
   async readSizes(containers: readonly { database: string; container: string }[]): Promise<void> {
     const wanted = containers.filter(({ database, container }) => !this.asked.has(linkOf(database, container)));
     for (const { database, container } of wanted) this.asked.add(linkOf(database, container));
-    const queue = [...wanted];
-    const work = async () => {
-      for (let next = queue.shift(); next !== undefined; next = queue.shift()) await this.readSize(next.database, next.container);
-    };
-    await Promise.all(Array.from({ length: SIZES_AT_ONCE }, work));
+    await inParallel(wanted, SIZES_AT_ONCE, ({ database, container }) => this.readSize(database, container));
   }
 
   /** Forgets all sizes, so that they are read again. */

@@ -1,6 +1,6 @@
 // The first thing one sees: an address, a key, and plain words when the key is wrong.
 import { useSignal } from "@preact/signals";
-import { type Keep, connect, endpoint } from "../state/account";
+import { type Keep, connect, connectLocally, endpoint, isLocal } from "../state/account";
 import { describe } from "../protocol/problem";
 import { Mark } from "./mark";
 import { ThemeSwitch } from "./theme-switch";
@@ -12,18 +12,22 @@ export function Connect({ onStart }: { onStart: () => void }) {
   const error = useSignal<string | null>(null);
   const isBusy = useSignal(false);
 
-  const submit = async (event: Event) => {
-    event.preventDefault();
+  const attempt = async (run: () => Promise<void>) => {
     isBusy.value = true;
     error.value = null;
     onStart();
     try {
-      await connect(key.value, keep.value);
+      await run();
     } catch (problem) {
       error.value = describe(problem);
     } finally {
       isBusy.value = false;
     }
+  };
+
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void attempt(() => connect(key.value, keep.value));
   };
 
   return (
@@ -66,6 +70,11 @@ export function Connect({ onStart }: { onStart: () => void }) {
         <button class="primary" type="submit" disabled={isBusy.value}>
           {isBusy.value ? "Connecting…" : "Connect"}
         </button>
+        {isLocal() && (
+          <button type="button" disabled={isBusy.value} title="With the key that the emulator is known by, which a server on this machine accepts by default" onClick={() => void attempt(connectLocally)}>
+            Sign in on this machine
+          </button>
+        )}
         <p id="connect-note" class="fine muted">
           The key signs each request in this browser and is never sent. Unless it is kept, it is deleted when this tab is
           closed.

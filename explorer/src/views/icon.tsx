@@ -29,6 +29,7 @@ const PATHS = {
   run: "M4.5 2.5v11l9-5.5-9-5.5Z",
   stop: "M4 4h8v8H4z",
   download: "M8 2.5v8M4.5 7.5 8 11l3.5-3.5M3 13.5h10",
+  upload: "M8 11V3M4.5 6 8 2.5 11.5 6M3 13.5h10",
   save: "M2.5 2.5h9l2 2v9h-11zM5 2.5v4h5v-4M5 13.5v-4h6v4",
   copy: "M5.5 5.5h8v8h-8zM3 10.5h-.5v-8h8V3",
   columns: "M2.5 3h11v10h-11zM6.2 3v10M9.8 3v10",

@@ -9,15 +9,17 @@ const PAGE_SIZES = [20, 100, 500, 1000];
 interface Props {
   paging: Paging;
   count: number;
+  /** How many rows there are in all, where that is known. */
+  total?: number | null;
   isLoading: boolean;
   onGo: (paging: Paging) => void;
 }
 
-export function Pager({ paging, count, isLoading, onGo }: Props) {
+export function Pager({ paging, count, total = null, isLoading, onGo }: Props) {
   const first = paging.index * pageSize.value + 1;
   return (
     <div class="pager">
-      <span class="muted">{count === 0 ? "" : `${first.toLocaleString()}–${(first + count - 1).toLocaleString()}`}{isLoading && " …"}</span>
+      <span class="muted">{count === 0 ? "" : `${first.toLocaleString("en")}–${(first + count - 1).toLocaleString("en")}${total === null ? "" : ` of ${total.toLocaleString("en")}`}`}{isLoading && " …"}</span>
       <span class="grow" />
       <label class="inline muted">
         <select aria-label="Rows on a page" value={pageSize.value} onChange={(event) => (pageSize.value = Number(event.currentTarget.value))}>

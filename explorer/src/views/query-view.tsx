@@ -12,6 +12,7 @@ import { seenPaths } from "../state/seen-paths";
 import { columnsOf, csv, shownColumns } from "../text/csv";
 import { download } from "../text/download";
 import { withClauses } from "../text/plan-clauses";
+import { type Sort, nextSort, sortRows } from "../text/sort-rows";
 import { Chart } from "./chart";
 import { Dialog, openDialog } from "./dialog";
 import { Grid } from "./grid";
@@ -83,6 +84,8 @@ export function QueryView({ database, container }: Props) {
 
 function Results({ run }: { run: QueryRun }) {
   const face = useSignal<Face>("table");
+  /** The order of the page shown, by a click on a header. */
+  const sort = useSignal<Sort | null>(null);
   const outcome = run.outcome.value;
   if (outcome === null) {
     return <p class="empty">{run.error.value === null && (run.isRunning.value ? "Running…" : "Ctrl Enter runs the query.")}</p>;
@@ -108,7 +111,13 @@ function Results({ run }: { run: QueryRun }) {
         <span class="measure"><b>{outcome.charge.toFixed(2)}</b> RU</span>
         <span class="measure"><b>{outcome.elapsedMs.toFixed(0)}</b> ms</span>
       </div>
-      {shown === "table" && <Grid label="Rows" rows={outcome.rows} columns={shownColumns(outcome.rows)} empty="No rows." onSelect={(row) => openDialog(<RowDialog row={row} />)} />}
+      {shown === "table" && (
+        <Grid
+          label="Rows" rows={sort.value === null ? outcome.rows : sortRows(outcome.rows, sort.value.column, sort.value.isDescending)}
+          columns={shownColumns(outcome.rows)} empty="No rows." sort={sort.value} onSort={(column) => (sort.value = nextSort(sort.value, column))}
+          onSelect={(row) => openDialog(<RowDialog row={row} />)}
+        />
+      )}
       {shown === "json" && <CodeEditor label="Rows as JSON" language="json" text={prettyJson(outcome.rows)} isReadOnly isFilling />}
       {shown === "chart" && <Chart rows={outcome.rows} />}
       {shown === "plan" && outcome.plan !== null && <PlanPicture plan={withClauses(outcome.plan, outcome.text)} />}

@@ -1,5 +1,5 @@
 // The workspace: the tree on the left, tabs on the right, the last request at the bottom.
-import { signal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { disconnect, endpoint } from "../state/account";
 import { forgetCatalog, reloadAll } from "../state/catalog";
@@ -66,6 +66,7 @@ export function Shell() {
 }
 
 function Sidebar() {
+  const wanted = useSignal("");
   const drag = (event: PointerEvent) => {
     const handle = event.currentTarget as HTMLElement;
     handle.setPointerCapture(event.pointerId);
@@ -87,7 +88,10 @@ function Sidebar() {
             <Icon name="plus" />
           </button>
         </div>
-        <Tree onOpen={() => (isDrawerOpen.value = false)} />
+        <div class="tree-search">
+          <input type="search" aria-label="Search databases and containers" placeholder="Search" autocomplete="off" spellcheck={false} value={wanted.value} onInput={(event) => (wanted.value = event.currentTarget.value)} />
+        </div>
+        <Tree wanted={wanted.value} onOpen={() => (isDrawerOpen.value = false)} />
         <div class="sidebar-edge" onPointerDown={drag} />
       </nav>
     </>

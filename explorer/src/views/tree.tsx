@@ -151,14 +151,30 @@ function deleteScript(database: string, container: string, scripts: ScriptKind, 
   });
 }
 
-export function Tree({ onOpen }: { onOpen: () => void }) {
+/** The rows of databases and containers whose names hold a text. */
+function foundRows(wanted: string): Row[] {
+  const text = wanted.toLowerCase();
+  const holds = (name: string) => name.toLowerCase().includes(text);
+  const all = (catalog.databases().value.value ?? []).flatMap(({ id: database }) => {
+    const inside = (catalog.containers(database).value.value ?? []).filter(({ id }) => holds(id) || holds(database));
+    if (inside.length === 0 && !holds(database)) return [];
+    const found = inside.map(({ id: container }): Row => ({
+      key: `found/${database}/${container}`, level: 2, label: container, icon: "container", route: { kind: "items", database, container },
+    }));
+    return [{ key: `found/${database}`, level: 1, label: database, icon: "database" as const, route: { kind: "database" as const, database } }, ...found];
+  });
+  return all.length > 0 ? all : [{ key: "found/none", level: 1, label: "Nothing of this name", isMuted: true }];
+}
+
+/** `wanted` narrows the tree to names that hold it. */
+export function Tree({ wanted, onOpen }: { wanted: string; onOpen: () => void }) {
   const focused = useSignal<string | null>(null);
   useSignalEffect(() => {
     const route = activeTab.value?.route;
     if (route === undefined || !("database" in route)) return;
     untracked(() => reveal(...("container" in route ? [`d/${route.database}`, `c/${route.database}/${route.container}`] : [`d/${route.database}`])));
   });
-  const all = rows();
+  const all = wanted.trim() === "" ? rows() : foundRows(wanted.trim());
   const current = all.some(({ key }) => key === focused.value) ? focused.value : (all[0]?.key ?? null);
 
   const activate = (row: Row) => {
