@@ -193,6 +193,14 @@ pub const REGEX_COMPILED_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const REGEX_BACKTRACK_SUBJECT_BYTES_MAX: usize = 16 * 1024;
 /// Steps of one backtracking search. Ours; 400.
 pub const REGEX_BACKTRACK_STEPS_MAX: usize = 1_000_000;
+/// Steps of each backtracking search of `RegexExtractAll`, and how many such searches one call may
+/// make. Ours; 400.
+pub const REGEX_EXTRACT_STEPS_MAX: usize = 100_000;
+/// See [`REGEX_EXTRACT_STEPS_MAX`].
+pub const REGEX_EXTRACT_BACKTRACK_MATCHES_MAX: usize = 1_000;
+/// Matches of one call of `RegexExtractAll` times the bytes of the text: each search may read the
+/// text to its end. Ours; 400.
+pub const REGEX_EXTRACT_WORK_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// Points of one polygon. Service; undefined.
 pub const POLYGON_POINTS_MAX: usize = 4096;
 /// Characters that REPLICATE may make. Service; undefined.

@@ -34,9 +34,10 @@ export const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
   string: [
     "CONCAT", "CONTAINS", "CONTAINS_ALL_CI", "CONTAINS_ALL_CS", "CONTAINS_ANY_CI", "CONTAINS_ANY_CS",
     "ContainsAllCi", "ContainsAllCs", "ContainsAnyCi", "ContainsAnyCs", "ENDSWITH", "INDEX_OF", "LASTINDEXOF",
-    "LEFT", "LENGTH", "LOWER", "LTRIM", "REPLACE", "REPLICATE", "REVERSE", "RIGHT", "RTRIM", "RegexMatch",
-    "STARTSWITH", "SUBSTRING", "StringEquals", "StringJoin", "StringSplit", "StringToArray", "StringToBoolean",
-    "StringToNull", "StringToNumber", "StringToObject", "TRIM", "ToString", "UPPER",
+    "LEFT", "LENGTH", "LOWER", "LTRIM", "LastSubstringAfter", "LastSubstringBefore", "REPLACE", "REPLICATE",
+    "REVERSE", "RIGHT", "RTRIM", "RegexExtract", "RegexExtractAll", "RegexMatch", "STARTSWITH", "SUBSTRING",
+    "StringEquals", "StringJoin", "StringSplit", "StringToArray", "StringToBoolean", "StringToNull",
+    "StringToNumber", "StringToObject", "SubstringAfter", "SubstringBefore", "TRIM", "ToString", "UPPER",
   ],
   "type checking": [
     "IS_ARRAY", "IS_BOOL", "IS_BOOLEAN", "IS_DATETIME", "IS_DEFINED", "IS_FINITE_NUMBER", "IS_INTEGER", "IS_NULL", "IS_NUMBER",

@@ -99,7 +99,7 @@ impl QueryRequest {
     fn may_take_long(&self) -> bool {
         let text = self.query.text().as_bytes();
         let has = |word: &[u8]| text.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
-        has(b"udf") || has(b"regexmatch")
+        has(b"udf") || has(b"regex")
     }
 
     /// Where an ordered query is to go on, for a client that merges ranges itself.

@@ -9,6 +9,7 @@
 pub(crate) mod aggregate;
 pub(crate) mod array;
 mod date_time;
+mod extract;
 pub(crate) mod full_text;
 pub(crate) mod like;
 mod math;
@@ -176,7 +177,7 @@ impl Function {
 
 /// All groups of functions, by topic.
 pub fn registry() -> impl Iterator<Item = (&'static str, &'static Function)> {
-    let groups: [(&'static str, &'static [Function]); 10] = [
+    let groups: [(&'static str, &'static [Function]); 11] = [
         ("aggregate", aggregate::FUNCTIONS),
         ("array", array::FUNCTIONS),
         ("date and time", date_time::FUNCTIONS),
@@ -185,6 +186,7 @@ pub fn registry() -> impl Iterator<Item = (&'static str, &'static Function)> {
         ("object and item", object::FUNCTIONS),
         ("spatial", spatial::FUNCTIONS),
         ("string", string::FUNCTIONS),
+        ("string", extract::FUNCTIONS),
         ("type checking", type_check::FUNCTIONS),
         ("vector", vector::FUNCTIONS),
     ];
@@ -193,8 +195,19 @@ pub fn registry() -> impl Iterator<Item = (&'static str, &'static Function)> {
 
 /// The function of that name, whatever its case.
 pub(crate) fn find(name: &str) -> Option<&'static Function> {
+    let documented = SYNONYMS.iter().find(|(synonym, _)| synonym.eq_ignore_ascii_case(name));
+    let name = documented.map_or(name, |(_, documented)| documented);
     registry().map(|(_, f)| f).find(|f| f.name.eq_ignore_ascii_case(name))
 }
+
+/// Other names that the service's planner accepts for documented functions.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("ArrayContains", "ARRAY_CONTAINS"),
+    ("SET_DIFFERENCE", "SetDifference"),
+    ("SET_EQUAL", "SetEqual"),
+    ("SET_INTERSECT", "SetIntersect"),
+    ("SET_UNION", "SetUnion"),
+];
 
 /// A function that the service's planner knows although nothing documents what it does.
 pub(crate) struct PlannedOnly {
@@ -208,20 +221,11 @@ pub(crate) struct PlannedOnly {
 pub(crate) fn planned_only(name: &str) -> Option<PlannedOnly> {
     let upper = name.to_ascii_uppercase();
     let (arguments, has_value) = match upper.as_str() {
-        "ARRAYCONTAINS" | "_TRY_ARRAY_CONTAINS" => (2..=3, true),
+        "_TRY_ARRAY_CONTAINS" => (2..=3, true),
         "HASH" => (1..=usize::MAX, true),
-        "IS_BOOLEAN" | "_OBJECTTOARRAY" => (1..=1, true),
-        "LASTSUBSTRINGAFTER"
-        | "LASTSUBSTRINGBEFORE"
-        | "SUBSTRINGAFTER"
-        | "SUBSTRINGBEFORE"
-        | "SET_DIFFERENCE"
-        | "SET_EQUAL"
-        | "SET_INTERSECT"
-        | "SET_UNION"
-        | "_COMPARE_BSON_BINARYDATA"
-        | "_COMPARE_OBJECTS" => (2..=2, true),
-        "REGEXEXTRACT" | "REGEXEXTRACTALL" | "_REGEX_MATCH" => (2..=4, true),
+        "_OBJECTTOARRAY" => (1..=1, true),
+        "_COMPARE_BSON_BINARYDATA" | "_COMPARE_OBJECTS" => (2..=2, true),
+        "_REGEX_MATCH" => (2..=4, true),
         "_PROXY_PROJECTION" => (3..=4, true),
         "C_BINARY" | "C_FLOAT32" | "C_FLOAT64" | "C_GUID" | "C_INT16" | "C_INT32" | "C_INT64"
         | "C_INT8" | "C_LIST" | "C_MAP" | "C_SET" | "C_TUPLE" | "C_UDT" | "C_UINT32" => {
@@ -295,6 +299,11 @@ mod tests {
         assert_eq!(names.len(), count);
         assert_eq!(find("regexMatch").map(|f| f.name), Some("RegexMatch"));
         assert!(find("BADFUNC").is_none());
+        assert_eq!(find("set_union").map(|f| f.name), Some("SetUnion"));
+        for (synonym, documented) in SYNONYMS {
+            let names = [find(synonym), find(documented)].map(|f| f.map(|f| f.name));
+            assert_eq!(names, [Some(*documented); 2], "{synonym}");
+        }
     }
 
     #[test]

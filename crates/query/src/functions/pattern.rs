@@ -9,7 +9,7 @@ use std::rc::Rc;
 use orrery_types::limits;
 
 use super::like::LikePattern;
-use super::pcre::translate;
+use super::pcre::{translate, translate_for_extraction};
 
 /// Compiled patterns of each kind kept at once.
 const KEPT_MAX: usize = 64;
@@ -19,6 +19,7 @@ const KEPT_MAX: usize = 64;
 pub(crate) struct Patterns {
     likes: Kept<Option<char>, LikePattern>,
     expressions: Kept<Box<str>, Option<Expression>>,
+    extractions: Kept<Box<str>, Option<Expression>>,
 }
 
 enum Expression {
@@ -44,10 +45,9 @@ impl Patterns {
         modifiers: &str,
     ) -> Result<Option<bool>, TooManySteps> {
         let compile = || {
-            if !modifiers.chars().all(|c| "msix".contains(c)) {
-                return None;
-            }
-            compile(&translate(pattern, modifiers))
+            are_modifiers(modifiers)
+                .then(|| translate(pattern, modifiers))
+                .and_then(|text| compile(&text, limits::REGEX_BACKTRACK_STEPS_MAX))
         };
         match &*self.expressions.get(pattern, &modifiers.into(), compile) {
             None => Ok(None),
@@ -62,16 +62,67 @@ impl Patterns {
             }
         }
     }
+
+    /// Calls `take` with what the group matched, for one match after the other, until it answers
+    /// false; a match without the group counts as nothing. `None` for an invalid expression, or one
+    /// that has no such group.
+    pub(super) fn extract<'s>(
+        &self,
+        subject: &'s str,
+        pattern: &str,
+        modifiers: &str,
+        group: usize,
+        mut take: impl FnMut(Option<&'s str>) -> bool,
+    ) -> Result<Option<()>, TooManySteps> {
+        let compile = || {
+            are_modifiers(modifiers)
+                .then(|| translate_for_extraction(pattern, modifiers))
+                .and_then(|text| compile(&text, limits::REGEX_EXTRACT_STEPS_MAX))
+        };
+        match &*self.extractions.get(pattern, &modifiers.into(), compile) {
+            Some(Expression::Linear(regex)) if group < regex.captures_len() => {
+                let matches_max = limits::REGEX_EXTRACT_WORK_BYTES_MAX / subject.len().max(1);
+                for (count, found) in regex.captures_iter(subject).enumerate() {
+                    if count >= matches_max {
+                        return Err(TooManySteps);
+                    }
+                    if !take(found.get(group).map(|part| part.as_str())) {
+                        break;
+                    }
+                }
+            }
+            Some(Expression::Backtracking(regex)) if group < regex.captures_len() => {
+                if subject.len() > limits::REGEX_BACKTRACK_SUBJECT_BYTES_MAX {
+                    return Err(TooManySteps);
+                }
+                for (count, found) in regex.captures_iter(subject).enumerate() {
+                    let found = found.map_err(|_| TooManySteps)?;
+                    if count >= limits::REGEX_EXTRACT_BACKTRACK_MATCHES_MAX {
+                        return Err(TooManySteps);
+                    }
+                    if !take(found.get(group).map(|part| part.as_str())) {
+                        break;
+                    }
+                }
+            }
+            _ => return Ok(None),
+        }
+        Ok(Some(()))
+    }
 }
 
-fn compile(text: &str) -> Option<Expression> {
+fn are_modifiers(modifiers: &str) -> bool {
+    modifiers.chars().all(|c| "msix".contains(c))
+}
+
+fn compile(text: &str, steps_max: usize) -> Option<Expression> {
     let linear =
         regex::RegexBuilder::new(text).size_limit(limits::REGEX_COMPILED_BYTES_MAX).build();
     if let Ok(regex) = linear {
         return Some(Expression::Linear(regex));
     }
     let backtracking = fancy_regex::RegexBuilder::new(text)
-        .backtrack_limit(limits::REGEX_BACKTRACK_STEPS_MAX)
+        .backtrack_limit(steps_max)
         .delegate_size_limit(limits::REGEX_COMPILED_BYTES_MAX)
         .build();
     backtracking.ok().map(Expression::Backtracking)

@@ -14,6 +14,11 @@ pub(super) fn translate(pattern: &str, modifiers: &str) -> String {
     text
 }
 
+/// The same for a search whose match is taken out of the text: an end never becomes part of it.
+pub(super) fn translate_for_extraction(pattern: &str, modifiers: &str) -> String {
+    Translator::new(pattern, modifiers, Tail::Seen).run().0
+}
+
 /// How the end is written: it is also where only a newline follows.
 #[derive(Clone, Copy)]
 enum Tail {
@@ -325,5 +330,7 @@ mod tests {
         check("(a$(b))", "", r"(a(?=\n?\z)(b))");
         check("(?<=a$)", "", r"(?<=a(?=\n?\z))");
         check(r"[$]\$", "", r"[$]\$");
+        assert_eq!(translate_for_extraction("d$", ""), r"d(?=\n?\z)");
+        assert_eq!(translate_for_extraction("(d)+", "i"), "(?i)(d)+");
     }
 }

@@ -3,7 +3,6 @@
 
 use orrery_types::{Number, Value, limits};
 
-use super::pattern::TooManySteps;
 use super::{Function, Host, array, combine, flag, integer, number, text};
 use crate::memory::allocated;
 
@@ -41,7 +40,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("LENGTH", 1, |a, _| count(units(text(a, 0)?))),
     Function::new("LOWER", 1, |a, _| Some(lower(text(a, 0)?).into())),
     Function::new("LTRIM", 1, |a, _| trim(a, true, false)).up_to(2),
-    Function::new("RegexMatch", 2, regex_match).up_to(3),
     Function::new("REPLACE", 3, replace),
     Function::new("REPLICATE", 2, replicate),
     Function::new("REVERSE", 1, |a, _| Some(text(a, 0)?.chars().rev().collect::<String>().into())),
@@ -183,18 +181,6 @@ fn trim(arguments: &[Value], at_start: bool, at_end: bool) -> Option<Value> {
     let s = if at_start { s.trim_start_matches(trimmed) } else { s };
     let s = if at_end { s.trim_end_matches(trimmed) } else { s };
     Some(s.into())
-}
-
-fn regex_match(arguments: &[Value], host: &Host) -> Option<Value> {
-    let modifiers = match arguments.len() {
-        2 => "",
-        _ => text(arguments, 2)?,
-    };
-    let found = host.patterns.regex(text(arguments, 0)?, text(arguments, 1)?, modifiers);
-    if found == Err(TooManySteps) {
-        host.fail("The regular expression takes too many steps.");
-    }
-    found.ok().flatten().map(Value::from)
 }
 
 /// Nothing to find leaves nothing to answer.

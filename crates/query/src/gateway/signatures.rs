@@ -51,11 +51,23 @@ pub(super) fn find(name: &str, count: usize) -> Option<Signature> {
         | "ROUND" | "SIGN" | "SIN" | "SQRT" | "SQUARE" | "TAN" | "TRUNC" | "IntAdd" | "IntSub"
         | "IntMul" | "IntDiv" | "IntMod" | "IntBitAnd" | "IntBitOr" | "IntBitXor" | "IntBitNot"
         | "IntBitLeftShift" | "IntBitRightShift" => gives(&[N], N),
-        "CONCAT" | "LOWER" | "UPPER" | "LTRIM" | "RTRIM" | "TRIM" | "REVERSE" | "REPLACE" => {
-            gives(&[S], S)
-        }
+        "CONCAT"
+        | "LOWER"
+        | "UPPER"
+        | "LTRIM"
+        | "RTRIM"
+        | "TRIM"
+        | "REVERSE"
+        | "REPLACE"
+        | "LastSubstringAfter"
+        | "LastSubstringBefore"
+        | "SubstringAfter"
+        | "SubstringBefore"
+        | "DateTimeFormat" => gives(&[S], S),
         "AGO" | "LEFT" | "NOW" | "RIGHT" | "REPLICATE" | "SUBSTRING" => gives(&[S, N], S),
         "DateTimeDiff" | "LENGTH" | "StringToNumber" => gives(&[S], N),
+        "RegexExtract" => gives(&[S, S, S, N], S),
+        "RegexExtractAll" => gives(&[S, S, S, N], A),
         "INDEX_OF" | "LASTINDEXOF" => gives(&[S, S, N], N),
         "CONTAINS" | "STARTSWITH" | "ENDSWITH" | "StringEquals" => gives(&[S, S, B], B),
         "CONTAINS_ALL_CI" | "CONTAINS_ALL_CS" | "ContainsAllCi" | "ContainsAllCs"
@@ -80,7 +92,6 @@ pub(super) fn find(name: &str, count: usize) -> Option<Signature> {
         "ObjectToArray" => gives(&[O, ANY], A),
         "DateTimeAdd" => gives(&[S, N, S], S),
         "DateTimeBin" => gives(&[S, S, N, S], S),
-        "DateTimeFormat" => gives(&[S], S),
         "DateTimePart" | "DateTimeToTicks" | "DateTimeToTimestamp" | "DAY" | "MONTH" | "YEAR" => {
             gives(&[S], N)
         }
