@@ -22,8 +22,9 @@ const COUNTED_IN_MEMORY_MAX: u64 = 512;
 const WALKED_MIN: usize = 16;
 /// What keys that lie side by side have in common at least: the shard, and a hash.
 const NEAR_BYTES: usize = 21;
-/// A lookup of more keys than this bypasses the row cache: it would evict what others use.
-const CACHED_KEYS_MAX: usize = 128;
+/// A lookup of more keys than this bypasses the row cache. A scan in the order of rows asks for so many
+/// at once; the cache keeps what is read often when others are read once.
+const CACHED_KEYS_MAX: usize = 1024;
 /// Entries that are passed over on the way to a key before it is searched for.
 const STEPS_MAX: usize = 3;
 
@@ -194,28 +195,26 @@ impl Snapshot for RocksSnapshot<'_> {
         if let [key] = keys {
             return Ok(vec![self.get(space, key)?]);
         }
-        // In the order of keys neighbours share blocks, and one search serves several of them.
-        let mut order: Vec<usize> = (0..keys.len()).collect();
-        order.sort_unstable_by_key(|at| keys[*at]);
-        let mut physical: Vec<Vec<u8>> =
-            order.iter().map(|at| layout::key(self.shard, keys[*at])).collect();
         let mut values = vec![None; keys.len()];
-        let use_cache = keys.len() <= CACHED_KEYS_MAX;
-        if use_cache {
-            let mut missing = 0;
-            for nth in 0..order.len() {
-                let cached = self.cached(space, &physical[nth]);
-                if cached.is_none() {
-                    order.swap(missing, nth);
-                    physical.swap(missing, nth);
-                    missing += 1;
-                } else {
-                    values[order[nth]] = cached;
-                }
+        let use_cache = keys.len() <= CACHED_KEYS_MAX && space == Space::Items;
+        let mut order: Vec<usize> = Vec::with_capacity(keys.len());
+        let mut physical = Vec::new();
+        for (at, key) in keys.iter().enumerate() {
+            if use_cache {
+                layout::write_key(self.shard, key, &mut physical);
+                values[at] = self.cached(space, &physical);
             }
-            order.truncate(missing);
-            physical.truncate(missing);
+            if values[at].is_none() {
+                order.push(at);
+            }
         }
+        if order.is_empty() {
+            return Ok(values);
+        }
+        // In the order of keys neighbours share blocks, and one search serves several of them.
+        order.sort_unstable_by_key(|at| keys[*at]);
+        let physical: Vec<Vec<u8>> =
+            order.iter().map(|at| layout::key(self.shard, keys[*at])).collect();
         let walked = self.walk(space, &physical, |nth, value| values[order[nth]] = Some(value))?;
         let found = self.core.db.batched_multi_get_cf_opt(
             self.core.cf(space),
