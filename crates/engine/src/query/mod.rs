@@ -4,6 +4,7 @@
 pub(crate) mod access;
 pub mod continuation;
 pub(crate) mod facts;
+mod feed_page;
 pub(crate) mod memory;
 mod partition_cursor;
 pub mod read_feed;
@@ -230,12 +231,14 @@ struct Asked<'q, 'e> {
 
 /// The way that a query takes, and the lists that were begun to find it.
 fn plan<'s>(
-    asked: &Asked<'_, '_>,
+    bound: &BoundQuery,
     shards: &'s Shards<'_>,
     scope: &Scope,
     resume: Option<&Resume>,
+    rows: usize,
+    with_index: bool,
 ) -> (Plan, OpenLists<'s>) {
-    let facts = Facts::new(shards, !asked.paging.without_index);
+    let facts = Facts::new(shards, with_index);
     let definition = &shards.container.definition;
     let key = scope.partition_key.as_ref();
     let request = PlanRequest {
@@ -244,9 +247,9 @@ fn plan<'s>(
         key_paths: &definition.partition_key.paths,
         is_whole: key.is_some() || shards.are_whole(),
         is_mortal: definition.default_ttl.is_some() || shards.hide_any(),
-        rows: asked.size.items,
+        rows,
     };
-    let plan = asked.bound.plan(&request, resume);
+    let plan = bound.plan(&request, resume);
     (plan, facts.into_open())
 }
 
@@ -433,7 +436,8 @@ impl Engine {
             Some(expanding) => expanding.open(self, container, scope)?,
         };
         let shards = &shards;
-        let (plan, open) = plan(asked, shards, scope, resume.as_ref());
+        let (rows, with_index) = (asked.size.items, !asked.paging.without_index);
+        let (plan, open) = plan(bound, shards, scope, resume.as_ref(), rows, with_index);
         let expansion = expansion.as_ref();
         let stays_small = asked.expanding.is_none_or(|expanding| expanding.stays_small(&plan));
         if if_cheap && !(stays_small && plan.is_cheap()) {
@@ -461,7 +465,7 @@ impl Engine {
         shards.need(bound.members(&run))?;
         let (context, found) = (&context, None);
         let reader = Reader { bound, run, shards, scope, plan, context, expansion, open, found };
-        let read = reader.read(asked.size, asked.paging.explains);
+        let read = reader.read(asked.size.limits(), asked.paging.explains);
         let is_too_dear = || too_dear.get() || expansion.is_some_and(Expansion::is_too_dear);
         if is_too_dear() {
             return Ok(None);

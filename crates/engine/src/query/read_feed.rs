@@ -1,4 +1,4 @@
-//! Reading items in the order of their keys, page by page, over all or part of a container.
+//! Reading items page by page, over all or part of a container.
 
 use bytes::Bytes;
 use orrery_query::PageLimits;
@@ -67,8 +67,25 @@ impl Engine {
         continuation: Option<&str>,
     ) -> Result<ItemPage> {
         let owner = format!("items {} {}", container.rid(), scope.logical_partition());
-        let resume = continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
-        let mut cursor = ItemCursor::new(self, container, scope, resume)?;
+        let state = continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
+        match state {
+            // A token of an earlier version: its feed goes on in the order of keys.
+            Some(last) if key::parse_item(&last).is_some() => {
+                self.read_items_by_key(container, scope, size, last, &owner)
+            }
+            state => self.read_item_ranges(container, scope, size, state, &owner),
+        }
+    }
+
+    fn read_items_by_key(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        size: PageSize,
+        last: Vec<u8>,
+        owner: &str,
+    ) -> Result<ItemPage> {
+        let mut cursor = ItemCursor::new(self, container, scope, Some(last))?;
         let mut items: Vec<Bytes> = Vec::new();
         let mut bytes = 0;
         let mut more = false;
@@ -83,7 +100,7 @@ impl Engine {
             items.push(item.body);
             cursor.taken(item.key);
         }
-        let continuation = more.then(|| continuation::encode(&owner, cursor.last()));
+        let continuation = more.then(|| continuation::encode(owner, cursor.last()));
         let charge = charge::feed(items.iter().map(Bytes::len));
         Ok(ItemPage { items, continuation, session_token: cursor.session_token(), charge })
     }

@@ -1,11 +1,11 @@
 //! Runs one page of a planned query, and reports what it took.
 
-use orrery_query::plan::access::{Access, SourceOrder};
+use orrery_query::plan::access::{Access, ScanPath, SourceOrder};
 use orrery_query::plan::index_only::IndexOnly;
 use orrery_query::plan::{Plan, PlanNode, PlanPath};
 use orrery_query::{
-    BoundQuery, EvalContext, Followed, ItemSource, Page, Place, Resume, Run, SourceItem,
-    answer_aggregates, answer_rows, execute,
+    BoundQuery, EvalContext, Followed, ItemSource, Page, PageLimits, Place, Resume, Run,
+    SourceItem, answer_aggregates, answer_rows, execute,
 };
 use orrery_storage::key;
 use orrery_types::{Error, PartitionKey, Result, limits};
@@ -15,10 +15,10 @@ use crate::partition::scope::Scope;
 use crate::query::access::index_only::Answer;
 use crate::query::access::keys::{KeySource, SnapshotScan};
 use crate::query::access::ordered::OrderedSource;
-use crate::query::access::prefetched::OpenLists;
+use crate::query::access::prefetched::{LoadedItems, OpenLists};
 use crate::query::access::rows::RowSource;
 use crate::query::access::{Shards, source_item};
-use crate::query::read_feed::{ItemCursor, PageSize};
+use crate::query::read_feed::ItemCursor;
 use crate::query::relations::{Expansion, Found, Prefetching, Way};
 
 /// What a page took.
@@ -65,7 +65,7 @@ pub(super) struct Reader<'r, 's, 'e> {
 
 impl<'e> Reader<'_, '_, 'e> {
     /// One page and its report.
-    pub(super) fn read(mut self, size: PageSize, explains: bool) -> Result<(Page, Report)> {
+    pub(super) fn read(mut self, size: PageLimits, explains: bool) -> Result<(Page, Report)> {
         self.find()?;
         let answered = self.index_page(self.run.resume.as_ref(), size)?;
         if answered.is_none() {
@@ -88,7 +88,7 @@ impl<'e> Reader<'_, '_, 'e> {
             entries: taken.entries.get(),
             time_us: 0,
             steps: page.steps,
-            uses_index: !matches!(self.plan.access, Access::Scan)
+            uses_index: !matches!(self.plan.access, Access::Scan(_))
                 || self.plan.only.is_some()
                 || self.found.is_some(),
             paths: std::mem::take(&mut self.plan.paths),
@@ -122,14 +122,14 @@ impl<'e> Reader<'_, '_, 'e> {
         node
     }
 
-    fn index_page(&self, resume: Option<&Resume>, size: PageSize) -> Result<Option<Page>> {
+    fn index_page(&self, resume: Option<&Resume>, size: PageLimits) -> Result<Option<Page>> {
         let Some(only) = &self.plan.only else { return Ok(None) };
         let Some(answer) = self.shards.answer(only, &self.open)? else { return Ok(None) };
         Ok(Some(match (answer, only) {
             (Answer::Distinct(values), IndexOnly::Distinct { name, .. }) => {
                 let row = |value| IndexOnly::row(name.as_ref(), value);
                 let rows = values.into_iter().map(row).collect();
-                answer_rows(self.bound, rows, resume, size.limits())
+                answer_rows(self.bound, rows, resume, size)
             }
             (Answer::Distinct(values) | Answer::Aggregates(values), _) => {
                 answer_aggregates(self.bound, values, self.context).map_err(query_error)?
@@ -138,7 +138,7 @@ impl<'e> Reader<'_, '_, 'e> {
     }
 
     /// Runs the query over items; gives also the cursor that scanned them, if one did.
-    fn items_page(&self, size: PageSize) -> Result<(Page, Option<ItemCursor<'_>>)> {
+    fn items_page(&self, size: PageLimits) -> Result<(Page, Option<ItemCursor<'_>>)> {
         let (run, shards) = (&self.run, self.shards);
         let run_over = |source: &mut dyn ItemSource| {
             let mut ahead = self.ahead(source, size);
@@ -146,27 +146,27 @@ impl<'e> Reader<'_, '_, 'e> {
                 Ok(ahead) => ahead,
                 Err(source) => *source,
             };
-            execute(self.bound, source, run, size.limits(), self.context).map_err(query_error)
+            execute(self.bound, source, run, size, self.context).map_err(query_error)
         };
         if let Some(found) = &self.found {
             return Ok((run_over(&mut KeySource::new(shards, found.keys.clone()))?, None));
         }
-        if matches!(self.plan.access, Access::Scan)
-            && let Some(mut begun) = self.open.take_partition(shards)
+        if let Access::Scan(path) = &self.plan.access
+            && let Some(mut loaded) = self.open.take_partition(shards, *path != ScanPath::Keys)?
         {
-            return Ok((run_over(&mut begun)?, None));
+            return Ok((run_over(&mut loaded)?, None));
         }
         match &self.plan.access {
             // A page that follows relations is of one moment.
-            Access::Scan if self.expansion.is_some() => {
+            Access::Scan(ScanPath::Keys) if self.expansion.is_some() => {
                 Ok((run_over(&mut SnapshotScan::new(shards))?, None))
             }
-            Access::Nothing => Ok((run_over(&mut GivenSource::new(Vec::new()))?, None)),
-            Access::Points(ids) => {
+            Access::Nothing => Ok((run_over(&mut LoadedItems::new(Vec::new(), false))?, None)),
+            Access::Points { ids, by_row } => {
                 let items = shards.points(&self.prefix()?, ids)?;
-                Ok((run_over(&mut GivenSource::new(items))?, None))
+                Ok((run_over(&mut LoadedItems::new(items, *by_row))?, None))
             }
-            Access::Keys(named) => {
+            Access::Keys { keys: named, by_row } => {
                 let definition = &shards.container.definition.partition_key;
                 let item_key = |(key, id): &(PartitionKey, String)| {
                     let partition = key::items_of(&definition.effective(key), key).from;
@@ -175,16 +175,24 @@ impl<'e> Reader<'_, '_, 'e> {
                 let mut keys: Vec<Vec<u8>> = named.iter().map(item_key).collect();
                 keys.sort_unstable();
                 keys.dedup();
+                if *by_row {
+                    let items = shards.by_keys(&keys)?.into_iter().flatten().collect();
+                    return Ok((run_over(&mut LoadedItems::new(items, true))?, None));
+                }
                 Ok((run_over(&mut KeySource::new(shards, keys))?, None))
             }
-            Access::Rows(set) => {
-                let mut source = RowSource::new(shards, set.clone(), self.open.take_all());
+            Access::Rows(set) | Access::Scan(ScanPath::Entries(set)) => {
+                let mut source = RowSource::new(shards, Some(set.clone()), self.open.take_all());
+                Ok((run_over(&mut source)?, None))
+            }
+            Access::Scan(ScanPath::Directory) => {
+                let mut source = RowSource::new(shards, None, self.open.take_all());
                 Ok((run_over(&mut source)?, None))
             }
             Access::Ordered(ordered) => {
                 Ok((run_over(&mut OrderedSource::new(shards, ordered))?, None))
             }
-            Access::Scan => {
+            Access::Scan(ScanPath::Keys) => {
                 let cursor = ItemCursor::new(shards.engine, shards.container, self.scope, None)?;
                 let mut source = ScanSource { shards, scope: self.scope, cursor };
                 Ok((run_over(&mut source)?, Some(source.cursor)))
@@ -196,10 +204,10 @@ impl<'e> Reader<'_, '_, 'e> {
     fn ahead<'a>(
         &'a self,
         source: &'a mut dyn ItemSource,
-        size: PageSize,
+        size: PageLimits,
     ) -> std::result::Result<Prefetching<'a, 'e>, &'a mut dyn ItemSource> {
         let Some(expansion) = self.expansion else { return Err(source) };
-        let is_scan = matches!(self.plan.access, Access::Scan) && self.found.is_none();
+        let is_scan = matches!(self.plan.access, Access::Scan(_)) && self.found.is_none();
         if is_scan && self.bound.filters() {
             return Err(source);
         }
@@ -208,7 +216,7 @@ impl<'e> Reader<'_, '_, 'e> {
             Way::Target(_) | Way::Inverse(_) | Way::Array(_) => None,
         };
         let relations: Vec<usize> = self.bound.relations().into_iter().filter_map(target).collect();
-        Ok(Prefetching { inner: source, expansion, relations, items: size.items })
+        Ok(Prefetching { inner: source, expansion, relations, items: size.rows_max })
     }
 
     /// Finds the items by what their relations lead to, where the plan would look at more.
@@ -217,10 +225,10 @@ impl<'e> Reader<'_, '_, 'e> {
         let in_order = self.run.resume.as_ref().and_then(Resume::source_order);
         let by_key = in_order.is_none_or(|order| order == SourceOrder::Keys);
         let others = match &self.plan.access {
-            Access::Scan | Access::Rows(None) => u64::MAX,
-            Access::Rows(Some(set)) => set.estimate(),
+            Access::Scan(_) => u64::MAX,
+            Access::Rows(set) => set.estimate(),
             Access::Ordered(ordered) => ordered.estimate,
-            Access::Nothing | Access::Points(_) | Access::Keys(_) => return Ok(()),
+            Access::Nothing | Access::Points { .. } | Access::Keys { .. } => return Ok(()),
         };
         let chosen = self.run.resume.is_some() && self.run.chosen_order.is_some();
         if !by_key || self.plan.only.is_some() || chosen {
@@ -230,7 +238,7 @@ impl<'e> Reader<'_, '_, 'e> {
         if self.found.is_some() {
             self.run.order = SourceOrder::Keys;
             self.run.chosen_order = None;
-            self.plan.access = Access::Scan;
+            self.plan.access = Access::Scan(ScanPath::Keys);
             self.plan.chosen_order = None;
         }
         Ok(())
@@ -267,29 +275,5 @@ impl ItemSource for ScanSource<'_, '_> {
             batch.push(source_item(self.shards.members(), item.key, item.row, item.body)?);
         }
         Ok(batch)
-    }
-}
-
-/// Items that are in memory already, in the order of keys.
-struct GivenSource {
-    items: std::vec::IntoIter<SourceItem>,
-    from: Vec<u8>,
-}
-
-impl GivenSource {
-    fn new(items: Vec<SourceItem>) -> Self {
-        Self { items: items.into_iter(), from: Vec::new() }
-    }
-}
-
-impl ItemSource for GivenSource {
-    fn seek(&mut self, place: Place<'_>) -> Result<()> {
-        self.from = place.key()?.to_vec();
-        Ok(())
-    }
-
-    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
-        let from = &self.from;
-        Ok(self.items.by_ref().filter(|item| *item.key >= from[..]).take(items_max).collect())
     }
 }

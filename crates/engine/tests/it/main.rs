@@ -16,6 +16,7 @@ mod expansion_law;
 mod geospatial;
 mod golden_plans;
 mod hostile_queries;
+mod insertion_order;
 mod interleavings;
 mod interleavings_background;
 mod interposed;

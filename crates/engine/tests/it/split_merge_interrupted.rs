@@ -32,11 +32,14 @@ fn open(store: Arc<dyn Store>) -> Engine {
     Engine::open(store, Arc::new(ManualClock::at_s(START_S)), 1).expect("it opens")
 }
 
+/// All items, whatever ranges they lie in.
 fn items(engine: &Engine) -> Vec<bytes::Bytes> {
     let container = engine.read_container(&name("d"), &name("c")).expect("a container");
     let scope = container.scope(&ScopeRequest::default()).expect("a scope");
     let page = engine.read_items(&container, &scope, PageSize { items: 1000 }, None);
-    page.expect("a page").items
+    let mut items = page.expect("a page").items;
+    items.sort_unstable();
+    items
 }
 
 fn put(engine: &Engine, n: usize) {

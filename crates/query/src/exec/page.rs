@@ -280,6 +280,12 @@ impl Execution<'_> {
                 || self.bytes >= self.limits.bytes_max)
     }
 
+    /// Whether a row can be on the page with those before it; a single one always can.
+    pub(super) fn fits(&self, row: &Row) -> bool {
+        let bytes_max = self.limits.bytes_max;
+        self.rows.is_empty() || self.bytes + row.size_bytes(bytes_max) <= bytes_max
+    }
+
     pub(super) fn push(&mut self, row: Row) -> Result<(), QueryError> {
         // The page bounds its rows; each of them is bounded here.
         let memory = &self.evaluator.memory;

@@ -32,6 +32,14 @@ impl Row {
         }
     }
 
+    /// The JSON text of a whole item as it is stored, of anything else as it is written.
+    pub fn into_text(self) -> Bytes {
+        match self {
+            Self::Value(value) => value.to_json().into(),
+            Self::Text(text) => text,
+        }
+    }
+
     /// The value; undefined if a text is not JSON, which a stored item always is.
     pub fn into_value(self) -> Value {
         match self {

@@ -197,12 +197,13 @@ impl Execution<'_> {
             if number <= done {
                 return Ok(ControlFlow::Continue(()));
             }
-            if self.is_full() {
+            let is_shown = *seen >= select.offset && shown;
+            if self.is_full() || is_shown && !self.fits(&row) {
                 ended = Ended::Full(number - 1);
                 return Ok(ControlFlow::Break(()));
             }
             *seen += 1;
-            if *seen > select.offset && shown {
+            if is_shown {
                 self.push(row)?;
             }
             if wanted == Some(*seen) {

@@ -14,16 +14,29 @@ use crate::ast::Direction;
 pub enum Access {
     /// There is nothing to be had.
     Nothing,
-    /// Some items of the one logical partition, by id; in the order of keys.
-    Points(Vec<String>),
-    /// Some items by partition key and id, of any number of logical partitions; in the order of keys.
-    Keys(Vec<(PartitionKey, String)>),
-    /// All items of the scope, in the order of keys.
-    Scan,
-    /// Items whose rows are in a set, in the order of rows; without a set, all of them.
-    Rows(Option<RowSet>),
+    /// Some items of the one logical partition, by id.
+    #[expect(missing_docs, reason = "the summary says it")]
+    Points { ids: Vec<String>, by_row: bool },
+    /// Some items by partition key and id, of any number of logical partitions.
+    #[expect(missing_docs, reason = "the summary says it")]
+    Keys { keys: Vec<(PartitionKey, String)>, by_row: bool },
+    /// All items of the scope.
+    Scan(ScanPath),
+    /// Items whose rows are in a set, in the order of rows.
+    Rows(RowSet),
     /// Items in the order that the query wants.
     Ordered(OrderedAccess),
+}
+
+/// How a scan gets from one item to the next, which also decides on their order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScanPath {
+    /// Along the items themselves, in the order of keys: the least work.
+    Keys,
+    /// Along the row directory, in the order of rows, which is that of insertion.
+    Directory,
+    /// Along the index entries that all items of the logical partition have, in the order of rows.
+    Entries(RowSet),
 }
 
 /// The order in which an access gives items.
@@ -41,8 +54,14 @@ impl Access {
     /// The order of what it gives.
     pub fn order(&self) -> SourceOrder {
         match self {
-            Self::Nothing | Self::Points(_) | Self::Keys(_) | Self::Scan => SourceOrder::Keys,
-            Self::Rows(_) => SourceOrder::Rows,
+            Self::Points { by_row: true, .. }
+            | Self::Keys { by_row: true, .. }
+            | Self::Scan(ScanPath::Directory | ScanPath::Entries(_))
+            | Self::Rows(_) => SourceOrder::Rows,
+            Self::Nothing
+            | Self::Points { .. }
+            | Self::Keys { .. }
+            | Self::Scan(ScanPath::Keys) => SourceOrder::Keys,
             Self::Ordered(_) => SourceOrder::Values,
         }
     }

@@ -14,8 +14,10 @@ pub(super) const ENTRY: f64 = 1.0;
 pub(super) const SEEK: f64 = 20.0;
 /// One item by its row.
 pub(super) const LOAD: f64 = 30.0;
-/// One item in a scan.
+/// One item in a scan along the items.
 pub(super) const SCANNED: f64 = 15.0;
+/// One item in a scan along rows: many are loaded at once.
+pub(super) const SCANNED_BY_ROW: f64 = 19.0;
 
 /// Spans of one path whose sizes are asked for; of more, some stand for all.
 const SAMPLES: usize = 16;

@@ -91,12 +91,11 @@ impl PlanNode {
 
 /// Steps that give every row that passed the filter.
 const PASSING: [&str; 3] = ["Filter", "Sort", "Rank"];
-const ACCESSES: [&str; 11] = [
+const ACCESSES: [&str; 10] = [
     "Nothing",
     "PointRead",
     "ContainerScan",
     "PartitionScan",
-    "RowScan",
     "IndexSeek",
     "IndexRange",
     "Intersect",
@@ -153,21 +152,20 @@ fn count(n: usize, what: &str) -> String {
 fn access(access: &Access, single: bool) -> PlanNode {
     match access {
         Access::Nothing => PlanNode::new("Nothing"),
-        Access::Keys(keys) => PlanNode {
+        Access::Keys { keys, .. } => PlanNode {
             estimated: Some(keys.len() as u64),
             ..PlanNode::new(format!("PointRead of {}", count(keys.len(), "item")))
         },
-        Access::Points(ids) => PlanNode {
+        Access::Points { ids, .. } => PlanNode {
             estimated: Some(ids.len() as u64),
             ..PlanNode::new(match ids.as_slice() {
                 [id] => format!("PointRead {}", Value::from(id.as_str()).to_json()),
                 ids => format!("PointRead of {}", count(ids.len(), "item")),
             })
         },
-        Access::Scan if single => PlanNode::new("PartitionScan"),
-        Access::Scan => PlanNode::new("ContainerScan"),
-        Access::Rows(None) => PlanNode::new("RowScan"),
-        Access::Rows(Some(set)) => rows(set),
+        Access::Scan(_) if single => PlanNode::new("PartitionScan"),
+        Access::Scan(_) => PlanNode::new("ContainerScan"),
+        Access::Rows(set) => rows(set),
         Access::Ordered(ordered) => along(ordered),
     }
 }

@@ -1,6 +1,6 @@
 //! The planner: from a bound query to a way to its items. `condition` reads what the filter asks of
 //! single paths, `cost` prices the ways that the index offers, `access` says what they are,
-//! `keyed` finds items that the filter names, `index_only` queries that need no item at all, `explain` prints the choice.
+//! `scan` reads all items or those that are named, `keyed` finds their names in the filter, `index_only` queries that need no item at all, `explain` prints the choice.
 //!
 //! A way may lead to more items than the query wants and never to fewer: the whole filter runs over
 //! every item, whatever way it came. So a wrong estimate costs time and not rows.
@@ -11,6 +11,7 @@ mod cost;
 mod explain;
 pub mod index_only;
 mod keyed;
+mod scan;
 
 use orrery_index::IndexStep;
 use orrery_index::span::Span;
@@ -20,7 +21,7 @@ use crate::ast::Direction;
 use crate::bound::{BoundSelect, Node, Order, Step};
 use crate::exec::Resume;
 use crate::query::BoundQuery;
-use access::{Access, OrderedAccess, OrderedIndex, SourceOrder};
+use access::{Access, OrderedAccess, OrderedIndex, ScanPath, SourceOrder};
 use condition::{Condition, Filter, ItemPath, Paths, Values, is_plural};
 use cost::{LOAD, Priced, SCANNED, SEEK, count, whole};
 use index_only::IndexOnly;
@@ -152,9 +153,9 @@ impl<'a> Planner<'a> {
     }
 
     fn plan(&self, resume: Option<&Resume>) -> Plan {
-        let by_key = resume.and_then(Resume::source_order) != Some(SourceOrder::Rows);
-        let points = || self.points().or_else(|| self.keys());
-        if let Some(best) = Some(points).filter(|_| by_key && self.is_plain()).and_then(|f| f()) {
+        let order = resume.and_then(Resume::source_order);
+        let points = || self.points(order).or_else(|| self.keys(order));
+        if let Some(best) = Some(points).filter(|_| self.is_plain()).and_then(|f| f()) {
             return Plan {
                 access: best.access,
                 estimate: 1,
@@ -199,7 +200,7 @@ impl<'a> Planner<'a> {
             found = few.map(|few| (Self::rows(&few, f64::INFINITY), few.rows));
         }
         let is_cheap = found.as_ref().is_some_and(|(few, _)| few.cost <= AT_ONCE);
-        if !is_cheap && order != Some(SourceOrder::Rows) {
+        if !is_cheap {
             let items = self.key_term().and_then(|(path, span)| match (only, &found) {
                 (Some(_), _) => facts.few(&path, &span, SMALL_PARTITION),
                 (None, None) => facts.few_in_partition(SMALL_PARTITION),
@@ -213,7 +214,13 @@ impl<'a> Planner<'a> {
             let items = items.map(count);
             let scan = items.map(|items| {
                 let cost = SEEK + items * SCANNED;
-                (Candidate { access: Access::Scan, cost, chosen_order: None }, items)
+                // What was read is in memory, and comes in any order.
+                let path = match (order, only) {
+                    (Some(SourceOrder::Keys), _) => ScanPath::Keys,
+                    (_, None) => ScanPath::Directory,
+                    (_, Some(_)) => self.scan_path(order),
+                };
+                (Candidate { access: Access::Scan(path), cost, chosen_order: None }, items)
             });
             let cheaper = |(scan, _): &(Candidate, f64)| {
                 found.as_ref().is_none_or(|(few, _)| scan.cost < few.cost)
@@ -231,24 +238,6 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// The term that all items of the one logical partition have, and no other.
-    fn key_term(&self) -> Option<(ItemPath, Span)> {
-        let (key, [path]) = (self.request.key?, self.request.key_paths) else { return None };
-        let path: ItemPath =
-            path.segments().iter().map(|name| IndexStep::Property(name.clone())).collect();
-        let value = key.0.first().and_then(key_value)?;
-        self.request.facts.is_usable(&path).then_some((path, Span::Point(value)))
-    }
-
-    /// Items that a scan would read, roughly.
-    fn scope_items(&self) -> u64 {
-        let facts = self.request.facts;
-        match self.key_term() {
-            Some((path, span)) => facts.estimate(&path, &span),
-            None => facts.scope_items(),
-        }
-    }
-
     /// Whether the filter decides alone which items are read.
     fn is_plain(&self) -> bool {
         self.select.reads_items && !matches!(self.select.order, Order::Rank(_))
@@ -259,30 +248,29 @@ impl<'a> Planner<'a> {
         if !self.select.reads_items || self.filter.condition == Condition::Nothing {
             return plain(Access::Nothing, 0.0);
         }
+        let order = resume.and_then(Resume::source_order);
         // Statistics for scores are over all items, whatever the filter says.
         if matches!(self.select.order, Order::Rank(_)) {
-            return plain(Access::Scan, count(self.scope_items()) * SCANNED);
+            return self.scan(0.0, 0.0, order);
         }
-        let order = resume.and_then(Resume::source_order);
         let sorted = resume.and_then(Resume::chosen_order);
         let wanted = self.wanted(sorted.is_some());
-        let mut candidates = Vec::new();
-        if order != Some(SourceOrder::Rows) {
-            candidates.push(self.scan(matches, wanted));
-            candidates.extend(self.points());
-        }
+        let mut candidates = vec![self.scan(matches, wanted, order)];
+        candidates.extend(self.points(order));
         if order != Some(SourceOrder::Keys) {
             candidates.extend(priced.map(|p| Self::rows(p, wanted)));
-        }
-        if order == Some(SourceOrder::Rows) {
-            let all = count(self.request.facts.items()) * LOAD;
-            candidates.push(plain(Access::Rows(None), all));
         }
         if order.is_none() {
             candidates.extend(self.ordered(priced, matches, sorted.clone()));
         }
-        let cheapest = candidates.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost));
-        let mut best = cheapest.unwrap_or_else(|| plain(Access::Scan, f64::MAX));
+        // An order that nobody asked for must save more than the order of insertion is worth.
+        let worth = |candidate: &Candidate| {
+            let is_chosen = candidate.chosen_order.is_some() && sorted.is_none();
+            candidate.cost * if is_chosen { ROW_ORDER_WORTH } else { 1.0 }
+                + if is_chosen { ROW_ORDER_WORTH_MIN } else { 0.0 }
+        };
+        let cheapest = candidates.into_iter().min_by(|a, b| worth(a).total_cmp(&worth(b)));
+        let mut best = cheapest.unwrap_or_else(|| plain(Access::Scan(ScanPath::Keys), f64::MAX));
         if best.chosen_order.is_none() {
             best.chosen_order = sorted;
         }
@@ -300,48 +288,10 @@ impl<'a> Planner<'a> {
         count(most.min(self.request.rows as u64 + 1))
     }
 
-    fn scan(&self, matches: f64, wanted: f64) -> Candidate {
-        let items = count(self.scope_items());
-        let share = if matches > 0.0 { (wanted / matches).min(1.0) } else { 1.0 };
-        Candidate { access: Access::Scan, cost: SEEK + items * share * SCANNED, chosen_order: None }
-    }
-
-    /// Items of the logical partition that the filter names by id.
-    fn points(&self) -> Option<Candidate> {
-        self.request.key?;
-        let id: ItemPath = [IndexStep::Property("id".into())].into();
-        let spans = match &self.filter.condition {
-            Condition::Values(values) if values.path == id => Some(&values.spans),
-            Condition::And(list) => list.iter().find_map(|c| match c {
-                Condition::Values(values) if values.path == id => Some(&values.spans),
-                _ => None,
-            }),
-            _ => None,
-        }?;
-        let name = |span: &Span| match span {
-            Span::Point(value) => Some(value.as_str().map(str::to_owned)),
-            _ => None,
-        };
-        // What is no string is nobody's id.
-        let ids: Vec<Option<String>> = spans.iter().map(name).collect::<Option<_>>()?;
-        let mut ids: Vec<String> = ids.into_iter().flatten().collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let cost = count(ids.len() as u64) * SCANNED;
-        Some(Candidate { access: Access::Points(ids), cost, chosen_order: None })
-    }
-
-    /// Items that the filter names by partition key and id.
-    fn keys(&self) -> Option<Candidate> {
-        let keys = keyed::keys(self.select, self.query.bound.item_slot, self.request.key_paths)?;
-        let cost = SEEK + count(keys.len() as u64) * SCANNED;
-        Some(Candidate { access: Access::Keys(keys), cost, chosen_order: None })
-    }
-
     fn rows(priced: &Priced, wanted: f64) -> Candidate {
         let share = if priced.rows > 0.0 { (wanted / priced.rows).min(1.0) } else { 1.0 };
         let cost = priced.opening + share * (priced.reading + priced.rows * LOAD);
-        Candidate { access: Access::Rows(Some(priced.set.clone())), cost, chosen_order: None }
+        Candidate { access: Access::Rows(priced.set.clone()), cost, chosen_order: None }
     }
 
     /// Walks along an index that give the order of the query; or, where it has none, the order of
@@ -582,6 +532,10 @@ fn key_value(component: &KeyComponent) -> Option<Value> {
     })
 }
 
+/// How much dearer the order of rows may be than one that the plan chooses itself: so many times, and
+/// so many entries, which take less time than a request does otherwise.
+const ROW_ORDER_WORTH: f64 = 1.3;
+const ROW_ORDER_WORTH_MIN: f64 = 300.0;
 /// A way that costs no more is taken without looking for another.
 const AT_ONCE: f64 = 200.0;
 

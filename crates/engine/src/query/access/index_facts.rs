@@ -50,7 +50,12 @@ impl<'s, 'e> Facts<'s, 'e> {
                 return Ok(share);
             }
             let (n, more) = shard.count_keys(SCOPE_SAMPLE)?;
-            Ok(if more { (share / 4).max(n) } else { n })
+            if !more {
+                return Ok(n);
+            }
+            let (from, to) = (&shard.bounds.from, &shard.bounds.to);
+            let guessed = shard.snapshot.estimate_beyond(Space::Items, from, to, n);
+            Ok(guessed.map_err(storage)?.min(share).max(n))
         })
     }
 

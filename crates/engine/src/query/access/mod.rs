@@ -206,12 +206,15 @@ impl<'e> Shards<'e> {
 
     /// Items by row, in the order of the rows, without those that are out of scope or expired.
     pub(crate) fn load(&self, shard: &Shard<'_>, rows: &[Row]) -> Result<Vec<SourceItem>> {
-        let snapshot = &*shard.snapshot;
-        let in_scope = |key: &Bytes| shard.bounds.from <= *key && *key < shard.bounds.to;
-        let keys = keys_of(snapshot, rows)?.into_iter().filter(in_scope);
-        let keys: Vec<Bytes> = keys.collect();
+        let mut keys = keys_of(&*shard.snapshot, rows)?;
+        keys.retain(|key| shard.holds(key));
+        self.load_keys(shard, keys)
+    }
+
+    /// Items by the keys that rows lead to, in the order of the keys given.
+    fn load_keys(&self, shard: &Shard<'_>, keys: Vec<Bytes>) -> Result<Vec<SourceItem>> {
         let item_keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-        let records = snapshot.get_many(Space::Items, &item_keys).map_err(storage)?;
+        let records = shard.snapshot.get_many(Space::Items, &item_keys).map_err(storage)?;
         let mut items = Vec::with_capacity(records.len());
         for (key, record) in keys.into_iter().zip(records) {
             // A row leads to its item in the same snapshot.
@@ -255,6 +258,11 @@ impl<'e> Shards<'e> {
 }
 
 impl Shard<'_> {
+    /// Whether an item key lies in the scope.
+    fn holds(&self, item_key: &[u8]) -> bool {
+        *self.bounds.from <= *item_key && *item_key < *self.bounds.to
+    }
+
     /// Where the terms of a path begin; `None` if no item here ever had it.
     pub(crate) fn head(&self, store: &dyn Store, path: &[IndexStep]) -> Result<Option<Vec<u8>>> {
         let id = self.partition.path_id(store, path)?;

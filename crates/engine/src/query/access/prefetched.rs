@@ -73,10 +73,18 @@ impl<'s> OpenLists<'s> {
         Ok(Some(items))
     }
 
-    /// The items of the logical partition, if they were read.
-    pub(crate) fn take_partition<'e>(&self, shards: &'s Shards<'e>) -> Option<BegunScan<'s, 'e>> {
-        let entries = self.partition.take()?.into_iter();
-        Some(BegunScan { shards, entries, from: Vec::new() })
+    /// The items of the logical partition, if they were read; in the order of keys or of rows.
+    pub(crate) fn take_partition<'e>(
+        &self,
+        shards: &'s Shards<'e>,
+        by_row: bool,
+    ) -> Result<Option<LoadedItems>> {
+        let Some(entries) = self.partition.take() else { return Ok(None) };
+        let mut items = Vec::with_capacity(entries.len());
+        for Entry { key, value } in entries {
+            items.extend(shards.item(key, &value)?);
+        }
+        Ok(Some(LoadedItems::new(items, by_row)))
     }
 
     /// All lists, which are gone then.
@@ -85,27 +93,37 @@ impl<'s> OpenLists<'s> {
     }
 }
 
-/// The items of a logical partition that was read, in the order of keys.
-pub(crate) struct BegunScan<'s, 'e> {
-    shards: &'s Shards<'e>,
-    entries: std::vec::IntoIter<Entry>,
-    from: Vec<u8>,
+/// Items that are in memory already, in the order of keys or of rows.
+pub(crate) struct LoadedItems {
+    items: std::vec::IntoIter<SourceItem>,
+    by_row: bool,
 }
 
-impl ItemSource for BegunScan<'_, '_> {
+impl LoadedItems {
+    /// The items come in the order of keys.
+    pub(crate) fn new(mut items: Vec<SourceItem>, by_row: bool) -> Self {
+        if by_row {
+            items.sort_unstable_by_key(|item| item.row);
+        }
+        Self { items: items.into_iter(), by_row }
+    }
+}
+
+impl ItemSource for LoadedItems {
     fn seek(&mut self, place: Place<'_>) -> Result<()> {
-        self.from = place.key()?.to_vec();
+        let items = std::mem::take(&mut self.items);
+        let behind: Vec<SourceItem> = match place {
+            Place::Row(row) if self.by_row => items.filter(|item| item.row >= row).collect(),
+            place => {
+                let key = place.key()?;
+                items.filter(|item| *item.key >= *key).collect()
+            }
+        };
+        self.items = behind.into_iter();
         Ok(())
     }
 
     fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
-        let mut batch = Vec::new();
-        while batch.len() < items_max {
-            let Some(Entry { key, value }) = self.entries.next() else { break };
-            if key >= self.from {
-                batch.extend(self.shards.item(key, &value)?);
-            }
-        }
-        Ok(batch)
+        Ok(self.items.by_ref().take(items_max).collect())
     }
 }

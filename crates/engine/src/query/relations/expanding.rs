@@ -72,7 +72,7 @@ impl<'e> Expanding<'e> {
     /// query names, and follows references alone.
     pub(crate) fn stays_small(&self, plan: &Plan) -> bool {
         let is_target = |way: &Way| matches!(way, Way::Target(_));
-        matches!(plan.access, Access::Points(_)) && self.ways.iter().all(is_target)
+        matches!(plan.access, Access::Points { .. }) && self.ways.iter().all(is_target)
     }
 
     /// Opens the query's own partitions and all that its relations lead to, as of one moment.

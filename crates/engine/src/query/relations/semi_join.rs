@@ -118,19 +118,23 @@ impl Expansion<'_> {
         };
         let plan = join.targets.plan(&request, None);
         let read = match &plan.access {
-            Access::Scan | Access::Rows(None) => facts.items(),
-            Access::Rows(Some(set)) => set.estimate(),
+            Access::Scan(_) => facts.items(),
+            Access::Rows(set) => set.estimate(),
             Access::Ordered(ordered) => ordered.estimate,
-            Access::Nothing | Access::Points(_) | Access::Keys(_) => 0,
+            Access::Nothing | Access::Points { .. } | Access::Keys { .. } => 0,
         };
         if read > most as u64 * 4 {
             return Ok(None);
         }
         let mut source: Box<dyn ItemSource + '_> = match &plan.access {
             Access::Nothing => return Ok(Some(vec![])),
-            Access::Rows(set) => Box::new(RowSource::new(pool, set.clone(), OpenLists::default())),
+            Access::Rows(set) => {
+                Box::new(RowSource::new(pool, Some(set.clone()), OpenLists::default()))
+            }
             Access::Ordered(ordered) => Box::new(OrderedSource::new(pool, ordered)),
-            Access::Scan | Access::Points(_) | Access::Keys(_) => Box::new(SnapshotScan::new(pool)),
+            Access::Scan(_) | Access::Points { .. } | Access::Keys { .. } => {
+                Box::new(SnapshotScan::new(pool))
+            }
         };
         let mut keys = Vec::new();
         loop {
