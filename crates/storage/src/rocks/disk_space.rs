@@ -80,9 +80,9 @@ pub(super) fn check(core: &Core) -> Result<(), StorageError> {
     if !core.disk_space.suspect.load(SeqCst) {
         return Ok(());
     }
-    // An empty batch writes nothing, and shows whether the database accepts writes.
+    // An empty batch changes nothing, and shows whether the database accepts writes.
     let mut options = WriteOptions::default();
-    options.disable_wal(true);
+    options.set_sync(true);
     options.set_no_slowdown(true);
     match core.db.write_opt(WriteBatch::default(), &options) {
         Ok(()) => {

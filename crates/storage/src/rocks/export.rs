@@ -23,7 +23,8 @@ pub(crate) fn export(
     fill: impl FnOnce(&mut Export<'_>) -> Result<(), rocksdb::Error>,
 ) -> Result<(), StorageError> {
     folder::checkpoint(into, |files| {
-        let options = RocksOptions::default();
+        // Writes without the log are refused where logs are recycled.
+        let options = RocksOptions { recycled_logs: 0, ..RocksOptions::default() };
         let db = DB::open_cf_descriptors(&options.database(true), files, options.families())?;
         let mut export = Export { db: &db, batch: WriteBatch::default() };
         fill(&mut export)?;

@@ -70,17 +70,19 @@ pub(super) fn open(path: &Path, options: &RocksOptions) -> Result<Opened, OpenEr
         return Err(OpenError::NotWhole { folder, what });
     }
     let mut database = options.database(!known);
-    let damage = if known { wal::find_damage(&files).map_err(|e| at(&files, &e))? } else { None };
-    if let Some(damage) = damage {
+    let inspection =
+        if known { wal::inspect(&files).map_err(|e| at(&files, &e))? } else { Default::default() };
+    if let Some(damage) = &inspection.damage {
         if options.on_log_damage == OnLogDamage::Refuse || damage.is_in_tables {
-            return Err(OpenError::LogDamaged(damage.into()));
+            return Err(OpenError::LogDamaged(damage.clone().into()));
         }
         let aside = path.join(format!("damaged-log-{:06}", damage.log));
-        wal::set_aside(&files, &damage, &aside).map_err(|e| at(&aside, &e))?;
-        tracing::warn!(%damage, aside = %aside.display(), "the end of the log is dropped, as asked for");
-        // The files that it knows of are cut or set aside; the next start knows the new ones.
+        wal::set_aside(&files, damage, &aside).map_err(|e| at(&aside, &e))?;
+        tracing::warn!(%damage, aside = %aside.display(), "the end of the log is dropped, as requested");
+        // The log files that the MANIFEST lists are cut or set aside.
         database.set_track_and_verify_wals_in_manifest(false);
     }
+    inspection.cut_remainders(&files).map_err(|e| at(&files, &e))?;
     let db = DB::open_cf_descriptors(&database, &files, options.families()).map_err(|e| match e
         .kind()
     {

@@ -207,11 +207,11 @@ impl Core {
     }
 
     /// Writes copied entries into a shard that nobody reads yet.
-    fn copy(&self, shard: ShardId, entries: &[Copied], log: CopyLog) -> Result<(), rocksdb::Error> {
+    fn copy(&self, shard: ShardId, entries: &[Copied]) -> Result<(), rocksdb::Error> {
         let mut options = WriteOptions::default();
-        options.disable_wal(log == CopyLog::None);
-        // Two unsynced records in the log could reach the disk in either order: see `wal`.
-        options.set_sync(log == CopyLog::Written);
+        // Where logs are recycled every write is logged. Of two unsynced records the second could
+        // reach the disk without the first: see `wal`.
+        options.set_sync(true);
         let mut batch = WriteBatch::default();
         let (mut physical, mut stored) = (Vec::new(), Vec::new());
         for Copied { space, key, value } in entries {
@@ -230,14 +230,14 @@ impl Core {
         self.db.write_opt(batch, &options)
     }
 
-    /// Writes loaded entries without the log; they become durable by the flush at the end.
+    /// Writes loaded entries.
     fn load(
         &self,
         shard: ShardId,
         entries: &mut dyn Iterator<Item = Put>,
     ) -> Result<Lsn, rocksdb::Error> {
         let mut options = WriteOptions::default();
-        options.disable_wal(true);
+        options.set_sync(true);
         let mut lsn = Lsn(1);
         let mut batch = WriteBatch::default();
         let (mut physical, mut stored) = (Vec::new(), Vec::new());
@@ -253,7 +253,6 @@ impl Core {
             }
         }
         self.db.write_opt(batch, &options)?;
-        self.flush()?;
         Ok(lsn)
     }
 }
@@ -394,14 +393,14 @@ impl Store for RocksStore {
         &self,
         shard: ShardId,
         entries: &[Copied],
-        log: CopyLog,
+        _: CopyLog,
     ) -> Result<(), StorageError> {
         self.core.refuse_copies()?;
         if self.core.head(shard)?.lsn() != Lsn(0) {
             return Err(StorageError::Conflict { part: 0, check: 0 });
         }
         self.core
-            .copy(shard, entries, log)
+            .copy(shard, entries)
             .map_err(|error| StorageError::Unknown(error.to_string().into()))
     }
 

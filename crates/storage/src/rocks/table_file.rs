@@ -89,6 +89,9 @@ impl CopyRun for TableFileWriter<'_> {
         writer.finish().map_err(failed)?;
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
+        // No snapshot reads the shard yet. So the file needs no sequence number of its own, and those of
+        // the log stay consecutive.
+        options.set_snapshot_consistency(false);
         let family = self.core.cf(self.space);
         let ingested = self.core.db.ingest_external_file_cf_opts(family, &options, vec![&file.0]);
         ingested.map_err(failed)

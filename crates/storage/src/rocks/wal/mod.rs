@@ -1,10 +1,17 @@
-//! Looks through the write-ahead log before `RocksDB` replays it. A crash leaves a log that ends in the
-//! middle of a record: at most one record is written at a time and none is acknowledged before it is
-//! synced, so nothing whole can stand behind such an end. Damage in the middle of the log
-//! is different: the records behind it were acknowledged, and `RocksDB` drops them or, where a block is
-//! zero, goes on behind the gap. A store with such a log is not opened unless its owner accepts the loss.
+//! Reads the write-ahead log before `RocksDB` replays it, to tell a crash from damage. A crash leaves a
+//! log that ends in the middle of a record: at most one record is written at a time and none is
+//! acknowledged before it is synced, so no whole record can follow such an end. After damage in the
+//! middle of the log, acknowledged records do follow; `RocksDB` would drop them or, where a block is
+//! zero, continue behind the gap. A store with such a log is not opened unless its owner accepts the
+//! loss.
 //!
 //! Damage to the last record of the log cannot be told from a crash.
+//!
+//! Log files are recycled, so behind the last record of a log stand records of its earlier use. They
+//! carry the number of the log that the file was then, and are no damage. `RocksDB` does take them for
+//! damage: it continues with the next log only if the sequence numbers continue, and refuses to open a
+//! database of which some column families were flushed later than that. So these remainders are cut off
+//! before the log is replayed.
 //!
 //! - `records`   the format of the log
 //! - `manifest`  which logs are replayed
@@ -14,13 +21,14 @@ mod records;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
 use manifest::Logs;
-use records::Place;
+use records::{Ending, Place};
 
 /// What to do about a log that is damaged in the middle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,11 +92,22 @@ fn list(files: &Path) -> io::Result<Vec<u64>> {
     Ok(logs)
 }
 
+/// What the logs hold that will be replayed.
+#[derive(Debug, Default)]
+pub(super) struct Inspection {
+    /// Whole records behind something that does not read.
+    pub(super) damage: Option<LogDamage>,
+    /// Logs with remainders of an earlier use behind their last record, which ends there.
+    remainders: Vec<(u64, u64)>,
+}
+
 /// The first place that does not read, and what is whole behind it.
+#[derive(Default)]
 struct Search {
     /// The sequence number that the next record has.
     next: Option<u64>,
     damage: Option<LogDamage>,
+    remainders: Vec<(u64, u64)>,
 }
 
 impl Search {
@@ -113,14 +132,14 @@ impl Search {
         }
     }
 
-    /// Reads one log.
-    fn log(&mut self, files: &Path, log: u64) -> io::Result<()> {
+    /// Reads one log. `synced` is the length that it had when it was closed, if that is known.
+    fn log(&mut self, files: &Path, log: u64, synced: Option<u64>) -> io::Result<()> {
         // The number in the fragments of a recycled file has 32 bits.
         #[expect(clippy::cast_possible_truncation, reason = "as it is written")]
         let number = log as u32;
         let mut is_first = true;
         let mut short = None;
-        let end = records::read(&files.join(name(log)), number, |place, record| {
+        let ending = records::read(&files.join(name(log)), number, |place, record| {
             let Some((sequence, count)) = record.batch() else {
                 short = short.or(Some(record.at));
                 return;
@@ -146,43 +165,76 @@ impl Search {
                 Some(_) => {}
             }
         })?;
-        let end = [end, short].into_iter().flatten().min();
-        if let Some(end) = end {
+        let damage = [ending.damage, short].into_iter().flatten().min();
+        self.end(log, Ending { damage, ..ending }, synced);
+        Ok(())
+    }
+
+    /// Judges what stands behind the records of a log.
+    fn end(&mut self, log: u64, ending: Ending, synced: Option<u64>) {
+        let content_bytes = ending.content_bytes();
+        if ending.is_recyclable && content_bytes < ending.file_bytes {
+            self.remainders.push((log, content_bytes));
+        }
+        let has_records_behind =
+            self.damage.as_ref().is_some_and(|damage| damage.log == log && damage.records > 0);
+        if !has_records_behind && let Some(synced) = synced {
+            // All that the log had when it was closed is whole, or its end is gone.
+            if content_bytes < synced {
+                self.cut(log, content_bytes);
+            }
+            return;
+        }
+        if let Some(end) = ending.damage {
             self.damaged(log, end);
             if let Some(damage) = self.damage.as_mut().filter(|damage| damage.log == log) {
                 damage.at_byte = end;
             }
         }
-        Ok(())
     }
 }
 
-/// Looks through the logs that will be replayed.
-pub(super) fn find_damage(files: &Path) -> io::Result<Option<LogDamage>> {
+/// Reads the logs that will be replayed.
+pub(super) fn inspect(files: &Path) -> io::Result<Inspection> {
     let logs = Logs::read(files).unwrap_or_default();
-    let present = list(files)?;
-    let mut search = Search { next: None, damage: None };
-    let mut missing = None;
-    for (log, bytes) in logs.synced() {
-        let length = fs::metadata(files.join(name(log))).map_or(0, |about| about.len());
-        if length < bytes && missing.is_none() {
-            missing = Some((log, length));
+    let synced: BTreeMap<u64, u64> = logs.synced().collect();
+    let present: Vec<u64> = list(files)?.into_iter().filter(|log| *log >= logs.first()).collect();
+    let mut all: Vec<u64> = present.iter().chain(synced.keys()).copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    let mut search = Search::default();
+    for log in all {
+        let synced = synced.get(&log).copied();
+        if present.binary_search(&log).is_ok() {
+            search.log(files, log, synced)?;
+        } else {
+            search.cut(log, 0);
         }
-    }
-    for log in present.into_iter().filter(|log| *log >= logs.first()) {
-        if let Some((gone, length)) = missing.filter(|(gone, _)| *gone < log) {
-            search.cut(gone, length);
-        }
-        search.log(files, log)?;
-    }
-    if let Some((gone, length)) = missing {
-        search.cut(gone, length);
     }
     let is_hole = |damage: &LogDamage| damage.records > 0 || damage.is_cut;
-    Ok(search.damage.filter(is_hole).map(|mut damage| {
+    let damage = search.damage.filter(is_hole).map(|mut damage| {
         damage.is_in_tables = logs.is_in_tables_after(damage.log);
         damage
-    }))
+    });
+    Ok(Inspection { damage, remainders: search.remainders })
+}
+
+impl Inspection {
+    /// Cuts off what stands behind the last record of recycled logs.
+    pub(super) fn cut_remainders(&self, files: &Path) -> io::Result<()> {
+        for (log, content_bytes) in &self.remainders {
+            // A damaged log may have been set aside.
+            let path = files.join(name(*log));
+            if path.exists() {
+                let file = File::options().write(true).open(&path)?;
+                if file.metadata()?.len() > *content_bytes {
+                    file.set_len(*content_bytes)?;
+                    file.sync_all()?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Takes the damaged end of the log out of the database's folder, so that what is replayed ends where

@@ -42,13 +42,15 @@ struct Fragment {
     to: usize,
     /// It was written when the file was another log.
     is_old: bool,
+    /// It carries the number of its log.
+    is_recyclable: bool,
 }
 
 /// Reads the fragment at a place of a block; `None` if there is none.
 fn fragment(block: &[u8], at: usize, log: u32) -> Option<Fragment> {
     let header = block.get(at..)?.first_chunk::<HEADER_BYTES>()?;
     let [c0, c1, c2, c3, l0, l1, kind] = *header;
-    let is_recycled = matches!(kind, 5..=8 | 11 | 131);
+    let is_recyclable = matches!(kind, 5..=8 | 11 | 131);
     let kind = match kind {
         1 | 5 => Kind::Full,
         2 | 6 => Kind::First,
@@ -57,7 +59,7 @@ fn fragment(block: &[u8], at: usize, log: u32) -> Option<Fragment> {
         9 | 10 | 11 | 130 | 131 => Kind::Note,
         _ => return None,
     };
-    let header_bytes = if is_recycled { RECYCLED_HEADER_BYTES } else { HEADER_BYTES };
+    let header_bytes = if is_recyclable { RECYCLED_HEADER_BYTES } else { HEADER_BYTES };
     let from = at + header_bytes;
     let to = from + usize::from(u16::from_le_bytes([l0, l1]));
     let summed = block.get(at + HEADER_BYTES - 1..to)?;
@@ -67,7 +69,8 @@ fn fragment(block: &[u8], at: usize, log: u32) -> Option<Fragment> {
     }
     let number =
         block.get(at + HEADER_BYTES..)?.first_chunk::<4>().copied().map(u32::from_le_bytes);
-    Some(Fragment { kind, from, to, is_old: is_recycled && number != Some(log) })
+    let is_old = is_recyclable && number != Some(log);
+    Some(Fragment { kind, from, to, is_old, is_recyclable })
 }
 
 /// A whole record: where it begins in its file, and what it holds.
@@ -94,15 +97,34 @@ pub(super) enum Place {
     BehindDamage,
 }
 
-/// Reads all whole records of a file in their order; `each` gets every one. Returns where the first
-/// thing stands that is not a whole record; `None` if the file has nothing else.
+/// How a file ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ending {
+    /// Where the first thing stands that is not a whole record; `None` if there is none.
+    pub(super) damage: Option<u64>,
+    /// The length of the file.
+    pub(super) file_bytes: u64,
+    /// Whether the file is in the format of recycled files, so that anything may stand behind its
+    /// last record.
+    pub(super) is_recyclable: bool,
+}
+
+impl Ending {
+    /// Where the records end that can be replayed.
+    pub(super) fn content_bytes(&self) -> u64 {
+        self.damage.unwrap_or(self.file_bytes)
+    }
+}
+
+/// Reads all whole records of a file in their order; `each` gets every one.
 pub(super) fn read(
     path: &Path,
     log: u32,
     mut each: impl FnMut(Place, Record<'_>),
-) -> io::Result<Option<u64>> {
+) -> io::Result<Ending> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
-    let mut scan = Scan { log, damage: None, open: None, payload: Vec::new() };
+    let mut scan =
+        Scan { log, damage: None, open: None, payload: Vec::new(), is_recyclable: false };
     let mut block = vec![0; BLOCK_BYTES];
     let mut at = 0;
     loop {
@@ -117,7 +139,8 @@ pub(super) fn read(
         }
     }
     scan.give_up();
-    Ok(scan.damage)
+    let Scan { damage, is_recyclable, .. } = scan;
+    Ok(Ending { damage, file_bytes: at, is_recyclable })
 }
 
 /// Reads until the buffer is full or the file ends.
@@ -140,6 +163,7 @@ struct Scan {
     /// Where the record begins whose last fragment is still to come.
     open: Option<u64>,
     payload: Vec<u8>,
+    is_recyclable: bool,
 }
 
 impl Scan {
@@ -149,11 +173,13 @@ impl Scan {
             let here = base + at as u64;
             match fragment(block, at, self.log) {
                 Some(found) if !found.is_old => {
+                    self.is_recyclable |= found.is_recyclable;
                     let payload = block.get(found.from..found.to).unwrap_or_default();
                     self.take(here, found.kind, payload, each);
                     at = found.to;
                 }
                 Some(old) => {
+                    self.is_recyclable = true;
                     self.damaged(here);
                     at = old.to;
                 }
