@@ -11,7 +11,7 @@ use orrery_index::{Dictionary, Home, IndexedItem, IndexingPolicy, Rules};
 use orrery_storage::key::{self, Row};
 use orrery_storage::record::{self, Header};
 use orrery_storage::{
-    Check, Commit, Expect, Part, Put, RocksOptions, RocksStore, Space, Store as _,
+    Commit, Part, Precondition, Put, RocksOptions, RocksStore, Space, Store as _,
 };
 use orrery_types::{
     Epoch, Etag, KeyComponent, PartitionKey, PartitionKeyDef, PartitionKeyKind, ShardId, Value,
@@ -112,7 +112,7 @@ impl Raw {
         text += SYSTEM;
         let mut part = Part::new(SHARD, EPOCH);
         let space = Space::Items;
-        part.checks.push(Check::Key { space, key: item.clone(), expect: Expect::Absent });
+        part.preconditions.push(Precondition::unchanged(space, item.clone(), None));
         let value = record::encode(&header, text.as_bytes());
         part.puts.push(Put { space, key: item.clone(), value });
         part.puts.push(Put { space, key: key::row(row).to_vec(), value: item.clone() });
@@ -132,9 +132,9 @@ mod tests {
         let raw = Raw::open(&folder.path().join("store")).unwrap();
         let sample = raw.run(4, 0, Duration::from_millis(50)).unwrap();
         assert!(!sample.latencies_ns.is_empty());
-        let key = match &raw.create(0).unwrap().parts[0].checks[0] {
-            Check::Key { key, .. } => key.clone(),
-            Check::Unchanged(_) | Check::StripeUnchanged { .. } => {
+        let key = match &raw.create(0).unwrap().parts[0].preconditions[0] {
+            Precondition::Absent { key, .. } => key.clone(),
+            Precondition::Version { .. } | Precondition::StripeUnchanged { .. } => {
                 panic!("a create is guarded by a key")
             }
         };

@@ -6,7 +6,9 @@ use orrery_types::Error;
 /// What a client may know of a failure of the store.
 pub(crate) fn storage(error: StorageError) -> Error {
     match error {
-        StorageError::Conflict { .. } => Error::RetryWith,
+        StorageError::Conflict(_) | StorageError::NotEmpty | StorageError::JournalInUse => {
+            Error::RetryWith
+        }
         StorageError::Gone { .. } => Error::PartitionGone,
         StorageError::Behind(_) => Error::SessionNotAvailable,
         StorageError::TooLarge => {

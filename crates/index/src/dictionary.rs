@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use orrery_storage::key::{self, CompositeId, PathId, PathStep, ROOT_PATH, ShapeId};
-use orrery_storage::{Check, Commit, Expect, Part, Put, ReadAt, Space, StorageError, Store};
+use orrery_storage::{
+    Commit, FailedPrecondition, Part, Precondition, Put, ReadAt, Space, StorageError, Store,
+};
 use orrery_types::{Epoch, Lsn, ShardId, limits};
 
 use crate::path::IndexStep;
@@ -107,7 +109,10 @@ impl Dictionary {
                 return Ok(terms);
             }
         }
-        Err(StorageError::Conflict { part: 0, check: 0 })
+        // Other writers allocated ids between each read and its commit.
+        let precondition = Precondition::unchanged(Space::Meta, key::index_ids(), None);
+        let shard = home.shard;
+        Err(StorageError::Conflict(Box::new(FailedPrecondition { shard, precondition })))
     }
 
     /// The terms of an item; paths that have no number get one with the commit that carries it.
@@ -194,7 +199,7 @@ impl Carried {
     pub fn write(&self, part: &mut Part) {
         let Some(last) = self.last.filter(|_| self.gave()) else { return };
         let (space, key) = (Space::Meta, key::index_ids());
-        part.checks.push(Check::Key { space, key: key.clone(), expect: last.expect });
+        part.preconditions.push(Precondition::unchanged(space, key.clone(), last.version));
         let mut put = |key: Vec<u8>, id: u32| {
             part.puts.push(Put { space, key, value: id.to_be_bytes().to_vec() });
         };
@@ -218,7 +223,7 @@ fn give(home: Home<'_>, given: &Carried) -> Result<bool> {
     given.write(&mut part);
     match home.store.commit(Commit { parts: vec![part] }) {
         Ok(_) => Ok(true),
-        Err(StorageError::Conflict { .. }) => Ok(false),
+        Err(StorageError::Conflict(_)) => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -259,7 +264,7 @@ impl OwnedStep {
 /// The last number given: how it was found, and what it is by now.
 #[derive(Clone, Copy)]
 struct LastNumber {
-    expect: Expect,
+    version: Option<Lsn>,
     before: u32,
     number: u32,
 }
@@ -280,9 +285,9 @@ impl Learner<'_> {
             return Ok(last);
         }
         let last = match self.home.number(&key::index_ids())? {
-            None => LastNumber { expect: Expect::Absent, before: 0, number: 0 },
+            None => LastNumber { version: None, before: 0, number: 0 },
             Some((number, version)) => {
-                LastNumber { expect: Expect::Version(version), before: number, number }
+                LastNumber { version: Some(version), before: number, number }
             }
         };
         self.last = Some(last);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use orrery_storage::key::{self, PathId, Row};
 use orrery_storage::{
-    Check, Commit, Expect, Part, Put, ReadAt, RocksOptions, RocksStore, Scan, Space, Store,
+    Commit, Part, Precondition, Put, ReadAt, RocksOptions, RocksStore, Scan, Space, Store,
 };
 use orrery_types::{Clock, EffectiveKey, Epoch, KeyComponent, PartitionKey, ShardId, SystemClock};
 
@@ -25,7 +25,7 @@ fn create(n: u64) -> Commit {
     let mut part = Part::new(SHARD, EPOCH);
     let item = item_key(n);
     let space = Space::Items;
-    part.checks.push(Check::Key { space, key: item.clone(), expect: Expect::Absent });
+    part.preconditions.push(Precondition::Absent { space, key: item.clone() });
     part.puts.push(Put { space, key: key::row(Row(n)).to_vec(), value: item.clone() });
     let value: Vec<u8> = (0..1024_u64).map(|i| b'a' + ((n + i * i) % 26) as u8).collect();
     part.puts.push(Put { space, key: item, value });

@@ -16,8 +16,9 @@ use crate::journal::{Copied, Journal};
 use crate::shard_head::ShardHead;
 use crate::store::SHARD_RESERVED;
 use crate::{
-    Check, Commit, Committed, CopyLog, CopyRun, Entry, Expect, GatheredRun, KeyCursor, Part, Put,
-    ReadAt, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value, key, rocks,
+    Commit, Committed, CopyLog, CopyRun, Entry, FailedPrecondition, GatheredRun, KeyCursor, Part,
+    Precondition, Put, ReadAt, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value, key,
+    rocks,
 };
 
 type Map = Chunks<Stored>;
@@ -68,7 +69,7 @@ impl MemoryStore {
     }
 
     // A lock is poisoned only by a broken invariant in another thread, and no commit changes
-    // anything before its last check, so what the lock guards is whole.
+    // anything before its last precondition, so what the lock guards is whole.
     fn read(&self) -> RwLockReadGuard<'_, Shards> {
         self.shards.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,22 +125,17 @@ impl Shard {
         }
     }
 
-    fn holds(&self, check: &Check) -> bool {
-        match check {
-            Check::Unchanged(lsn) => self.head.lsn() <= *lsn,
-            Check::StripeUnchanged { stripe, since } => self.head.stripe(*stripe) <= *since,
-            Check::Key { space, key, expect } => {
-                let version = self.map(*space).get(key).map(|stored| stored.version);
-                match expect {
-                    Expect::Absent => version.is_none(),
-                    Expect::Version(lsn) => version == Some(*lsn),
-                }
-            }
+    fn holds(&self, precondition: &Precondition) -> bool {
+        let version = |space, key: &[u8]| self.map(space).get(key).map(|stored| stored.version);
+        match precondition {
+            Precondition::Absent { space, key } => version(*space, key).is_none(),
+            Precondition::Version { space, key, lsn } => version(*space, key) == Some(*lsn),
+            Precondition::StripeUnchanged { stripe, since } => self.head.stripe(*stripe) <= *since,
         }
     }
 
     fn apply(&mut self, part: &Part) -> Lsn {
-        if part.only_checks() {
+        if part.only_validates() {
             return self.head.lsn();
         }
         let lsn = Lsn(self.head.lsn().0 + 1);
@@ -299,19 +295,20 @@ impl Store for MemoryStore {
     fn commit(&self, commit: Commit) -> Result<Committed, StorageError> {
         commit.validate()?;
         let mut shards = self.write();
-        for (i, part) in commit.parts.iter().enumerate() {
+        for part in &commit.parts {
             let shard = shards.get(&part.shard).ok_or(NO_SHARD)?;
             let epoch = shard.head.epoch();
             if epoch != part.epoch || shard.head.is_frozen() {
                 return Err(StorageError::Gone { epoch: Some(epoch) });
             }
-            if let Some(check) = part.checks.iter().position(|check| !shard.holds(check)) {
-                return Err(StorageError::Conflict { part: i, check });
+            if let Some(failed) = part.preconditions.iter().find(|p| !shard.holds(p)) {
+                return Err(FailedPrecondition::in_shard(part.shard, failed));
             }
         }
         let mut lsns = Vec::with_capacity(commit.parts.len());
         for part in &commit.parts {
-            let shard = shards.get_mut(&part.shard).expect("the shard was there for its checks");
+            let shard =
+                shards.get_mut(&part.shard).expect("the shard was looked up to validate the part");
             lsns.push(shard.apply(part));
         }
         Ok(Committed { lsns })
@@ -360,7 +357,7 @@ impl Store for MemoryStore {
         let mut shards = self.write();
         let shard = shards.get_mut(&shard).ok_or(NO_SHARD)?;
         if shard.head.lsn() != Lsn(0) {
-            return Err(StorageError::Conflict { part: 0, check: 0 });
+            return Err(StorageError::NotEmpty);
         }
         let mut lsn = Lsn(1);
         for put in &entries {
@@ -377,7 +374,7 @@ impl Store for MemoryStore {
         // No commit is half done while the shards can be read.
         let shards = self.read();
         let head = &shards.get(&shard).ok_or(NO_SHARD)?.head;
-        head.begin_journal(bytes_max).ok_or(StorageError::Conflict { part: 0, check: 0 })
+        head.begin_journal(bytes_max).ok_or(StorageError::JournalInUse)
     }
 
     fn copy_into(
@@ -389,7 +386,7 @@ impl Store for MemoryStore {
         let mut shards = self.write();
         let shard = shards.get_mut(&shard).ok_or(NO_SHARD)?;
         if shard.head.lsn() != Lsn(0) {
-            return Err(StorageError::Conflict { part: 0, check: 0 });
+            return Err(StorageError::NotEmpty);
         }
         for Copied { space, key, value } in entries {
             match value {
@@ -419,7 +416,7 @@ impl Store for MemoryStore {
         match head.lsn().cmp(&lsn) {
             Ordering::Less => head.advance(lsn),
             Ordering::Equal => {}
-            Ordering::Greater => return Err(StorageError::Conflict { part: 0, check: 0 }),
+            Ordering::Greater => return Err(StorageError::NotEmpty),
         }
         Ok(())
     }

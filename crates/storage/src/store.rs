@@ -128,37 +128,55 @@ pub trait Snapshot: Send {
     ) -> Result<u64, StorageError>;
 }
 
-/// What a commit requires of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
-    /// The key is not there.
-    Absent,
-    /// The key is there and was last written by the commit with this LSN (versioned spaces only).
-    Version(Lsn),
-}
-
-/// A condition of a commit.
+/// A condition of a commit, tested against the state just before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Check {
-    /// On one key.
-    Key {
-        /// Where the key lies.
-        space: Space,
-        /// The key.
-        key: Vec<u8>,
-        /// What must hold.
-        expect: Expect,
-    },
-    /// Nothing in the whole shard was written after this LSN.
-    Unchanged(Lsn),
-    /// No commit after this LSN names the stripe in [`Part::stripes`]. A range can be protected by
-    /// it: a key check cannot watch over keys that are not there yet.
+pub enum Precondition {
+    /// The key does not exist.
+    #[expect(missing_docs, reason = "the summary says it")]
+    Absent { space: Space, key: Vec<u8> },
+    /// The key exists and was last written by the commit with this LSN (versioned spaces only).
+    #[expect(missing_docs, reason = "the summary says it")]
+    Version { space: Space, key: Vec<u8>, lsn: Lsn },
+    /// No commit after this LSN has changed the stripe. It protects a range against phantoms, which the
+    /// preconditions of single keys cannot: the keys do not exist yet.
     StripeUnchanged {
-        /// The stripe.
+        /// One of the stripes that commits name in [`Part::stripes`].
         stripe: u8,
         /// The LSN of the snapshot that the range was read from.
         since: Lsn,
     },
+}
+
+impl Precondition {
+    /// A key is as it was read: it has this version, or does not exist.
+    pub fn unchanged(space: Space, key: Vec<u8>, version: Option<Lsn>) -> Self {
+        match version {
+            Some(lsn) => Self::Version { space, key, lsn },
+            None => Self::Absent { space, key },
+        }
+    }
+
+    /// The key that it is about, if it is about one.
+    pub fn key(&self) -> Option<(Space, &[u8])> {
+        match self {
+            Self::Absent { space, key } | Self::Version { space, key, .. } => Some((*space, key)),
+            Self::StripeUnchanged { .. } => None,
+        }
+    }
+}
+
+/// The precondition that did not hold, and in which shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct FailedPrecondition {
+    pub shard: ShardId,
+    pub precondition: Precondition,
+}
+
+impl FailedPrecondition {
+    pub(crate) fn in_shard(shard: ShardId, precondition: &Precondition) -> StorageError {
+        StorageError::Conflict(Box::new(Self { shard, precondition: precondition.clone() }))
+    }
 }
 
 /// A value to write.
@@ -170,15 +188,15 @@ pub struct Put {
     pub value: Vec<u8>,
 }
 
-/// What a commit does in one shard. Checks are tested first; then deletes are applied, then puts.
+/// What a commit does in one shard. Preconditions are tested first; then deletes are applied, then puts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The shard.
     pub shard: ShardId,
     /// The epoch under which the writes were prepared; [`StorageError::Gone`] if it is over.
     pub epoch: Epoch,
-    /// Conditions, tested against the state just before this commit.
-    pub checks: Vec<Check>,
+    /// What must hold just before this commit.
+    pub preconditions: Vec<Precondition>,
     /// Keys to remove; a key that is not there is no error.
     pub deletes: Vec<(Space, Vec<u8>)>,
     /// Values to write, each stamped with this part's LSN if its space is versioned.
@@ -187,7 +205,7 @@ pub struct Part {
     pub feed: Vec<Vec<u8>>,
     /// Versions in order; the key of the n-th becomes `key::version(lsn, n)`.
     pub versions: Vec<Vec<u8>>,
-    /// Stripes that [`Check::StripeUnchanged`] sees as changed by this part. Kept in memory only:
+    /// The stripes that this part changes, for [`Precondition::StripeUnchanged`]. Kept in memory only:
     /// no snapshot outlives the store that it was taken from.
     pub stripes: Vec<u8>,
 }
@@ -206,11 +224,12 @@ impl Part {
     /// A part that does nothing yet.
     pub fn new(shard: ShardId, epoch: Epoch) -> Self {
         let (deletes, puts, feed, versions) = (vec![], vec![], vec![], vec![]);
-        Self { shard, epoch, checks: vec![], deletes, puts, feed, versions, stripes: vec![] }
+        let (preconditions, stripes) = (vec![], vec![]);
+        Self { shard, epoch, preconditions, deletes, puts, feed, versions, stripes }
     }
 
-    /// Whether it writes nothing: it only validates its checks and gets no LSN of its own.
-    pub fn only_checks(&self) -> bool {
+    /// Whether it writes nothing: its preconditions are validated, and it gets no LSN of its own.
+    pub fn only_validates(&self) -> bool {
         self.deletes.is_empty()
             && self.puts.is_empty()
             && self.feed.is_empty()
@@ -231,17 +250,17 @@ pub const SHARD_RESERVED: ShardId = ShardId(u32::MAX);
 impl Commit {
     /// Bytes of all keys and values, or [`StorageError::TooLarge`]; engines call it before they
     /// do anything. Panics if the caller broke the contract: two parts for one shard, a
-    /// version asked of a space that has none, or a check in the feed.
+    /// version required of a space that has none, or a precondition on the feed.
     pub(crate) fn validate(&self) -> Result<usize, StorageError> {
         let mut size_bytes = 0_usize;
         for (i, part) in self.parts.iter().enumerate() {
             let distinct = self.parts.iter().take(i).all(|other| other.shard != part.shard);
             assert!(distinct, "a commit has one part for each shard");
-            for check in &part.checks {
-                if let Check::Key { space, expect, .. } = check {
-                    assert!(*space != Space::Feed, "the feed is written by commits themselves");
-                    let versioned = space.is_versioned() || *expect == Expect::Absent;
-                    assert!(versioned, "values in {space:?} have no version");
+            for precondition in &part.preconditions {
+                if let Some((space, _)) = precondition.key() {
+                    assert!(space != Space::Feed, "the feed is written by commits themselves");
+                    let is_version = matches!(precondition, Precondition::Version { .. });
+                    assert!(space.is_versioned() || !is_version, "{space:?} has no versions");
                 }
             }
             if part.feed.len().max(part.versions.len()) > limits::COMMIT_FEED_ENTRIES_MAX {
@@ -260,7 +279,7 @@ impl Commit {
     }
 }
 
-/// The LSN that each part got, in the order of the parts; of a part that only checks, the LSN that
+/// The LSN that each part got, in the order of the parts; of a part that only validates, the LSN that
 /// its shard had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the summary says it")]
@@ -280,10 +299,15 @@ pub struct ShardStats {
 /// Why the store did not do it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StorageError {
-    /// A check failed: the `check`-th of the `part`-th part. Nothing was written.
-    #[error("check {check} of part {part} failed")]
-    #[expect(missing_docs, reason = "the summary says it")]
-    Conflict { part: usize, check: usize },
+    /// A precondition did not hold. Nothing was written.
+    #[error("a precondition of a commit to shard {} does not hold", .0.shard.0)]
+    Conflict(Box<FailedPrecondition>),
+    /// The shard has had commits, and the operation requires that it has not. Nothing was written.
+    #[error("the shard is not empty")]
+    NotEmpty,
+    /// Another journal of the shard is in use.
+    #[error("the shard has a journal already")]
+    JournalInUse,
     /// The shard is gone, or its epoch is another one. Nothing was written.
     #[error("the shard's epoch is {epoch:?}")]
     #[expect(missing_docs, reason = "the summary says it")]
@@ -360,8 +384,8 @@ pub trait Store: Send + Sync {
     ) -> Result<(Lsn, Option<Value>), StorageError>;
 
     /// Writes all parts or none; when it returns `Ok`, the writes are durable. Commits that wait
-    /// at the same time share one sync. A commit without writes validates its checks, all of them at
-    /// one moment.
+    /// at the same time share one sync. A commit without writes validates its preconditions, all of them
+    /// at one instant.
     fn commit(&self, commit: Commit) -> Result<Committed, StorageError>;
 
     /// The same without waiting: `done` is called once with the answer, perhaps before this
@@ -391,8 +415,8 @@ pub trait Store: Send + Sync {
     /// Every shard with its epoch.
     fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError>;
 
-    /// Loads sorted entries into a fresh shard without checks and feed, for imports and splits;
-    /// durable when it returns. [`StorageError::Conflict`] if the shard has had a commit. The LSN
+    /// Loads sorted entries into a fresh shard without preconditions and feed, for imports and splits;
+    /// durable when it returns. [`StorageError::NotEmpty`] if the shard has had a commit. The LSN
     /// is that of the last feed entry loaded, so that a split goes on counting, and at least 1.
     fn bulk_load(
         &self,
@@ -401,12 +425,12 @@ pub trait Store: Send + Sync {
     ) -> Result<Lsn, StorageError>;
 
     /// From now on, and as long as the journal is held, what commits do to a shard is added to it.
-    /// Whatever a snapshot taken later lacks, the journal has. [`StorageError::Conflict`] if
-    /// somebody holds another journal of the shard.
+    /// Whatever a snapshot taken later lacks, the journal has. [`StorageError::JournalInUse`] if
+    /// another journal of the shard is in use.
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError>;
 
-    /// Writes entries, each with its version, into a shard that has had no commit, without checks;
-    /// [`StorageError::Conflict`] if it has had one.
+    /// Writes entries, each with its version, into a shard that has had no commit, without
+    /// preconditions; [`StorageError::NotEmpty`] if it has had one.
     fn copy_into(
         &self,
         shard: ShardId,
@@ -415,7 +439,7 @@ pub trait Store: Send + Sync {
     ) -> Result<(), StorageError>;
 
     /// Begins a run of sorted entries of one space into a shard that has had no commit;
-    /// [`StorageError::Conflict`] if it has had one. Between the first and the last key of the run the
+    /// [`StorageError::NotEmpty`] if it has had one. Between the first and the last key of the run the
     /// shard has nothing, and gets nothing before the run is finished.
     fn copy_run(&self, shard: ShardId, space: Space)
     -> Result<Box<dyn CopyRun + '_>, StorageError>;
@@ -425,7 +449,7 @@ pub trait Store: Send + Sync {
 
     /// Raises a shard's LSN, so that its commits go on counting from there; durable when it
     /// returns, and so is what was copied before with the log. No error if it is there already;
-    /// [`StorageError::Conflict`] if it is beyond.
+    /// [`StorageError::NotEmpty`] if its LSN is higher.
     fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError>;
 
     /// Refuses commits to a shard with [`StorageError::Gone`], or takes them again. Commits that were

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use orrery_storage::key::{self, Bounds};
 use orrery_storage::record::Header;
 use orrery_storage::{
-    Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Snapshot, Space, StorageError,
+    Commit, Entry, Part, Precondition, Put, ReadAt, Scan, Snapshot, Space, StorageError,
 };
 use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, PartitionKey, Result, limits};
 
@@ -337,10 +337,10 @@ impl Engine {
             Indexer { store: &*self.store, container, partition, numbers: Numbers::Given };
         let (part, _) = part(self, &indexer, &slots.iter().collect::<Vec<_>>())?;
         match self.store.commit(Commit { parts: vec![part] }) {
-            Err(StorageError::Conflict { .. } | StorageError::TooLarge) if slots.len() > 1 => {
+            Err(StorageError::Conflict(_) | StorageError::TooLarge) if slots.len() > 1 => {
                 slots.chunks(1).try_for_each(|one| self.remove(container, partition, one))
             }
-            Ok(_) | Err(StorageError::Conflict { .. }) => Ok(()),
+            Ok(_) | Err(StorageError::Conflict(_)) => Ok(()),
             Err(error) => Err(storage(error)),
         }
     }
@@ -353,12 +353,12 @@ impl Engine {
             return Ok(true);
         };
         let mut part = Part::new(partition.shard, partition.epoch);
-        let expect = Expect::Version(stored.version);
-        part.checks.push(Check::Key { space: Space::Meta, key: key.clone(), expect });
+        let (space, lsn) = (Space::Meta, stored.version);
+        part.preconditions.push(Precondition::Version { space, key: key.clone(), lsn });
         part.deletes.push((Space::Meta, key));
         match self.store.commit(Commit { parts: vec![part] }) {
             Ok(_) => Ok(true),
-            Err(StorageError::Conflict { .. }) => Ok(false),
+            Err(StorageError::Conflict(_)) => Ok(false),
             Err(error) => Err(storage(error)),
         }
     }

@@ -128,14 +128,14 @@ impl Engine {
         entries: &[Entry],
     ) -> Result<usize> {
         let part = self.sweep_part(container, partition, entries)?;
-        let removed = part.checks.len();
+        let removed = part.preconditions.len();
         match self.store.commit(Commit { parts: vec![part] }) {
             Ok(_) => Ok(removed),
             // The terms of many large items may be more than one commit takes.
-            Err(StorageError::Conflict { .. } | StorageError::TooLarge) if entries.len() > 1 => {
+            Err(StorageError::Conflict(_) | StorageError::TooLarge) if entries.len() > 1 => {
                 entries.chunks(1).map(|entry| self.sweep_batch(container, partition, entry)).sum()
             }
-            Err(StorageError::Conflict { .. }) => Ok(0),
+            Err(StorageError::Conflict(_)) => Ok(0),
             Err(error) => Err(storage(error)),
         }
     }
@@ -163,7 +163,7 @@ impl Engine {
                 && let Some(removal) = self.removal_of_hidden(container, &located, before)?
             {
                 removed.insert(item_key);
-                part.checks.extend(removal.checks);
+                part.preconditions.extend(removal.preconditions);
                 part.deletes.extend(removal.deletes);
                 part.versions.extend(removal.versions);
             }

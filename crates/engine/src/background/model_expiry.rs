@@ -94,9 +94,9 @@ impl Engine {
                     let lsn = committed.lsns.first().copied().unwrap_or_default();
                     return Ok(Place { partition: partition.id, lsn, item_lsn: lsn });
                 }
-                Err(StorageError::Conflict { part, check }) => {
+                Err(StorageError::Conflict(failed)) => {
                     // Something that follows would get a unique key that another item has.
-                    let taken = guards.iter().find(|guard| guard.is(part, check));
+                    let taken = guards.iter().find(|guard| guard.is(&failed));
                     if let Some(guard) = taken
                         && self.read_set_holds(&draft, None)?
                     {
@@ -166,8 +166,8 @@ impl Engine {
             };
             match self.commit_all(Commit { parts }) {
                 Ok(_) => return Ok(Purged::Gone),
-                Err(StorageError::Conflict { part, check }) => {
-                    if let Some(error) = self.refusal_of(&guards, part, check)? {
+                Err(StorageError::Conflict(failed)) => {
+                    if let Some(error) = self.refusal_of(&guards, &failed)? {
                         return Ok(Purged::Refused(error));
                     }
                 }

@@ -5,7 +5,7 @@
 
 use orrery_storage::key::{self, Bounds};
 use orrery_storage::{
-    Check, Commit, Expect, Part, Put, ReadAt, Scan, Space, StorageError, key::RecordKind, record,
+    Commit, Part, Precondition, Put, ReadAt, Scan, Space, StorageError, key::RecordKind, record,
 };
 use orrery_types::ids::Address;
 use orrery_types::{Error, Result, limits};
@@ -129,7 +129,7 @@ impl Engine {
         }
         match self.store.commit(Commit { parts: vec![part] }) {
             Ok(_) => Ok(true),
-            Err(StorageError::Conflict { .. }) => Ok(false),
+            Err(StorageError::Conflict(_)) => Ok(false),
             Err(error) => Err(storage(error)),
         }
     }
@@ -146,8 +146,8 @@ impl Engine {
         let Some(found) = found else { return Ok(()) };
         let (header, _) = record::decode(&found.bytes).map_err(storage)?;
         let Some(expiry_s) = expiry(&container.definition, &header) else { return Ok(()) };
-        let (key, expect) = (item.key.clone(), Expect::Version(found.version));
-        part.checks.push(Check::Key { space: Space::Items, key: key.clone(), expect });
+        let (space, key, lsn) = (Space::Items, item.key.clone(), found.version);
+        part.preconditions.push(Precondition::Version { space, key: key.clone(), lsn });
         let entry = key::ttl(expiry_s, header.row).to_vec();
         part.puts.push(Put { space: Space::Ttl, key: entry, value: key });
         Ok(())
@@ -163,19 +163,19 @@ impl Engine {
     ) -> Result<()> {
         let key = &entry.value;
         let found = self.store.get(partition.shard, Space::Items, key).map_err(storage)?.1;
-        let mut expect = Expect::Absent;
+        let mut version = None;
         if let Some(found) = found {
             let (header, _) = record::decode(&found.bytes).map_err(storage)?;
             let place = expiry(&container.definition, &header).map(|at| (at, header.row));
             if place.is_some() && place == key::parse_ttl(&entry.key) {
                 return Ok(());
             }
-            expect = Expect::Version(found.version);
+            version = Some(found.version);
         }
-        let check = Check::Key { space: Space::Items, key: key.clone(), expect };
+        let check = Precondition::unchanged(Space::Items, key.clone(), version);
         // Two entries of one item ask for the same.
-        if !part.checks.contains(&check) {
-            part.checks.push(check);
+        if !part.preconditions.contains(&check) {
+            part.preconditions.push(check);
         }
         part.deletes.push((Space::Ttl, entry.key.clone()));
         Ok(())

@@ -2,7 +2,7 @@
 //! that lists come in the order of creation and names are unique by the commit's own check.
 
 use orrery_storage::key::{self, RecordKind};
-use orrery_storage::{Check, Expect, Part, Put, Scan, Space, Store};
+use orrery_storage::{Part, Precondition, Put, Scan, Space, Store};
 use orrery_types::{Error, Etag, Lsn, Object, Result, Value};
 
 use super::SYSTEM_SHARD;
@@ -144,8 +144,7 @@ pub(crate) fn insert(
     record: &Record,
 ) -> Result<()> {
     let name = key::record_name(kind, parent, &record.id);
-    let expect = Expect::Absent;
-    part.checks.push(Check::Key { space: Space::Meta, key: name.clone(), expect });
+    part.preconditions.push(Precondition::Absent { space: Space::Meta, key: name.clone() });
     let number = record.number.to_be_bytes().to_vec();
     part.puts.push(Put { space: Space::Meta, key: name, value: number });
     let key = key::record(kind, parent, record.number);
@@ -161,8 +160,8 @@ pub(crate) fn replace(
     record: &Record,
 ) -> Result<()> {
     let key = key::record(kind, parent, record.number);
-    let expect = Expect::Version(record.version);
-    part.checks.push(Check::Key { space: Space::Meta, key: key.clone(), expect });
+    let (space, lsn) = (Space::Meta, record.version);
+    part.preconditions.push(Precondition::Version { space, key: key.clone(), lsn });
     part.puts.push(Put { space: Space::Meta, key, value: record.to_bytes()? });
     Ok(())
 }
@@ -180,17 +179,17 @@ pub(crate) fn next_numbers(
     count: u32,
 ) -> Result<u32> {
     let key = key::counter(counter);
-    let (expect, last) = match get(store, &key)? {
-        None => (Expect::Absent, 0),
+    let (version, last) = match get(store, &key)? {
+        None => (None, 0),
         Some((version, bytes)) => {
             let last = bytes.try_into().map(u32::from_be_bytes);
             let last = last.map_err(|_| Error::internal("a counter of the catalog is corrupt"))?;
-            (Expect::Version(version), last)
+            (Some(version), last)
         }
     };
     let used_up = || Error::internal(format!("the counter '{counter}' is used up"));
     let end = last.checked_add(count).ok_or_else(used_up)?;
-    part.checks.push(Check::Key { space: Space::Meta, key: key.clone(), expect });
+    part.preconditions.push(Precondition::unchanged(Space::Meta, key.clone(), version));
     part.puts.push(Put { space: Space::Meta, key, value: end.to_be_bytes().to_vec() });
     Ok(last + 1)
 }

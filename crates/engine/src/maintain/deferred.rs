@@ -13,7 +13,7 @@ use std::cell::Cell;
 
 use orrery_storage::key::{Bounds, Due};
 use orrery_storage::{
-    Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Space, StorageError, key,
+    Commit, Entry, Part, Precondition, Put, ReadAt, Scan, Space, StorageError, key,
 };
 use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
 
@@ -292,9 +292,8 @@ impl Engine {
     ) -> Result<Step> {
         let shard = place.partition.shard;
         let part = part_of(&mut parts, place.partition);
-        let (space, key, expect) =
-            (Space::Meta, place.key.to_vec(), Expect::Version(version.get()));
-        part.checks.push(Check::Key { space, key: key.clone(), expect });
+        let (space, key, lsn) = (Space::Meta, place.key.to_vec(), version.get());
+        part.preconditions.push(Precondition::Version { space, key: key.clone(), lsn });
         match next {
             Some(next) => part.puts.push(Put { space, key, value: next.to_bytes() }),
             None => part.deletes.push((space, key)),
@@ -311,8 +310,8 @@ impl Engine {
                     Some(_) => Step::More,
                 })
             }
-            Err(StorageError::Conflict { part, check }) => {
-                let refusal = self.refusal_of(&guards, part, check)?;
+            Err(StorageError::Conflict(failed)) => {
+                let refusal = self.refusal_of(&guards, &failed)?;
                 Ok(refusal.map_or(Step::Lost, Step::Refused))
             }
             Err(StorageError::TooLarge) => Ok(Step::TooLarge),

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use orrery_modeling::{AggregateKind, AggregateRule, Held, Tally};
 use orrery_storage::key::{AggregateId, Bounds, Due};
-use orrery_storage::{Check, Expect, Part, Put, Scan, Space, key};
+use orrery_storage::{Part, Precondition, Put, Scan, Space, key};
 use orrery_types::{Error, Etag, Lsn, Result, Value, limits};
 
 use super::deferred::DueNote;
@@ -59,15 +59,13 @@ impl Kept {
     }
 
     /// Adds the preconditions of what was read.
-    pub(crate) fn check(&self, checks: &mut Vec<Check>) {
+    pub(crate) fn check(&self, checks: &mut Vec<Precondition>) {
         for (key, tally) in &self.tallies {
             let (space, key) = (Space::Meta, key.clone());
-            let expect = tally.version.map_or(Expect::Absent, Expect::Version);
-            checks.push(Check::Key { space, key, expect });
+            checks.push(Precondition::unchanged(space, key, tally.version));
         }
         for key in &self.absent {
-            let (space, key, expect) = (Space::Index, key.clone(), Expect::Absent);
-            checks.push(Check::Key { space, key, expect });
+            checks.push(Precondition::Absent { space: Space::Index, key: key.clone() });
         }
     }
 

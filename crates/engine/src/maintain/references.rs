@@ -23,13 +23,12 @@ impl<'e> Draft<'e> {
         let mut parts = vec![own];
         for other in self.model.others.iter().filter(|other| !other.slots.is_empty()) {
             let (part, taken) = other.part()?;
-            let number = parts.len();
-            guards.extend(taken.into_iter().map(|guard| UniqueGuard { part: number, ..guard }));
+            guards.extend(taken);
             parts.push(part);
         }
         let drafts = || std::iter::once(self).chain(&self.model.others);
         for draft in drafts().filter(|draft| draft.has_read_beside()) {
-            draft.check_beside(&mut part_of(&mut parts, draft.partition).checks);
+            draft.check_beside(&mut part_of(&mut parts, draft.partition).preconditions);
         }
         let Some(scope) = self.model.scope else { return Ok((parts, guards)) };
         for draft in drafts() {

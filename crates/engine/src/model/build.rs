@@ -14,7 +14,7 @@ use std::sync::Arc;
 use orrery_modeling::{Held, Marker, RelationRule};
 use orrery_storage::key::{Bounds, RecordKind, Row};
 use orrery_storage::{
-    Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Space, StorageError, key,
+    Commit, Entry, Part, Precondition, Put, ReadAt, Scan, Space, StorageError, key,
 };
 use orrery_types::ids::Address;
 use orrery_types::{Error, Lsn, Result, ShardId, Value, limits};
@@ -232,13 +232,12 @@ impl Engine {
             }
             built.items += entries.len() as u64;
             let (space, key) = (Space::Meta, key::built(site.number, step.number));
-            let expect = built.version.map_or(Expect::Absent, Expect::Version);
             let part = part_of(&mut parts, partition);
-            part.checks.push(Check::Key { space, key: key.clone(), expect });
+            part.preconditions.push(Precondition::unchanged(space, key.clone(), built.version));
             part.puts.push(Put { space, key, value: built.to_bytes() });
             match self.commit_all(Commit { parts }) {
                 Ok(_) => return Ok(entries.len()),
-                Err(StorageError::Conflict { .. }) => {}
+                Err(StorageError::Conflict(_)) => {}
                 Err(StorageError::TooLarge) if !by_itself => by_itself = true,
                 Err(error) => return Err(storage(error)),
             }
@@ -419,7 +418,7 @@ impl Engine {
         part_of(&mut parts, partition).deletes.push((Space::Meta, note.to_vec()));
         match self.commit_all(Commit { parts }) {
             Ok(_) => Ok(true),
-            Err(StorageError::Conflict { .. }) => Ok(false),
+            Err(StorageError::Conflict(_)) => Ok(false),
             Err(error) => Err(storage(error)),
         }
     }

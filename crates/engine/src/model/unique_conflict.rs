@@ -2,7 +2,7 @@
 //! retry helps as long as it has: the write that follows is refused like a client's would be. A holder
 //! that has expired is in the way until the sweeper has removed it.
 
-use orrery_storage::Space;
+use orrery_storage::{FailedPrecondition, Space};
 use orrery_types::{Error, Result};
 
 use crate::Engine;
@@ -10,14 +10,13 @@ use crate::error::storage;
 use crate::transaction::commit::UniqueGuard;
 
 impl Engine {
-    /// The refusal that a failed check means; `None` if the commit may be tried again.
+    /// The refusal that a failed precondition means; `None` if the commit may be tried again.
     pub(crate) fn refusal_of(
         &self,
         guards: &[UniqueGuard<'_>],
-        part: usize,
-        check: usize,
+        failed: &FailedPrecondition,
     ) -> Result<Option<Error>> {
-        let Some(guard) = guards.iter().find(|guard| guard.is(part, check)) else {
+        let Some(guard) = guards.iter().find(|guard| guard.is(failed)) else {
             return Ok(None);
         };
         let shard = guard.slot.at.partition.shard;

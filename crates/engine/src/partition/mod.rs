@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use orrery_index::Dictionary;
 use orrery_storage::key::{self, Row};
-use orrery_storage::{Check, Commit, Expect, Part, Put, Space, Store};
+use orrery_storage::{Commit, Part, Precondition, Put, Space, Store};
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Lsn, Result, ShardId, Value};
 
@@ -171,17 +171,17 @@ impl RowNumbers {
     ) -> Result<(Part, std::ops::Range<u64>)> {
         let key = key::rows_reserved();
         let (_, current) = store.get(shard, Space::Meta, &key).map_err(storage)?;
-        let (expect, start) = match current {
-            None => (Expect::Absent, 1),
+        let (version, start) = match current {
+            None => (None, 1),
             Some(value) => {
                 let start = value.bytes[..].try_into().map(u64::from_be_bytes);
                 let start = start.map_err(|_| Error::internal("a row counter is corrupt"))?;
-                (Expect::Version(value.version), start)
+                (Some(value.version), start)
             }
         };
         let end = start + Self::BLOCK;
         let mut part = Part::new(shard, epoch);
-        part.checks.push(Check::Key { space: Space::Meta, key: key.clone(), expect });
+        part.preconditions.push(Precondition::unchanged(Space::Meta, key.clone(), version));
         part.puts.push(Put { space: Space::Meta, key, value: end.to_be_bytes().to_vec() });
         Ok((part, start..end))
     }

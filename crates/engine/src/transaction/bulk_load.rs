@@ -117,7 +117,7 @@ impl Engine {
             match self.store.commit(Commit { parts }) {
                 Ok(_) => return Ok(()),
                 // Another one loads too, and was faster.
-                Err(StorageError::Conflict { .. }) => {}
+                Err(StorageError::Conflict(_)) => {}
                 Err(StorageError::TooLarge) if group.len() > 1 => {
                     let (first, second) = group.split_at(group.len() / 2);
                     self.load_group(container, partition, first, existing, answers)?;

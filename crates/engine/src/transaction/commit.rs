@@ -10,7 +10,9 @@ use orrery_index::Terms;
 use orrery_index::maintain::{Image, maintain};
 use orrery_storage::key::{self, Row};
 use orrery_storage::record::{self, Header};
-use orrery_storage::{Check, Expect, Part, Put, Space, StorageError, Value as Stored};
+use orrery_storage::{
+    FailedPrecondition, Part, Precondition, Put, Space, StorageError, Value as Stored,
+};
 use orrery_types::{Error, Lsn, PartitionKey, PropertyPath, Result, Value};
 
 use crate::background::expiry_sweep::expiry;
@@ -109,9 +111,9 @@ pub(crate) enum Becomes {
 
 impl Slot<'_> {
     /// The precondition under which a commit holds that has read the item.
-    pub(crate) fn check(&self) -> Check {
-        let expect = self.before.as_ref().map_or(Expect::Absent, |b| Expect::Version(b.version));
-        Check::Key { space: Space::Items, key: self.at.key.clone(), expect }
+    pub(crate) fn check(&self) -> Precondition {
+        let version = self.before.as_ref().map(|before| before.version);
+        Precondition::unchanged(Space::Items, self.at.key.clone(), version)
     }
 
     pub(crate) fn after(&self) -> Option<&After> {
@@ -185,8 +187,6 @@ impl<'s> Current<'s> {
 
 /// A unique key that must be free, by the number of its check in its part of the commit.
 pub(crate) struct UniqueGuard<'s> {
-    pub(crate) part: usize,
-    pub(crate) check: usize,
     pub(crate) key: Vec<u8>,
     /// Which of the container's unique keys it is.
     pub(crate) ordinal: usize,
@@ -196,9 +196,10 @@ pub(crate) struct UniqueGuard<'s> {
 }
 
 impl UniqueGuard<'_> {
-    /// Whether this is the check that failed.
-    pub(crate) fn is(&self, part: usize, check: usize) -> bool {
-        self.part == part && self.check == check
+    /// Whether this is the precondition that failed.
+    pub(crate) fn is(&self, failed: &FailedPrecondition) -> bool {
+        failed.shard == self.slot.at.partition.shard
+            && failed.precondition.key() == Some((Space::Index, &self.key[..]))
     }
 
     /// What the writer is told if another item has the key.
@@ -239,7 +240,7 @@ pub(crate) fn part<'s>(
     let Indexer { container, partition, .. } = *indexer;
     let mut part = Part::new(partition.shard, partition.epoch);
     for slot in slots {
-        part.checks.push(slot.check());
+        part.preconditions.push(slot.check());
         if slot.is_written() {
             if let Some(before) = &slot.before {
                 unwrite(container, slot, before, &mut part);
@@ -347,11 +348,9 @@ fn unique_keys<'s>(
             continue;
         }
         if old != new && !freed.contains(key) {
-            let (check, ordinal) = (part.checks.len(), *ordinal);
-            let held = key.clone();
-            guards.push(UniqueGuard { part: 0, check, key: held, ordinal, container, slot });
-            let (key, expect) = (key.clone(), Expect::Absent);
-            part.checks.push(Check::Key { space: Space::Index, key, expect });
+            let ordinal = *ordinal;
+            guards.push(UniqueGuard { key: key.clone(), ordinal, container, slot });
+            part.preconditions.push(Precondition::Absent { space: Space::Index, key: key.clone() });
         }
         let value = after.row.0.to_be_bytes().to_vec();
         part.puts.push(Put { space: Space::Index, key: key.clone(), value });

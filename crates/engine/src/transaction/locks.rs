@@ -41,7 +41,7 @@ impl Gates {
 }
 
 /// The stripe of a logical partition, named by any bytes that it alone has: what one lock serves,
-/// and what `Check::StripeUnchanged` is about.
+/// and what `Precondition::StripeUnchanged` is about.
 pub(crate) fn stripe_of(logical_partition: &[u8]) -> u8 {
     let mut hasher = Xxh3::new();
     hasher.write(logical_partition);

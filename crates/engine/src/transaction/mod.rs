@@ -434,7 +434,7 @@ impl<'e> Transaction<'e> {
                 let lsn = committed.lsns.first().copied().unwrap_or_default();
                 Ok(Some(Place { partition, lsn, item_lsn: lsn }))
             }
-            Err(StorageError::Conflict { .. }) => Ok(None),
+            Err(StorageError::Conflict(_)) => Ok(None),
             Err(error) => Err(storage(error)),
         }
     }

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 
 use orrery_storage::key::{self, Row};
 use orrery_storage::{
-    Check, Commit, Committed, Expect, Part, Put, Space, StorageError, Value as Stored,
+    Commit, Committed, Part, Precondition, Put, Space, StorageError, Value as Stored,
 };
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, limits};
@@ -82,9 +82,9 @@ impl Engine {
             drop((turn, pass));
             match answer {
                 Ok(committed) => return Ok(self.conclude(container, &committed, written)),
-                Err(StorageError::Conflict { part, check }) => {
+                Err(StorageError::Conflict(failed)) => {
                     // Anything else that another writer has changed is looked at again.
-                    if let Some(guard) = guards.iter().find(|guard| guard.is(part, check)) {
+                    if let Some(guard) = guards.iter().find(|guard| guard.is(&failed)) {
                         self.resolve_unique(&draft, guard)?;
                     }
                 }
@@ -142,7 +142,7 @@ impl Engine {
                 }
                 Ok(Some(self.conclude(container, &committed, settled.written)))
             }
-            Err(StorageError::Conflict { .. } | StorageError::Gone { .. }) => Ok(None),
+            Err(StorageError::Conflict(_) | StorageError::Gone { .. }) => Ok(None),
             Err(error) => Err(storage(error)),
         }
     }
@@ -214,9 +214,9 @@ impl Engine {
         if !draft.is_of_one_moment() {
             let Some(key) = get(Space::Items, &key::row(row))? else { return Ok(()) };
             let Some(held) = get(Space::Items, &key.bytes)? else { return Ok(()) };
-            let (space, expect) = (Space::Items, Expect::Version(held.version));
+            let (space, lsn) = (Space::Items, held.version);
             let mut part = Part::new(partition.shard, partition.epoch);
-            part.checks.push(Check::Key { space, key: key.bytes.into(), expect });
+            part.preconditions.push(Precondition::Version { space, key: key.bytes.into(), lsn });
             if !holds_key(guard, held)? || !self.read_set_holds(draft, Some(part))? {
                 return Ok(());
             }
@@ -239,7 +239,7 @@ impl Engine {
         };
         match self.store.commit(Commit { parts: vec![part] }) {
             // A conflict means that somebody wrote or removed it: the caller looks again.
-            Ok(_) | Err(StorageError::Conflict { .. }) => Ok(true),
+            Ok(_) | Err(StorageError::Conflict(_)) => Ok(true),
             Err(error) => Err(storage(error)),
         }
     }

@@ -3,7 +3,7 @@
 //! the refusal is returned, and if it does not hold, the work runs again.
 
 use orrery_storage::key::{self, Row};
-use orrery_storage::{Check, Commit, Expect, Part, Space, StorageError};
+use orrery_storage::{Commit, Part, Precondition, Space, StorageError};
 use orrery_types::{Error, Result};
 
 use crate::Engine;
@@ -34,16 +34,16 @@ impl Draft<'_> {
     }
 
     /// Adds the preconditions of what was read beside items.
-    pub(crate) fn check_beside(&self, checks: &mut Vec<Check>) {
-        let key_check = |space, key: &[u8], expect| Check::Key { space, key: key.to_vec(), expect };
-        let version = |lsn: &Option<_>| lsn.map_or(Expect::Absent, Expect::Version);
+    pub(crate) fn check_beside(&self, checks: &mut Vec<Precondition>) {
+        let unchanged = Precondition::unchanged;
         let lookups = self.lookups.iter();
-        checks.extend(lookups.map(|(space, key, lsn)| key_check(*space, key, version(lsn))));
+        checks.extend(lookups.map(|(space, key, lsn)| unchanged(*space, key.clone(), *lsn)));
         let guards = self.model.guards.iter();
-        checks.extend(guards.map(|(key, lsn)| key_check(Space::Meta, key, version(lsn))));
+        checks.extend(guards.map(|(key, lsn)| unchanged(Space::Meta, key.clone(), *lsn)));
         self.model.kept.check(checks);
         let range = self.range.iter();
-        checks.extend(range.map(|&(stripe, since)| Check::StripeUnchanged { stripe, since }));
+        checks
+            .extend(range.map(|&(stripe, since)| Precondition::StripeUnchanged { stripe, since }));
     }
 
     /// The read set as parts without writes.
@@ -51,8 +51,8 @@ impl Draft<'_> {
         let drafts = std::iter::once(self).chain(&self.model.others);
         let part = |draft: &Draft<'_>| {
             let mut part = Part::new(draft.partition.shard, draft.partition.epoch);
-            part.checks.extend(draft.slots.values().map(|slot| slot.check()));
-            draft.check_beside(&mut part.checks);
+            part.preconditions.extend(draft.slots.values().map(|slot| slot.check()));
+            draft.check_beside(&mut part.preconditions);
             part
         };
         drafts.filter(|draft| draft.has_read()).map(part).collect()
@@ -75,13 +75,13 @@ impl Engine {
         let mut parts = draft.read_set();
         if let Some(held) = held {
             match parts.iter_mut().find(|part| part.shard == held.shard) {
-                Some(part) => part.checks.extend(held.checks),
+                Some(part) => part.preconditions.extend(held.preconditions),
                 None => parts.push(held),
             }
         }
         match self.store.commit(Commit { parts }) {
             Ok(_) => Ok(true),
-            Err(StorageError::Conflict { .. }) => Ok(false),
+            Err(StorageError::Conflict(_)) => Ok(false),
             Err(error) => Err(storage(error)),
         }
     }

@@ -91,7 +91,7 @@ impl World {
                 Disk::Faulty(store) => {
                     // A commit that turns out to have failed its checks has not happened.
                     let back = store.reopen();
-                    assert!(matches!(back, Ok(()) | Err(StorageError::Conflict { .. })));
+                    assert!(matches!(back, Ok(()) | Err(StorageError::Conflict(_))));
                     store.clone()
                 }
             };

@@ -254,7 +254,7 @@ fn drop_shard(core: &Core, shard: ShardId, number: WriteNumber) -> Result<(), St
 fn advance(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result<(), StorageError> {
     let head = core.head(shard)?;
     if head.lsn() > lsn {
-        return Err(StorageError::Conflict { part: 0, check: 0 });
+        return Err(StorageError::NotEmpty);
     }
     core.row_cache.invalidate_all(number);
     // Written even if the LSN is current already: the caller waits for the sync.
@@ -268,7 +268,7 @@ fn advance(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result
 fn loaded(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result<(), StorageError> {
     let head = core.head(shard).map_err(|_| NO_SHARD)?;
     if head.lsn() != Lsn(0) {
-        return Err(StorageError::Conflict { part: 0, check: 0 });
+        return Err(StorageError::NotEmpty);
     }
     core.row_cache.invalidate_all(number);
     write_header(core, shard, Header { epoch: head.epoch(), lsn })?;

@@ -1,7 +1,7 @@
 //! The embedded engine: `RocksDB` with a column family for each space, and one thread that commits.
 //!
 //! ```text
-//! writers ──▶ queue ──▶ committer: checks, LSNs, one synced batch ──▶ head ──▶ answers
+//! writers ──▶ queue ──▶ committer: validation, LSNs, one synced batch ──▶ head ──▶ answers
 //! readers ──▶ RocksDB directly; a snapshot reads the shard's LSN from its own view
 //! ```
 //!
@@ -374,7 +374,7 @@ impl Store for RocksStore {
     ) -> Result<Lsn, StorageError> {
         self.core.refuse_copies()?;
         if self.core.head(shard)?.lsn() != Lsn(0) {
-            return Err(StorageError::Conflict { part: 0, check: 0 });
+            return Err(StorageError::NotEmpty);
         }
         let lsn = self
             .core
@@ -386,7 +386,7 @@ impl Store for RocksStore {
 
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
         let head = self.core.head(shard)?;
-        head.begin_journal(bytes_max).ok_or(StorageError::Conflict { part: 0, check: 0 })
+        head.begin_journal(bytes_max).ok_or(StorageError::JournalInUse)
     }
 
     fn copy_into(
@@ -397,7 +397,7 @@ impl Store for RocksStore {
     ) -> Result<(), StorageError> {
         self.core.refuse_copies()?;
         if self.core.head(shard)?.lsn() != Lsn(0) {
-            return Err(StorageError::Conflict { part: 0, check: 0 });
+            return Err(StorageError::NotEmpty);
         }
         self.core
             .copy(shard, entries)
@@ -411,7 +411,7 @@ impl Store for RocksStore {
     ) -> Result<Box<dyn CopyRun + '_>, StorageError> {
         self.core.refuse_copies()?;
         if self.core.head(shard)?.lsn() != Lsn(0) {
-            return Err(StorageError::Conflict { part: 0, check: 0 });
+            return Err(StorageError::NotEmpty);
         }
         Ok(Box::new(TableFileWriter::new(&self.core, shard, space)))
     }

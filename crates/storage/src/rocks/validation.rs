@@ -13,7 +13,7 @@ use super::commit_queue::Answer;
 use super::layout::{self, Header};
 use super::{Core, read_error};
 use crate::shard_head::ShardHead;
-use crate::{Check, Commit, Expect, Part, Space, StorageError};
+use crate::{Commit, FailedPrecondition, Part, Precondition, Space, StorageError};
 
 type Key<'g> = (ShardId, Space, &'g [u8]);
 
@@ -68,12 +68,12 @@ impl<'g> GroupValidator<'g> {
     /// `size_bytes` is the expected size of the batch, so that its buffer is allocated once.
     pub(super) fn new(core: &'g Core, commits: &[&'g Commit], size_bytes: usize) -> Self {
         let (mut checked, mut checked_spaces) = (HashMap::new(), 0);
-        // The checks of the first commit are never answered by an earlier one.
+        // No earlier commit of the group affects the preconditions of the first one.
         for part in commits.iter().skip(1).flat_map(|commit| &commit.parts) {
-            for check in &part.checks {
-                if let Check::Key { space, key, .. } = check {
-                    checked.insert((part.shard, *space, &key[..]), KeyState::Unchanged);
-                    checked_spaces |= 1 << *space as u8;
+            for precondition in &part.preconditions {
+                if let Some((space, key)) = precondition.key() {
+                    checked.insert((part.shard, space, key), KeyState::Unchanged);
+                    checked_spaces |= 1 << space as u8;
                 }
             }
         }
@@ -90,8 +90,8 @@ impl<'g> GroupValidator<'g> {
 
     /// Validates a commit and, if it passes, adds its writes to the batch.
     pub(super) fn add(&mut self, commit: &'g Commit) -> Answer {
-        for (i, part) in commit.parts.iter().enumerate() {
-            self.validate(i, part)?;
+        for part in &commit.parts {
+            self.validate(part)?;
         }
         Ok(commit.parts.iter().map(|part| self.apply(part)).collect())
     }
@@ -111,7 +111,7 @@ impl<'g> GroupValidator<'g> {
         (self.batch, updates)
     }
 
-    fn validate(&mut self, i: usize, part: &Part) -> Result<(), StorageError> {
+    fn validate(&mut self, part: &Part) -> Result<(), StorageError> {
         let shard = match self.shards.entry(part.shard) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
@@ -120,33 +120,32 @@ impl<'g> GroupValidator<'g> {
                 entry.insert(ShardState { head, lsn, stripes: HashMap::new() })
             }
         };
-        let (epoch, lsn) = (shard.head.epoch(), shard.lsn);
+        let epoch = shard.head.epoch();
         if epoch != part.epoch || shard.head.is_frozen() {
             return Err(StorageError::Gone { epoch: Some(epoch) });
         }
-        for (check, condition) in part.checks.iter().enumerate() {
-            let holds = match condition {
-                Check::Unchanged(since) => lsn <= *since,
-                Check::StripeUnchanged { stripe, since } => {
-                    let changed_at = self.shards.get(&part.shard).map(|shard| {
-                        let in_group = shard.stripes.get(stripe).copied();
-                        in_group.unwrap_or_else(|| shard.head.stripe(*stripe))
-                    });
-                    changed_at.is_some_and(|lsn| lsn <= *since)
-                }
-                Check::Key { space, key, expect } => {
-                    let version = self.version(part.shard, *space, key)?;
-                    match expect {
-                        Expect::Absent => version.is_none(),
-                        Expect::Version(expected) => version == Some(*expected),
-                    }
-                }
-            };
-            if !holds {
-                return Err(StorageError::Conflict { part: i, check });
+        for precondition in &part.preconditions {
+            if !self.holds(part.shard, precondition)? {
+                return Err(FailedPrecondition::in_shard(part.shard, precondition));
             }
         }
         Ok(())
+    }
+
+    fn holds(&mut self, shard: ShardId, precondition: &Precondition) -> Result<bool, StorageError> {
+        Ok(match precondition {
+            Precondition::Absent { space, key } => self.version(shard, *space, key)?.is_none(),
+            Precondition::Version { space, key, lsn } => {
+                self.version(shard, *space, key)? == Some(*lsn)
+            }
+            Precondition::StripeUnchanged { stripe, since } => {
+                let changed_at = self.shards.get(&shard).map(|shard| {
+                    let in_group = shard.stripes.get(stripe).copied();
+                    in_group.unwrap_or_else(|| shard.head.stripe(*stripe))
+                });
+                changed_at.is_some_and(|lsn| lsn <= *since)
+            }
+        })
     }
 
     /// The version of a key after the commits accepted so far; `None` if it does not exist.
@@ -169,7 +168,7 @@ impl<'g> GroupValidator<'g> {
 
     fn apply(&mut self, part: &'g Part) -> Lsn {
         let shard = self.shards.get_mut(&part.shard).expect("the shard was looked up to check it");
-        if part.only_checks() {
+        if part.only_validates() {
             return shard.lsn;
         }
         shard.lsn = Lsn(shard.lsn.0 + 1);
@@ -223,7 +222,7 @@ mod tests {
     /// A commit that has read a range of stripe 7, and writes into it.
     fn range_write(key: &str, since: Lsn) -> Commit {
         let mut part = Part::new(SHARD, Epoch(1));
-        part.checks = vec![Check::StripeUnchanged { stripe: 7, since }];
+        part.preconditions = vec![Precondition::StripeUnchanged { stripe: 7, since }];
         part.stripes = vec![7];
         let value = b"value".to_vec();
         part.puts = vec![Put { space: Space::Items, key: key.into(), value }];
@@ -242,7 +241,8 @@ mod tests {
             let answers: Vec<Answer> = group.iter().map(|commit| validator.add(commit)).collect();
             (answers, validator.finish().1.len())
         };
-        let conflict = Err(StorageError::Conflict { part: 0, check: 0 });
+        let failed = Precondition::StripeUnchanged { stripe: 7, since: Lsn(0) };
+        let conflict = Err(FailedPrecondition::in_shard(SHARD, &failed));
         let expected = (vec![Ok(vec![Lsn(1)]), conflict.clone()], 1);
         assert_eq!(validated(), expected);
         // As after a stall: nothing was written in between.

@@ -1,16 +1,17 @@
-//! Commits, checks, snapshots and scans.
+//! Commits, preconditions, snapshots and scans.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use orrery_storage::{
-    Check, Commit, Expect, Put, ReadAt, Scan, ShardStats, Space, StorageError, Value, key,
+    Commit, Precondition, Put, ReadAt, Scan, ShardStats, Space, StorageError, Value, key,
 };
 use orrery_types::limits::{COMMIT_BYTES_MAX, COMMIT_FEED_ENTRIES_MAX as FEED_ENTRIES_MAX};
 use orrery_types::{Epoch, Lsn, ShardId};
 
 use crate::stores::{
-    EPOCH, SHARD, all, commit, expect, keys, latest, on_every_store, part, put, texts, value, write,
+    EPOCH, SHARD, all, commit, conflict, keys, latest, on_every_store, part, put, texts, unchanged,
+    value, write,
 };
 
 #[test]
@@ -42,32 +43,32 @@ fn puts_come_after_deletes() {
 }
 
 #[test]
-fn a_failed_check_names_itself_and_nothing_is_written() {
+fn a_failed_precondition_is_named_and_nothing_is_written() {
     on_every_store(|store| {
         write(store, &[("a", "1")]);
         write(store, &[("b", "1")]);
-        let check = |condition: Check, holds: bool| {
+        let stripe = |stripe| Precondition::StripeUnchanged { stripe, since: Lsn(0) };
+        let check = |condition: Precondition, holds: bool| {
             let before = store.stats(SHARD).expect("stats").lsn;
             let mut attempt = part(SHARD);
-            attempt.checks = vec![Check::Unchanged(Lsn(99)), condition.clone()];
+            attempt.preconditions = vec![stripe(0), condition.clone()];
             attempt.puts = vec![put(Space::Meta, "m", "x")];
             attempt.feed = vec![b"f".to_vec()];
-            let conflict = Err(StorageError::Conflict { part: 0, check: 1 });
-            let expected = if holds { Ok(Lsn(before.0 + 1)) } else { conflict };
+            let refused = Err(conflict(SHARD, &condition));
+            let expected = if holds { Ok(Lsn(before.0 + 1)) } else { refused };
             assert_eq!(commit(store, attempt), expected, "{condition:?}");
             let after = if holds { before.0 + 1 } else { before.0 };
             assert_eq!(store.stats(SHARD).expect("stats").lsn, Lsn(after));
         };
-        check(expect("a", Expect::Absent), false);
-        check(expect("a", Expect::Version(Lsn(2))), false);
-        check(expect("c", Expect::Version(Lsn(1))), false);
-        check(expect("c", Expect::Version(Lsn(0))), false);
-        check(Check::Unchanged(Lsn(1)), false);
+        check(unchanged("a", None), false);
+        check(unchanged("a", Some(2)), false);
+        check(unchanged("c", Some(1)), false);
+        check(unchanged("c", Some(0)), false);
         assert_eq!(store.get(SHARD, Space::Meta, b"m"), Ok((Lsn(2), None)));
         assert!(all(&*latest(store, SHARD), Space::Feed).is_empty());
-        check(expect("a", Expect::Version(Lsn(1))), true);
-        check(expect("c", Expect::Absent), true);
-        check(Check::Unchanged(Lsn(4)), true);
+        check(unchanged("a", Some(1)), true);
+        check(unchanged("c", None), true);
+        check(stripe(7), true);
     });
 }
 
@@ -81,7 +82,7 @@ fn of_commits_that_exclude_each_other_exactly_one_succeeds() {
             let wins: usize = std::thread::scope(|scope| {
                 let attempt = || {
                     let mut part = part(SHARD);
-                    part.checks = vec![expect(&name, Expect::Absent)];
+                    part.preconditions = vec![unchanged(&name, None)];
                     part.puts = vec![put(Space::Items, &name, "x")];
                     barrier.wait();
                     commit(store, part).map_or(0, |_| 1)
@@ -108,11 +109,12 @@ fn concurrent_increments_under_a_version_check_are_never_lost() {
                     let found = found.expect("the counter");
                     let n: u64 = str::from_utf8(&found.bytes).unwrap().parse().unwrap();
                     let mut part = part(SHARD);
-                    part.checks = vec![expect("n", Expect::Version(found.version))];
+                    let read = unchanged("n", Some(found.version.0));
+                    part.preconditions = vec![read.clone()];
                     part.puts = vec![put(Space::Items, "n", &(n + 1).to_string())];
                     match commit(store, part) {
                         Ok(_) => break,
-                        Err(e) => assert_eq!(e, StorageError::Conflict { part: 0, check: 0 }),
+                        Err(e) => assert_eq!(e, conflict(SHARD, &read)),
                     }
                 }
             }
@@ -132,19 +134,19 @@ fn parts_happen_together_or_not_at_all() {
     on_every_store(|store| {
         let other = ShardId(8);
         store.create_shard(other, EPOCH).expect("a shard");
-        let both = |condition: Expect| {
+        let both = |version: Option<u64>| {
             let mut parts = vec![part(SHARD), part(other)];
             parts[0].puts = vec![put(Space::Items, "left", "1")];
-            parts[1].checks = vec![expect("right", condition)];
+            parts[1].preconditions = vec![unchanged("right", version)];
             parts[1].puts = vec![put(Space::Items, "right", "1")];
             store.commit(Commit { parts }).map(|committed| committed.lsns)
         };
-        let refused = both(Expect::Version(Lsn(1)));
-        assert_eq!(refused, Err(StorageError::Conflict { part: 1, check: 0 }));
+        let refused = both(Some(1));
+        assert_eq!(refused, Err(conflict(other, &unchanged("right", Some(1)))));
         assert_eq!(store.get(SHARD, Space::Items, b"left"), Ok((Lsn(0), None)));
-        assert_eq!(both(Expect::Absent), Ok(vec![Lsn(1), Lsn(1)]));
+        assert_eq!(both(None), Ok(vec![Lsn(1), Lsn(1)]));
         assert_eq!(write(store, &[("x", "")]), Lsn(2), "each shard counts for itself");
-        assert_eq!(both(Expect::Version(Lsn(1))), Ok(vec![Lsn(3), Lsn(2)]));
+        assert_eq!(both(Some(1)), Ok(vec![Lsn(3), Lsn(2)]));
     });
 }
 
@@ -154,19 +156,19 @@ fn a_part_without_writes_validates_and_takes_no_lsn() {
         let other = ShardId(8);
         store.create_shard(other, EPOCH).expect("a shard");
         write(store, &[("a", "1")]);
-        let validate = |condition: Expect| {
+        let validate = |version: Option<u64>| {
             let mut parts = vec![part(SHARD), part(other)];
-            parts[0].checks = vec![expect("a", condition)];
-            parts[1].checks = vec![expect("b", Expect::Absent)];
+            parts[0].preconditions = vec![unchanged("a", version)];
+            parts[1].preconditions = vec![unchanged("b", None)];
             store.commit(Commit { parts }).map(|committed| committed.lsns)
         };
-        assert_eq!(validate(Expect::Version(Lsn(1))), Ok(vec![Lsn(1), Lsn(0)]));
-        let refused = validate(Expect::Absent);
-        assert_eq!(refused, Err(StorageError::Conflict { part: 0, check: 0 }));
+        assert_eq!(validate(Some(1)), Ok(vec![Lsn(1), Lsn(0)]));
+        let refused = validate(None);
+        assert_eq!(refused, Err(conflict(SHARD, &unchanged("a", None))));
         assert_eq!(store.stats(SHARD).expect("stats").lsn, Lsn(1));
         // Beside a part that writes, too.
         let mut parts = vec![part(SHARD), part(other)];
-        parts[0].checks = vec![expect("a", Expect::Version(Lsn(1)))];
+        parts[0].preconditions = vec![unchanged("a", Some(1))];
         parts[1].puts = vec![put(Space::Items, "b", "1")];
         let lsns = store.commit(Commit { parts }).map(|committed| committed.lsns);
         assert_eq!(lsns, Ok(vec![Lsn(1), Lsn(1)]));
@@ -182,20 +184,21 @@ fn a_stripe_is_changed_by_the_commits_that_name_it() {
         naming.stripes = vec![3, 255];
         assert_eq!(commit(store, naming.clone()), Ok(Lsn(1)));
         write(store, &[("b", "1")]);
-        let unchanged = |stripe: u8, since: u64| {
+        let holds = |stripe: u8, since: u64| {
             let mut attempt = part(SHARD);
-            attempt.checks = vec![Check::StripeUnchanged { stripe, since: Lsn(since) }];
+            attempt.preconditions =
+                vec![Precondition::StripeUnchanged { stripe, since: Lsn(since) }];
             commit(store, attempt).is_ok()
         };
-        assert!(unchanged(0, 0), "nobody named it");
-        assert!(!unchanged(3, 0) && !unchanged(255, 0), "both were named");
-        assert!(unchanged(3, 1) && unchanged(255, 1), "not since the first commit");
-        // A commit that fails its checks changes no stripe.
-        naming.checks = vec![expect("a", Expect::Absent)];
+        assert!(holds(0, 0), "nobody named it");
+        assert!(!holds(3, 0) && !holds(255, 0), "both were named");
+        assert!(holds(3, 1) && holds(255, 1), "not since the first commit");
+        // A commit that is refused changes no stripe.
+        naming.preconditions = vec![unchanged("a", None)];
         commit(store, naming.clone()).expect_err("it is there");
-        assert!(unchanged(3, 1));
-        // The check is tested before the stripes of its own commit are named.
-        naming.checks = vec![Check::StripeUnchanged { stripe: 3, since: Lsn(2) }];
+        assert!(holds(3, 1));
+        // The precondition is tested before the stripes of its own commit change.
+        naming.preconditions = vec![Precondition::StripeUnchanged { stripe: 3, since: Lsn(2) }];
         assert_eq!(commit(store, naming.clone()), Ok(Lsn(3)));
         commit(store, naming).expect_err("the commit before has named it");
     });

@@ -8,7 +8,7 @@ use crate::stores::{
 };
 
 const COPY: ShardId = ShardId(8);
-const CONFLICT: StorageError = StorageError::Conflict { part: 0, check: 0 };
+const NOT_EMPTY: StorageError = StorageError::NotEmpty;
 
 fn copied(key: &str, value: Option<(u64, &str)>) -> Copied {
     let value = value.map(|(version, text)| self::value(version, text));
@@ -20,7 +20,10 @@ fn a_journal_has_what_was_written_since_it_began() {
     on_every_store(|store| {
         write(store, &[("a", "1")]);
         let journal = store.journal(SHARD, 1000).expect("a journal");
-        assert_eq!(store.journal(SHARD, 1000).expect_err("there is one"), CONFLICT);
+        assert_eq!(
+            store.journal(SHARD, 1000).expect_err("there is one"),
+            StorageError::JournalInUse
+        );
         write(store, &[("b", "2")]);
         let mut removal = part(SHARD);
         removal.deletes.push((Space::Items, b"a".to_vec()));
@@ -61,8 +64,8 @@ fn a_copy_keeps_versions_and_goes_on_counting() {
         store.copy_into(COPY, &last, CopyLog::Written).expect("a copy");
         store.advance_shard(COPY, Lsn(12)).expect("it goes forward");
         assert_eq!(store.advance_shard(COPY, Lsn(12)), Ok(()));
-        assert_eq!(store.advance_shard(COPY, Lsn(11)), Err(CONFLICT));
-        assert_eq!(store.copy_into(COPY, &first, CopyLog::Written), Err(CONFLICT));
+        assert_eq!(store.advance_shard(COPY, Lsn(11)), Err(NOT_EMPTY));
+        assert_eq!(store.copy_into(COPY, &first, CopyLog::Written), Err(NOT_EMPTY));
         let snapshot = store.snapshot(COPY, ReadAt::Latest).expect("a snapshot");
         assert_eq!(snapshot.lsn(), Lsn(12));
         let items = all(&*snapshot, Space::Items);
@@ -144,7 +147,7 @@ fn a_run_comes_whole_and_what_is_copied_later_is_newer() {
         }
         store.settle_copies().expect("a sync");
         store.advance_shard(COPY, Lsn(6000)).expect("it goes forward");
-        assert_eq!(store.copy_run(COPY, Space::Items).err(), Some(CONFLICT));
+        assert_eq!(store.copy_run(COPY, Space::Items).err(), Some(NOT_EMPTY));
         store.drop_shard(COPY).expect("a drop");
         store.create_shard(COPY, EPOCH).expect("a shard");
         assert_eq!(keys(&*latest(store, COPY), Space::Items), [""; 0]);

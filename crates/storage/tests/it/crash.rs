@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use orrery_storage::{
-    Check, Commit, Expect, Part, Put, RocksOptions, RocksStore, Space, Store, key,
+    Commit, Part, Precondition, Put, RocksOptions, RocksStore, Space, Store, key,
 };
 use orrery_types::{Lsn, ShardId};
 
@@ -52,8 +52,7 @@ impl Name {
         let mut part = Part::new(HOME, EPOCH);
         let space = Space::Meta;
         let key = self.writer.to_be_bytes().to_vec();
-        let expect = head.map_or(Expect::Absent, Expect::Version);
-        part.checks.push(Check::Key { space, key: key.clone(), expect });
+        part.preconditions.push(Precondition::unchanged(space, key.clone(), head));
         part.puts.push(Put { space, key, value: self.n.to_be_bytes().to_vec() });
         let value = vec![7; 100 + self.n as usize % 900];
         part.puts.push(Put { space: Space::Items, key: self.bytes(), value });

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use orrery_storage::{
-    Check, Commit, Entry, Expect, MemoryStore, Part, Put, Scan, Space, StorageError, Store, Value,
+    Commit, Entry, MemoryStore, Part, Precondition, Put, Scan, Space, StorageError, Store, Value,
     key,
 };
 use orrery_types::{Lsn, ShardId};
 
 use crate::random::Random;
-use crate::stores::{EPOCH, latest, open};
+use crate::stores::{EPOCH, conflict, latest, open};
 
 const SHARDS: u32 = 2;
 const STEPS: usize = 1500;
@@ -29,33 +29,30 @@ impl Model {
         self.lsns.get(&shard).copied().unwrap_or_default()
     }
 
-    fn holds(&self, shard: ShardId, check: &Check) -> bool {
-        match check {
-            Check::Unchanged(lsn) => self.lsn(shard) <= *lsn,
-            Check::StripeUnchanged { stripe, since } => {
+    fn holds(&self, shard: ShardId, precondition: &Precondition) -> bool {
+        let version = |space: &Space, key: &[u8]| {
+            self.map.get(&(shard, *space, key.to_vec())).map(|(version, _)| *version)
+        };
+        match precondition {
+            Precondition::Absent { space, key } => version(space, key).is_none(),
+            Precondition::Version { space, key, lsn } => version(space, key) == Some(*lsn),
+            Precondition::StripeUnchanged { stripe, since } => {
                 self.stripes.get(&(shard, *stripe)).is_none_or(|lsn| lsn <= since)
-            }
-            Check::Key { space, key, expect } => {
-                let found = self.map.get(&(shard, *space, key.clone()));
-                match expect {
-                    Expect::Absent => found.is_none(),
-                    Expect::Version(lsn) => found.is_some_and(|(version, _)| version == lsn),
-                }
             }
         }
     }
 
     fn commit(&mut self, commit: &Commit) -> Result<Vec<Lsn>, StorageError> {
-        for (i, part) in commit.parts.iter().enumerate() {
-            if let Some(check) = part.checks.iter().position(|c| !self.holds(part.shard, c)) {
-                return Err(StorageError::Conflict { part: i, check });
+        for part in &commit.parts {
+            if let Some(failed) = part.preconditions.iter().find(|p| !self.holds(part.shard, p)) {
+                return Err(conflict(part.shard, failed));
             }
         }
         Ok(commit.parts.iter().map(|part| self.apply(part)).collect())
     }
 
     fn apply(&mut self, part: &Part) -> Lsn {
-        if part.only_checks() {
+        if part.only_validates() {
             return self.lsn(part.shard);
         }
         let lsn = Lsn(self.lsn(part.shard).0 + 1);
@@ -103,24 +100,21 @@ fn random_key(random: &mut Random) -> Vec<u8> {
     (0..length).map(|_| [0, 1, b'a', 0xff][random.below(4)]).collect()
 }
 
-fn random_check(random: &mut Random, model: &Model, shard: ShardId) -> Check {
+fn random_precondition(random: &mut Random, model: &Model, shard: ShardId) -> Precondition {
     let lsn = model.lsn(shard);
-    if random.one_in(10) {
-        return Check::Unchanged(Lsn(lsn.0.saturating_sub(u64::from(random.one_in(3)))));
-    }
-    if random.one_in(10) {
+    if random.one_in(5) {
         let since = Lsn(lsn.0.saturating_sub(random.below(4) as u64));
-        return Check::StripeUnchanged { stripe: [0, 7, 255][random.below(3)], since };
+        return Precondition::StripeUnchanged { stripe: [0, 7, 255][random.below(3)], since };
     }
     let space = if random.one_in(2) { Space::Items } else { Space::Meta };
     let key = random_key(random);
     let found = model.map.get(&(shard, space, key.clone()));
-    let expect = match found {
-        Some((version, _)) if !random.one_in(8) => Expect::Version(*version),
-        None if random.one_in(8) => Expect::Version(lsn),
-        _ => Expect::Absent,
+    let version = match found {
+        Some((version, _)) if !random.one_in(8) => Some(*version),
+        None if random.one_in(8) => Some(lsn),
+        _ => None,
     };
-    Check::Key { space, key, expect }
+    Precondition::unchanged(space, key, version)
 }
 
 fn random_commit(random: &mut Random, model: &Model) -> Commit {
@@ -130,7 +124,8 @@ fn random_commit(random: &mut Random, model: &Model) -> Commit {
         let shard = ShardId(u32::try_from((first + i) % SHARDS as usize).expect("few shards"));
         let mut part = Part::new(shard, EPOCH);
         let spaces = [Space::Items, Space::Index, Space::Ttl, Space::Meta];
-        part.checks = (0..random.below(3)).map(|_| random_check(random, model, shard)).collect();
+        part.preconditions =
+            (0..random.below(3)).map(|_| random_precondition(random, model, shard)).collect();
         part.deletes =
             (0..random.below(3)).map(|_| (spaces[random.below(4)], random_key(random))).collect();
         part.puts = (0..random.below(5))

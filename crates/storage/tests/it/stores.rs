@@ -1,8 +1,8 @@
 //! The stores that a contract test runs on, and short ways to write and read.
 
 use orrery_storage::{
-    Check, Commit, Entry, Expect, MemoryStore, Part, Put, ReadAt, RocksOptions, RocksStore, Scan,
-    Snapshot, Space, StorageError, Store, Value, key,
+    Commit, Entry, FailedPrecondition, MemoryStore, Part, Precondition, Put, ReadAt, RocksOptions,
+    RocksStore, Scan, Snapshot, Space, StorageError, Store, Value, key,
 };
 use orrery_types::{Epoch, Lsn, ShardId};
 
@@ -32,8 +32,15 @@ pub(crate) fn put(space: Space, key: &str, value: &str) -> Put {
     Put { space, key: key.into(), value: value.into() }
 }
 
-pub(crate) fn expect(key: &str, expect: Expect) -> Check {
-    Check::Key { space: Space::Items, key: key.into(), expect }
+/// An item has a version, or does not exist.
+pub(crate) fn unchanged(key: &str, version: Option<u64>) -> Precondition {
+    Precondition::unchanged(Space::Items, key.into(), version.map(Lsn))
+}
+
+/// The answer to a commit whose precondition does not hold in a shard.
+pub(crate) fn conflict(shard: ShardId, precondition: &Precondition) -> StorageError {
+    let precondition = precondition.clone();
+    StorageError::Conflict(Box::new(FailedPrecondition { shard, precondition }))
 }
 
 /// Commits one part and returns its LSN.

@@ -7,7 +7,7 @@ use orrery_index::maintain::{Image, maintain};
 use orrery_index::{IndexState, IndexingPolicy};
 use orrery_storage::key::{self, Bounds, RecordKind};
 use orrery_storage::{
-    Check, Commit, Entry, Expect, Part, Put, ReadAt, Scan, Snapshot, Space, StorageError,
+    Commit, Entry, Part, Precondition, Put, ReadAt, Scan, Snapshot, Space, StorageError,
 };
 use orrery_types::ids::Address;
 use orrery_types::{Epoch, Error, Lsn, Result, limits};
@@ -109,47 +109,45 @@ impl Engine {
         note: &Note,
     ) -> Result<()> {
         loop {
-            let (part, checked) = self.batch_part(container, partition, &items, note)?;
-            let check = match self.store.commit(Commit { parts: vec![part] }) {
+            let part = self.batch_part(container, partition, &items, note)?;
+            let failed = match self.store.commit(Commit { parts: vec![part] }) {
                 Ok(_) => return Ok(()),
-                Err(StorageError::Conflict { check, .. }) => check,
+                Err(StorageError::Conflict(failed)) => failed.precondition,
                 Err(error) => return Err(storage(error)),
             };
-            match check.checked_sub(1).and_then(|n| checked.get(n)) {
-                Some(item) => drop(items.remove(*item)),
+            let changed = failed.key().filter(|(space, _)| *space == Space::Items);
+            let changed = changed.and_then(|(_, key)| items.iter().position(|(k, _)| k == key));
+            match changed {
+                Some(item) => drop(items.remove(item)),
                 // Another process builds the same index.
                 None => return Err(Error::RetryWith),
             }
         }
     }
 
-    /// The part of a batch; its first check is that of the note, the n-th after it that of the item
-    /// with the n-th number returned.
+    /// The part of a batch. It requires that the note is unchanged, and each item that it writes for.
     fn batch_part(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
         items: &[(Vec<u8>, Before)],
         note: &Note,
-    ) -> Result<(Part, Vec<usize>)> {
+    ) -> Result<Part> {
         let indexer = self.indexer(container, partition);
         let mut part = Part::new(partition.shard, partition.epoch);
         let (space, key) = (Space::Meta, key::index_rebuilt());
-        let expect = note.version.map_or(Expect::Absent, Expect::Version);
-        part.checks.push(Check::Key { space, key: key.clone(), expect });
+        part.preconditions.push(Precondition::unchanged(space, key.clone(), note.version));
         part.puts.push(Put { space, key, value: note.value.clone() });
-        let mut checked = Vec::new();
-        for (number, (key, before)) in items.iter().enumerate() {
+        for (key, before) in items {
             let writes = part.puts.len() + part.deletes.len();
             let image = Image { terms: before.terms(&indexer)?, row: before.header.row };
             maintain(Some(image), Some(image), container.index.rules().all(), &mut part);
             if part.puts.len() + part.deletes.len() > writes {
-                checked.push(number);
-                let (key, expect) = (key.clone(), Expect::Version(before.version));
-                part.checks.push(Check::Key { space: Space::Items, key, expect });
+                let (space, key, lsn) = (Space::Items, key.clone(), before.version);
+                part.preconditions.push(Precondition::Version { space, key, lsn });
             }
         }
-        Ok((part, checked))
+        Ok(part)
     }
 
     fn read_for_reindex(
