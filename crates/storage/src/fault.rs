@@ -14,8 +14,8 @@ use orrery_types::{Epoch, Lsn, ShardId};
 use crate::journal::{Copied, Journal};
 use crate::memory::{MemoryImage, MemoryStore};
 use crate::{
-    Commit, Committed, CopyLog, CopyRun, Put, ReadAt, ShardStats, Snapshot, Space, StorageError,
-    Store, Value,
+    Commit, Committed, CopyLog, CopyRun, Head, Put, ReadAt, ShardStats, Snapshot, Space,
+    StorageError, Store, Value,
 };
 
 /// How often what goes wrong: once in so many calls; zero is never.
@@ -183,6 +183,11 @@ impl<S: Store> Store for FaultStore<S> {
             return Err(StorageError::Unknown("an answer was made to get lost".into()));
         }
         Ok(committed)
+    }
+
+    fn heads(&self, shards: &[ShardId]) -> Result<Vec<Option<Head>>, StorageError> {
+        self.before_read()?;
+        self.inner.heads(shards)
     }
 
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {

@@ -24,6 +24,7 @@ pub use journal::{Copied, Journal};
 pub use memory::MemoryStore;
 pub use rocks::{LogDamage, OnLogDamage, OpenError, RocksOptions, RocksStore, SpaceSize};
 pub use store::{
-    Commit, Committed, CopyLog, Entry, FailedPrecondition, KeyCursor, OnCommitted, Part,
-    Precondition, Put, ReadAt, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
+    Commit, Committed, CopyLog, Entry, FailedPrecondition, Head, KeyCursor, OnCommitted, Part,
+    Precondition, Put, ReadAt, Scan, ShardState, ShardStats, Snapshot, Space, StorageError, Store,
+    Value,
 };

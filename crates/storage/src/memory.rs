@@ -16,9 +16,9 @@ use crate::journal::{Copied, Journal};
 use crate::shard_head::ShardHead;
 use crate::store::SHARD_RESERVED;
 use crate::{
-    Commit, Committed, CopyLog, CopyRun, Entry, FailedPrecondition, GatheredRun, KeyCursor, Part,
-    Precondition, Put, ReadAt, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value, key,
-    rocks,
+    Commit, Committed, CopyLog, CopyRun, Entry, FailedPrecondition, GatheredRun, Head, KeyCursor,
+    Part, Precondition, Put, ReadAt, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
+    key, rocks,
 };
 
 type Map = Chunks<Stored>;
@@ -312,6 +312,15 @@ impl Store for MemoryStore {
             lsns.push(shard.apply(part));
         }
         Ok(Committed { lsns })
+    }
+
+    fn heads(&self, shards: &[ShardId]) -> Result<Vec<Option<Head>>, StorageError> {
+        let all = self.read();
+        Ok(shards.iter().map(|shard| all.get(shard).map(|shard| shard.head.head())).collect())
+    }
+
+    fn lsn(&self, shard: ShardId) -> Result<Lsn, StorageError> {
+        Ok(self.read().get(&shard).ok_or(NO_SHARD)?.head.lsn())
     }
 
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use orrery_types::{Epoch, Lsn};
 
 use crate::journal::Journal;
-use crate::{Part, StorageError};
+use crate::{Head, Part, ShardState, StorageError};
 
 /// Stripes of a shard: as many as a byte names.
 const STRIPES: usize = 256;
@@ -53,6 +53,12 @@ impl ShardHead {
 
     pub(crate) fn lsn(&self) -> Lsn {
         Lsn(self.lsn.load(SeqCst))
+    }
+
+    /// What readers see of the shard. The LSN is read last, so it is not older than the rest.
+    pub(crate) fn head(&self) -> Head {
+        let state = if self.is_frozen() { ShardState::Closed } else { ShardState::Open };
+        Head { epoch: self.epoch(), state, lsn: self.lsn() }
     }
 
     /// Publishes an LSN and wakes its waiters.

@@ -279,6 +279,26 @@ impl Commit {
     }
 }
 
+/// Whether a shard accepts commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardState {
+    /// Reads and commits.
+    Open,
+    /// Reads only: a split or merge is about to replace the shard.
+    Closed,
+}
+
+/// The published state of a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The last commit that is visible.
+    pub lsn: Lsn,
+    /// Commits prepared under another epoch are refused.
+    pub epoch: Epoch,
+    /// Whether commits are accepted.
+    pub state: ShardState,
+}
+
 /// The LSN that each part got, in the order of the parts; of a part that only validates, the LSN that
 /// its shard had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -397,6 +417,16 @@ pub trait Store: Send + Sync {
     /// Why the store refuses writes at this time, if it does; reads go on.
     fn writable(&self) -> Result<(), StorageError> {
         Ok(())
+    }
+
+    /// The heads of shards, in the order asked for; `None` for a shard that does not exist. They show
+    /// every commit that was answered before the call.
+    fn heads(&self, shards: &[ShardId]) -> Result<Vec<Option<Head>>, StorageError>;
+
+    /// The last LSN of a shard.
+    fn lsn(&self, shard: ShardId) -> Result<Lsn, StorageError> {
+        let head = self.heads(&[shard])?.into_iter().next().flatten();
+        head.map(|head| head.lsn).ok_or(StorageError::Gone { epoch: None })
     }
 
     /// Waits until the shard has an LSN after `after` or the time is over, and returns the LSN it

@@ -39,7 +39,7 @@ impl<'e> MergeRouter<'e> {
         first: &PhysicalPartition,
         second: &PhysicalPartition,
     ) -> Result<Self> {
-        let lsn = |p: &PhysicalPartition| store.watch(p.shard, Lsn(u64::MAX), 0).map_err(storage);
+        let lsn = |p: &PhysicalPartition| store.lsn(p.shard).map_err(storage);
         let base = Lsn(lsn(first)?.max(lsn(second)?).0 + MARGIN);
         store.advance_shard(second.shard, Lsn(base.0 + GAP)).map_err(storage)?;
         store.advance_shard(first.shard, base).map_err(storage)?;

@@ -20,8 +20,7 @@ use crate::{Container, Engine};
 impl Engine {
     /// The last LSN of a partition.
     pub(crate) fn shard_lsn(&self, partition: &PhysicalPartition) -> Result<Lsn> {
-        let lsn = self.store.watch(partition.shard, Lsn(u64::MAX), 0);
-        lsn.map_err(storage)
+        self.store.lsn(partition.shard).map_err(storage)
     }
 
     /// The partition that a request addresses, as it is now; `None` if that is not exactly one, or
@@ -43,7 +42,7 @@ impl Engine {
 
     /// The last LSN of everything that is no item: databases, containers and what is beside them.
     pub fn catalog_lsn(&self) -> Result<Lsn> {
-        self.store.watch(SYSTEM_SHARD, Lsn(u64::MAX), 0).map_err(storage)
+        self.store.lsn(SYSTEM_SHARD).map_err(storage)
     }
 
     /// Refuses to read when the client has seen more than this server has. A token of a partition that

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use orrery_storage::{
-    Commit, Committed, Copied, CopyLog, CopyRun, Entry, GatheredRun, Journal, KeyCursor,
+    Commit, Committed, Copied, CopyLog, CopyRun, Entry, GatheredRun, Head, Journal, KeyCursor,
     MemoryStore, Put, ReadAt, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
 };
 use orrery_types::{Epoch, Lsn, ShardId};
@@ -156,6 +156,10 @@ impl Store for Interposed {
         let committed = self.inner.commit(commit)?;
         (self.after_commit)(Step::Commit)?;
         Ok(committed)
+    }
+
+    fn heads(&self, shards: &[ShardId]) -> Stored<Vec<Option<Head>>> {
+        self.inner.heads(shards)
     }
 
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Stored<Lsn> {

@@ -61,8 +61,8 @@ use crate::journal::{Copied, Journal};
 use crate::shard_head::ShardHead;
 use crate::store::{OnCommitted, SHARD_RESERVED};
 use crate::{
-    Commit, Committed, CopyLog, CopyRun, Put, ReadAt, ShardStats, Snapshot, Space, StorageError,
-    Store, Value, key,
+    Commit, Committed, CopyLog, CopyRun, Head, Put, ReadAt, ShardStats, Snapshot, Space,
+    StorageError, Store, Value, key,
 };
 use commit_queue::{Answer, CommitQueue, Work};
 use disk_space::DiskSpace;
@@ -337,6 +337,15 @@ impl Store for RocksStore {
             }
             Err(error) => done(Err(error)),
         }
+    }
+
+    fn heads(&self, shards: &[ShardId]) -> Result<Vec<Option<Head>>, StorageError> {
+        let all = self.core.shards.load();
+        Ok(shards.iter().map(|shard| all.get(shard).map(|head| head.head())).collect())
+    }
+
+    fn lsn(&self, shard: ShardId) -> Result<Lsn, StorageError> {
+        Ok(self.core.shards.load().get(&shard).ok_or(NO_SHARD)?.lsn())
     }
 
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {

@@ -1,6 +1,6 @@
 //! The life of a shard: made, fenced, watched, loaded, dropped.
 
-use orrery_storage::{Put, ReadAt, Space, StorageError, key};
+use orrery_storage::{Head, Put, ReadAt, ShardState, Space, StorageError, key};
 use orrery_types::{Epoch, Lsn, ShardId};
 
 use crate::stores::{
@@ -77,6 +77,26 @@ fn a_dropped_shard_takes_everything_with_it_and_nothing_else() {
             }
         }
         assert_eq!(latest(store, SHARD).lsn(), Lsn(0));
+    });
+}
+
+#[test]
+fn a_head_shows_lsn_epoch_and_state() {
+    on_every_store(|store| {
+        let (none, other) = (ShardId(99), ShardId(3));
+        store.create_shard(other, Epoch(4)).expect("a shard");
+        write(store, &[("a", "1")]);
+        let head = |lsn, epoch, state| Some(Head { lsn: Lsn(lsn), epoch: Epoch(epoch), state });
+        let (open, closed) = (ShardState::Open, ShardState::Closed);
+        let heads = || store.heads(&[other, none, SHARD]).expect("heads");
+        assert_eq!(heads(), [head(0, 4, open), None, head(1, EPOCH.0, open)]);
+        store.freeze_shard(SHARD, true).expect("frozen");
+        store.fence_shard(other, Epoch(5)).expect("a fence");
+        assert_eq!(heads(), [head(0, 5, open), None, head(1, EPOCH.0, closed)]);
+        store.freeze_shard(SHARD, false).expect("open again");
+        write(store, &[("a", "2")]);
+        assert_eq!(heads()[2], head(2, EPOCH.0, open));
+        assert_eq!((store.lsn(SHARD), store.lsn(none)), (Ok(Lsn(2)), Err(GONE)));
     });
 }
 
