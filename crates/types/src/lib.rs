@@ -13,6 +13,7 @@ pub mod limits;
 pub mod number;
 pub mod partition_key;
 pub mod path;
+pub mod stopwatch;
 pub mod thread_slot;
 pub mod value;
 

@@ -12,6 +12,11 @@ use orrery_types::{Epoch, Lsn, ShardId};
 use crate::{Commit, StorageError};
 use orrery_types::limits::COMMIT_BYTES_MAX;
 
+/// The group-commit window is at most this fraction of the time of the last group, and never longer
+/// than the maximum.
+const WINDOW_FRACTION: u32 = 4;
+const WINDOW_MAX: Duration = Duration::from_millis(1);
+
 /// A unit of work for the committer.
 #[derive(Debug)]
 pub(super) enum Work {
@@ -92,6 +97,14 @@ pub(super) struct GroupWindow {
     pub(super) writers: usize,
     /// How long to wait for them at most.
     pub(super) wait_max: Duration,
+}
+
+impl GroupWindow {
+    /// The window after a group that took some time; so many writers wait or were just answered. To
+    /// wait may cost a fraction of what the next group takes.
+    pub(super) fn after(writers: usize, took: Duration) -> Self {
+        Self { writers, wait_max: (took / WINDOW_FRACTION).min(WINDOW_MAX) }
+    }
 }
 
 #[derive(Default)]
@@ -184,5 +197,96 @@ impl CommitQueue {
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         drop(waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use orrery_types::Epoch;
+
+    use super::*;
+    use crate::Part;
+
+    /// Queues a commit of a size; the answer comes through the channel.
+    fn enqueue(queue: &CommitQueue, size_bytes: usize) -> Receiver<Answer> {
+        let (sender, answer) = channel();
+        let commit = Commit { parts: vec![Part::new(ShardId(1), Epoch(1))] };
+        let done = Box::new(move |answer| sender.send(answer).expect("the test listens"));
+        queue.enqueue(Work::Commit(commit), size_bytes, done);
+        answer
+    }
+
+    fn take(queue: &CommitQueue, window: GroupWindow) -> Vec<usize> {
+        let group = queue.take(window).expect("a group");
+        group.iter().map(Request::size_bytes).collect()
+    }
+
+    #[test]
+    fn a_group_is_all_that_waits_in_the_order_of_arrival_up_to_a_size() {
+        let queue = CommitQueue::default();
+        let sizes = [1, COMMIT_BYTES_MAX, 2, 3, COMMIT_BYTES_MAX - 5, 1];
+        let answers: Vec<_> = sizes.iter().map(|size| enqueue(&queue, *size)).collect();
+        let none = GroupWindow::default();
+        assert_eq!(take(&queue, none), [1], "the next one does not fit");
+        assert_eq!(take(&queue, none), [COMMIT_BYTES_MAX]);
+        assert_eq!(take(&queue, none), [2, 3, COMMIT_BYTES_MAX - 5]);
+        assert_eq!((take(&queue, none), queue.len()), (vec![1], 0));
+        // The groups were dropped without an answer.
+        for answer in answers {
+            assert!(matches!(answer.recv(), Ok(Err(StorageError::Unknown(_)))));
+        }
+    }
+
+    #[test]
+    fn the_window_ends_when_the_expected_writers_have_come() {
+        let queue = CommitQueue::default();
+        let window = GroupWindow { writers: 3, wait_max: Duration::from_secs(3600) };
+        std::thread::scope(|scope| {
+            let group = scope.spawn(|| take(&queue, window));
+            let answers = [1, 2, 3].map(|size| enqueue(&queue, size));
+            assert_eq!(group.join().expect("a group"), [1, 2, 3]);
+            drop(answers);
+        });
+    }
+
+    #[test]
+    fn a_window_that_nobody_fills_ends_by_itself() {
+        let queue = CommitQueue::default();
+        let answer = enqueue(&queue, 1);
+        let window = GroupWindow { writers: 2, wait_max: Duration::from_micros(1) };
+        assert_eq!(take(&queue, window), [1]);
+        drop(answer);
+    }
+
+    #[test]
+    fn the_window_is_a_fraction_of_the_last_group_and_bounded() {
+        let window = |took| GroupWindow::after(5, Duration::from_micros(took));
+        assert_eq!(window(400), GroupWindow { writers: 5, wait_max: Duration::from_micros(100) });
+        assert_eq!(window(1 << 40).wait_max, WINDOW_MAX);
+    }
+
+    #[test]
+    fn a_closed_queue_does_what_waits_and_refuses_the_rest() {
+        let queue = CommitQueue::default();
+        let before = enqueue(&queue, 1);
+        queue.close();
+        let after = enqueue(&queue, 2);
+        assert!(matches!(after.recv(), Ok(Err(StorageError::ReadOnly(_)))));
+        for request in queue.take(GroupWindow::default()).expect("what waited") {
+            request.answer(Ok(vec![Lsn(7)]));
+        }
+        assert_eq!(before.recv(), Ok(Ok(vec![Lsn(7)])));
+        assert!(queue.take(GroupWindow::default()).is_none());
+    }
+
+    #[test]
+    fn an_abandoned_queue_answers_that_the_outcome_is_unknown() {
+        let queue = CommitQueue::default();
+        let waiting = enqueue(&queue, 1);
+        queue.abandon();
+        assert!(matches!(waiting.recv(), Ok(Err(StorageError::Unknown(_)))));
+        assert!(matches!(enqueue(&queue, 1).recv(), Ok(Err(StorageError::ReadOnly(_)))));
     }
 }

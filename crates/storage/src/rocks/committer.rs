@@ -4,9 +4,9 @@
 //! and a second sync would report success without them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use orrery_types::{Clock, Epoch, Lsn, ShardId, SystemClock};
+use orrery_types::stopwatch::Stopwatch;
+use orrery_types::{Epoch, Lsn, ShardId};
 use rocksdb::{ErrorKind, WriteBatch, WriteOptions};
 
 use super::commit_queue::{Answer, GroupWindow, Request, Work};
@@ -17,24 +17,15 @@ use super::{Core, NO_SHARD, Shards, disk_space};
 use crate::shard_head::ShardHead;
 use crate::{Commit, Space, StorageError};
 
-/// The group-commit window is at most this fraction of the last group's time, and never longer than
-/// the maximum.
-const WINDOW_FRACTION: u64 = 4;
-const WINDOW_US_MAX: u64 = 1000;
-
 pub(super) fn run(core: &Core) {
     // However this thread ends, no caller may wait for it afterwards.
     let _guard = AbandonOnExit(core);
     let mut window = GroupWindow::default();
     while let Some(group) = core.queue.take(window) {
         let size = group.len();
-        let began_us = SystemClock.now_us();
+        let watch = Stopwatch::start();
         process(core, group);
-        let took_us = SystemClock.now_us().saturating_sub(began_us);
-        window = GroupWindow {
-            writers: size + core.queue.len(),
-            wait_max: Duration::from_micros((took_us / WINDOW_FRACTION).min(WINDOW_US_MAX)),
-        };
+        window = GroupWindow::after(size + core.queue.len(), watch.elapsed());
     }
 }
 
