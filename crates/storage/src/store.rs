@@ -362,14 +362,23 @@ pub enum StorageError {
 const SHOWN_KEY_BYTES: usize = 64;
 
 impl StorageError {
-    /// Adds where damage was met: in which shard and space, and at which key in hexadecimal digits.
+    /// Adds to a failed read where it was: shard, space, and the key in hexadecimal digits.
     #[must_use]
-    pub(crate) fn at(self, shard: ShardId, space: Space, key: &[u8]) -> Self {
-        let Self::Corrupt(what) = self else { return self };
+    pub fn at(self, shard: ShardId, space: Space, key: &[u8]) -> Self {
         let shown = key.iter().take(SHOWN_KEY_BYTES).map(|byte| format!("{byte:02x}"));
-        let (key, more) =
-            (shown.collect::<String>(), if key.len() > SHOWN_KEY_BYTES { "…" } else { "" });
-        Self::Corrupt(format!("{what} (shard {}, {space:?}, key {key}{more})", shard.0).into())
+        let more = if key.len() > SHOWN_KEY_BYTES { "…" } else { "" };
+        let place = || {
+            let key = shown.collect::<String>();
+            format!("(shard {}, {space:?}, key {key}{more})", shard.0)
+        };
+        let (wrapped, what): (fn(Box<str>) -> Self, _) = match self {
+            Self::Corrupt(what) => (Self::Corrupt, what),
+            Self::Io(what) => (Self::Io, what),
+            other => return other,
+        };
+        let text = format!("{what} {}", place());
+        tracing::error!(error = text, "a read failed");
+        wrapped(text.into())
     }
 }
 

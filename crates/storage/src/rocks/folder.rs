@@ -162,7 +162,9 @@ fn read_headers(db: &DB) -> Result<Vec<(ShardId, Header)>, StorageError> {
     let mut iterator = db.raw_iterator_cf_opt(family(db, Space::Meta), options);
     iterator.seek_to_first();
     while let Some((key, value)) = iterator.item() {
-        headers.push((layout::header_shard(key)?, Header::decode(value)?));
+        let shard = layout::header_shard(key)?;
+        let header = Header::decode(value);
+        headers.push((shard, header.map_err(|error| error.at(shard, Space::Meta, key))?));
         iterator.next();
     }
     iterator.status().map_err(super::read_error)?;

@@ -25,6 +25,8 @@
 
 mod commit_queue;
 mod committer;
+#[cfg(test)]
+mod damage_tests;
 mod disk_space;
 mod export;
 mod folder;
@@ -180,8 +182,10 @@ impl Core {
     /// was read before the call.
     fn stored_header(&self, shard: ShardId) -> Result<Header, StorageError> {
         let key = layout::header_key(shard);
-        let bytes = self.db.get_pinned_cf(self.cf(Space::Meta), key).map_err(read_error)?;
-        Header::decode(&bytes.ok_or(NO_SHARD)?)
+        let at = |error: StorageError| error.at(shard, Space::Meta, &key);
+        let bytes = self.db.get_pinned_cf(self.cf(Space::Meta), key);
+        let bytes = bytes.map_err(|error| at(read_error(error)))?.ok_or(NO_SHARD)?;
+        Header::decode(&bytes).map_err(at)
     }
 
     fn refuse_if_failed(&self) -> Result<(), StorageError> {
@@ -257,10 +261,9 @@ impl Core {
     }
 }
 
-/// What a failed read means to the caller.
+/// What a failed read means to the caller, who adds where it was.
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 fn read_error(error: rocksdb::Error) -> StorageError {
-    tracing::error!(%error, "a read failed");
     let text = error.to_string().into();
     match error.kind() {
         rocksdb::ErrorKind::Corruption => StorageError::Corrupt(text),
@@ -312,7 +315,7 @@ impl Store for RocksStore {
                 Ok((head.lsn().max(value.version), Some(value)))
             }
             Some(bytes) => {
-                let value = layout::value(space, &bytes)?;
+                let value = layout::value(space, &bytes).map_err(damaged)?;
                 Ok((core.stored_header(shard)?.lsn, Some(value)))
             }
             None => Ok((core.stored_header(shard)?.lsn, None)),

@@ -66,9 +66,9 @@ impl<'s> RocksSnapshot<'s> {
             Some((epoch, lsn)) if core.sequence.is_current(point) => Header { epoch, lsn },
             _ => view
                 .get_pinned_cf(core.cf(Space::Meta), layout::header_key(shard))
-                .map_err(read_error)?
-                .map(|bytes| Header::decode(&bytes))
-                .ok_or(NO_SHARD)??,
+                .map_err(read_error)
+                .and_then(|bytes| Header::decode(&bytes.ok_or(NO_SHARD)?))
+                .map_err(|error| error.at(shard, Space::Meta, &layout::header_key(shard)))?,
         };
         Ok(Self { core, view, shard, header, point })
     }
@@ -94,7 +94,7 @@ impl<'s> RocksSnapshot<'s> {
             counted += 1;
             iterator.next();
         }
-        iterator.status().map_err(read_error)?;
+        iterator.status().map_err(|error| read_error(error).at(self.shard, space, from))?;
         Ok(counted)
     }
 
@@ -130,11 +130,12 @@ impl<'s> RocksSnapshot<'s> {
                 }
                 iterator.seek(key);
             }
-            iterator.status().map_err(read_error)?;
+            let damaged = |error: StorageError| error.at(self.shard, space, layout::logical(key));
+            iterator.status().map_err(|error| damaged(read_error(error)))?;
             if let Some((at, stored)) = iterator.item()
                 && at == &key[..]
             {
-                found(nth, layout::value(space, stored)?);
+                found(nth, layout::value(space, stored).map_err(damaged)?);
             }
         }
         Ok(keys.len())
@@ -288,8 +289,9 @@ impl Snapshot for RocksSnapshot<'_> {
         options.set_iterate_upper_bound(layout::key(self.shard, to.max(from)));
         let mut iterator = self.core.db.raw_iterator_cf_opt(self.core.cf(space), options);
         iterator.seek_to_first();
-        iterator.status().map_err(read_error)?;
-        Ok(Box::new(RocksKeys { iterator, shard: self.shard }))
+        let keys = RocksKeys { iterator, shard: self.shard, space, sought: from.to_vec() };
+        keys.checked()?;
+        Ok(Box::new(keys))
     }
 
     fn estimate(&self, space: Space, from: &[u8], to: &[u8]) -> Result<u64, StorageError> {
@@ -333,6 +335,9 @@ impl Snapshot for RocksSnapshot<'_> {
 struct RocksKeys<'s> {
     iterator: DBRawIterator<'s>,
     shard: ShardId,
+    space: Space,
+    /// The last key that was searched for.
+    sought: Vec<u8>,
 }
 
 impl KeyCursor for RocksKeys<'_> {
@@ -353,6 +358,8 @@ impl KeyCursor for RocksKeys<'_> {
 
     fn seek(&mut self, key: &[u8]) -> Result<(), StorageError> {
         self.iterator.seek(layout::key(self.shard, key));
+        self.sought.clear();
+        self.sought.extend_from_slice(key);
         self.checked()
     }
 }
@@ -360,6 +367,10 @@ impl KeyCursor for RocksKeys<'_> {
 impl RocksKeys<'_> {
     /// An iterator that met an error looks like one that met the end.
     fn checked(&self) -> Result<(), StorageError> {
-        if self.iterator.valid() { Ok(()) } else { self.iterator.status().map_err(read_error) }
+        if self.iterator.valid() {
+            return Ok(());
+        }
+        let status = self.iterator.status();
+        status.map_err(|error| read_error(error).at(self.shard, self.space, &self.sought))
     }
 }

@@ -161,9 +161,10 @@ impl<'g> GroupValidator<'g> {
             Some(KeyState::Unchanged) | None => {}
         }
         layout::write_key(shard, key, &mut self.key);
-        let found =
-            self.core.db.get_pinned_cf(self.core.cf(space), &self.key).map_err(read_error)?;
-        found.map(|bytes| layout::version(space, &bytes)).transpose()
+        let damaged = |error: StorageError| error.at(shard, space, key);
+        let found = self.core.db.get_pinned_cf(self.core.cf(space), &self.key);
+        let found = found.map_err(|error| damaged(read_error(error)))?;
+        found.map(|bytes| layout::version(space, &bytes)).transpose().map_err(damaged)
     }
 
     fn apply(&mut self, part: &'g Part) -> Lsn {
