@@ -11,6 +11,6 @@ impl Engine {
     /// Writes a consistent copy of the whole store into a folder that does not exist yet. What was
     /// acknowledged before the call is in it; writers are not held up.
     pub fn checkpoint(&self, into: &Path) -> Result<()> {
-        self.store.checkpoint(into).map_err(storage)
+        orrery_storage::checkpoint(&*self.store, into).map_err(storage)
     }
 }

@@ -5,7 +5,6 @@
 //! show the state before it, writes are refused until [`FaultStore::reopen`], and only then it turns
 //! out whether the commit had reached the disk.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,8 +13,7 @@ use orrery_types::{Epoch, Lsn, ShardId};
 use crate::journal::{Copied, Journal};
 use crate::memory::{MemoryImage, MemoryStore};
 use crate::{
-    Commit, Committed, CopyLog, CopyRun, Head, Put, ReadAt, ShardStats, Snapshot, Space,
-    StorageError, Store, Value,
+    Commit, Committed, Head, ReadAt, ShardStats, Snapshot, Space, StorageError, Store, Value,
 };
 
 /// How often what goes wrong: once in so many calls; zero is never.
@@ -213,41 +211,18 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.shards()
     }
 
-    fn bulk_load(
-        &self,
-        shard: ShardId,
-        entries: &mut dyn Iterator<Item = Put>,
-    ) -> Result<Lsn, StorageError> {
-        self.before_write()?;
-        self.inner.bulk_load(shard, entries)
-    }
-
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
         self.inner.journal(shard, bytes_max)
     }
 
-    fn copy_into(
-        &self,
-        shard: ShardId,
-        entries: &[Copied],
-        log: CopyLog,
-    ) -> Result<(), StorageError> {
+    fn copy_into(&self, shard: ShardId, entries: &[Copied]) -> Result<(), StorageError> {
         self.before_write()?;
-        self.inner.copy_into(shard, entries, log)
+        self.inner.copy_into(shard, entries)
     }
 
-    fn copy_run(
-        &self,
-        shard: ShardId,
-        space: Space,
-    ) -> Result<Box<dyn CopyRun + '_>, StorageError> {
+    fn flush(&self) -> Result<(), StorageError> {
         self.before_write()?;
-        self.inner.copy_run(shard, space)
-    }
-
-    fn settle_copies(&self) -> Result<(), StorageError> {
-        self.before_write()?;
-        self.inner.settle_copies()
+        self.inner.flush()
     }
 
     fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
@@ -261,9 +236,5 @@ impl<S: Store> Store for FaultStore<S> {
 
     fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError> {
         self.inner.stats(shard)
-    }
-
-    fn checkpoint(&self, into: &Path) -> Result<(), StorageError> {
-        self.inner.checkpoint(into)
     }
 }

@@ -4,6 +4,7 @@
 //! `memory` is the
 //! reference engine, `rocks` the one on disk, and `fault` goes around either in tests.
 
+pub mod checkpoint;
 mod chunks;
 pub mod copy_run;
 pub mod encode;
@@ -18,13 +19,14 @@ pub mod store;
 pub mod term;
 pub mod version;
 
-pub use copy_run::{CopyRun, GatheredRun};
+pub use checkpoint::checkpoint;
+pub use copy_run::{BufferedRun, CopyRun, copy_run};
 pub use fault::FaultStore;
 pub use journal::{Copied, Journal};
 pub use memory::MemoryStore;
 pub use rocks::{LogDamage, OnLogDamage, OpenError, RocksOptions, RocksStore, SpaceSize};
 pub use store::{
-    Commit, Committed, CopyLog, Entry, FailedPrecondition, Head, KeyCursor, OnCommitted, Part,
-    Precondition, Put, ReadAt, Scan, ShardState, ShardStats, Snapshot, Space, StorageError, Store,
-    Value,
+    Commit, Committed, EmbeddedStore, Entry, FailedPrecondition, Head, KeyCursor, OnCommitted,
+    Part, Precondition, Put, ReadAt, Scan, ShardState, ShardStats, Snapshot, Space, StorageError,
+    Store, Value,
 };

@@ -5,7 +5,6 @@
 use std::array;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
@@ -16,9 +15,8 @@ use crate::journal::{Copied, Journal};
 use crate::shard_head::ShardHead;
 use crate::store::SHARD_RESERVED;
 use crate::{
-    Commit, Committed, CopyLog, CopyRun, Entry, FailedPrecondition, GatheredRun, Head, KeyCursor,
-    Part, Precondition, Put, ReadAt, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
-    key, rocks,
+    Commit, Committed, Entry, FailedPrecondition, Head, KeyCursor, Part, Precondition, ReadAt,
+    Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
 };
 
 type Map = Chunks<Stored>;
@@ -356,29 +354,6 @@ impl Store for MemoryStore {
         Ok(self.read().iter().map(|(id, shard)| (*id, shard.head.epoch())).collect())
     }
 
-    fn bulk_load(
-        &self,
-        shard: ShardId,
-        entries: &mut dyn Iterator<Item = Put>,
-    ) -> Result<Lsn, StorageError> {
-        // The entries may be read from this very store, so no lock is held while they come.
-        let entries: Vec<Put> = entries.collect();
-        let mut shards = self.write();
-        let shard = shards.get_mut(&shard).ok_or(NO_SHARD)?;
-        if shard.head.lsn() != Lsn(0) {
-            return Err(StorageError::NotEmpty);
-        }
-        let mut lsn = Lsn(1);
-        for put in &entries {
-            shard.put(put.space, &put.key, &put.value, Lsn(1));
-            if let (Space::Feed, Some((loaded, _))) = (put.space, key::parse_feed(&put.key)) {
-                lsn = lsn.max(loaded);
-            }
-        }
-        shard.head.advance(lsn);
-        Ok(lsn)
-    }
-
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
         // No commit is half done while the shards can be read.
         let shards = self.read();
@@ -386,12 +361,7 @@ impl Store for MemoryStore {
         head.begin_journal(bytes_max).ok_or(StorageError::JournalInUse)
     }
 
-    fn copy_into(
-        &self,
-        shard: ShardId,
-        entries: &[Copied],
-        _: CopyLog,
-    ) -> Result<(), StorageError> {
+    fn copy_into(&self, shard: ShardId, entries: &[Copied]) -> Result<(), StorageError> {
         let mut shards = self.write();
         let shard = shards.get_mut(&shard).ok_or(NO_SHARD)?;
         if shard.head.lsn() != Lsn(0) {
@@ -406,16 +376,7 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn copy_run(
-        &self,
-        shard: ShardId,
-        space: Space,
-    ) -> Result<Box<dyn CopyRun + '_>, StorageError> {
-        self.copy_into(shard, &[], CopyLog::None)?;
-        Ok(Box::new(GatheredRun::new(self, shard, space)))
-    }
-
-    fn settle_copies(&self) -> Result<(), StorageError> {
+    fn flush(&self) -> Result<(), StorageError> {
         Ok(())
     }
 
@@ -443,22 +404,6 @@ impl Store for MemoryStore {
             lsn: shard.head.lsn(),
             items_bytes: size_bytes(Space::Items),
             index_bytes: size_bytes(Space::Index),
-        })
-    }
-
-    /// The copy is a folder of the embedded store.
-    fn checkpoint(&self, into: &Path) -> Result<(), StorageError> {
-        let image = self.image();
-        rocks::export(into, |export| {
-            for (id, shard) in &image.0 {
-                export.shard(*id, shard.head.epoch(), shard.head.lsn());
-                for space in Space::ALL {
-                    for (key, stored) in shard.map(space).iter() {
-                        export.entry((*id, space), key, stored.version, &stored.bytes)?;
-                    }
-                }
-            }
-            Ok(())
         })
     }
 }

@@ -382,15 +382,6 @@ impl StorageError {
     }
 }
 
-/// What keeps copied entries until the store is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyLog {
-    /// Nothing, before [`Store::settle_copies`] returns: for most of a large copy.
-    None,
-    /// The log, once a later write to the store is durable: for the last of it.
-    Written,
-}
-
 /// Who takes the answer of a commit that was submitted.
 pub type OnCommitted = Box<dyn FnOnce(Result<Committed, StorageError>) + Send>;
 
@@ -454,41 +445,20 @@ pub trait Store: Send + Sync {
     /// Every shard with its epoch.
     fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError>;
 
-    /// Loads sorted entries into a fresh shard without preconditions and feed, for imports and splits;
-    /// durable when it returns. [`StorageError::NotEmpty`] if the shard has had a commit. The LSN
-    /// is that of the last feed entry loaded, so that a split goes on counting, and at least 1.
-    fn bulk_load(
-        &self,
-        shard: ShardId,
-        entries: &mut dyn Iterator<Item = Put>,
-    ) -> Result<Lsn, StorageError>;
-
     /// From now on, and as long as the journal is held, what commits do to a shard is added to it.
     /// Whatever a snapshot taken later lacks, the journal has. [`StorageError::JournalInUse`] if
     /// another journal of the shard is in use.
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError>;
 
     /// Writes entries, each with its version, into a shard that has had no commit, without
-    /// preconditions; [`StorageError::NotEmpty`] if it has had one.
-    fn copy_into(
-        &self,
-        shard: ShardId,
-        entries: &[Copied],
-        log: CopyLog,
-    ) -> Result<(), StorageError>;
+    /// preconditions; durable when it returns. [`StorageError::NotEmpty`] if it has had one.
+    fn copy_into(&self, shard: ShardId, entries: &[Copied]) -> Result<(), StorageError>;
 
-    /// Begins a run of sorted entries of one space into a shard that has had no commit;
-    /// [`StorageError::NotEmpty`] if it has had one. Between the first and the last key of the run the
-    /// shard has nothing, and gets nothing before the run is finished.
-    fn copy_run(&self, shard: ShardId, space: Space)
-    -> Result<Box<dyn CopyRun + '_>, StorageError>;
-
-    /// Makes everything durable that was copied without the log, also by runs.
-    fn settle_copies(&self) -> Result<(), StorageError>;
+    /// Makes the sizes of ranges known that only memory holds. Nothing depends on it for durability.
+    fn flush(&self) -> Result<(), StorageError>;
 
     /// Raises a shard's LSN, so that its commits go on counting from there; durable when it
-    /// returns, and so is what was copied before with the log. No error if it is there already;
-    /// [`StorageError::NotEmpty`] if its LSN is higher.
+    /// returns. No error if it is there already; [`StorageError::NotEmpty`] if its LSN is higher.
     fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError>;
 
     /// Refuses commits to a shard with [`StorageError::Gone`], or takes them again. Commits that were
@@ -497,6 +467,22 @@ pub trait Store: Send + Sync {
 
     /// Sizes, estimated.
     fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError>;
+
+    /// What the engine can do because it runs in this process, on files of its own.
+    fn embedded(&self) -> Option<&dyn EmbeddedStore> {
+        None
+    }
+}
+
+/// What only an engine in this process can do. For every operation there is a way that works on any
+/// [`Store`]: [`copy_run`](crate::copy_run::copy_run) and [`checkpoint`](crate::checkpoint::checkpoint)
+/// choose.
+pub trait EmbeddedStore {
+    /// Begins a run of sorted entries of one space into a shard that has had no commit;
+    /// [`StorageError::NotEmpty`] if it has had one. Between the first and the last key of the run the
+    /// shard has nothing, and gets nothing before the run is finished.
+    fn copy_run(&self, shard: ShardId, space: Space)
+    -> Result<Box<dyn CopyRun + '_>, StorageError>;
 
     /// Writes a consistent copy of the whole store into a folder that does not exist yet.
     fn checkpoint(&self, into: &Path) -> Result<(), StorageError>;

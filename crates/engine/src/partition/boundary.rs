@@ -77,7 +77,7 @@ impl Engine {
         partition: &PhysicalPartition,
     ) -> Result<Option<EffectiveKey>> {
         // Sizes of ranges are known of what is in files.
-        self.store.settle_copies().map_err(storage)?;
+        self.store.flush().map_err(storage)?;
         let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let snapshot = &*snapshot;
         let definition = &container.definition.partition_key;

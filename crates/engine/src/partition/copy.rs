@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use orrery_storage::journal::Overflown;
 use orrery_storage::key::{self, Bounds, Row};
-use orrery_storage::{Copied, CopyLog, CopyRun, Journal, ReadAt, Scan, Snapshot, Space, Store};
+use orrery_storage::{Copied, CopyRun, Journal, ReadAt, Scan, Snapshot, Space, Store, copy_run};
 use orrery_types::{Clock, Error, Lsn, Result, limits};
 
 use crate::error::storage;
@@ -118,7 +118,6 @@ pub(super) struct ShardCopier<'e, C> {
     children: &'e [PhysicalPartition],
     router: C,
     routed: RoutedEntries,
-    log: CopyLog,
     at: CopyPosition,
     /// The open run of each child, and the bytes in all of them.
     runs: Vec<Option<Box<dyn CopyRun + 'e>>>,
@@ -148,7 +147,6 @@ impl<'e, C: EntryRouter> ShardCopier<'e, C> {
             children,
             router,
             routed: RoutedEntries::new(children.len()),
-            log: CopyLog::None,
             at: CopyPosition { space: 0, parent: 0, copied: Vec::new(), read: Vec::new() },
             runs: children.iter().map(|_| None).collect(),
             runs_bytes: 0,
@@ -182,9 +180,7 @@ impl<'e, C: EntryRouter> ShardCopier<'e, C> {
         }
         self.at =
             CopyPosition { space: ORDER.len(), parent: 0, copied: Vec::new(), read: Vec::new() };
-        self.store.settle_copies().map_err(storage)?;
-        self.log = CopyLog::Written;
-        Ok(())
+        self.store.flush().map_err(storage)
     }
 
     /// Copies the next chunk of a space; false at its end.
@@ -291,7 +287,7 @@ impl<'e, C: EntryRouter> ShardCopier<'e, C> {
     fn write(&mut self) -> Result<()> {
         for (child, batch) in self.children.iter().zip(&mut self.routed.batches) {
             if !batch.is_empty() {
-                self.store.copy_into(child.shard, batch, self.log).map_err(storage)?;
+                self.store.copy_into(child.shard, batch).map_err(storage)?;
                 batch.clear();
             }
         }
@@ -308,7 +304,7 @@ impl<'e, C: EntryRouter> ShardCopier<'e, C> {
                 let value = value.ok_or_else(|| Error::internal("a copied entry has no value"))?;
                 let run = match run {
                     Some(run) => run,
-                    None => run.insert(store.copy_run(child.shard, space).map_err(storage)?),
+                    None => run.insert(copy_run(store, child.shard, space).map_err(storage)?),
                 };
                 run.add(&key, &value).map_err(storage)?;
             }

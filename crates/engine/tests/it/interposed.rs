@@ -2,12 +2,11 @@
 //! write, or hold the reader up: [`Breakpoint`](crate::breakpoint::Breakpoint) stops a thread at a
 //! chosen key, so that a test decides what happens between a read and what follows from it.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use orrery_storage::{
-    Commit, Committed, Copied, CopyLog, CopyRun, Entry, GatheredRun, Head, Journal, KeyCursor,
-    MemoryStore, Put, ReadAt, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
+    Commit, Committed, Copied, Entry, Head, Journal, KeyCursor, MemoryStore, ReadAt, Scan,
+    ShardStats, Snapshot, Space, StorageError, Store, Value,
 };
 use orrery_types::{Epoch, Lsn, ShardId};
 
@@ -21,7 +20,7 @@ pub(crate) enum Step {
     Shard,
     Copy,
     /// What was copied is made durable: the copy is complete but for what is written meanwhile.
-    Settle,
+    Flush,
 }
 
 /// Is called before each step; an error takes its place.
@@ -185,27 +184,18 @@ impl Store for Interposed {
         self.inner.shards()
     }
 
-    fn bulk_load(&self, shard: ShardId, entries: &mut dyn Iterator<Item = Put>) -> Stored<Lsn> {
-        (self.hook)(Step::Copy)?;
-        self.inner.bulk_load(shard, entries)
-    }
-
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Stored<Arc<Journal>> {
         self.inner.journal(shard, bytes_max)
     }
 
-    fn copy_into(&self, shard: ShardId, entries: &[Copied], log: CopyLog) -> Stored<()> {
+    fn copy_into(&self, shard: ShardId, entries: &[Copied]) -> Stored<()> {
         (self.hook)(Step::Copy)?;
-        self.inner.copy_into(shard, entries, log)
+        self.inner.copy_into(shard, entries)
     }
 
-    fn copy_run(&self, shard: ShardId, space: Space) -> Stored<Box<dyn CopyRun + '_>> {
-        Ok(Box::new(GatheredRun::new(self, shard, space)))
-    }
-
-    fn settle_copies(&self) -> Stored<()> {
-        (self.hook)(Step::Settle)?;
-        self.inner.settle_copies()
+    fn flush(&self) -> Stored<()> {
+        (self.hook)(Step::Flush)?;
+        self.inner.flush()
     }
 
     fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Stored<()> {
@@ -219,9 +209,5 @@ impl Store for Interposed {
 
     fn stats(&self, shard: ShardId) -> Stored<ShardStats> {
         self.inner.stats(shard)
-    }
-
-    fn checkpoint(&self, into: &Path) -> Stored<()> {
-        self.inner.checkpoint(into)
     }
 }

@@ -110,7 +110,7 @@ const CHANGES: [(Change, i64); 2] = [(Change::Split, 400), (Change::Merge, 12_00
 #[test]
 fn a_container_that_is_deleted_meanwhile_is_gone() {
     for (change, throughput) in CHANGES {
-        for at in [Step::Copy, Step::Settle] {
+        for at in [Step::Copy, Step::Flush] {
             let beside = Beside::new(throughput);
             let changed = beside.change_layout_beside(at, change, |engine| {
                 let none = Preconditions::default();
@@ -134,7 +134,7 @@ fn a_container_that_is_deleted_meanwhile_is_gone() {
 fn a_database_that_is_deleted_meanwhile_is_gone() {
     for (change, throughput) in CHANGES {
         let beside = Beside::new(throughput);
-        let changed = beside.change_layout_beside(Step::Settle, change, |engine| {
+        let changed = beside.change_layout_beside(Step::Flush, change, |engine| {
             engine.delete_database(&name("d"), &Preconditions::default()).expect("a delete");
         });
         assert!(matches!(changed, Err(Error::NotFound | Error::OwnerNotFound)), "{changed:?}");
@@ -147,7 +147,7 @@ fn throughput_that_is_changed_meanwhile_holds() {
     for (change, throughput) in CHANGES {
         let beside = Beside::new(throughput);
         let before = beside.container().partitions.len();
-        let changed = beside.change_layout_beside(Step::Settle, change, |engine| {
+        let changed = beside.change_layout_beside(Step::Flush, change, |engine| {
             let offer = engine.list_offers().expect("offers").remove(0);
             let Rid::Offer(number) = offer.rid else { panic!("an offer") };
             let body = json(r#"{"content":{"offerThroughput":31000}}"#);
@@ -183,7 +183,7 @@ fn retired(change: Change) -> usize {
 #[test]
 fn a_definition_that_is_changed_meanwhile_holds() {
     for (change, throughput) in CHANGES {
-        for at in [Step::Copy, Step::Settle] {
+        for at in [Step::Copy, Step::Flush] {
             let beside = Beside::new(throughput);
             let changed = beside.change_layout_beside(at, change, |engine| {
                 let body = DEFINITION.replace(

@@ -18,7 +18,7 @@ use crate::world::{START_S, json, manual, name};
 fn ending(inner: &Arc<MemoryStore>, left: &Arc<AtomicUsize>) -> Arc<dyn Store> {
     let left = left.clone();
     let hook: Hook = Box::new(move |step| {
-        if step == Step::Settle {
+        if step == Step::Flush {
             return Ok(());
         }
         let taken = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));

@@ -27,8 +27,6 @@ pub(super) enum Work {
     Freeze(ShardId, bool),
     /// The shard is at this LSN from now on.
     Advance(ShardId, Lsn),
-    /// A bulk load is on disk; the shard is at this LSN.
-    Loaded(ShardId, Lsn),
 }
 
 pub(super) type Answer = Result<Vec<Lsn>, StorageError>;

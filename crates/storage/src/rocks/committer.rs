@@ -13,7 +13,7 @@ use super::commit_queue::{Answer, GroupWindow, Request, Work};
 use super::layout::{self, Header};
 use super::validation::{GroupValidator, ShardUpdate};
 use super::write_sequence::WriteNumber;
-use super::{Core, NO_SHARD, Shards, disk_space};
+use super::{Core, Shards, disk_space};
 use crate::shard_head::ShardHead;
 use crate::{Commit, Space, StorageError};
 
@@ -56,7 +56,6 @@ fn process(core: &Core, group: Vec<Request>) {
             Work::Drop(shard) => drop_shard(core, shard, write_number),
             Work::Freeze(shard, frozen) => core.head(shard).map(|p| p.freeze(frozen)),
             Work::Advance(shard, lsn) => advance(core, shard, lsn, write_number),
-            Work::Loaded(shard, lsn) => loaded(core, shard, lsn, write_number),
             Work::Commit(_) => unreachable!("commits were collected above"),
         };
         if core.failed.get().is_none() {
@@ -253,16 +252,5 @@ fn advance(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result
     if head.lsn() < lsn {
         head.advance(lsn);
     }
-    Ok(())
-}
-
-fn loaded(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result<(), StorageError> {
-    let head = core.head(shard).map_err(|_| NO_SHARD)?;
-    if head.lsn() != Lsn(0) {
-        return Err(StorageError::NotEmpty);
-    }
-    core.row_cache.invalidate_all(number);
-    write_header(core, shard, Header { epoch: head.epoch(), lsn })?;
-    head.advance(lsn);
     Ok(())
 }

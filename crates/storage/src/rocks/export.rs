@@ -1,5 +1,4 @@
-//! A folder for another engine's data: how a store in memory is written out. What it makes opens
-//! like any other data folder.
+//! Writes another engine's data as a data folder, which opens like any other.
 
 use std::path::Path;
 
@@ -8,31 +7,33 @@ use rocksdb::{DB, FlushOptions, WriteBatch, WriteOptions};
 
 use super::layout::{self, Header};
 use super::options::RocksOptions;
-use super::{LOAD_BATCH_BYTES, folder};
+use super::{COPY_BATCH_BYTES, folder};
 use crate::{Space, StorageError};
 
-/// Takes entries for a folder that does not exist yet.
+/// Receives the entries of a new data folder.
 pub(crate) struct Export<'d> {
     db: &'d DB,
     batch: WriteBatch,
 }
 
-/// Makes the folder and lets `fill` write into it; nothing is left of it if that fails.
+/// Creates the folder and lets `fill` write into it; nothing is left of it if that fails.
 pub(crate) fn export(
     into: &Path,
-    fill: impl FnOnce(&mut Export<'_>) -> Result<(), rocksdb::Error>,
+    fill: impl FnOnce(&mut Export<'_>) -> Result<(), StorageError>,
 ) -> Result<(), StorageError> {
     folder::checkpoint(into, |files| {
         // Writes without the log are refused where logs are recycled.
         let options = RocksOptions { recycled_logs: 0, ..RocksOptions::default() };
-        let db = DB::open_cf_descriptors(&options.database(true), files, options.families())?;
+        let io = |error: rocksdb::Error| StorageError::Io(error.to_string().into());
+        let database = options.database(true);
+        let db = DB::open_cf_descriptors(&database, files, options.families()).map_err(io)?;
         let mut export = Export { db: &db, batch: WriteBatch::default() };
         fill(&mut export)?;
         export.write()?;
         let mut flush = FlushOptions::default();
         flush.set_wait(true);
         let families = Space::ALL.map(|space| folder::family(&db, space));
-        db.flush_cfs_opt(&families, &flush)
+        db.flush_cfs_opt(&families, &flush).map_err(io)
     })
 }
 
@@ -51,16 +52,17 @@ impl Export<'_> {
         key: &[u8],
         version: Lsn,
         value: &[u8],
-    ) -> Result<(), rocksdb::Error> {
+    ) -> Result<(), StorageError> {
         let mut stored = Vec::with_capacity(8 + value.len());
         layout::write_value(space, version, value, &mut stored);
         self.batch.put_cf(folder::family(self.db, space), layout::key(shard, key), stored);
-        if self.batch.size_in_bytes() >= LOAD_BATCH_BYTES { self.write() } else { Ok(()) }
+        if self.batch.size_in_bytes() >= COPY_BATCH_BYTES { self.write() } else { Ok(()) }
     }
 
-    fn write(&mut self) -> Result<(), rocksdb::Error> {
+    fn write(&mut self) -> Result<(), StorageError> {
         let mut options = WriteOptions::default();
         options.disable_wal(true);
-        self.db.write_opt(std::mem::take(&mut self.batch), &options)
+        let written = self.db.write_opt(std::mem::take(&mut self.batch), &options);
+        written.map_err(|error| StorageError::Io(error.to_string().into()))
     }
 }

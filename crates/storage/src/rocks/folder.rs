@@ -171,15 +171,14 @@ fn read_headers(db: &DB) -> Result<Vec<(ShardId, Header)>, StorageError> {
     Ok(headers)
 }
 
-/// Makes a data folder whose files `copy` writes; nothing is left of it if that fails.
+/// Creates a data folder whose files `copy` writes; nothing is left of it if that fails.
 pub(super) fn checkpoint(
     into: &Path,
-    copy: impl FnOnce(&Path) -> Result<(), rocksdb::Error>,
+    copy: impl FnOnce(&Path) -> Result<(), StorageError>,
 ) -> Result<(), StorageError> {
     let io = |e: io::Error| StorageError::Io(format!("{}: {e}", into.display()).into());
     orrery_files::create_folder(into).map_err(io)?;
-    let copied = copy(&into.join(FILES)).map_err(|e| StorageError::Io(e.to_string().into()));
-    let done = copied.and_then(|()| write_format(into).map_err(io));
+    let done = copy(&into.join(FILES)).and_then(|()| write_format(into).map_err(io));
     if done.is_err() {
         let _ = fs::remove_dir_all(into);
     }

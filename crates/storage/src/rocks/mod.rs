@@ -53,7 +53,7 @@ use orrery_types::{Epoch, Lsn, ShardId};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{ColumnFamily, DB, FlushOptions, Range, WriteBatch, WriteOptions};
 
-pub(crate) use export::export;
+pub(crate) use export::{Export, export};
 pub use folder::OpenError;
 pub use options::RocksOptions;
 pub use space_size::SpaceSize;
@@ -63,8 +63,8 @@ use crate::journal::{Copied, Journal};
 use crate::shard_head::ShardHead;
 use crate::store::{OnCommitted, SHARD_RESERVED};
 use crate::{
-    Commit, Committed, CopyLog, CopyRun, Head, Put, ReadAt, ShardStats, Snapshot, Space,
-    StorageError, Store, Value, key,
+    Commit, Committed, CopyRun, EmbeddedStore, Head, ReadAt, ShardStats, Snapshot, Space,
+    StorageError, Store, Value,
 };
 use commit_queue::{Answer, CommitQueue, Work};
 use disk_space::DiskSpace;
@@ -78,8 +78,8 @@ use write_sequence::WriteSequence;
 type Shards = HashMap<ShardId, Arc<ShardHead>>;
 
 const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
-/// A bulk load hands its entries to `RocksDB` in pieces of this size.
-const LOAD_BATCH_BYTES: usize = 1024 * 1024;
+/// Copied entries are written in batches of this size.
+const COPY_BATCH_BYTES: usize = 1024 * 1024;
 
 /// A store in a folder of this machine.
 #[derive(Debug)]
@@ -192,9 +192,10 @@ impl Core {
         self.failed.get().map_or(Ok(()), |reason| Err(StorageError::ReadOnly(reason.clone())))
     }
 
-    /// Refuses a copy of many entries while there is too little disk space.
-    fn refuse_copies(&self) -> Result<(), StorageError> {
-        self.refuse_if_failed().and_then(|()| self.disk_space.check())
+    /// Refuses to copy into a shard that has had commits, or onto a disk with too little space.
+    fn refuse_copies(&self, shard: ShardId) -> Result<(), StorageError> {
+        self.refuse_if_failed().and_then(|()| self.disk_space.check())?;
+        if self.head(shard)?.lsn() == Lsn(0) { Ok(()) } else { Err(StorageError::NotEmpty) }
     }
 
     fn submit(&self, work: Work, size_bytes: usize) -> Result<Vec<Lsn>, StorageError> {
@@ -227,37 +228,11 @@ impl Core {
                 }
                 None => batch.delete_cf(self.cf(*space), &physical),
             }
-            if batch.size_in_bytes() >= LOAD_BATCH_BYTES {
+            if batch.size_in_bytes() >= COPY_BATCH_BYTES {
                 self.db.write_opt(std::mem::take(&mut batch), &options)?;
             }
         }
         self.db.write_opt(batch, &options)
-    }
-
-    /// Writes loaded entries.
-    fn load(
-        &self,
-        shard: ShardId,
-        entries: &mut dyn Iterator<Item = Put>,
-    ) -> Result<Lsn, rocksdb::Error> {
-        let mut options = WriteOptions::default();
-        options.set_sync(true);
-        let mut lsn = Lsn(1);
-        let mut batch = WriteBatch::default();
-        let (mut physical, mut stored) = (Vec::new(), Vec::new());
-        for put in entries {
-            layout::write_key(shard, &put.key, &mut physical);
-            layout::write_value(put.space, Lsn(1), &put.value, &mut stored);
-            batch.put_cf(self.cf(put.space), &physical, &stored);
-            if let (Space::Feed, Some((loaded, _))) = (put.space, key::parse_feed(&put.key)) {
-                lsn = lsn.max(loaded);
-            }
-            if batch.size_in_bytes() >= LOAD_BATCH_BYTES {
-                self.db.write_opt(std::mem::take(&mut batch), &options)?;
-            }
-        }
-        self.db.write_opt(batch, &options)?;
-        Ok(lsn)
     }
 }
 
@@ -379,57 +354,20 @@ impl Store for RocksStore {
         Ok(list)
     }
 
-    fn bulk_load(
-        &self,
-        shard: ShardId,
-        entries: &mut dyn Iterator<Item = Put>,
-    ) -> Result<Lsn, StorageError> {
-        self.core.refuse_copies()?;
-        if self.core.head(shard)?.lsn() != Lsn(0) {
-            return Err(StorageError::NotEmpty);
-        }
-        let lsn = self
-            .core
-            .load(shard, entries)
-            .map_err(|error| StorageError::Unknown(error.to_string().into()))?;
-        self.core.submit(Work::Loaded(shard, lsn), 0)?;
-        Ok(lsn)
-    }
-
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
         let head = self.core.head(shard)?;
         head.begin_journal(bytes_max).ok_or(StorageError::JournalInUse)
     }
 
-    fn copy_into(
-        &self,
-        shard: ShardId,
-        entries: &[Copied],
-        _: CopyLog,
-    ) -> Result<(), StorageError> {
-        self.core.refuse_copies()?;
-        if self.core.head(shard)?.lsn() != Lsn(0) {
-            return Err(StorageError::NotEmpty);
-        }
+    fn copy_into(&self, shard: ShardId, entries: &[Copied]) -> Result<(), StorageError> {
+        self.core.refuse_copies(shard)?;
         self.core
             .copy(shard, entries)
             .map_err(|error| StorageError::Unknown(error.to_string().into()))
     }
 
-    fn copy_run(
-        &self,
-        shard: ShardId,
-        space: Space,
-    ) -> Result<Box<dyn CopyRun + '_>, StorageError> {
-        self.core.refuse_copies()?;
-        if self.core.head(shard)?.lsn() != Lsn(0) {
-            return Err(StorageError::NotEmpty);
-        }
-        Ok(Box::new(TableFileWriter::new(&self.core, shard, space)))
-    }
-
-    fn settle_copies(&self) -> Result<(), StorageError> {
-        self.core.refuse_copies()?;
+    fn flush(&self) -> Result<(), StorageError> {
+        self.core.refuse_if_failed().and_then(|()| self.core.disk_space.check())?;
         self.core.flush().map_err(|error| StorageError::Unknown(error.to_string().into()))
     }
 
@@ -455,7 +393,26 @@ impl Store for RocksStore {
         })
     }
 
+    fn embedded(&self) -> Option<&dyn EmbeddedStore> {
+        Some(self)
+    }
+}
+
+impl EmbeddedStore for RocksStore {
+    fn copy_run(
+        &self,
+        shard: ShardId,
+        space: Space,
+    ) -> Result<Box<dyn CopyRun + '_>, StorageError> {
+        self.core.refuse_copies(shard)?;
+        Ok(Box::new(TableFileWriter::new(&self.core, shard, space)))
+    }
+
     fn checkpoint(&self, into: &Path) -> Result<(), StorageError> {
-        folder::checkpoint(into, |files| Checkpoint::new(&self.core.db)?.create_checkpoint(files))
+        folder::checkpoint(into, |files| {
+            let checkpoint = Checkpoint::new(&self.core.db);
+            let written = checkpoint.and_then(|checkpoint| checkpoint.create_checkpoint(files));
+            written.map_err(|error| StorageError::Io(error.to_string().into()))
+        })
     }
 }

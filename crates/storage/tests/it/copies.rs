@@ -1,6 +1,6 @@
 //! Copying a shard that is written to: its journal, the copy, and the moment in which it takes over.
 
-use orrery_storage::{Copied, CopyLog, ReadAt, Space, StorageError, Store};
+use orrery_storage::{Copied, ReadAt, Space, StorageError, Store, checkpoint, copy_run};
 use orrery_types::{Lsn, ShardId};
 
 use crate::stores::{
@@ -58,14 +58,14 @@ fn a_copy_keeps_versions_and_goes_on_counting() {
     on_every_store(|store| {
         store.create_shard(COPY, EPOCH).expect("a shard");
         let first = [copied("a", Some((5, "1"))), copied("b", Some((6, "2")))];
-        store.copy_into(COPY, &first, CopyLog::None).expect("a copy");
-        store.settle_copies().expect("a sync");
+        store.copy_into(COPY, &first).expect("a copy");
+        store.flush().expect("a sync");
         let last = [copied("a", None), copied("b", Some((9, "3")))];
-        store.copy_into(COPY, &last, CopyLog::Written).expect("a copy");
+        store.copy_into(COPY, &last).expect("a copy");
         store.advance_shard(COPY, Lsn(12)).expect("it goes forward");
         assert_eq!(store.advance_shard(COPY, Lsn(12)), Ok(()));
         assert_eq!(store.advance_shard(COPY, Lsn(11)), Err(NOT_EMPTY));
-        assert_eq!(store.copy_into(COPY, &first, CopyLog::Written), Err(NOT_EMPTY));
+        assert_eq!(store.copy_into(COPY, &first), Err(NOT_EMPTY));
         let snapshot = store.snapshot(COPY, ReadAt::Latest).expect("a snapshot");
         assert_eq!(snapshot.lsn(), Lsn(12));
         let items = all(&*snapshot, Space::Items);
@@ -83,11 +83,11 @@ fn what_was_read_of_a_copy_before_it_took_over_is_not_remembered() {
     on_every_store(|store| {
         store.create_shard(COPY, EPOCH).expect("a shard");
         let of = |text| [copied("a", Some((5, text))), copied("b", Some((6, text)))];
-        store.copy_into(COPY, &of("old"), CopyLog::None).expect("a copy");
+        store.copy_into(COPY, &of("old")).expect("a copy");
         let read = |key: &str| store.get(COPY, Space::Items, key.as_bytes()).expect("a read").1;
         assert_eq!(read("a"), Some(value(5, "old")));
-        store.copy_into(COPY, &of("new"), CopyLog::None).expect("a copy");
-        store.copy_into(COPY, &[copied("b", None)], CopyLog::Written).expect("a copy");
+        store.copy_into(COPY, &of("new")).expect("a copy");
+        store.copy_into(COPY, &[copied("b", None)]).expect("a copy");
         store.advance_shard(COPY, Lsn(12)).expect("it goes forward");
         assert_eq!((read("a"), read("b")), (Some(value(5, "new")), None));
     });
@@ -99,13 +99,13 @@ fn a_copy_that_took_over_is_on_disk() {
     let copy = folder.path().join("copy");
     let store = open(&folder.path().join("store"));
     store.create_shard(COPY, EPOCH).expect("a shard");
-    store.copy_into(COPY, &[copied("a", Some((5, "1")))], CopyLog::None).expect("a copy");
-    store.settle_copies().expect("a sync");
-    store.copy_into(COPY, &[copied("b", Some((6, "2")))], CopyLog::Written).expect("a copy");
+    store.copy_into(COPY, &[copied("a", Some((5, "1")))]).expect("a copy");
+    store.flush().expect("a sync");
+    store.copy_into(COPY, &[copied("b", Some((6, "2")))]).expect("a copy");
     store.advance_shard(COPY, Lsn(7)).expect("it goes forward");
     store.freeze_shard(COPY, true).expect("a freeze");
     // As the disk has it now, without closing the store.
-    store.checkpoint(&copy).expect("a checkpoint");
+    checkpoint(&store, &copy).expect("a checkpoint");
     let reopened = open(&copy);
     assert_eq!(reopened.get(COPY, Space::Items, b"a"), Ok((Lsn(7), Some(value(5, "1")))));
     assert_eq!(reopened.get(COPY, Space::Items, b"b"), Ok((Lsn(7), Some(value(6, "2")))));
@@ -121,7 +121,7 @@ fn a_run_comes_whole_and_what_is_copied_later_is_newer() {
         for space in [Space::Items, Space::Index, Space::Feed, Space::Ttl] {
             let version = |n| if space.is_versioned() { n } else { 0 };
             for half in ["a", "b"] {
-                let mut run = store.copy_run(COPY, space).expect("a run");
+                let mut run = copy_run(store, COPY, space).expect("a run");
                 for n in 0..1000_u64 {
                     let stored = value(version(n + 1), &format!("{half} {n}"));
                     run.add(format!("{half}{n:04}").as_bytes(), &stored).expect("an entry");
@@ -135,7 +135,7 @@ fn a_run_comes_whole_and_what_is_copied_later_is_newer() {
                         value: Some(value(version(5000), "later")),
                     },
                 ];
-                store.copy_into(COPY, &later, CopyLog::None).expect("a copy");
+                store.copy_into(COPY, &later).expect("a copy");
             }
             let snapshot = store.snapshot(COPY, ReadAt::Latest).expect("a snapshot");
             let entries = all(&*snapshot, space);
@@ -145,9 +145,9 @@ fn a_run_comes_whole_and_what_is_copied_later_is_newer() {
             assert_eq!(found("a0003"), None);
             assert_eq!(found("b0004"), Some(value(version(5000), "later")));
         }
-        store.settle_copies().expect("a sync");
+        store.flush().expect("a sync");
         store.advance_shard(COPY, Lsn(6000)).expect("it goes forward");
-        assert_eq!(store.copy_run(COPY, Space::Items).err(), Some(NOT_EMPTY));
+        assert_eq!(copy_run(store, COPY, Space::Items).err(), Some(NOT_EMPTY));
         store.drop_shard(COPY).expect("a drop");
         store.create_shard(COPY, EPOCH).expect("a shard");
         assert_eq!(keys(&*latest(store, COPY), Space::Items), [""; 0]);
@@ -160,13 +160,13 @@ fn a_run_that_is_given_up_leaves_nothing() {
     let store = open(folder.path());
     store.create_shard(COPY, EPOCH).expect("a shard");
     let runs = || std::fs::read_dir(folder.path().join("runs")).expect("a folder").count();
-    let mut run = store.copy_run(COPY, Space::Items).expect("a run");
+    let mut run = copy_run(&store, COPY, Space::Items).expect("a run");
     run.add(b"a", &value(1, "1")).expect("an entry");
     assert_eq!(runs(), 1);
     drop(run);
-    let empty = store.copy_run(COPY, Space::Items).expect("a run");
+    let empty = copy_run(&store, COPY, Space::Items).expect("a run");
     empty.finish().expect("nothing is the end of nothing");
-    let mut run = store.copy_run(COPY, Space::Items).expect("a run");
+    let mut run = copy_run(&store, COPY, Space::Items).expect("a run");
     run.add(b"b", &value(2, "2")).expect("an entry");
     run.finish().expect("the end of the run");
     assert_eq!(runs(), 0);

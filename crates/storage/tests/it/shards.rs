@@ -1,11 +1,9 @@
 //! The life of a shard: made, fenced, watched, loaded, dropped.
 
-use orrery_storage::{Head, Put, ReadAt, ShardState, Space, StorageError, key};
+use orrery_storage::{Head, Put, ReadAt, ShardState, Space, StorageError};
 use orrery_types::{Epoch, Lsn, ShardId};
 
-use crate::stores::{
-    EPOCH, SHARD, all, commit, keys, latest, on_every_store, part, put, value, write,
-};
+use crate::stores::{EPOCH, SHARD, all, commit, latest, on_every_store, part, put, value, write};
 
 const GONE: StorageError = StorageError::Gone { epoch: None };
 
@@ -18,7 +16,7 @@ fn a_shard_that_was_never_made_is_gone() {
         assert_eq!(commit(store, part(none)), Err(GONE));
         assert_eq!(store.watch(none, Lsn(0), 0), Err(GONE));
         assert_eq!(store.fence_shard(none, EPOCH), Err(GONE));
-        assert_eq!(store.bulk_load(none, &mut std::iter::empty()), Err(GONE));
+        assert_eq!(store.copy_into(none, &[]), Err(GONE));
         assert_eq!(store.drop_shard(none), Ok(()));
     });
 }
@@ -113,35 +111,5 @@ fn a_watcher_hears_of_a_commit_and_of_the_end() {
             store.drop_shard(SHARD).expect("a drop");
             assert_eq!(watcher.join().expect("a watcher"), Err(GONE));
         });
-    });
-}
-
-fn entries(count: u32) -> impl Iterator<Item = Put> {
-    let item =
-        |n: u32| Put { space: Space::Items, key: n.to_be_bytes().to_vec(), value: vec![7; 2000] };
-    (0..count).map(item)
-}
-
-#[test]
-fn a_fresh_shard_can_be_loaded_once() {
-    on_every_store(|store| {
-        assert_eq!(store.bulk_load(SHARD, &mut entries(2000)), Ok(Lsn(1)));
-        let snapshot = latest(store, SHARD);
-        assert_eq!((snapshot.lsn(), all(&*snapshot, Space::Items).len()), (Lsn(1), 2000));
-        let found = snapshot.get(Space::Items, &5_u32.to_be_bytes()).expect("a read");
-        assert_eq!(found.expect("loaded").version, Lsn(1));
-        assert_eq!(store.bulk_load(SHARD, &mut entries(1)), Err(StorageError::NotEmpty));
-    });
-}
-
-#[test]
-fn a_loaded_feed_is_continued_after_its_last_lsn() {
-    on_every_store(|store| {
-        let feed =
-            |lsn| Put { space: Space::Feed, key: key::feed(Lsn(lsn), 0).to_vec(), value: vec![] };
-        let mut loaded = [3, 40].into_iter().map(feed);
-        assert_eq!(store.bulk_load(SHARD, &mut loaded), Ok(Lsn(40)));
-        assert_eq!(write(store, &[("a", "1")]), Lsn(41));
-        assert_eq!(keys(&*latest(store, SHARD), Space::Feed).len(), 2);
     });
 }

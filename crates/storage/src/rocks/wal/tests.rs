@@ -483,7 +483,7 @@ fn a_table_file_of_a_new_shard_takes_no_sequence_number() {
     store.create_shard(OTHER, EPOCH).unwrap();
     let snapshot = store.snapshot(SHARD, ReadAt::Latest).unwrap();
     let before = store.core.db.latest_sequence_number();
-    let mut run = store.copy_run(OTHER, Space::Index).unwrap();
+    let mut run = crate::copy_run(&store, OTHER, Space::Index).unwrap();
     run.add(b"k", &crate::Value { version: Lsn(0), bytes: "v".into() }).unwrap();
     run.finish().unwrap();
     assert_eq!(store.core.db.latest_sequence_number(), before);
