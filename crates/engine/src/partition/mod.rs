@@ -9,6 +9,7 @@ pub(crate) mod epoch;
 pub mod layout;
 mod merge;
 mod path_ids;
+mod row_ids;
 mod row_sides;
 pub mod scope;
 pub mod session;
@@ -18,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orrery_index::Dictionary;
-use orrery_storage::key::{self, Row};
-use orrery_storage::{Commit, Part, Precondition, Put, Space, Store};
+use orrery_storage::key::Row;
+use orrery_storage::{Commit, Store};
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Lsn, Result, ShardId, Value};
 
@@ -28,6 +29,7 @@ use crate::error::storage;
 use crate::query::access::cardinality::TermSizes;
 use crate::transaction::locks::Gates;
 use crate::{Container, Engine};
+use row_ids::{Reservation, RowIds};
 
 /// One range of a container and the shard that holds it.
 #[derive(Clone, Debug)]
@@ -44,7 +46,7 @@ pub struct PhysicalPartition {
     pub parents: Vec<u32>,
     /// Who may write to its logical partitions.
     pub(crate) gates: Arc<Gates>,
-    rows: Arc<RowNumbers>,
+    rows: Arc<RowIds>,
     /// Whether it is being split, which clients see.
     pub(crate) splitting: Arc<AtomicBool>,
     /// The numbers of paths in its index.
@@ -124,9 +126,14 @@ impl PhysicalPartition {
         Ok(items)
     }
 
-    /// A number for a new item: unique in the container, never given twice.
-    pub(crate) fn next_row(&self, store: &dyn Store) -> Result<Row> {
-        let number = self.rows.next(store, self.shard, self.epoch)?;
+    /// A number for a new item: unique in the container, never given twice. [`Error::RetryWith`] if
+    /// none is reserved and the caller may not wait for a commit.
+    pub(crate) fn next_row(&self, store: &dyn Store, may_wait: bool) -> Result<Row> {
+        let number = if may_wait {
+            self.rows.next(store, self.shard, self.epoch)?
+        } else {
+            self.rows.try_next(store, self.shard, self.epoch).ok_or(Error::RetryWith)?
+        };
         Ok(Row(u64::from(self.id) << ROW_BITS | number))
     }
 }
@@ -138,67 +145,18 @@ const COMMITS_PART: u64 = 1024;
 /// container's items stay distinct when partitions split and merge.
 pub(crate) const ROW_BITS: u32 = 40;
 
-/// Hands out row numbers from blocks that are reserved durably before the first is used: a number
-/// is lost now and then, but none is given to two items.
-#[derive(Debug, Default)]
-struct RowNumbers {
-    block: Mutex<std::ops::Range<u64>>,
-}
-
-impl RowNumbers {
-    const BLOCK: u64 = 1 << 16;
-
-    fn next(&self, store: &dyn Store, shard: ShardId, epoch: Epoch) -> Result<u64> {
-        let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(number) = block.next() {
-            return Ok(number);
-        }
-        *block = Self::reserve(store, shard, epoch)?;
-        block.next().ok_or_else(|| Error::internal("a reserved block of rows is empty"))
-    }
-
-    fn reserve(store: &dyn Store, shard: ShardId, epoch: Epoch) -> Result<std::ops::Range<u64>> {
-        let (part, block) = Self::reservation(store, shard, epoch)?;
-        store.commit(Commit { parts: vec![part] }).map_err(storage)?;
-        Ok(block)
-    }
-
-    /// The writes that reserve the next block, and the block.
-    fn reservation(
-        store: &dyn Store,
-        shard: ShardId,
-        epoch: Epoch,
-    ) -> Result<(Part, std::ops::Range<u64>)> {
-        let key = key::rows_reserved();
-        let (_, current) = store.get(shard, Space::Meta, &key).map_err(storage)?;
-        let (version, start) = match current {
-            None => (None, 1),
-            Some(value) => {
-                let start = value.bytes[..].try_into().map(u64::from_be_bytes);
-                let start = start.map_err(|_| Error::internal("a row counter is corrupt"))?;
-                (Some(value.version), start)
-            }
-        };
-        let end = start + Self::BLOCK;
-        let mut part = Part::new(shard, epoch);
-        part.preconditions.push(Precondition::unchanged(Space::Meta, key.clone(), version));
-        part.puts.push(Put { space: Space::Meta, key, value: end.to_be_bytes().to_vec() });
-        Ok((part, start..end))
-    }
-}
-
 /// Reserves the first row numbers of new partitions, all in one commit. So a new range is at LSN 1,
 /// as the service's are: some clients take LSN 0 for no LSN.
 pub(crate) fn reserve_first_rows(
     store: &dyn Store,
     partitions: &[PhysicalPartition],
 ) -> Result<()> {
-    let reserved = |p: &PhysicalPartition| RowNumbers::reservation(store, p.shard, p.epoch);
+    let reserved = |p: &PhysicalPartition| Reservation::read(store, p.shard, p.epoch);
     let reserved = partitions.iter().map(reserved).collect::<Result<Vec<_>>>()?;
-    let (parts, blocks): (Vec<Part>, Vec<_>) = reserved.into_iter().unzip();
-    store.commit(Commit { parts }).map_err(storage)?;
-    for (partition, block) in partitions.iter().zip(blocks) {
-        *partition.rows.block.lock().unwrap_or_else(PoisonError::into_inner) = block;
+    let (parts, blocks): (Vec<_>, Vec<_>) = reserved.into_iter().map(|r| (r.part, r.block)).unzip();
+    let committed = store.commit(Commit { parts }).map_err(storage)?;
+    for ((partition, block), lsn) in partitions.iter().zip(blocks).zip(committed.lsns) {
+        partition.rows.add(block, lsn);
     }
     Ok(())
 }

@@ -239,7 +239,10 @@ impl<'e> Draft<'e> {
         let terms = self.indexer().terms(stamp, || Ok(&body.value))?;
         let row = match row {
             Some(row) => row,
-            None => at.partition.next_row(&*self.engine.store)?,
+            None => {
+                let may_wait = !matches!(self.numbers, Numbers::Known);
+                at.partition.next_row(&*self.engine.store, may_wait)?
+            }
         };
         let text = Bytes::from(body.to_text(self.container, row, stamp)?);
         Ok(After { value: body.value, text, ttl: body.ttl, row, stamp, terms, derived: false })

@@ -41,6 +41,7 @@ mod reindex;
 mod reopen;
 mod resumed_order;
 mod rig;
+mod row_ids;
 mod script;
 mod split_merge;
 mod split_merge_beside;
