@@ -1,17 +1,16 @@
 //! An ordered map of bytes to bytes, in shards, behind one trait with several engines.
 //!
 //! `store` is the contract; `key`, `encode`, `term`, `record` and `version` say what the bytes mean;
-//! `memory` is the
-//! reference engine, `rocks` the one on disk, and `fault` goes around either in tests.
+//! `memory` is the reference engine, `rocks` the one on disk, and `fault` wraps either in tests.
 
 pub mod checkpoint;
-mod chunks;
 pub mod copy_run;
 pub mod encode;
 pub mod fault;
 pub mod journal;
 pub mod key;
 pub mod memory;
+mod persistent_map;
 pub mod record;
 pub mod rocks;
 mod shard_head;

@@ -10,8 +10,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use bytes::Bytes;
 use orrery_types::{Epoch, Lsn, ShardId};
 
-use crate::chunks::Chunks;
 use crate::journal::{Copied, Journal};
+use crate::persistent_map::PersistentMap;
 use crate::shard_head::ShardHead;
 use crate::store::SHARD_RESERVED;
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
 };
 
-type Map = Chunks<Stored>;
+type Map = PersistentMap<Stored>;
 type Shards = BTreeMap<ShardId, Shard>;
 
 #[derive(Clone, Debug)]

@@ -1,6 +1,8 @@
-//! The ordered map of the memory store: sorted runs of entries, shared until they change. A clone
-//! costs a counter; the first write after it copies the list of runs and the one run it touches, so
-//! that a commit beside a long query stays cheap in a large store.
+//! The persistent ordered map of the memory store: sorted runs of entries, shared until they change. A
+//! clone costs a counter; the first write after it copies the list of runs and the one run it
+//! touches, so that a commit beside a long query stays cheap in a large store.
+//!
+//! `imbl::OrdMap` has the same contract. Its licence, MPL-2.0, is not among those that `deny.toml` permits.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -14,20 +16,20 @@ type Run<V> = Vec<(Key, V)>;
 
 /// An ordered map from bytes to values.
 #[derive(Clone, Debug)]
-pub(crate) struct Chunks<V> {
+pub(crate) struct PersistentMap<V> {
     /// Runs by a key that is not above their first and is above the last of the run before. The
     /// first run has the empty key, so every key has a run; no other run is empty.
     runs: Arc<BTreeMap<Key, Arc<Run<V>>>>,
 }
 
-impl<V> Default for Chunks<V> {
+impl<V> Default for PersistentMap<V> {
     fn default() -> Self {
         let first = (Key::from([]), Arc::default());
         Self { runs: Arc::new(BTreeMap::from([first])) }
     }
 }
 
-impl<V: Clone> Chunks<V> {
+impl<V: Clone> PersistentMap<V> {
     pub(crate) fn get(&self, key: &[u8]) -> Option<&V> {
         let (_, run) = self.runs.range::<[u8], _>((Unbounded, Included(key))).next_back()?;
         let at = run.binary_search_by(|(k, _)| (**k).cmp(key)).ok()?;
@@ -75,7 +77,8 @@ impl<V: Clone> Chunks<V> {
     }
 
     /// All entries in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
+    #[cfg(test)]
+    fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
         self.runs.values().flat_map(|run| run.iter()).map(|(k, v)| (&**k, v))
     }
 
@@ -104,12 +107,12 @@ impl<V: Clone> Chunks<V> {
 mod tests {
     use super::*;
 
-    fn check(chunks: &Chunks<u32>, model: &BTreeMap<Vec<u8>, u32>) {
+    fn check(map: &PersistentMap<u32>, model: &BTreeMap<Vec<u8>, u32>) {
         let entries = |from: &[u8], to: &[u8]| -> Vec<(Vec<u8>, u32)> {
-            chunks.range(from, to).map(|(k, v)| (k.to_vec(), *v)).collect()
+            map.range(from, to).map(|(k, v)| (k.to_vec(), *v)).collect()
         };
         let all: Vec<_> = model.iter().map(|(k, v)| (k.clone(), *v)).collect();
-        assert_eq!(chunks.iter().map(|(k, v)| (k.to_vec(), *v)).collect::<Vec<_>>(), all);
+        assert_eq!(map.iter().map(|(k, v)| (k.to_vec(), *v)).collect::<Vec<_>>(), all);
         for (from, to) in
             [(0_u32, u32::MAX), (100, 300), (500, 500), (700, 600), (0, 1), (255, 777)]
         {
@@ -118,47 +121,47 @@ mod tests {
             let expected: Vec<_> = all.iter().filter(inside).cloned().collect();
             assert_eq!(entries(&from, &to), expected);
             let mut reversed: Vec<_> =
-                chunks.range(&from, &to).rev().map(|(k, v)| (k.to_vec(), *v)).collect();
+                map.range(&from, &to).rev().map(|(k, v)| (k.to_vec(), *v)).collect();
             reversed.reverse();
             assert_eq!(reversed, expected);
         }
     }
 
     #[test]
-    fn it_is_a_map_and_a_clone_keeps_its_moment() {
-        let (mut chunks, mut model) = (Chunks::default(), BTreeMap::new());
-        let mut moments = Vec::new();
+    fn it_is_a_map_and_a_clone_does_not_change() {
+        let (mut map, mut model) = (PersistentMap::default(), BTreeMap::new());
+        let mut clones = Vec::new();
         for n in 0..6000_u32 {
             // A stride that is prime to the number of keys visits all of them, out of order.
             let key = (n * 7919 % 3001).to_be_bytes();
             if n % 5 == 4 || (3500..5000).contains(&n) {
-                assert_eq!(chunks.remove(&key), model.remove(&key[..]));
+                assert_eq!(map.remove(&key), model.remove(&key[..]));
             } else {
-                assert_eq!(chunks.insert(&key, n), model.insert(key.to_vec(), n));
+                assert_eq!(map.insert(&key, n), model.insert(key.to_vec(), n));
             }
-            assert_eq!(chunks.get(&key), model.get(&key[..]));
+            assert_eq!(map.get(&key), model.get(&key[..]));
             if n % 500 == 0 {
-                moments.push((chunks.clone(), model.clone()));
+                clones.push((map.clone(), model.clone()));
             }
         }
-        moments.push((chunks, model));
-        for (chunks, model) in &moments {
-            check(chunks, model);
+        clones.push((map, model));
+        for (map, model) in &clones {
+            check(map, model);
         }
     }
 
     #[test]
     fn rising_keys_fill_their_runs() {
-        let mut chunks = Chunks::default();
+        let mut map = PersistentMap::default();
         for n in 0..10_000_u32 {
-            chunks.insert(&n.to_be_bytes(), n);
+            map.insert(&n.to_be_bytes(), n);
         }
-        assert!(chunks.runs.len() <= 10_000 / RUN_LENGTH_MAX + 1);
+        assert!(map.runs.len() <= 10_000 / RUN_LENGTH_MAX + 1);
         for n in 0..10_000_u32 {
-            assert_eq!(chunks.remove(&n.to_be_bytes()), Some(n));
+            assert_eq!(map.remove(&n.to_be_bytes()), Some(n));
         }
-        assert_eq!((chunks.runs.len(), chunks.iter().count()), (1, 0));
-        chunks.insert(b"", 1);
-        assert_eq!(chunks.range(b"", b"a").count(), 1);
+        assert_eq!((map.runs.len(), map.iter().count()), (1, 0));
+        map.insert(b"", 1);
+        assert_eq!(map.range(b"", b"a").count(), 1);
     }
 }
