@@ -22,7 +22,7 @@ use crate::maintain::index_terms::{Indexer, Numbers};
 use crate::model::Purged;
 use crate::partition::PhysicalPartition;
 use crate::transaction::commit::{Becomes, Before, Slot, part};
-use crate::transaction::locks::{Pass, Passage};
+use crate::transaction::locks::{LockGuard, LockMode};
 use crate::{Container, Engine};
 
 /// A key whose items are deleted, as far as they were written up to an LSN.
@@ -171,10 +171,10 @@ impl Engine {
         // Nobody writes to the logical partition meanwhile, so that all its items are either of
         // before or of after.
         let close = |partition: &PhysicalPartition| {
-            partition.gates.of(&key.to_canonical()).pass(Passage::Alone)
+            partition.locks.stripe(&key.to_canonical()).acquire(LockMode::Exclusive)
         };
-        let _passes: Vec<Pass> = reached.iter().map(|(p, _)| close(p)).collect();
-        // Behind the gates: a model takes over while they are closed.
+        let _guards: Vec<LockGuard> = reached.iter().map(|(p, _)| close(p)).collect();
+        // Under the locks: a model takes over while it holds them.
         if self.is_modelled(container) {
             // What follows from the end of each of them belongs to the same commit.
             let (partition, _) = reached.first().ok_or(Error::PartitionGone)?;

@@ -18,7 +18,7 @@ use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
 use crate::throughput::charge;
 use crate::transaction::commit::stored_value;
-use crate::transaction::locks::{Gate, stripe_of};
+use crate::transaction::locks::{StripeLock, stripe_of};
 use crate::{Container, Engine};
 
 /// An item that was read.
@@ -73,9 +73,9 @@ pub(crate) struct Located<'c> {
 }
 
 impl<'c> Located<'c> {
-    /// The gate of the item's logical partition.
-    pub(crate) fn gate(&self) -> &'c Arc<Gate> {
-        self.partition.gates.of(&self.partition_key.to_canonical())
+    /// The lock of the item's logical partition.
+    pub(crate) fn lock(&self) -> &'c Arc<StripeLock> {
+        self.partition.locks.stripe(&self.partition_key.to_canonical())
     }
 
     /// The stripe of the item's logical partition.

@@ -33,7 +33,7 @@ use crate::maintain::unique_keys::{Unblock, UniqueClaims};
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
 use crate::transaction::commit::Before;
-use crate::transaction::locks::Pass;
+use crate::transaction::locks::LockGuard;
 use crate::transaction::write_buffer::{Draft, View};
 use crate::{Container, Database, Engine};
 
@@ -476,15 +476,15 @@ impl Engine {
 }
 
 impl Database {
-    /// Closes the gates of all containers that its model or the old one names.
-    pub(crate) fn close_gates(&self, old: Option<&StoredModel>) -> Vec<Pass> {
+    /// Takes the locks of all containers that its model or the old one names exclusively.
+    pub(crate) fn lock_containers(&self, old: Option<&StoredModel>) -> Vec<LockGuard> {
         let concerned = |container: &Container| {
             let new = self.model.as_deref();
             [old, new].into_iter().flatten().any(|model| model.rules.concerns(&container.id))
         };
         let containers = self.containers().filter(|container| concerned(container));
         let partitions = containers.flat_map(|container| &container.partitions);
-        partitions.flat_map(|partition| partition.gates.close()).collect()
+        partitions.flat_map(|partition| partition.locks.lock_all()).collect()
     }
 }
 

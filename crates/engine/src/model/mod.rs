@@ -122,10 +122,10 @@ pub(crate) struct ModelDraft<'e> {
 /// Whose turn it is.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// The schema lock: shared during a commit whose effects depend on the model but that passes no
-    /// gate, exclusive while a model takes over.
+    /// The schema lock: shared during a commit whose effects depend on the model but that holds no
+    /// partition lock, exclusive while a model takes over.
     still: RwLock<()>,
-    /// Held by writers that have lost too often: a target that all of them change is in no gate.
+    /// Held by writers that have lost too often: no partition lock covers a target that all of them change.
     turn: Mutex<()>,
     /// Held by whoever does what follows later.
     worker: Mutex<()>,

@@ -26,7 +26,7 @@ use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Lsn, Result, ShardId, V
 use crate::catalog::resource::{Resource, object};
 use crate::error::storage;
 use crate::query::access::cardinality::TermSizes;
-use crate::transaction::locks::Gates;
+use crate::transaction::locks::PartitionLocks;
 use crate::{Container, Engine};
 
 /// One range of a container and the shard that holds it.
@@ -42,8 +42,8 @@ pub struct PhysicalPartition {
     pub epoch: Epoch,
     /// The partitions whose place it took, and those whose place they took, oldest first.
     pub parents: Vec<u32>,
-    /// Who may write to its logical partitions.
-    pub(crate) gates: Arc<Gates>,
+    /// The locks of its logical partitions.
+    pub(crate) locks: Arc<PartitionLocks>,
     rows: Arc<RowNumbers>,
     /// Whether it is being split, which clients see.
     pub(crate) splitting: Arc<AtomicBool>,
@@ -57,7 +57,7 @@ pub struct PhysicalPartition {
 
 impl PhysicalPartition {
     pub(crate) fn new(id: u32, range: KeyRange, shard: ShardId, epoch: Epoch) -> Self {
-        let (gates, rows, dictionary) = (Arc::default(), Arc::default(), Arc::default());
+        let (locks, rows, dictionary) = (Arc::default(), Arc::default(), Arc::default());
         let (parents, splitting) = (vec![], Arc::default());
         let (items, term_sizes) = (Arc::default(), Arc::default());
         Self {
@@ -66,7 +66,7 @@ impl PhysicalPartition {
             shard,
             epoch,
             parents,
-            gates,
+            locks,
             rows,
             splitting,
             dictionary,

@@ -3,7 +3,7 @@
 //!
 //! Those of one physical partition are tried in one transaction together, whatever their logical
 //! partitions: one commit costs little more than the smallest. If somebody is in the way (another
-//! writer was faster, a gate is closed, a model applies) nothing was written, and each logical
+//! writer was faster, a lock is held exclusively, a model applies) nothing was written, and each logical
 //! partition goes for itself, a few at a time, so that their commits share syncs.
 
 use std::collections::HashMap;
@@ -94,20 +94,19 @@ impl Engine {
         }
         for partition in &container.partitions {
             let Some(groups) = homes.remove(&partition.id) else { continue };
-            let (mut passes, mut open) = (Vec::with_capacity(groups.len()), Vec::new());
+            let (mut locks, mut open) = (Vec::with_capacity(groups.len()), Vec::new());
             for group in groups {
-                match partition.gates.of(&group.key.to_canonical()).try_shared() {
-                    Some(pass) => {
-                        passes.push(pass);
+                match partition.locks.stripe(&group.key.to_canonical()).try_shared() {
+                    Some(lock) => {
+                        locks.push(lock);
                         open.push(group);
                     }
                     None => alone.push(group),
                 }
             }
-            let transacted =
-                self.transact_together(container, partition, passes, &mut |together| {
-                    run_all(together, operations, &open)
-                });
+            let transacted = self.transact_together(container, partition, locks, &mut |together| {
+                run_all(together, operations, &open)
+            });
             match transacted {
                 Ok(Some(done)) => {
                     tally.add(Done { answers: done.value, place: Some(done.place) });

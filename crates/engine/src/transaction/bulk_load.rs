@@ -1,6 +1,6 @@
 //! Many items at once, of any logical partitions, in few large commits: the way into a data folder
 //! that no server has open. Everything that a single write checks is checked here, and an item and
-//! what stands beside it are one commit here too. Only the gates are not passed: a transaction that
+//! what stands beside it are one commit here too. Only the partition locks are not taken: a transaction that
 //! reads a range would not notice, so a process that loads has the engine to itself.
 
 use orrery_storage::{Commit, ReadAt, StorageError};

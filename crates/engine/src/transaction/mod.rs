@@ -4,8 +4,8 @@
 //! snapshot: its caller has seen nothing of the first run.
 //!
 //! A check can watch over an item, not over what is missing from a range. So a transaction that
-//! reads a range, by a query or a feed, closes the gate of its logical partition first and is
-//! alone until it ends.
+//! reads a range, by a query or a feed, takes the lock of its logical partition exclusively and holds
+//! it until it ends.
 
 pub mod batch;
 pub mod bulk;
@@ -44,9 +44,8 @@ use crate::query::{QueryPage, QueryRequest};
 use crate::stamp::Stamp;
 use crate::throughput::charge;
 use crate::transaction::commit::{Current, Slot};
-use crate::transaction::locks::{Gate, Pass, Passage, stripe_of};
+use crate::transaction::locks::{LockGuard, LockMode, StripeLock, stripe_of};
 use crate::transaction::overlay::{OverlaidItem, OverlaySource};
-use crate::transaction::point_write::passage;
 use crate::transaction::write_buffer::{Draft, View};
 use crate::{Container, Engine};
 
@@ -65,15 +64,15 @@ pub struct Transacted<T> {
 pub struct Transaction<'e> {
     draft: Draft<'e>,
     partition_key: PartitionKey,
-    gate: &'e Arc<Gate>,
-    passage: Passage,
-    pass: Option<Pass>,
-    /// Passes of logical partitions that it works on together, if there are several: then it never
-    /// waits for a gate.
-    together: Vec<Pass>,
+    stripe: &'e Arc<StripeLock>,
+    lock_mode: LockMode,
+    lock: Option<LockGuard>,
+    /// Locks of the logical partitions that it works on together, if there are several: then it never
+    /// waits for a lock.
+    together: Vec<LockGuard>,
     lsn: Lsn,
-    /// The run counts for nothing, whatever it returns: it has to start over, alone.
-    must_be_alone: bool,
+    /// The run counts for nothing, whatever it returns: it has to start over under the exclusive lock.
+    needs_exclusive_lock: bool,
     charge: f64,
 }
 
@@ -99,24 +98,25 @@ impl Engine {
         let key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&key);
         let partition = container.partition_of(&effective)?;
-        let (mut alone, mut kept) = (false, vec![]);
+        let (mut exclusive, mut kept) = (false, vec![]);
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
-            let passage = if alone { Passage::Alone } else { passage(attempt) };
-            let pass = partition.gates.of(&key.to_canonical()).pass(passage);
+            let lock_mode =
+                if exclusive { LockMode::Exclusive } else { LockMode::of_attempt(attempt) };
+            let lock = partition.locks.stripe(&key.to_canonical()).acquire(lock_mode);
             // Before the snapshot: whoever had its turn before may have changed what is read.
             let turn = self.model_turn(attempt);
-            // Behind the gate: a model takes over while it is closed.
+            // Under the lock: a model takes over while it holds all of them.
             let (database, carried) = (self.database_of(container), RefCell::default());
             let mut transaction = Transaction::inside(self, container, partition, &key)?;
-            (transaction.pass, transaction.passage) = (Some(pass), passage);
+            (transaction.lock, transaction.lock_mode) = (Some(lock), lock_mode);
             if attempt == 0 {
                 transaction.draft.numbers = Numbers::Carried(&carried);
             }
             transaction.draft.claims = Some(UniqueClaims::new(kept.clone()));
             transaction.draft.model.scope = ModelScope::of(database.as_deref(), container);
             let result = work(&mut transaction);
-            if transaction.must_be_alone {
-                alone = true;
+            if transaction.needs_exclusive_lock {
+                exclusive = true;
                 continue;
             }
             if let Some(unblock) = transaction.draft.unblock() {
@@ -151,28 +151,28 @@ impl Engine {
     }
 
     /// Runs `work` once in a transaction over logical partitions of one physical partition, whose
-    /// gates were passed and to which it turns one after the other. `None` if nothing was written,
+    /// locks are held and to which it turns one after the other. `None` if nothing was written,
     /// for whatever reason: each of them must go for itself then. An error if nobody knows.
     pub(crate) fn transact_together<T>(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
-        passes: Vec<Pass>,
+        locks: Vec<LockGuard>,
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Option<Transacted<T>>> {
         let database = self.database_of(container);
-        if passes.is_empty() || ModelScope::of(database.as_deref(), container).is_some() {
+        if locks.is_empty() || ModelScope::of(database.as_deref(), container).is_some() {
             return Ok(None);
         }
         let carried = RefCell::default();
         let nowhere = PartitionKey::default();
         let begun = Transaction::inside(self, container, partition, &nowhere);
         let Ok(mut transaction) = begun else { return Ok(None) };
-        transaction.together = passes;
+        transaction.together = locks;
         transaction.draft.claims = Some(UniqueClaims::default());
         transaction.draft.numbers = Numbers::Carried(&carried);
         let Ok(value) = work(&mut transaction) else { return Ok(None) };
-        if transaction.must_be_alone || transaction.draft.unblock().is_some() {
+        if transaction.needs_exclusive_lock || transaction.draft.unblock().is_some() {
             return Ok(None);
         }
         let charge = transaction.charge;
@@ -185,26 +185,26 @@ impl Engine {
 }
 
 impl<'e> Transaction<'e> {
-    /// Begins behind gates that were passed.
+    /// Begins under locks that are held.
     fn inside(
         engine: &'e Engine,
         container: &'e Container,
         partition: &'e PhysicalPartition,
         partition_key: &PartitionKey,
     ) -> Result<Self> {
-        let gate = partition.gates.of(&partition_key.to_canonical());
+        let stripe = partition.locks.stripe(&partition_key.to_canonical());
         let snapshot = engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let lsn = snapshot.lsn();
         let draft = Draft::new(engine, container, partition, View::Snapshot(snapshot));
         Ok(Self {
             draft,
             partition_key: partition_key.clone(),
-            gate,
-            passage: Passage::Shared,
-            pass: None,
+            stripe,
+            lock_mode: LockMode::Shared,
+            lock: None,
             together: vec![],
             lsn,
-            must_be_alone: false,
+            needs_exclusive_lock: false,
             charge: 0.0,
         })
     }
@@ -219,7 +219,7 @@ impl<'e> Transaction<'e> {
         &self.partition_key
     }
 
-    /// Goes on with another logical partition, whose gate was passed too.
+    /// Goes on with another logical partition, whose lock is held too.
     pub(crate) fn turn_to(&mut self, partition_key: &PartitionKey) {
         self.partition_key.clone_from(partition_key);
     }
@@ -382,30 +382,30 @@ impl<'e> Transaction<'e> {
         Ok(page)
     }
 
-    /// Before a range is read. What follows from writes elsewhere passes no gate: the commit checks
+    /// Before a range is read. What follows from writes elsewhere holds no lock here: the commit checks
     /// that none of it has come into the logical partition since the snapshot.
     fn read_range(&mut self) -> Result<()> {
-        self.go_alone()?;
+        self.lock_exclusively()?;
         self.draft.range = Some((stripe_of(&self.partition_key.to_canonical()), self.lsn));
         Ok(())
     }
 
-    /// Before a range is read: nobody else may write to the logical partition from now on. Who
-    /// has read nothing yet takes a new snapshot; who has must start over.
-    fn go_alone(&mut self) -> Result<()> {
-        if self.passage == Passage::Alone {
+    /// Takes the exclusive lock, so that nobody else writes to the logical partition from now on. A
+    /// transaction that has read nothing yet takes a new snapshot; one that has must start over.
+    fn lock_exclusively(&mut self) -> Result<()> {
+        if self.lock_mode == LockMode::Exclusive {
             return Ok(());
         }
         let has_read = !self.draft.slots.is_empty() || !self.draft.lookups.is_empty();
         if has_read || !self.together.is_empty() {
-            self.must_be_alone = true;
+            self.needs_exclusive_lock = true;
             return Err(Error::RetryWith);
         }
-        drop(self.pass.take());
-        self.pass = Some(self.gate.pass(Passage::Alone));
-        self.passage = Passage::Alone;
+        drop(self.lock.take());
+        self.lock = Some(self.stripe.acquire(LockMode::Exclusive));
+        self.lock_mode = LockMode::Exclusive;
         if self.draft.engine.model_changed(self.draft.container, self.draft.model.scope) {
-            self.must_be_alone = true;
+            self.needs_exclusive_lock = true;
             return Err(Error::RetryWith);
         }
         let store = &self.draft.engine.store;

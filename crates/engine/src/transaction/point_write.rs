@@ -22,7 +22,7 @@ use crate::model::{ModelScope, Purged};
 use crate::transaction::commit::{
     Becomes, Before, Slot, UniqueGuard, part, unique_holder, unique_keys_of,
 };
-use crate::transaction::locks::{Pass, Passage};
+use crate::transaction::locks::{LockGuard, LockMode};
 use crate::transaction::write_buffer::{Draft, View};
 use crate::{Container, Database, Engine};
 
@@ -32,7 +32,7 @@ type Answer = std::result::Result<Committed, StorageError>;
 pub struct Begun {
     commit: Commit,
     written: Written,
-    pass: Pass,
+    lock: LockGuard,
 }
 
 /// A write whose commit was answered.
@@ -40,7 +40,7 @@ pub struct Settled {
     answer: Answer,
     written: Written,
     follows: bool,
-    _pass: Pass,
+    _lock: LockGuard,
 }
 
 impl Engine {
@@ -63,7 +63,7 @@ impl Engine {
     ) -> Result<Written> {
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
             let at = write.locate(self, container, partition_key)?;
-            let pass = at.gate().pass(passage(attempt));
+            let lock = at.lock().acquire(LockMode::of_attempt(attempt));
             let turn = self.model_turn(attempt);
             let carried = RefCell::default();
             let numbers = if attempt == 0 { Numbers::Carried(&carried) } else { Numbers::Given };
@@ -79,7 +79,7 @@ impl Engine {
                 Err(_) => continue,
             };
             let answer = self.commit_all(commit);
-            drop((turn, pass));
+            drop((turn, lock));
             match answer {
                 Ok(committed) => return Ok(self.conclude(container, &committed, written)),
                 Err(StorageError::Conflict { part, check }) => {
@@ -108,13 +108,13 @@ impl Engine {
             return Ok(None);
         }
         let at = write.locate(self, container, partition_key)?;
-        let Some(pass) = at.gate().try_shared() else { return Ok(None) };
-        // Behind the gate: a model takes over while it is closed.
+        let Some(lock) = at.lock().try_shared() else { return Ok(None) };
+        // Under the lock: a model takes over while it holds all of them.
         let database = self.database_of(container);
         let mut draft = self.draft(container, database.as_deref(), &at, Numbers::Known);
         let applied = draft.apply_at(&at, write);
         match applied.and_then(|written| Ok((written, draft.commit()?.0))) {
-            Ok((written, commit)) => Ok(Some(Begun { commit, written, pass })),
+            Ok((written, commit)) => Ok(Some(Begun { commit, written, lock })),
             // A path of the item has no number yet, or the definition has changed.
             Err(Error::RetryWith | Error::PartitionGone) => Ok(None),
             // It must be validated first, which waits.
@@ -125,9 +125,9 @@ impl Engine {
 
     /// Commits a prepared write; `done` is called once, when it is durable or refused.
     pub fn submit(&self, begun: Begun, done: impl FnOnce(Settled) + Send + 'static) {
-        let Begun { commit, written, pass } = begun;
+        let Begun { commit, written, lock } = begun;
         let follows = follows_later(&commit);
-        let settle = move |answer| done(Settled { answer, written, follows, _pass: pass });
+        let settle = move |answer| done(Settled { answer, written, follows, _lock: lock });
         self.store.submit(commit, Box::new(settle));
     }
 
@@ -300,9 +300,4 @@ fn follows_later(commit: &Commit) -> bool {
     let due = key::all_due();
     let is_due = |put: &Put| put.space == Space::Meta && put.key.starts_with(&due.from);
     commit.parts.iter().flat_map(|part| &part.puts).any(is_due)
-}
-
-/// After four conflicts a writer takes the partition lock exclusively, so it cannot starve.
-pub(crate) fn passage(attempt: usize) -> Passage {
-    if attempt < limits::COMMIT_ATTEMPTS_SHARED { Passage::Shared } else { Passage::Alone }
 }
