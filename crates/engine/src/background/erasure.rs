@@ -21,7 +21,7 @@ use crate::item::read::{Located, Place, complete_key};
 use crate::maintain::index_terms::{Indexer, Numbers};
 use crate::model::Purged;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::{Becomes, Before, Slot, part};
+use crate::transaction::commit::{BeforeImage, ItemEntry, Mutation, part};
 use crate::transaction::locks::{LockGuard, LockMode};
 use crate::{Container, Engine};
 
@@ -295,13 +295,13 @@ impl Engine {
         cursor.last = Some(last.key.clone());
         let erased = |e: &Entry| e.value.version <= erasure.up_to && erasure.names(&e.key);
         let slot = |entry: Entry| {
-            let before = Before::read(entry.value)?;
+            let before = BeforeImage::read(entry.value)?;
             let partition_key = match erasure.part {
                 Some(_) => container.definition.partition_key.extract(before.value()?),
                 None => erasure.partition_key.clone(),
             };
             let at = Located { partition, partition_key, key: entry.key };
-            Ok(Slot { at, before: Some(before), outcome: Becomes::Gone })
+            Ok(ItemEntry { at, before: Some(before), mutation: Mutation::Delete })
         };
         let slots = entries.into_iter().filter(erased).map(slot);
         let slots = slots.collect::<Result<Vec<_>>>()?;
@@ -328,7 +328,7 @@ impl Engine {
         &self,
         container: &Container,
         partition: &PhysicalPartition,
-        slots: &[Slot<'_>],
+        slots: &[ItemEntry<'_>],
     ) -> Result<()> {
         if slots.is_empty() {
             return Ok(());

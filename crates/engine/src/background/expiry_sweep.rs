@@ -14,7 +14,7 @@ use crate::catalog::container::definition::ContainerDef;
 use crate::error::storage;
 use crate::item::read::Located;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::Before;
+use crate::transaction::commit::BeforeImage;
 use crate::{Container, Engine};
 
 /// The second at which an item expires, if it does.
@@ -206,11 +206,11 @@ impl Engine {
         partition: &'c PhysicalPartition,
         row: Row,
         item_key: &[u8],
-    ) -> Result<Option<(Located<'c>, Before)>> {
+    ) -> Result<Option<(Located<'c>, BeforeImage)>> {
         let (_, value) =
             self.store.get(partition.shard, Space::Items, item_key).map_err(storage)?;
         let Some(value) = value else { return Ok(None) };
-        let before = Before::read(value)?;
+        let before = BeforeImage::read(value)?;
         let hidden = self.is_hidden(container, item_key, before.version, &before.header);
         if before.header.row != row || !hidden {
             return Ok(None);

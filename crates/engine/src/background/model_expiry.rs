@@ -12,7 +12,7 @@ use crate::item::read::{Located, Place};
 use crate::model::{Event, ModelScope};
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
-use crate::transaction::commit::Becomes;
+use crate::transaction::commit::Mutation;
 use crate::transaction::write_buffer::{Draft, View};
 use crate::{Container, Engine};
 
@@ -81,7 +81,7 @@ impl Engine {
                 let at = Located { partition, partition_key: partition_key.clone(), key };
                 draft.load(&at)?;
                 let Some(past) = draft.past_image(&at.key)? else { continue };
-                draft.settle(&at, Becomes::Gone);
+                draft.set_item(&at, Mutation::Delete);
                 events.push(Event::new(draft.spot(&at), Some(past), None));
             }
             // All of them are gone by now, so that none of them keeps another.
@@ -157,7 +157,7 @@ impl Engine {
             if draft.current(&located.key).is_some() {
                 return Ok(Purged::Visible);
             }
-            draft.settle(located, Becomes::Gone);
+            draft.set_item(located, Mutation::Delete);
             let event = Event::new(draft.spot(located), Some(past), None);
             let (parts, guards) = match draft.follow(vec![event]).and_then(|()| draft.parts()) {
                 Ok(prepared) => prepared,

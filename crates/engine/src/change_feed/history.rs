@@ -14,14 +14,19 @@ use crate::background::units::{UnitKey, UnitKind};
 use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::{After, Before, Slot};
+use crate::transaction::commit::{AfterImage, BeforeImage, ItemEntry};
 use crate::{Container, Engine};
 
 impl Engine {
     /// Adds to a commit the versions that a slot of it makes. A commit has one change for each item,
     /// however often its transaction wrote to it, but for an item that takes the place of one whose
     /// time was over: then there are two.
-    pub(crate) fn keep_versions(&self, container: &Container, slot: &Slot<'_>, part: &mut Part) {
+    pub(crate) fn keep_versions(
+        &self,
+        container: &Container,
+        slot: &ItemEntry<'_>,
+        part: &mut Part,
+    ) {
         if container.definition.versions_kept_s().is_none() || !slot.is_written() {
             return;
         }
@@ -47,7 +52,7 @@ impl Engine {
         &self,
         container: &Container,
         item_key: &'v [u8],
-        before: &Before,
+        before: &BeforeImage,
         body: &'v [u8],
     ) -> Version<'v> {
         let expired = self.is_expired(container, &before.header);
@@ -239,7 +244,7 @@ impl Horizon {
 fn version_of<'v>(
     operation: Operation,
     item_key: &'v [u8],
-    after: &'v After,
+    after: &'v AfterImage,
     previous: Option<Lsn>,
 ) -> Version<'v> {
     Version { operation, time_s: after.stamp.ts, previous, item_key, body: &after.text }

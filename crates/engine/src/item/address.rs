@@ -13,7 +13,7 @@ use crate::maintain::index_terms::Numbers;
 use crate::maintain::unique_keys::UniqueClaims;
 use crate::model::{ModelScope, StoredModel};
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::{After, Becomes, Before, Current, Slot};
+use crate::transaction::commit::{AfterImage, BeforeImage, CurrentImage, ItemEntry, Mutation};
 use crate::transaction::write_buffer::Draft;
 use crate::{Container, Database};
 
@@ -128,10 +128,10 @@ impl<'e> Draft<'e> {
         }
         let stored = draft.stored(partition.shard, Space::Items, item_key)?;
         let Some(stored) = stored else { return Ok(None) };
-        let before = Before::read(stored)?;
+        let before = BeforeImage::read(stored)?;
         let partition_key = container.definition.partition_key.extract(before.value()?);
         let at = Located { partition, partition_key, key: item_key.to_vec() };
-        let slot = Slot { at: at.clone(), before: Some(before), outcome: Becomes::Unchanged };
+        let slot = ItemEntry { at: at.clone(), before: Some(before), mutation: Mutation::None };
         draft.slots.insert(item_key.to_vec(), Box::new(slot));
         Ok(Some(Spot { container, at }))
     }
@@ -155,8 +155,8 @@ impl<'e> Draft<'e> {
 
     /// The same, or the hidden item that is still stored there.
     pub(crate) fn past_image(&self, key: &[u8]) -> Result<Option<Value>> {
-        match self.slots.get(key).map(|slot| (&slot.outcome, &slot.before)) {
-            Some((Becomes::Unchanged, Some(before))) => before.value().cloned().map(Some),
+        match self.slots.get(key).map(|slot| (&slot.mutation, &slot.before)) {
+            Some((Mutation::None, Some(before))) => before.value().cloned().map(Some),
             _ => self.image(key),
         }
     }
@@ -167,15 +167,15 @@ impl<'e> Draft<'e> {
         self.validate_derived(spot, &value)?;
         let draft = self.beside(spot.container, spot.at.partition);
         let (row, own, derived) = match draft.current(&spot.at.key) {
-            Some(Current::Own(after)) => (Some(after.row), Some(after.stamp), after.derived),
-            Some(Current::Stored(before)) => (Some(before.header.row), None, true),
+            Some(CurrentImage::Own(after)) => (Some(after.row), Some(after.stamp), after.derived),
+            Some(CurrentImage::Stored(before)) => (Some(before.header.row), None, true),
             None => (None, None, true),
         };
         let stamp = own.unwrap_or_else(|| draft.engine.stamper.next());
         let body = ItemBody::check(spot.container, value)?;
-        let after = After { derived, ..draft.stamped(&spot.at, row, stamp, body)? };
+        let after = AfterImage { derived, ..draft.stamped(&spot.at, row, stamp, body)? };
         let charge = draft.charge(&spot.at.key, Some(&after), 0)?;
-        draft.settle(&spot.at, Becomes::Is(after));
+        draft.set_item(&spot.at, Mutation::Put(after));
         self.model.charge += charge;
         Ok(())
     }
@@ -184,7 +184,7 @@ impl<'e> Draft<'e> {
     pub(crate) fn delete_derived(&mut self, spot: &Spot<'e>) -> Result<()> {
         let draft = self.beside(spot.container, spot.at.partition);
         let charge = draft.charge(&spot.at.key, None, 0)?;
-        draft.settle(&spot.at, Becomes::Gone);
+        draft.set_item(&spot.at, Mutation::Delete);
         self.model.charge += charge;
         Ok(())
     }
@@ -219,7 +219,7 @@ impl<'e> Draft<'e> {
         }
         while let Some((key, undone)) = self.model.log.pop() {
             let Some(slot) = self.slots.get_mut(&key) else { continue };
-            slot.outcome = undone;
+            slot.mutation = undone;
             let written = slot.is_written();
             self.written.retain(|other| *other != key);
             if written {

@@ -12,7 +12,7 @@ use crate::item::patch::Patch;
 use crate::item::read::{Located, check_same_key, complete_key, item_row, place_of};
 use crate::query::relations::Reach;
 use crate::script::UdfCalls;
-use crate::transaction::commit::Current;
+use crate::transaction::commit::CurrentImage;
 use crate::{Container, Engine};
 
 /// A wanted change.
@@ -111,9 +111,9 @@ impl ItemWrite {
         &self,
         engine: &Engine,
         container: &Container,
-        current: Option<Current<'_>>,
+        current: Option<CurrentImage<'_>>,
     ) -> Result<Decision> {
-        let stamp = current.map(Current::stamp);
+        let stamp = current.map(CurrentImage::stamp);
         match self {
             Self::Create(_) if current.is_some() => Err(Error::AlreadyExists),
             Self::Create(body) => Ok(Decision::Put(body.clone())),

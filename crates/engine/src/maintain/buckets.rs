@@ -15,7 +15,7 @@ use crate::item::patch::{ArrayEdit, ElementEdit};
 use crate::item::read::{Located, place_of};
 use crate::model::ModelScope;
 use crate::model::violations::refuse_displaced;
-use crate::transaction::commit::{Becomes, Current};
+use crate::transaction::commit::{CurrentImage, Mutation};
 use crate::transaction::key_entries::Pair;
 use crate::transaction::write_buffer::Draft;
 
@@ -51,7 +51,7 @@ impl<'e> Draft<'e> {
             Decision::Put(body) => &body.value,
             Decision::Delete => &Value::Undefined,
         };
-        let old = self.current(&at.key).map(Current::value).transpose()?;
+        let old = self.current(&at.key).map(CurrentImage::value).transpose()?;
         let old = old.unwrap_or(&Value::Undefined);
         let is_bucket = |item: &&Value| !item.get(BUCKET_MARKER).is_undefined();
         let Some(bucket) = [old, new].into_iter().find(is_bucket) else { return Ok(()) };
@@ -358,7 +358,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
         let value = self.draft.value_at(&spot)?;
         let draft = self.draft.beside(spot.container, spot.at.partition);
         let bytes =
-            draft.current(&spot.at.key).map_or(0, |current: Current<'_>| current.text().len());
+            draft.current(&spot.at.key).map_or(0, |current: CurrentImage<'_>| current.text().len());
         let elements = value.map(|value| self.rule.elements(&value).to_vec()).unwrap_or_default();
         Ok((elements, bytes))
     }
@@ -398,7 +398,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
         if draft
             .slots
             .get(&spot.at.key)
-            .is_some_and(|slot| slot.before.is_some() || matches!(slot.outcome, Becomes::Is(_)))
+            .is_some_and(|slot| slot.before.is_some() || matches!(slot.mutation, Mutation::Put(_)))
         {
             self.draft.delete_derived(spot)?;
         }
@@ -499,12 +499,12 @@ impl<'s, 'e> Shelf<'s, 'e> {
             let draft = self.draft.beside(spot.container, spot.at.partition);
             draft.load(&spot.at)?;
             // It may be gone already, with its whole partition.
-            let held = match draft.slots.get(&spot.at.key).map(|slot| (&slot.outcome, &slot.before))
-            {
-                Some((Becomes::Is(after), _)) => Some(after.value.clone()),
-                Some((_, Some(before))) => Some(before.value()?.clone()),
-                _ => None,
-            };
+            let held =
+                match draft.slots.get(&spot.at.key).map(|slot| (&slot.mutation, &slot.before)) {
+                    Some((Mutation::Put(after), _)) => Some(after.value.clone()),
+                    Some((_, Some(before))) => Some(before.value()?.clone()),
+                    _ => None,
+                };
             for element in held.iter().flat_map(|bucket| self.rule.elements(bucket)) {
                 if let Ok(Some(key)) = self.rule.element_key(element) {
                     let entry = self.element_entry(&key);

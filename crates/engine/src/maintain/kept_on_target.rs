@@ -17,7 +17,7 @@ use orrery_types::{Error, Etag, Lsn, Result, Value, limits};
 use super::deferred::DueNote;
 use crate::item::address::Spot;
 use crate::model::{ModelScope, StoredModel};
-use crate::transaction::commit::Before;
+use crate::transaction::commit::BeforeImage;
 use crate::transaction::write_buffer::Draft;
 
 /// What a draft changes in its physical partition beside its items.
@@ -381,7 +381,7 @@ impl<'e> Draft<'e> {
                 let place = key::parse_item(&key).ok_or_else(|| corrupt("a reference"))?;
                 let shard = sources.partition_of(&place.effective)?.shard;
                 let Some(found) = self.stored(shard, Space::Items, &key)? else { continue };
-                let value = aggregate.argument.value(Before::read(found)?.value()?);
+                let value = aggregate.argument.value(BeforeImage::read(found)?.value()?);
                 tally.merge(&Tally::of(kind, &value));
                 spoilt |= spoils(&value);
                 extreme = better(kind, extreme, value);

@@ -12,7 +12,7 @@ use crate::Container;
 use crate::item::address::Spot;
 use crate::model::ModelScope;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::{Before, UniqueGuard};
+use crate::transaction::commit::{BeforeImage, UniqueGuard};
 use crate::transaction::write_buffer::Draft;
 
 impl<'e> Draft<'e> {
@@ -59,7 +59,7 @@ impl<'e> Draft<'e> {
         parts: &mut Vec<Part>,
     ) -> Result<()> {
         let Some(slot) = draft.slots.get(item_key) else { return Ok(()) };
-        let stored = slot.before.as_ref().map(Before::value).transpose()?;
+        let stored = slot.before.as_ref().map(BeforeImage::value).transpose()?;
         let after = slot.after().map(|after| &after.value);
         for (rule, number) in scope.model.rules.relations.iter().zip(&scope.model.numbers) {
             let targets =

@@ -13,7 +13,7 @@ use crate::Container;
 use crate::item::read::Located;
 use crate::partition::PhysicalPartition;
 use crate::transaction::commit::{
-    Becomes, Before, unique_holder, unique_keys_of, unique_violation,
+    BeforeImage, Mutation, unique_holder, unique_keys_of, unique_violation,
 };
 use crate::transaction::write_buffer::{Draft, View};
 
@@ -138,9 +138,9 @@ impl<'e> Draft<'e> {
             };
             let keys = |item: &Value| unique_keys_of(self.container, &slot.at.partition_key, item);
             let old = match undone {
-                Becomes::Is(after) => Some(&after.value),
-                Becomes::Gone => None,
-                Becomes::Unchanged => slot.before.as_ref().map(Before::value).transpose()?,
+                Mutation::Put(after) => Some(&after.value),
+                Mutation::Delete => None,
+                Mutation::None => slot.before.as_ref().map(BeforeImage::value).transpose()?,
             };
             let old = old.map(keys).unwrap_or_default();
             freed.extend(old.into_iter().map(|key| (key, Holder::Nobody)));

@@ -32,7 +32,7 @@ use crate::maintain::references::part_of;
 use crate::maintain::unique_keys::{Unblock, UniqueClaims};
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
-use crate::transaction::commit::Before;
+use crate::transaction::commit::BeforeImage;
 use crate::transaction::locks::LockGuard;
 use crate::transaction::write_buffer::{Draft, View};
 use crate::{Container, Database, Engine};
@@ -283,7 +283,7 @@ impl Engine {
         draft.claims = Some(UniqueClaims::new(kept.clone()));
         let mut broken = Vec::new();
         for entry in entries {
-            let before = Before::read(entry.value.clone())?;
+            let before = BeforeImage::read(entry.value.clone())?;
             let partition_key = container.definition.partition_key.extract(before.value()?);
             let at = Located { partition, partition_key, key: entry.key.clone() };
             draft.load(&at)?;

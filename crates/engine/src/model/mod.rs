@@ -33,7 +33,7 @@ use orrery_types::{Lsn, Value, limits};
 
 use crate::query::relations::Reach;
 use crate::stamp::Stamp;
-use crate::transaction::commit::Becomes;
+use crate::transaction::commit::Mutation;
 use crate::transaction::write_buffer::Draft;
 use crate::{Container, Database, Engine};
 
@@ -101,7 +101,7 @@ pub(crate) struct ModelDraft<'e> {
     /// Drafts of other physical partitions.
     pub(crate) others: Vec<Draft<'e>>,
     /// What the current change has replaced, to take it back.
-    pub(crate) log: Vec<(Vec<u8>, Becomes)>,
+    pub(crate) log: Vec<(Vec<u8>, Mutation)>,
     /// Guards of items whose references were looked at, with their versions then.
     pub(crate) guards: BTreeMap<Vec<u8>, Option<Lsn>>,
     /// What is kept beside items, and what it was before the current change.

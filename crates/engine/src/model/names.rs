@@ -9,7 +9,7 @@ use orrery_types::{Error, Result, Value, limits};
 use super::ModelScope;
 use crate::item::address::Spot;
 use crate::maintain::index_terms::Numbers;
-use crate::transaction::commit::{Current, stored_value};
+use crate::transaction::commit::{CurrentImage, stored_value};
 use crate::transaction::write_buffer::Draft;
 
 /// A virtual property in the body of an item.
@@ -187,8 +187,8 @@ impl<'e> Draft<'e> {
         draft.load(&spot.at)?;
         match draft.current(&spot.at.key) {
             None => Ok(None),
-            Some(Current::Stored(before)) => before.value().cloned().map(Some),
-            Some(Current::Own(after)) => stored_value(&after.text).map(Some),
+            Some(CurrentImage::Stored(before)) => before.value().cloned().map(Some),
+            Some(CurrentImage::Own(after)) => stored_value(&after.text).map(Some),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::item::address::Spot;
 use crate::item::read::Located;
 use crate::maintain::kept_on_target::tally_of;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::Before;
+use crate::transaction::commit::BeforeImage;
 use crate::transaction::write_buffer::{Draft, View};
 use crate::{Container, Engine};
 
@@ -174,7 +174,7 @@ impl<'e> Audit<'e> {
         partition: &'e PhysicalPartition,
         entry: &Entry,
     ) -> Result<()> {
-        let before = Before::read(entry.value.clone())?;
+        let before = BeforeImage::read(entry.value.clone())?;
         let value = before.value()?.clone();
         let view = View::Moment(self.moment);
         let mut draft = Draft::new(self.engine, container, partition, view);

@@ -1,6 +1,6 @@
-//! What a change of items writes. A *slot* is the place of one item with its before image and its
-//! after image; from the slots of a commit follows everything that must change with them, so that
-//! an item and what stands beside it are always one commit.
+//! What a change of items writes. An *entry* is an item with its before image and its after image; from
+//! the entries of a commit follows everything that must change with them, so that an item and what
+//! stands beside it are always one commit.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -22,7 +22,7 @@ use crate::{Container, Engine};
 
 /// A stored record, expired or not.
 #[derive(Debug)]
-pub(crate) struct Before {
+pub(crate) struct BeforeImage {
     pub(crate) version: Lsn,
     pub(crate) header: Header,
     bytes: Bytes,
@@ -30,7 +30,7 @@ pub(crate) struct Before {
     terms: OnceCell<Terms>,
 }
 
-impl Before {
+impl BeforeImage {
     pub(crate) fn read(stored: Stored) -> Result<Self> {
         let (header, _) = record::decode(&stored.bytes).map_err(storage)?;
         let (version, bytes) = (stored.version, stored.bytes);
@@ -77,7 +77,7 @@ pub(crate) fn stored_value(text: &[u8]) -> Result<Value> {
 
 /// What is to be written.
 #[derive(Debug)]
-pub(crate) struct After {
+pub(crate) struct AfterImage {
     /// As the client sent it; the system properties are in the text only.
     pub(crate) value: Value,
     pub(crate) text: Bytes,
@@ -89,40 +89,40 @@ pub(crate) struct After {
     pub(crate) derived: bool,
 }
 
-/// The place of an item and what becomes of it.
+/// An item that was read, and what becomes of it.
 #[derive(Debug)]
-pub(crate) struct Slot<'c> {
+pub(crate) struct ItemEntry<'c> {
     pub(crate) at: Located<'c>,
-    pub(crate) before: Option<Before>,
-    pub(crate) outcome: Becomes,
+    pub(crate) before: Option<BeforeImage>,
+    pub(crate) mutation: Mutation,
 }
 
-/// What becomes of an item.
+/// What a commit does to an item.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "slots are boxed, and most are written")]
-pub(crate) enum Becomes {
+#[expect(clippy::large_enum_variant, reason = "entries are boxed, and most are written")]
+pub(crate) enum Mutation {
     /// It was only read; the commit holds if it is still the same.
-    Unchanged,
-    Gone,
-    Is(After),
+    None,
+    Delete,
+    Put(AfterImage),
 }
 
-impl Slot<'_> {
+impl ItemEntry<'_> {
     /// The precondition under which a commit holds that has read the item.
     pub(crate) fn check(&self) -> Check {
         let expect = self.before.as_ref().map_or(Expect::Absent, |b| Expect::Version(b.version));
         Check::Key { space: Space::Items, key: self.at.key.clone(), expect }
     }
 
-    pub(crate) fn after(&self) -> Option<&After> {
-        match &self.outcome {
-            Becomes::Is(after) => Some(after),
-            Becomes::Unchanged | Becomes::Gone => None,
+    pub(crate) fn after(&self) -> Option<&AfterImage> {
+        match &self.mutation {
+            Mutation::Put(after) => Some(after),
+            Mutation::None | Mutation::Delete => None,
         }
     }
 
     pub(crate) fn is_written(&self) -> bool {
-        !matches!(self.outcome, Becomes::Unchanged)
+        !matches!(self.mutation, Mutation::None)
     }
 
     /// Whether the after image has the row of the before image.
@@ -133,12 +133,12 @@ impl Slot<'_> {
 
 /// An item as a write or a read finds it: in the store, or as the same transaction has written it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Current<'s> {
-    Stored(&'s Before),
-    Own(&'s After),
+pub(crate) enum CurrentImage<'s> {
+    Stored(&'s BeforeImage),
+    Own(&'s AfterImage),
 }
 
-impl<'s> Current<'s> {
+impl<'s> CurrentImage<'s> {
     pub(crate) fn stamp(self) -> Stamp {
         match self {
             Self::Stored(before) => before.stamp(),
@@ -192,7 +192,7 @@ pub(crate) struct UniqueGuard<'s> {
     pub(crate) ordinal: usize,
     pub(crate) container: &'s Container,
     /// The item that shall have it.
-    pub(crate) slot: &'s Slot<'s>,
+    pub(crate) slot: &'s ItemEntry<'s>,
 }
 
 impl UniqueGuard<'_> {
@@ -208,7 +208,11 @@ impl UniqueGuard<'_> {
 }
 
 /// An item would get a unique key that another one has.
-pub(crate) fn unique_violation(container: &Container, ordinal: usize, slot: &Slot<'_>) -> Error {
+pub(crate) fn unique_violation(
+    container: &Container,
+    ordinal: usize,
+    slot: &ItemEntry<'_>,
+) -> Error {
     let Some(after) = slot.after().filter(|after| after.derived) else {
         return Error::UniqueKeyViolation;
     };
@@ -234,7 +238,7 @@ pub(crate) fn unique_violation(container: &Container, ordinal: usize, slot: &Slo
 pub(crate) fn part<'s>(
     engine: &Engine,
     indexer: &Indexer<'s>,
-    slots: &[&'s Slot<'s>],
+    slots: &[&'s ItemEntry<'s>],
 ) -> Result<(Part, Vec<UniqueGuard<'s>>)> {
     let Indexer { container, partition, .. } = *indexer;
     let mut part = Part::new(partition.shard, partition.epoch);
@@ -256,7 +260,7 @@ pub(crate) fn part<'s>(
 }
 
 /// Takes back what the before image had written beside its record.
-fn unwrite(container: &Container, slot: &Slot<'_>, before: &Before, part: &mut Part) {
+fn unwrite(container: &Container, slot: &ItemEntry<'_>, before: &BeforeImage, part: &mut Part) {
     let header = &before.header;
     // The feed names every item once, at its latest change.
     part.deletes.push((Space::Feed, key::feed(before.version, header.feed_seq).to_vec()));
@@ -273,7 +277,7 @@ fn unwrite(container: &Container, slot: &Slot<'_>, before: &Before, part: &mut P
 
 /// Index terms that change. A renamed item keeps its row: what its old slot deletes its new one puts,
 /// and puts come after deletes.
-fn index_terms(indexer: &Indexer<'_>, slot: &Slot<'_>, part: &mut Part) -> Result<()> {
+fn index_terms(indexer: &Indexer<'_>, slot: &ItemEntry<'_>, part: &mut Part) -> Result<()> {
     let before = match &slot.before {
         Some(before) => Some(Image { terms: before.terms(indexer)?, row: before.header.row }),
         None => None,
@@ -284,7 +288,12 @@ fn index_terms(indexer: &Indexer<'_>, slot: &Slot<'_>, part: &mut Part) -> Resul
 }
 
 /// Writes the record and what goes with it, but for unique keys and index terms.
-fn write(container: &Container, slot: &Slot<'_>, after: &After, part: &mut Part) -> Result<()> {
+fn write(
+    container: &Container,
+    slot: &ItemEntry<'_>,
+    after: &AfterImage,
+    part: &mut Part,
+) -> Result<()> {
     let feed_seq = u16::try_from(part.feed.len()).map_err(|_| storage(StorageError::TooLarge))?;
     let header = Header {
         etag: after.stamp.etag,
@@ -312,7 +321,7 @@ fn write(container: &Container, slot: &Slot<'_>, after: &After, part: &mut Part)
 /// slot of the same commit. No two slots may have one in the end, whoever wrote them.
 fn unique_keys<'s>(
     container: &'s Container,
-    slots: &[&'s Slot<'s>],
+    slots: &[&'s ItemEntry<'s>],
     part: &mut Part,
 ) -> Result<Vec<UniqueGuard<'s>>> {
     let mut guards = Vec::new();
@@ -322,7 +331,7 @@ fn unique_keys<'s>(
     let mut moves = Vec::new();
     for slot in slots.iter().filter(|slot| slot.is_written()) {
         let keys = |value: &Value| unique_keys_of(container, &slot.at.partition_key, value);
-        let old = slot.before.as_ref().map(Before::value).transpose()?.map(keys);
+        let old = slot.before.as_ref().map(BeforeImage::value).transpose()?.map(keys);
         let new = slot.after().map(|after| keys(&after.value));
         for ordinal in 0..container.definition.unique_keys.len() {
             let nth = |keys: &Option<Vec<Vec<u8>>>| keys.as_ref()?.get(ordinal).cloned();
@@ -335,7 +344,7 @@ fn unique_keys<'s>(
         .filter_map(|(_, _, old, _)| old.as_ref())
         .collect();
     part.deletes.extend(freed.iter().map(|key| (Space::Index, (*key).clone())));
-    let mut holders: HashMap<&Vec<u8>, &Slot<'_>> = HashMap::new();
+    let mut holders: HashMap<&Vec<u8>, &ItemEntry<'_>> = HashMap::new();
     for (slot, ordinal, old, new) in &moves {
         let (Some(key), Some(after)) = (new, slot.after()) else { continue };
         if let Some(other) = holders.insert(key, slot) {

@@ -43,7 +43,7 @@ use crate::query::read_feed::{ItemPage, PageSize};
 use crate::query::{QueryPage, QueryRequest};
 use crate::stamp::Stamp;
 use crate::throughput::charge;
-use crate::transaction::commit::{Current, Slot};
+use crate::transaction::commit::{CurrentImage, ItemEntry};
 use crate::transaction::locks::{LockGuard, LockMode, StripeLock, stripe_of};
 use crate::transaction::overlay::{OverlaidItem, OverlaySource};
 use crate::transaction::write_buffer::{Draft, View};
@@ -243,8 +243,8 @@ impl<'e> Transaction<'e> {
         let current = self.draft.current(&at.key).ok_or(Error::NotFound)?;
         let (body, stamp) = (current.text(), current.stamp());
         let item_lsn = match current {
-            Current::Stored(before) => before.version,
-            Current::Own(_) => Lsn(0),
+            CurrentImage::Stored(before) => before.version,
+            CurrentImage::Own(_) => Lsn(0),
         };
         let charge = charge::read(body.len());
         self.charge += charge;
@@ -319,7 +319,7 @@ impl<'e> Transaction<'e> {
         let Some(row) = item_row(item)? else {
             return self.draft.engine.locate(container, Some(&self.partition_key), item);
         };
-        let has_row = |slot: &Slot<'_>| slot.after().is_some_and(|after| after.row == row);
+        let has_row = |slot: &ItemEntry<'_>| slot.after().is_some_and(|after| after.row == row);
         if let Some(slot) = self.draft.slots.values().find(|slot| has_row(slot)) {
             return Ok(slot.at.clone());
         }

@@ -9,7 +9,7 @@ use orrery_storage::{Scan, Space};
 use orrery_types::{Error, PartitionKey, Result, limits};
 
 use crate::error::storage;
-use crate::transaction::commit::{Before, stored_value};
+use crate::transaction::commit::{BeforeImage, stored_value};
 use crate::transaction::write_buffer::{Draft, View};
 
 /// An item as the transaction sees it.
@@ -60,7 +60,7 @@ impl<'t, 'e> OverlaySource<'t, 'e> {
             let to = entries.last().map_or_else(|| self.bounds.to.clone(), |e| key::after(&e.key));
             let mut found: BTreeMap<Vec<u8>, (Row, Bytes)> = BTreeMap::new();
             for entry in entries {
-                let before = Before::read(entry.value)?;
+                let before = BeforeImage::read(entry.value)?;
                 if !self.draft.is_hidden(&entry.key, &before) {
                     found.insert(entry.key, (before.header.row, before.text()));
                 }

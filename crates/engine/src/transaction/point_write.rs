@@ -20,7 +20,7 @@ use crate::item::read::{Located, Written};
 use crate::maintain::index_terms::{Indexer, Numbers};
 use crate::model::{ModelScope, Purged};
 use crate::transaction::commit::{
-    Becomes, Before, Slot, UniqueGuard, part, unique_holder, unique_keys_of,
+    BeforeImage, ItemEntry, Mutation, UniqueGuard, part, unique_holder, unique_keys_of,
 };
 use crate::transaction::locks::{LockGuard, LockMode};
 use crate::transaction::write_buffer::{Draft, View};
@@ -249,21 +249,22 @@ impl Engine {
         &self,
         container: &Container,
         located: &Located<'_>,
-        before: Before,
+        before: BeforeImage,
     ) -> Result<Option<Part>> {
         if !self.is_hidden(container, &located.key, before.version, &before.header) {
             return Ok(None);
         }
-        let slot = Slot { at: located.clone(), before: Some(before), outcome: Becomes::Gone };
+        let slot =
+            ItemEntry { at: located.clone(), before: Some(before), mutation: Mutation::Delete };
         let (store, partition) = (&*self.store, located.partition);
         let indexer = Indexer { store, container, partition, numbers: Numbers::Given };
         part(self, &indexer, &[&slot]).map(|(part, _)| Some(part))
     }
 
-    fn before(&self, located: &Located<'_>) -> Result<Option<Before>> {
+    fn before(&self, located: &Located<'_>) -> Result<Option<BeforeImage>> {
         let shard = located.partition.shard;
         let (_, value) = self.store.get(shard, Space::Items, &located.key).map_err(storage)?;
-        value.map(Before::read).transpose()
+        value.map(BeforeImage::read).transpose()
     }
 }
 
@@ -290,7 +291,7 @@ impl<'e> Draft<'e> {
 
 /// Whether a stored item has a unique key.
 fn holds_key(guard: &UniqueGuard<'_>, held: Stored) -> Result<bool> {
-    let before = Before::read(held)?;
+    let before = BeforeImage::read(held)?;
     let keys = unique_keys_of(guard.container, &guard.slot.at.partition_key, before.value()?);
     Ok(keys.contains(&guard.key))
 }

@@ -21,7 +21,7 @@ use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
 use crate::throughput::charge;
 use crate::transaction::commit::{
-    self as change, After, Becomes, Before, Current, Slot, UniqueGuard,
+    self as change, AfterImage, BeforeImage, CurrentImage, ItemEntry, Mutation, UniqueGuard,
 };
 use crate::{Container, Engine};
 
@@ -44,7 +44,7 @@ pub(crate) struct Draft<'e> {
     /// The statement time: the second by which everything in the draft judges whether an item has
     /// expired, from its first read to its commit.
     pub(crate) now_s: u64,
-    pub(crate) slots: BTreeMap<Vec<u8>, Box<Slot<'e>>>,
+    pub(crate) slots: BTreeMap<Vec<u8>, Box<ItemEntry<'e>>>,
     pub(crate) numbers: Numbers<'e>,
     /// Keys of the slots that were written, in the order of their last write.
     pub(crate) written: Vec<Vec<u8>>,
@@ -103,28 +103,28 @@ impl<'e> Draft<'e> {
             return Ok(());
         }
         let stored = self.stored(self.partition.shard, Space::Items, &at.key)?;
-        let before = stored.map(Before::read).transpose()?;
-        let slot = Slot { at: at.clone(), before, outcome: Becomes::Unchanged };
+        let before = stored.map(BeforeImage::read).transpose()?;
+        let slot = ItemEntry { at: at.clone(), before, mutation: Mutation::None };
         self.slots.insert(at.key.clone(), Box::new(slot));
         Ok(())
     }
 
     /// Whether a stored item is not to be seen.
-    pub(crate) fn is_hidden(&self, key: &[u8], before: &Before) -> bool {
+    pub(crate) fn is_hidden(&self, key: &[u8], before: &BeforeImage) -> bool {
         let expired = expiry(&self.container.definition, &before.header);
         expired.is_some_and(|at| at <= self.now_s)
             || self.container.erasures.hide(key, before.version)
     }
 
     /// The item in a slot, if it is there and to be seen.
-    pub(crate) fn current(&self, key: &[u8]) -> Option<Current<'_>> {
+    pub(crate) fn current(&self, key: &[u8]) -> Option<CurrentImage<'_>> {
         let slot = self.slots.get(key)?;
-        match &slot.outcome {
-            Becomes::Is(after) => Some(Current::Own(after)),
-            Becomes::Gone => None,
-            Becomes::Unchanged => {
-                let alive = |b: &&Before| !self.is_hidden(key, b);
-                slot.before.as_ref().filter(alive).map(Current::Stored)
+        match &slot.mutation {
+            Mutation::Put(after) => Some(CurrentImage::Own(after)),
+            Mutation::Delete => None,
+            Mutation::None => {
+                let alive = |b: &&BeforeImage| !self.is_hidden(key, b);
+                slot.before.as_ref().filter(alive).map(CurrentImage::Stored)
             }
         }
     }
@@ -162,14 +162,14 @@ impl<'e> Draft<'e> {
         let write = rest.as_ref().unwrap_or(write);
         let current = self.current(&at.key);
         let decision = write.decide(self.engine, self.container, current)?;
-        let stamp = current.map(Current::stamp);
-        let row = current.map(Current::row);
+        let stamp = current.map(CurrentImage::stamp);
+        let row = current.map(CurrentImage::row);
         self.refuse_bucket(at, &decision)?;
         let Decision::Put(body) = decision else {
             let stamp = stamp.ok_or(Error::NotFound)?;
             let charge = self.charge(&at.key, None, write.patched())?;
             let before = self.known_image(&at.key)?;
-            self.settle(at, Becomes::Gone);
+            self.set_item(at, Mutation::Delete);
             self.follow(vec![Event::new(self.spot(at), before, None)])?;
             return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, charge));
         };
@@ -192,17 +192,17 @@ impl<'e> Draft<'e> {
         let (mut text, stamp) = (after.text.clone(), after.stamp);
         let value = after.value.clone();
         if let Some(target) = &target {
-            self.settle(at, Becomes::Gone);
-            self.settle(target, Becomes::Is(after));
+            self.set_item(at, Mutation::Delete);
+            self.set_item(target, Mutation::Put(after));
             let gone = Event::new(self.spot(at), before, None);
             self.follow(vec![Event::new(self.spot(target), None, Some(value)), gone])?;
         } else {
-            self.settle(at, Becomes::Is(after));
+            self.set_item(at, Mutation::Put(after));
             self.follow(vec![Event::new(self.spot(at), past, Some(value))])?;
         }
         // What followed may have changed the item itself, if it refers to itself.
         if self.model.scope.is_some()
-            && let Some(Current::Own(last)) = self.current(&target.as_ref().unwrap_or(at).key)
+            && let Some(CurrentImage::Own(last)) = self.current(&target.as_ref().unwrap_or(at).key)
         {
             text = last.text.clone();
         }
@@ -223,7 +223,7 @@ impl<'e> Draft<'e> {
     }
 
     /// The after image: an item keeps its number as long as it lives.
-    fn after(&self, at: &Located<'e>, row: Option<Row>, body: ItemBody) -> Result<After> {
+    fn after(&self, at: &Located<'e>, row: Option<Row>, body: ItemBody) -> Result<AfterImage> {
         self.stamped(at, row, self.engine.stamper.next(), body)
     }
 
@@ -234,7 +234,7 @@ impl<'e> Draft<'e> {
         row: Option<Row>,
         stamp: Stamp,
         body: ItemBody,
-    ) -> Result<After> {
+    ) -> Result<AfterImage> {
         // Terms may be refused; a row number is not taken before.
         let terms = self.indexer().terms(stamp, || Ok(&body.value))?;
         let row = match row {
@@ -242,22 +242,27 @@ impl<'e> Draft<'e> {
             None => at.partition.next_row(&*self.engine.store)?,
         };
         let text = Bytes::from(body.to_text(self.container, row, stamp)?);
-        Ok(After { value: body.value, text, ttl: body.ttl, row, stamp, terms, derived: false })
+        Ok(AfterImage { value: body.value, text, ttl: body.ttl, row, stamp, terms, derived: false })
     }
 
-    pub(crate) fn settle(&mut self, at: &Located<'e>, outcome: Becomes) {
+    pub(crate) fn set_item(&mut self, at: &Located<'e>, mutation: Mutation) {
         if let Some(slot) = self.slots.get_mut(&at.key) {
             if slot.is_written() {
                 self.written.retain(|key| *key != at.key);
             }
-            let undone = std::mem::replace(&mut slot.outcome, outcome);
+            let undone = std::mem::replace(&mut slot.mutation, mutation);
             self.model.log.push((at.key.clone(), undone));
             self.written.push(at.key.clone());
         }
     }
 
     /// What it costs to make the item in a slot what it shall be.
-    pub(crate) fn charge(&self, key: &[u8], after: Option<&After>, patched: usize) -> Result<f64> {
+    pub(crate) fn charge(
+        &self,
+        key: &[u8],
+        after: Option<&AfterImage>,
+        patched: usize,
+    ) -> Result<f64> {
         let indexer = self.indexer();
         let mut write = charge::Write { patched, ..charge::Write::default() };
         match (self.current(key), after) {
@@ -292,7 +297,7 @@ impl<'e> Draft<'e> {
     pub(crate) fn part(&self) -> Result<(Part, Vec<UniqueGuard<'_>>)> {
         let read = self.slots.values().filter(|slot| !slot.is_written());
         let written = self.written.iter().filter_map(|key| self.slots.get(key));
-        let slots: Vec<&Slot<'_>> = read.chain(written).map(|slot| &**slot).collect();
+        let slots: Vec<&ItemEntry<'_>> = read.chain(written).map(|slot| &**slot).collect();
         change::part(self.engine, &self.indexer(), &slots)
     }
 }

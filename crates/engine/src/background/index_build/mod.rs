@@ -17,7 +17,7 @@ use crate::catalog::container::index_state;
 use crate::error::storage;
 use crate::maintain::index_terms::{Indexer, Numbers};
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::Before;
+use crate::transaction::commit::BeforeImage;
 use crate::{Container, Engine};
 
 /// How far a partition is: everything up to the key has been built.
@@ -105,7 +105,7 @@ impl Engine {
         &self,
         container: &Container,
         partition: &PhysicalPartition,
-        mut items: Vec<(Vec<u8>, Before)>,
+        mut items: Vec<(Vec<u8>, BeforeImage)>,
         note: &Note,
     ) -> Result<()> {
         loop {
@@ -129,7 +129,7 @@ impl Engine {
         &self,
         container: &Container,
         partition: &PhysicalPartition,
-        items: &[(Vec<u8>, Before)],
+        items: &[(Vec<u8>, BeforeImage)],
         note: &Note,
     ) -> Result<(Part, Vec<usize>)> {
         let indexer = self.indexer(container, partition);
@@ -157,11 +157,11 @@ impl Engine {
         container: &Container,
         partition: &PhysicalPartition,
         entries: Vec<Entry>,
-    ) -> Result<Vec<(Vec<u8>, Before)>> {
+    ) -> Result<Vec<(Vec<u8>, BeforeImage)>> {
         let indexer = self.indexer(container, partition);
         let mut items = Vec::with_capacity(entries.len());
         for entry in entries {
-            let before = Before::read(entry.value)?;
+            let before = BeforeImage::read(entry.value)?;
             before.terms(&indexer)?;
             items.push((entry.key, before));
         }
