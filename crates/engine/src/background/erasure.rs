@@ -17,7 +17,8 @@ use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, PartitionKey, Result, lim
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitCursor, UnitProgress};
 use crate::error::storage;
-use crate::item::read::{Located, Place, complete_key};
+use crate::item::address::{ItemKey, complete_key};
+use crate::item::read::Place;
 use crate::maintain::index_terms::{Indexer, Numbers};
 use crate::model::Purged;
 use crate::partition::PhysicalPartition;
@@ -300,7 +301,7 @@ impl Engine {
                 Some(_) => container.definition.partition_key.extract(before.value()?),
                 None => erasure.partition_key.clone(),
             };
-            let at = Located { partition, partition_key, key: entry.key };
+            let at = ItemKey { partition, partition_key, key: entry.key };
             Ok(ItemEntry { at, before: Some(before), mutation: Mutation::Delete })
         };
         let slots = entries.into_iter().filter(erased).map(slot);

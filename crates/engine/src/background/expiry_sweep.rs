@@ -12,7 +12,7 @@ use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitProgress};
 use crate::catalog::container::definition::ContainerDef;
 use crate::error::storage;
-use crate::item::read::Located;
+use crate::item::address::ItemKey;
 use crate::partition::PhysicalPartition;
 use crate::transaction::commit::BeforeImage;
 use crate::{Container, Engine};
@@ -158,9 +158,8 @@ impl Engine {
             if removed.contains(item_key) {
                 continue;
             }
-            if let Some((located, before)) =
-                self.locate_hidden(container, partition, row, item_key)?
-                && let Some(removal) = self.removal_of_hidden(container, &located, before)?
+            if let Some((at, before)) = self.locate_hidden(container, partition, row, item_key)?
+                && let Some(removal) = self.removal_of_hidden(container, &at, before)?
             {
                 removed.insert(item_key);
                 part.checks.extend(removal.checks);
@@ -194,7 +193,7 @@ impl Engine {
         item_key: &[u8],
     ) -> Result<bool> {
         match self.locate_hidden(container, partition, row, item_key)? {
-            Some((located, _)) => self.purge_hidden(container, &located),
+            Some((at, _)) => self.purge_hidden(container, &at),
             None => Ok(false),
         }
     }
@@ -206,7 +205,7 @@ impl Engine {
         partition: &'c PhysicalPartition,
         row: Row,
         item_key: &[u8],
-    ) -> Result<Option<(Located<'c>, BeforeImage)>> {
+    ) -> Result<Option<(ItemKey<'c>, BeforeImage)>> {
         let (_, value) =
             self.store.get(partition.shard, Space::Items, item_key).map_err(storage)?;
         let Some(value) = value else { return Ok(None) };
@@ -216,7 +215,7 @@ impl Engine {
             return Ok(None);
         }
         let partition_key = container.definition.partition_key.extract(before.value()?);
-        Ok(Some((Located { partition, partition_key, key: item_key.to_vec() }, before)))
+        Ok(Some((ItemKey { partition, partition_key, key: item_key.to_vec() }, before)))
     }
 }
 

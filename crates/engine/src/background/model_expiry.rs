@@ -8,8 +8,9 @@ use orrery_types::{Error, PartitionKey, Result, limits};
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
-use crate::item::read::{Located, Place};
-use crate::model::{Event, ModelScope};
+use crate::item::address::ItemKey;
+use crate::item::read::Place;
+use crate::model::{Event, ModelContext};
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
 use crate::transaction::commit::Mutation;
@@ -53,10 +54,8 @@ impl Engine {
         entry: &Entry,
     ) -> Result<Purged> {
         let row = key::parse_ttl(&entry.key).map(|(_, row)| row).unwrap_or_default();
-        if let Some((located, _)) =
-            self.locate_hidden(container, partition, row, &entry.value.bytes)?
-        {
-            return self.purge_modelled(container, &located);
+        if let Some((at, _)) = self.locate_hidden(container, partition, row, &entry.value.bytes)? {
+            return self.purge_modelled(container, &at);
         }
         let mut part = Part::new(partition.shard, partition.epoch);
         part.deletes.push((Space::Ttl, entry.key.clone()));
@@ -75,14 +74,14 @@ impl Engine {
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
             let database = self.database_of(container);
             let mut draft = Draft::new(self, container, partition, View::Now);
-            draft.model.scope = ModelScope::of(database.as_deref(), container);
+            draft.model.scope = ModelContext::of(database.as_deref(), container);
             let mut events = Vec::new();
             for key in self.keys_of(container, partition, partition_key)? {
-                let at = Located { partition, partition_key: partition_key.clone(), key };
+                let at = ItemKey { partition, partition_key: partition_key.clone(), key };
                 draft.load(&at)?;
                 let Some(past) = draft.past_image(&at.key)? else { continue };
                 draft.set_item(&at, Mutation::Delete);
-                events.push(Event::new(draft.spot(&at), Some(past), None));
+                events.push(Event::new(draft.address(&at), Some(past), None));
             }
             // All of them are gone by now, so that none of them keeps another.
             for event in events {
@@ -143,22 +142,18 @@ impl Engine {
     }
 
     /// Removes an item if it is hidden and may go. The caller holds the schema lock.
-    pub(crate) fn purge_modelled(
-        &self,
-        container: &Container,
-        located: &Located<'_>,
-    ) -> Result<Purged> {
+    pub(crate) fn purge_modelled(&self, container: &Container, at: &ItemKey<'_>) -> Result<Purged> {
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
             let database = self.database_of(container);
-            let mut draft = Draft::new(self, container, located.partition, View::Now);
-            draft.model.scope = ModelScope::of(database.as_deref(), container);
-            draft.load(located)?;
-            let Some(past) = draft.past_image(&located.key)? else { return Ok(Purged::Gone) };
-            if draft.current(&located.key).is_some() {
+            let mut draft = Draft::new(self, container, at.partition, View::Now);
+            draft.model.scope = ModelContext::of(database.as_deref(), container);
+            draft.load(at)?;
+            let Some(past) = draft.past_image(&at.key)? else { return Ok(Purged::Gone) };
+            if draft.current(&at.key).is_some() {
                 return Ok(Purged::Visible);
             }
-            draft.set_item(located, Mutation::Delete);
-            let event = Event::new(draft.spot(located), Some(past), None);
+            draft.set_item(at, Mutation::Delete);
+            let event = Event::new(draft.address(at), Some(past), None);
             let (parts, guards) = match draft.follow(vec![event]).and_then(|()| draft.parts()) {
                 Ok(prepared) => prepared,
                 Err(error) if is_refusal(&error) => return Ok(Purged::Refused(error)),

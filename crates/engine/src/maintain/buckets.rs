@@ -9,11 +9,10 @@ use orrery_types::{Error, Result, Value, limits};
 
 use super::cascade::Event;
 use crate::Container;
-use crate::item::address::Spot;
+use crate::item::address::{ItemAddress, ItemKey};
 use crate::item::operation::{Decision, ItemWrite};
 use crate::item::patch::{ArrayEdit, ElementEdit};
-use crate::item::read::{Located, place_of};
-use crate::model::ModelScope;
+use crate::model::ModelContext;
 use crate::model::violations::refuse_displaced;
 use crate::transaction::commit::{CurrentImage, Mutation};
 use crate::transaction::key_entries::Pair;
@@ -30,7 +29,7 @@ struct Shelf<'s, 'e> {
     draft: &'s mut Draft<'e>,
     rule: &'e BucketRule,
     number: u32,
-    parent: &'s Spot<'e>,
+    parent: &'s ItemAddress<'e>,
     id: Box<str>,
     /// Elements in all buckets.
     count: i64,
@@ -42,7 +41,7 @@ struct Shelf<'s, 'e> {
 
 impl<'e> Draft<'e> {
     /// Buckets are written through their parent alone.
-    pub(crate) fn refuse_bucket(&mut self, at: &Located<'e>, decision: &Decision) -> Result<()> {
+    pub(crate) fn refuse_bucket(&mut self, at: &ItemKey<'e>, decision: &Decision) -> Result<()> {
         let Some(scope) = self.model.scope else { return Ok(()) };
         if !scope.has_buckets(self.container) {
             return Ok(());
@@ -56,10 +55,10 @@ impl<'e> Draft<'e> {
         let is_bucket = |item: &&Value| !item.get(BUCKET_MARKER).is_undefined();
         let Some(bucket) = [old, new].into_iter().find(is_bucket) else { return Ok(()) };
         let marker = Marker::read(bucket);
-        let spot = self.spot(at);
+        let address = self.address(at);
         // What an earlier model has left behind, and no item owns any more, may be deleted.
         if matches!(decision, Decision::Delete)
-            && self.owner_of_bucket(scope, &spot, marker.as_ref())?.is_none()
+            && self.owner_of_bucket(scope, &address, marker.as_ref())?.is_none()
         {
             return Ok(());
         }
@@ -75,7 +74,7 @@ impl<'e> Draft<'e> {
     /// Takes out of a patch what it does to bucketed arrays: that, and the rest of it.
     pub(crate) fn array_edits(
         &self,
-        at: &Located<'e>,
+        at: &ItemKey<'e>,
         write: &ItemWrite,
     ) -> Result<(Edits, Option<ItemWrite>)> {
         let (ItemWrite::Patch(item, patch, conditions), Some(scope)) = (write, self.model.scope)
@@ -101,7 +100,7 @@ impl<'e> Draft<'e> {
     /// buckets, and what the item shows of them is put to what is true.
     pub(crate) fn keep_arrays(
         &mut self,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         (types, old_types): (&[usize], &[usize]),
         before: Option<&Value>,
         value: &mut Value,
@@ -117,7 +116,7 @@ impl<'e> Draft<'e> {
             if before.is_some() && scope.model.is_building(scope.model.rules.relations.len() + at) {
                 refuse_displaced(rule, value)?;
             }
-            let mut shelf = Shelf::new(self, scope, at, spot, before)?;
+            let mut shelf = Shelf::new(self, scope, at, address, before)?;
             if before.is_none() {
                 // What an item with this id left behind that is only hidden so far.
                 shelf.whole(value, vec![])?;
@@ -141,22 +140,26 @@ impl<'e> Draft<'e> {
     }
 
     /// All elements of a bucketed array of an item.
-    pub(crate) fn elements_of(&mut self, at: usize, spot: &Spot<'e>) -> Result<Vec<Value>> {
+    pub(crate) fn elements_of(
+        &mut self,
+        at: usize,
+        address: &ItemAddress<'e>,
+    ) -> Result<Vec<Value>> {
         let Some(scope) = self.model.scope else { return Ok(vec![]) };
-        Shelf::new(self, scope, at, spot, None)?.all()
+        Shelf::new(self, scope, at, address, None)?.all()
     }
 
     /// The item to which a bucket belongs, and the rule that keeps it there.
     pub(crate) fn owner_of_bucket(
         &mut self,
-        scope: ModelScope<'e>,
-        bucket: &Spot<'e>,
+        scope: ModelContext<'e>,
+        bucket: &ItemAddress<'e>,
         marker: Option<&Marker>,
     ) -> Result<Option<(usize, Value)>> {
         let Some(marker) = marker else { return Ok(None) };
         let Some(at) = scope.bucket_rule(bucket.container, marker) else { return Ok(None) };
         let key = bucket.at.partition_key.clone();
-        let Ok(parent) = place_of(bucket.container, key, &marker.of) else { return Ok(None) };
+        let Ok(parent) = ItemKey::of(bucket.container, key, &marker.of) else { return Ok(None) };
         let draft = self.beside(bucket.container, parent.partition);
         draft.load(&parent)?;
         let Some(item) = draft.past_image(&parent.key)? else { return Ok(None) };
@@ -165,14 +168,14 @@ impl<'e> Draft<'e> {
     }
 
     /// Puts the elements of a renamed item into its body, if that says nothing of them.
-    pub(crate) fn carry_arrays(&mut self, at: &Located<'e>, value: &mut Value) -> Result<()> {
+    pub(crate) fn carry_arrays(&mut self, at: &ItemKey<'e>, value: &mut Value) -> Result<()> {
         let Some(scope) = self.model.scope else { return Ok(()) };
         let types = scope.model.rules.types_of(&self.container.id, value);
-        let spot = self.spot(at);
+        let address = self.address(at);
         for (index, rule) in scope.model.rules.buckets.iter().enumerate() {
             let path = &rule.def.array;
             if types.contains(&rule.on) && path.get(value, &[]).is_undefined() {
-                let elements = Shelf::new(self, scope, index, &spot, None)?.all()?;
+                let elements = Shelf::new(self, scope, index, &address, None)?.all()?;
                 path.set(value, &[], Value::array(elements));
             }
         }
@@ -183,7 +186,7 @@ impl<'e> Draft<'e> {
     /// built, if that is asked for.
     pub(crate) fn arrays_anew(
         &mut self,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         types: &[usize],
         built_too: bool,
         kept: &mut Value,
@@ -193,7 +196,7 @@ impl<'e> Draft<'e> {
             let judged =
                 built_too || !scope.model.is_building(scope.model.rules.relations.len() + at);
             if types.contains(&rule.on) && judged {
-                let mut shelf = Shelf::new(self, scope, at, spot, None)?;
+                let mut shelf = Shelf::new(self, scope, at, address, None)?;
                 let elements = shelf.all()?;
                 shelf.count = i64::try_from(elements.len()).unwrap_or(i64::MAX);
                 shelf.appended = None;
@@ -205,40 +208,42 @@ impl<'e> Draft<'e> {
     }
 
     /// Brings an item that was there before its rules under them; what it is afterwards.
-    pub(crate) fn shelve(&mut self, spot: &Spot<'e>, value: &Value) -> Result<Value> {
+    pub(crate) fn shelve(&mut self, address: &ItemAddress<'e>, value: &Value) -> Result<Value> {
         let Some(scope) = self.model.scope else { return Ok(value.clone()) };
         let mut kept = value.clone();
         if let Some(marker) = Marker::read(value) {
-            self.adopt(scope, spot, value, &marker)?;
+            self.adopt(scope, address, value, &marker)?;
             return Ok(kept);
         }
-        let types = scope.model.rules.types_of(&spot.container.id, value);
-        self.keep_arrays(spot, (&types, &types), Some(value), &mut kept, &vec![])?;
-        self.arrays_anew(spot, &types, true, &mut kept)?;
+        let types = scope.model.rules.types_of(&address.container.id, value);
+        self.keep_arrays(address, (&types, &types), Some(value), &mut kept, &vec![])?;
+        self.arrays_anew(address, &types, true, &mut kept)?;
         Ok(kept)
     }
 
     /// Takes a bucket that an earlier model has left into the directory, if an item owns it.
     fn adopt(
         &mut self,
-        scope: ModelScope<'e>,
-        spot: &Spot<'e>,
+        scope: ModelContext<'e>,
+        address: &ItemAddress<'e>,
         bucket: &Value,
         marker: &Marker,
     ) -> Result<()> {
-        self.value_at(spot)?;
-        let Some((at, _)) = self.owner_of_bucket(scope, spot, Some(marker))? else { return Ok(()) };
+        self.value_at(address)?;
+        let Some((at, _)) = self.owner_of_bucket(scope, address, Some(marker))? else {
+            return Ok(());
+        };
         let id = scope.model.rules.buckets[at].ids.format(&marker.of, marker.seq);
-        if *id != *spot.id() {
+        if *id != *address.id() {
             return Err(violated(format!(
                 "The bucket '{}' of '{}' would have the id '{id}' by 'idFormat'. Declare the format \
                  by which it was made, or delete it.",
-                spot.id(),
+                address.id(),
                 marker.array
             )));
         }
-        for (key, value) in scope.bucket_entries(at, spot, bucket, marker)? {
-            self.set_entry(spot, key, Some(value));
+        for (key, value) in scope.bucket_entries(at, address, bucket, marker)? {
+            self.set_entry(address, key, Some(value));
         }
         Ok(())
     }
@@ -249,12 +254,12 @@ impl<'e> Draft<'e> {
         for (at, rule) in scope.model.rules.buckets.iter().enumerate() {
             let of = &scope.model.rules.types[rule.on];
             let is = |value: &Option<Value>| {
-                value.as_ref().is_some_and(|value| of.matches(&event.spot.container.id, value))
+                value.as_ref().is_some_and(|value| of.matches(&event.address.container.id, value))
             };
             if !is(&event.before) || is(&event.after) {
                 continue;
             }
-            let mut shelf = Shelf::new(self, scope, at, &event.spot, None)?;
+            let mut shelf = Shelf::new(self, scope, at, &event.address, None)?;
             if event.after.is_some() && shelf.last()?.is_some() {
                 return Err(violated(format!(
                     "The item would no longer be of type '{}', whose array '{}' has elements in \
@@ -268,7 +273,7 @@ impl<'e> Draft<'e> {
     }
 }
 
-impl<'e> ModelScope<'e> {
+impl<'e> ModelContext<'e> {
     pub(crate) fn has_buckets(&self, container: &Container) -> bool {
         let types = &self.model.rules.types;
         let is = |rule: &BucketRule| *types[rule.on].def.container == *container.id;
@@ -289,13 +294,14 @@ impl<'e> ModelScope<'e> {
     pub(crate) fn bucket_entries(
         &self,
         at: usize,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         bucket: &Value,
         marker: &Marker,
     ) -> Result<Vec<Pair>> {
         let rule = &self.model.rules.buckets[at];
         let number = self.model.bucket_number(at);
-        let parent = place_of(spot.container, spot.at.partition_key.clone(), &marker.of)?.key;
+        let parent =
+            ItemKey::of(address.container, address.at.partition_key.clone(), &marker.of)?.key;
         let elements = rule.elements(bucket);
         let count = u32::try_from(elements.len()).map_err(|_| Error::internal("a large bucket"))?;
         let directory = key::bucket(number, &parent, marker.seq);
@@ -310,9 +316,9 @@ impl<'e> ModelScope<'e> {
 impl<'s, 'e> Shelf<'s, 'e> {
     fn new(
         draft: &'s mut Draft<'e>,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         at: usize,
-        parent: &'s Spot<'e>,
+        parent: &'s ItemAddress<'e>,
         before: Option<&Value>,
     ) -> Result<Self> {
         let rule: &'e BucketRule = &scope.model.rules.buckets[at];
@@ -331,11 +337,11 @@ impl<'s, 'e> Shelf<'s, 'e> {
     }
 
     /// The place of a bucket.
-    fn spot(&self, seq: u64) -> Result<Spot<'e>> {
+    fn address(&self, seq: u64) -> Result<ItemAddress<'e>> {
         let container = self.parent.container;
         let id = self.rule.ids.format(&self.id, seq);
-        let at = place_of(container, self.parent.at.partition_key.clone(), &id)?;
-        Ok(Spot { container, at })
+        let at = ItemKey::of(container, self.parent.at.partition_key.clone(), &id)?;
+        Ok(ItemAddress { container, at })
     }
 
     /// The last bucket and how many elements it has.
@@ -354,31 +360,32 @@ impl<'s, 'e> Shelf<'s, 'e> {
 
     /// The elements of a bucket and the bytes that it has.
     fn load(&mut self, seq: u64) -> Result<(Vec<Value>, usize)> {
-        let spot = self.spot(seq)?;
-        let value = self.draft.value_at(&spot)?;
-        let draft = self.draft.beside(spot.container, spot.at.partition);
-        let bytes =
-            draft.current(&spot.at.key).map_or(0, |current: CurrentImage<'_>| current.text().len());
+        let address = self.address(seq)?;
+        let value = self.draft.value_at(&address)?;
+        let draft = self.draft.beside(address.container, address.at.partition);
+        let bytes = draft
+            .current(&address.at.key)
+            .map_or(0, |current: CurrentImage<'_>| current.text().len());
         let elements = value.map(|value| self.rule.elements(&value).to_vec()).unwrap_or_default();
         Ok((elements, bytes))
     }
 
     /// Writes a bucket; one without elements goes.
     fn put(&mut self, item: &Value, seq: u64, elements: Vec<Value>) -> Result<()> {
-        let spot = self.spot(seq)?;
+        let address = self.address(seq)?;
         let entry = key::bucket(self.number, &self.parent.at.key, seq);
         let is_new = self.draft.entry(self.parent, &entry)?.is_none();
-        if is_new && self.draft.value_at(&spot)?.is_some() {
+        if is_new && self.draft.value_at(&address)?.is_some() {
             return Err(violated(format!(
                 "The next bucket of '{}' would have the id '{}', and another item has it. Choose \
                  another 'idFormat'.",
                 self.rule.def.array,
-                spot.id()
+                address.id()
             )));
         }
         if elements.is_empty() {
             self.draft.set_entry(self.parent, entry, None);
-            return self.remove(&spot);
+            return self.remove(&address);
         }
         let count = u32::try_from(elements.len()).map_err(|_| Error::internal("a large bucket"))?;
         self.draft.set_entry(self.parent, entry, Some(count.to_be_bytes().to_vec()));
@@ -389,18 +396,18 @@ impl<'s, 'e> Shelf<'s, 'e> {
             // It ends with its parent, not before.
             object.set("ttl", Value::from(-1));
         }
-        self.draft.put_derived(&spot, bucket)
+        self.draft.put_derived(&address, bucket)
     }
 
-    fn remove(&mut self, spot: &Spot<'e>) -> Result<()> {
-        let draft = self.draft.beside(spot.container, spot.at.partition);
-        draft.load(&spot.at)?;
+    fn remove(&mut self, address: &ItemAddress<'e>) -> Result<()> {
+        let draft = self.draft.beside(address.container, address.at.partition);
+        draft.load(&address.at)?;
         if draft
             .slots
-            .get(&spot.at.key)
+            .get(&address.at.key)
             .is_some_and(|slot| slot.before.is_some() || matches!(slot.mutation, Mutation::Put(_)))
         {
-            self.draft.delete_derived(spot)?;
+            self.draft.delete_derived(address)?;
         }
         Ok(())
     }
@@ -495,12 +502,12 @@ impl<'s, 'e> Shelf<'s, 'e> {
             )));
         }
         for (seq, _) in buckets {
-            let spot = self.spot(*seq)?;
-            let draft = self.draft.beside(spot.container, spot.at.partition);
-            draft.load(&spot.at)?;
+            let address = self.address(*seq)?;
+            let draft = self.draft.beside(address.container, address.at.partition);
+            draft.load(&address.at)?;
             // It may be gone already, with its whole partition.
             let held =
-                match draft.slots.get(&spot.at.key).map(|slot| (&slot.mutation, &slot.before)) {
+                match draft.slots.get(&address.at.key).map(|slot| (&slot.mutation, &slot.before)) {
                     Some((Mutation::Put(after), _)) => Some(after.value.clone()),
                     Some((_, Some(before))) => Some(before.value()?.clone()),
                     _ => None,
@@ -513,7 +520,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
             }
             let entry = key::bucket(self.number, &self.parent.at.key, *seq);
             self.draft.set_entry(self.parent, entry, None);
-            self.remove(&spot)?;
+            self.remove(&address)?;
         }
         Ok(())
     }

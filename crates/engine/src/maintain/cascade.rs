@@ -12,20 +12,24 @@ use orrery_storage::{Space, key};
 use orrery_types::{Error, Result, Value, limits};
 
 use super::kept_on_target::Change;
-use crate::item::address::Spot;
+use crate::item::address::ItemAddress;
 use crate::model::rules::is_displaced;
 use crate::transaction::write_buffer::Draft;
 
 /// A change of one item.
 pub(crate) struct Event<'e> {
-    pub(crate) spot: Spot<'e>,
+    pub(crate) address: ItemAddress<'e>,
     pub(crate) before: Option<Value>,
     pub(crate) after: Option<Value>,
 }
 
 impl<'e> Event<'e> {
-    pub(crate) fn new(spot: Spot<'e>, before: Option<Value>, after: Option<Value>) -> Self {
-        Self { spot, before, after }
+    pub(crate) fn new(
+        address: ItemAddress<'e>,
+        before: Option<Value>,
+        after: Option<Value>,
+    ) -> Self {
+        Self { address, before, after }
     }
 }
 
@@ -33,7 +37,7 @@ impl<'e> Event<'e> {
 struct Wave<'w, 'e> {
     draft: &'w mut Draft<'e>,
     /// Where the client's own change was: beside it nothing counts as elsewhere.
-    origin: Spot<'e>,
+    origin: ItemAddress<'e>,
     queue: VecDeque<Event<'e>>,
     /// For each relation how many items elsewhere were changed.
     elsewhere: Vec<usize>,
@@ -44,7 +48,7 @@ impl<'e> Draft<'e> {
     /// Adds everything that follows from changes.
     pub(crate) fn follow(&mut self, events: Vec<Event<'e>>) -> Result<()> {
         let Some(scope) = self.model.scope else { return Ok(()) };
-        let Some(origin) = events.first().map(|event| event.spot.clone()) else { return Ok(()) };
+        let Some(origin) = events.first().map(|event| event.address.clone()) else { return Ok(()) };
         let elsewhere = vec![0; scope.model.rules.relations.len()];
         let queue = events.into();
         let mut wave = Wave { draft: self, origin, queue, elsewhere, changed: 0 };
@@ -59,9 +63,13 @@ impl<'e> Draft<'e> {
     }
 
     /// All items that refer to one, as they are after this draft.
-    pub(crate) fn referrers(&mut self, index: usize, spot: &Spot<'e>) -> Result<Vec<Spot<'e>>> {
+    pub(crate) fn referrers(
+        &mut self,
+        index: usize,
+        address: &ItemAddress<'e>,
+    ) -> Result<Vec<ItemAddress<'e>>> {
         let Some(scope) = self.model.scope else { return Ok(vec![]) };
-        let found = self.referrers_up_to(index, spot, limits::MODEL_ITEMS_MAX)?;
+        let found = self.referrers_up_to(index, address, limits::MODEL_ITEMS_MAX)?;
         found.ok_or_else(|| too_many(&scope.model.rules.relations[index], limits::MODEL_ITEMS_MAX))
     }
 
@@ -69,12 +77,12 @@ impl<'e> Draft<'e> {
     pub(crate) fn referrers_up_to(
         &mut self,
         index: usize,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         max: usize,
-    ) -> Result<Option<Vec<Spot<'e>>>> {
+    ) -> Result<Option<Vec<ItemAddress<'e>>>> {
         let Some(scope) = self.model.scope else { return Ok(None) };
-        let all = key::references_to(scope.model.numbers[index], &spot.at.key);
-        self.referrers_in(index, spot, all, max)
+        let all = key::references_to(scope.model.numbers[index], &address.at.key);
+        self.referrers_in(index, address, all, max)
     }
 
     /// Those of them that share the logical partition of the target, if they are not more than so
@@ -82,38 +90,38 @@ impl<'e> Draft<'e> {
     fn referrers_beside(
         &mut self,
         index: usize,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         max: usize,
-    ) -> Result<Vec<Spot<'e>>> {
+    ) -> Result<Vec<ItemAddress<'e>>> {
         let Some(scope) = self.model.scope else { return Ok(vec![]) };
         let rule = &scope.model.rules.relations[index];
-        if scope.container_of(rule.from)?.number != spot.container.number {
+        if scope.container_of(rule.from)?.number != address.container.number {
             return Ok(vec![]);
         }
-        let mut prefix = key::references_to(scope.model.numbers[index], &spot.at.key).from;
-        let definition = &spot.container.definition.partition_key;
-        let effective = definition.effective(&spot.at.partition_key);
-        prefix.extend(key::items_of(&effective, &spot.at.partition_key).from);
+        let mut prefix = key::references_to(scope.model.numbers[index], &address.at.key).from;
+        let definition = &address.container.definition.partition_key;
+        let effective = definition.effective(&address.at.partition_key);
+        prefix.extend(key::items_of(&effective, &address.at.partition_key).from);
         let beside = Bounds::prefix(prefix);
-        let mut found = self.referrers_in(index, spot, beside, max)?.unwrap_or_default();
-        found.retain(|source| source.is_beside(spot));
+        let mut found = self.referrers_in(index, address, beside, max)?.unwrap_or_default();
+        found.retain(|source| source.is_beside(address));
         Ok(found)
     }
 
     fn referrers_in(
         &mut self,
         index: usize,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         mut bounds: Bounds,
         max: usize,
-    ) -> Result<Option<Vec<Spot<'e>>>> {
+    ) -> Result<Option<Vec<ItemAddress<'e>>>> {
         let Some(scope) = self.model.scope else { return Ok(None) };
         let rule = &scope.model.rules.relations[index];
         let sources = self.same(scope.container_of(rule.from)?);
-        self.watch(spot)?;
+        self.watch(address)?;
         let mut keys: BTreeSet<Vec<u8>> = BTreeSet::new();
         loop {
-            let (page, rest) = self.reference_page(spot, bounds, limits::PAGE_ITEMS_MAX)?;
+            let (page, rest) = self.reference_page(address, bounds, limits::PAGE_ITEMS_MAX)?;
             if page.is_empty() {
                 break;
             }
@@ -123,29 +131,29 @@ impl<'e> Draft<'e> {
                 return Ok(None);
             }
         }
-        self.own_references(index, spot, &mut keys)?;
+        self.own_references(index, address, &mut keys)?;
         if keys.len() > max {
             return Ok(None);
         }
-        let mut spots = Vec::with_capacity(keys.len());
+        let mut addresses = Vec::with_capacity(keys.len());
         for source in &keys {
             // It may have changed since its reference was found. What counts is the item as it was
             // loaded: that version is in the read set.
-            if let Some(source) = self.spot_of_key(sources, source)?
-                && self.refers(rule, &source, spot)?
+            if let Some(source) = self.address_of_key(sources, source)?
+                && self.refers(rule, &source, address)?
             {
-                spots.push(source);
+                addresses.push(source);
             }
         }
-        Ok(Some(spots))
+        Ok(Some(addresses))
     }
 
-    /// Whether the item at a spot, hidden or not, refers to a target by a relation.
+    /// Whether the item at a address, hidden or not, refers to a target by a relation.
     fn refers(
         &mut self,
         rule: &RelationRule,
-        source: &Spot<'e>,
-        target: &Spot<'e>,
+        source: &ItemAddress<'e>,
+        target: &ItemAddress<'e>,
     ) -> Result<bool> {
         let draft = self.beside(source.container, source.at.partition);
         let Some(value) = draft.past_image(&source.at.key)? else { return Ok(false) };
@@ -157,7 +165,7 @@ impl<'e> Draft<'e> {
         &self,
         rule: &RelationRule,
         value: &Value,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
         copies: &[Value],
     ) -> Result<Value> {
         let mut kept = value.clone();
@@ -174,7 +182,7 @@ impl<'e> Draft<'e> {
         &self,
         rule: &RelationRule,
         value: &Value,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
     ) -> Result<Option<Value>> {
         let mut kept = value.clone();
         let places = self.places(rule, value, target)?;
@@ -198,23 +206,28 @@ impl<'e> Draft<'e> {
     }
 
     /// Where in an item the references to another stand; nowhere if it is not of the source type.
-    fn places(&self, rule: &RelationRule, value: &Value, spot: &Spot<'e>) -> Result<Vec<Place>> {
+    fn places(
+        &self,
+        rule: &RelationRule,
+        value: &Value,
+        address: &ItemAddress<'e>,
+    ) -> Result<Vec<Place>> {
         let Some(scope) = self.model.scope else { return Ok(vec![]) };
         let from = &scope.model.rules.types[rule.from];
         if !from.matches(&from.def.container, value) {
             return Ok(vec![]);
         }
-        let all = self.reference_spots(rule, value)?.into_iter();
-        let here = all.filter(|(_, to)| to.as_ref().is_some_and(|found| found.is(spot)));
+        let all = self.reference_addresses(rule, value)?.into_iter();
+        let here = all.filter(|(_, to)| to.as_ref().is_some_and(|found| found.is(address)));
         Ok(here.map(|(reference, _)| reference.place).collect())
     }
 
     /// The commit holds only if no reference to the item has come since now.
-    pub(crate) fn watch(&mut self, spot: &Spot<'e>) -> Result<()> {
-        let draft = self.beside(spot.container, spot.at.partition);
-        let key = key::guard(&spot.at.key);
+    pub(crate) fn watch(&mut self, address: &ItemAddress<'e>) -> Result<()> {
+        let draft = self.beside(address.container, address.at.partition);
+        let key = key::guard(&address.at.key);
         if !draft.model.guards.contains_key(&key) {
-            let found = draft.stored(spot.at.partition.shard, Space::Meta, &key)?;
+            let found = draft.stored(address.at.partition.shard, Space::Meta, &key)?;
             let version = found.map(|value| value.version);
             draft.model.guards.insert(key, version);
         }
@@ -225,7 +238,7 @@ impl<'e> Draft<'e> {
     fn own_references(
         &self,
         index: usize,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         keys: &mut BTreeSet<Vec<u8>>,
     ) -> Result<()> {
         let Some(scope) = self.model.scope else { return Ok(()) };
@@ -238,8 +251,9 @@ impl<'e> Draft<'e> {
             for item_key in &draft.written {
                 keys.remove(item_key);
                 let value = draft.image(item_key)?;
-                let targets = self.target_spots(scope, rule, draft.container, value.as_ref())?;
-                if targets.iter().any(|found| found.is(spot)) {
+                let targets =
+                    self.target_addresses(scope, rule, draft.container, value.as_ref())?;
+                if targets.iter().any(|found| found.is(address)) {
                     keys.insert(item_key.clone());
                 }
             }
@@ -248,9 +262,16 @@ impl<'e> Draft<'e> {
     }
 
     /// The ids of all that refer to an item.
-    pub(crate) fn true_inverse(&mut self, index: usize, spot: &Spot<'e>) -> Result<Value> {
-        let ids =
-            self.referrers(index, spot)?.iter().map(|source| Value::from(&*source.id())).collect();
+    pub(crate) fn true_inverse(
+        &mut self,
+        index: usize,
+        address: &ItemAddress<'e>,
+    ) -> Result<Value> {
+        let ids = self
+            .referrers(index, address)?
+            .iter()
+            .map(|source| Value::from(&*source.id()))
+            .collect();
         Ok(Value::array(ids))
     }
 }
@@ -269,7 +290,7 @@ impl<'e> Wave<'_, 'e> {
         }
         let from = &rules.types[rule.from];
         let image = |value: &Option<Value>| {
-            value.clone().filter(|value| from.matches(&event.spot.container.id, value))
+            value.clone().filter(|value| from.matches(&event.address.container.id, value))
         };
         let (before, after) = (image(&event.before), image(&event.after));
         let targets =
@@ -278,11 +299,15 @@ impl<'e> Wave<'_, 'e> {
         let mut all: Vec<Target> = old.clone();
         all.extend(new.iter().filter(|t| !old.contains(t)).cloned());
         for target in all {
-            let Some(spot) = self.draft.spot_of(rule, &target)? else { continue };
+            let Some(address) = self.draft.address_of(rule, &target)? else { continue };
             let (mut was, is) = (old.contains(&target), new.contains(&target));
             if building {
-                was =
-                    self.draft.enter(scope.model.numbers[index], &spot, &event.spot, (was, is))?;
+                was = self.draft.enter(
+                    scope.model.numbers[index],
+                    &address,
+                    &event.address,
+                    (was, is),
+                )?;
             }
             let mut now = Vec::new();
             for aggregate in &aggregates {
@@ -295,10 +320,10 @@ impl<'e> Wave<'_, 'e> {
                 if change.old == change.new {
                     continue;
                 }
-                if self.is_later(index, aggregate, &spot) {
-                    self.draft.keep_later(scope, aggregate, &spot, &event.spot, &change)?;
+                if self.is_later(index, aggregate, &address) {
+                    self.draft.keep_later(scope, aggregate, &address, &event.address, &change)?;
                 } else {
-                    self.draft.keep_beside(scope, aggregate, &spot, &event.spot, &change)?;
+                    self.draft.keep_beside(scope, aggregate, &address, &event.address, &change)?;
                     now.push((*aggregate, change));
                 }
             }
@@ -306,7 +331,7 @@ impl<'e> Wave<'_, 'e> {
             if now.is_empty() && inverse.is_none() {
                 continue;
             }
-            let Some(value) = self.draft.target_at(rule, &spot)? else { continue };
+            let Some(value) = self.draft.target_at(rule, &address)? else { continue };
             let mut kept = value.clone();
             for (aggregate, change) in &now {
                 let path = &aggregate.def.path;
@@ -316,33 +341,33 @@ impl<'e> Wave<'_, 'e> {
                     continue;
                 }
                 let draft = &mut *self.draft;
-                let truth = draft.aggregate_after(scope, aggregate, &spot, &stored, change)?;
+                let truth = draft.aggregate_after(scope, aggregate, &address, &stored, change)?;
                 path.set(&mut kept, &[], truth);
             }
             if let Some(inverse) = inverse {
-                let full = keep_inverse(inverse, &event.spot.id(), is, &mut kept);
+                let full = keep_inverse(inverse, &event.address.id(), is, &mut kept);
                 if full && !self.draft.model.relaxed {
                     return Err(inverse_full(inverse));
                 }
                 if full {
                     // Nobody can be refused: it is noted.
-                    let note = key::violation(scope.model.numbers[index], &spot.at.key);
-                    let draft = self.draft.beside(spot.container, spot.at.partition);
+                    let note = key::violation(scope.model.numbers[index], &address.at.key);
+                    let draft = self.draft.beside(address.container, address.at.partition);
                     draft.model.kept.notes.insert(note);
                 }
             }
             if kept != value {
                 let bound = |a: &AggregateRule| bounds(a.def.propagate, a.def.on_overflow);
                 let bound = now.iter().map(|(a, _)| *a).filter(|a| bound(a));
-                self.limit(index, rule, bound.map(|a| a.def.max_fanout).min(), &spot)?;
-                self.put(index, rule, &spot, value, kept)?;
+                self.limit(index, rule, bound.map(|a| a.def.max_fanout).min(), &address)?;
+                self.put(index, rule, &address, value, kept)?;
             }
         }
         Ok(())
     }
 
     /// Whether a change reaches a target's aggregate later.
-    fn is_later(&self, index: usize, aggregate: &AggregateRule, target: &Spot<'e>) -> bool {
+    fn is_later(&self, index: usize, aggregate: &AggregateRule, target: &ItemAddress<'e>) -> bool {
         aggregate.may_follow()
             && !target.is_beside(&self.origin)
             && (aggregate.def.propagate == Propagate::Async
@@ -355,12 +380,12 @@ impl<'e> Wave<'_, 'e> {
         index: usize,
         rule: &RelationRule,
         max: Option<usize>,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
     ) -> Result<()> {
         match max {
             Some(max)
                 if !self.draft.model.relaxed
-                    && !spot.is_beside(&self.origin)
+                    && !address.is_beside(&self.origin)
                     && self.elsewhere[index] >= max =>
             {
                 Err(over_fanout(rule, max))
@@ -374,11 +399,11 @@ impl<'e> Wave<'_, 'e> {
         let Some(scope) = self.draft.model.scope else { return Ok(()) };
         let to = &scope.model.rules.types[rule.to];
         let is = |value: &Option<Value>| {
-            value.as_ref().is_some_and(|value| to.matches(&event.spot.container.id, value))
+            value.as_ref().is_some_and(|value| to.matches(&event.address.container.id, value))
         };
         let (was, now) = (is(&event.before), is(&event.after));
         if was && !now {
-            return self.gone(index, rule, &event.spot);
+            return self.gone(index, rule, &event.address);
         }
         if !now || rule.copies.is_empty() {
             return Ok(());
@@ -391,9 +416,9 @@ impl<'e> Wave<'_, 'e> {
         if was && copies(&event.before) == after {
             return Ok(());
         }
-        for source in self.sources(index, rule, &event.spot)? {
+        for source in self.sources(index, rule, &event.address)? {
             let Some(value) = self.draft.value_at(&source)? else { continue };
-            let kept = self.draft.with_copies(rule, &value, &event.spot, &after)?;
+            let kept = self.draft.with_copies(rule, &value, &event.address, &after)?;
             if kept != value {
                 self.put(index, rule, &source, value, kept)?;
             }
@@ -406,8 +431,8 @@ impl<'e> Wave<'_, 'e> {
         &mut self,
         index: usize,
         rule: &RelationRule,
-        target: &Spot<'e>,
-    ) -> Result<Vec<Spot<'e>>> {
+        target: &ItemAddress<'e>,
+    ) -> Result<Vec<ItemAddress<'e>>> {
         let is_sync = rule.propagate() == Propagate::Sync;
         let may_wait = !is_sync || rule.def.on_overflow == OnOverflow::Async;
         if !may_wait && (rule.same_partition || !self.draft.model.relaxed) {
@@ -435,27 +460,27 @@ impl<'e> Wave<'_, 'e> {
     }
 
     /// A target is gone.
-    fn gone(&mut self, index: usize, rule: &RelationRule, spot: &Spot<'e>) -> Result<()> {
+    fn gone(&mut self, index: usize, rule: &RelationRule, address: &ItemAddress<'e>) -> Result<()> {
         if rule.def.on_delete == OnDelete::Keep {
             return Ok(());
         }
-        self.draft.must_reach_sources(index, rule, spot, &self.origin)?;
+        self.draft.must_reach_sources(index, rule, address, &self.origin)?;
         if rule.def.on_delete == OnDelete::Restrict {
-            let found = self.draft.referrers_up_to(index, spot, limits::MODEL_ITEMS_MAX)?;
+            let found = self.draft.referrers_up_to(index, address, limits::MODEL_ITEMS_MAX)?;
             let Some(found) = found else { return Err(still_referenced(rule, &[])) };
             let mut seen = Vec::new();
             for source in found {
-                if !source.is(spot) && self.draft.value_at(&source)?.is_some() {
+                if !source.is(address) && self.draft.value_at(&source)?.is_some() {
                     seen.push(source);
                 }
             }
             return if seen.is_empty() { Ok(()) } else { Err(still_referenced(rule, &seen)) };
         }
-        let mut sources = self.sources(index, rule, spot)?;
-        sources.retain(|source| !source.is(spot));
+        let mut sources = self.sources(index, rule, address)?;
+        sources.retain(|source| !source.is(address));
         for source in sources {
             let Some(value) = self.draft.value_at(&source)? else { continue };
-            match self.draft.without_target(rule, &value, spot)? {
+            match self.draft.without_target(rule, &value, address)? {
                 Some(kept) if kept == value => {}
                 Some(kept) => self.put(index, rule, &source, value, kept)?,
                 None => {
@@ -472,23 +497,28 @@ impl<'e> Wave<'_, 'e> {
         &mut self,
         index: usize,
         rule: &RelationRule,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         before: Value,
         after: Value,
     ) -> Result<()> {
-        self.count(index, rule, spot)?;
-        self.draft.put_derived(spot, after.clone())?;
-        self.queue.push_back(Event::new(spot.clone(), Some(before), Some(after)));
+        self.count(index, rule, address)?;
+        self.draft.put_derived(address, after.clone())?;
+        self.queue.push_back(Event::new(address.clone(), Some(before), Some(after)));
         Ok(())
     }
 
     /// Counts a change of another item; too many are refused.
-    fn count(&mut self, index: usize, rule: &RelationRule, spot: &Spot<'e>) -> Result<()> {
+    fn count(
+        &mut self,
+        index: usize,
+        rule: &RelationRule,
+        address: &ItemAddress<'e>,
+    ) -> Result<()> {
         self.changed += 1;
         if self.changed > limits::MODEL_ITEMS_MAX {
             return Err(too_many(rule, self.changed));
         }
-        if !spot.is_beside(&self.origin) {
+        if !address.is_beside(&self.origin) {
             self.elsewhere[index] += 1;
             let bound = bounds(rule.propagate(), rule.def.on_overflow);
             if bound && !self.draft.model.relaxed && self.elsewhere[index] > rule.def.max_fanout {
@@ -545,7 +575,7 @@ fn over_fanout(rule: &RelationRule, max: usize) -> Error {
     )
 }
 
-fn still_referenced(rule: &RelationRule, sources: &[Spot<'_>]) -> Error {
+fn still_referenced(rule: &RelationRule, sources: &[ItemAddress<'_>]) -> Error {
     let mut ids: Vec<String> = sources.iter().map(|source| source.id().into_string()).collect();
     ids.sort_unstable();
     ids.truncate(limits::MODEL_HOLDERS_MAX);

@@ -22,9 +22,8 @@ use super::references::part_of;
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
-use crate::item::address::Spot;
-use crate::item::read::Located;
-use crate::model::{ModelScope, StoredModel};
+use crate::item::address::{ItemAddress, ItemKey};
+use crate::model::{ModelContext, StoredModel};
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
 use crate::transaction::commit::UniqueGuard;
@@ -69,7 +68,7 @@ pub(crate) struct Lag {
 
 /// Where a note stands.
 struct Place<'e> {
-    scope: ModelScope<'e>,
+    scope: ModelContext<'e>,
     container: &'e Container,
     partition: &'e PhysicalPartition,
     key: &'e [u8],
@@ -92,7 +91,12 @@ enum Step {
 
 impl<'e> Draft<'e> {
     /// Notes that something is to follow later.
-    pub(crate) fn put_due(&mut self, index: usize, what: Due, target: &Spot<'e>) -> Result<()> {
+    pub(crate) fn put_due(
+        &mut self,
+        index: usize,
+        what: Due,
+        target: &ItemAddress<'e>,
+    ) -> Result<()> {
         let Some(scope) = self.model.scope else { return Ok(()) };
         let key = key::due(scope.model.numbers[index], what, &target.at.key);
         let draft = self.beside(target.container, target.at.partition);
@@ -199,7 +203,7 @@ impl Engine {
         let now = state.databases().find(|now| now.number == database.number);
         let Some(now) = now else { return Ok(UnitProgress::Done) };
         let Some(model) = now.model.as_deref() else { return Ok(UnitProgress::Done) };
-        let scope = ModelScope { database: now, model };
+        let scope = ModelContext { database: now, model };
         for container in now.containers() {
             if let Ok(partition) = container.partition_with(partition.shard) {
                 let place = Place { scope, container, partition, key };
@@ -403,16 +407,16 @@ impl<'e> Draft<'e> {
         target: &[u8],
         note: &DueNote,
         size: usize,
-    ) -> Result<(Spot<'e>, Vec<Vec<u8>>)> {
-        let spot = self.spot_anyway(place, target)?;
+    ) -> Result<(ItemAddress<'e>, Vec<Vec<u8>>)> {
+        let address = self.address_present_or_not(place, target)?;
         let mut bounds = key::references_to(place.scope.model.numbers[index], target);
         if !note.last.is_empty() {
             let mut last = bounds.from.clone();
             last.extend_from_slice(&note.last);
             bounds = bounds.after(&last);
         }
-        let (page, _) = self.reference_page(&spot, bounds, size)?;
-        Ok((spot, page))
+        let (page, _) = self.reference_page(&address, bounds, size)?;
+        Ok((address, page))
     }
 
     /// Lets the next sources follow their target; the note afterwards.
@@ -424,32 +428,36 @@ impl<'e> Draft<'e> {
         note: &DueNote,
         size: usize,
     ) -> Result<Option<DueNote>> {
-        let (spot, page) = self.next_sources(place, index, target, note, size)?;
+        let (address, page) = self.next_sources(place, index, target, note, size)?;
         let Some(last) = page.last().cloned() else {
             // Those that were passed over are tried again later.
             let again = DueNote { since_us: note.since_us, ..DueNote::default() };
             return Ok((note.stuck > 0).then_some(again));
         };
-        self.let_follow(place.scope, index, &spot, &page)?;
+        self.let_follow(place.scope, index, &address, &page)?;
         Ok(Some(DueNote { last, ..note.clone() }))
     }
 
-    /// The spot of a target by its key, there or not.
-    fn spot_anyway(&mut self, place: &Place<'e>, target: &[u8]) -> Result<Spot<'e>> {
-        if let Some(spot) = self.spot_of_key(place.container, target)? {
-            return Ok(spot);
+    /// The address of a target by its key, there or not.
+    fn address_present_or_not(
+        &mut self,
+        place: &Place<'e>,
+        target: &[u8],
+    ) -> Result<ItemAddress<'e>> {
+        if let Some(address) = self.address_of_key(place.container, target)? {
+            return Ok(address);
         }
         let partition_key = PartitionKey(vec![]);
-        let at = Located { partition: place.partition, partition_key, key: target.to_vec() };
-        Ok(Spot { container: place.container, at })
+        let at = ItemKey { partition: place.partition, partition_key, key: target.to_vec() };
+        Ok(ItemAddress { container: place.container, at })
     }
 
     /// Lets sources follow their target, as it is now.
     fn let_follow(
         &mut self,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         index: usize,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
         sources: &[Vec<u8>],
     ) -> Result<()> {
         let rule = &scope.model.rules.relations[index];
@@ -459,19 +467,19 @@ impl<'e> Draft<'e> {
             rule.copies.iter().map(|(_, copy)| copy.value(&item)).collect()
         });
         for source in sources {
-            let Some(spot) = self.spot_of_key(container, source)? else { continue };
-            let Some(value) = self.value_at(&spot)? else { continue };
+            let Some(address) = self.address_of_key(container, source)? else { continue };
+            let Some(value) = self.value_at(&address)? else { continue };
             let kept = match &copies {
                 Some(copies) => Some(self.with_copies(rule, &value, target, copies)?),
-                None if spot.is(target) => continue,
+                None if address.is(target) => continue,
                 None => self.without_target(rule, &value, target)?,
             };
             match &kept {
                 Some(kept) if *kept == value => continue,
-                Some(kept) => self.put_derived(&spot, kept.clone())?,
-                None => self.delete_derived(&spot)?,
+                Some(kept) => self.put_derived(&address, kept.clone())?,
+                None => self.delete_derived(&address)?,
             }
-            self.follow(vec![Event::new(spot, Some(value), kept)])?;
+            self.follow(vec![Event::new(address, Some(value), kept)])?;
         }
         Ok(())
     }
@@ -495,22 +503,22 @@ fn aggregates_follow<'e>(
     note: &DueNote,
 ) -> Result<Option<DueNote>> {
     let (scope, mut more) = (place.scope, false);
-    let spot = draft.spot_anyway(place, target)?;
+    let address = draft.address_present_or_not(place, target)?;
     let rules = &scope.model.rules;
     let rule = &rules.relations[index];
     let over = || rules.aggregates.iter().filter(|a| a.relation == index);
     for aggregate in over().filter(|a| a.may_follow()) {
-        more |= draft.fold_deltas(scope, aggregate, &spot, DELTAS_PER_COMMIT)?;
+        more |= draft.fold_deltas(scope, aggregate, &address, DELTAS_PER_COMMIT)?;
     }
-    if let Some(value) = draft.target_at(rule, &spot)? {
+    if let Some(value) = draft.target_at(rule, &address)? {
         let mut kept = value.clone();
         for aggregate in over().filter(|a| a.may_follow()) {
-            let truth = draft.aggregate_beside(scope, aggregate, &spot)?;
+            let truth = draft.aggregate_beside(scope, aggregate, &address)?;
             aggregate.def.path.set(&mut kept, &[], truth);
         }
         if kept != value {
-            draft.put_derived(&spot, kept.clone())?;
-            draft.follow(vec![Event::new(spot, Some(value), Some(kept))])?;
+            draft.put_derived(&address, kept.clone())?;
+            draft.follow(vec![Event::new(address, Some(value), Some(kept))])?;
         }
     }
     Ok(more.then(|| note.clone()))

@@ -15,8 +15,8 @@ use orrery_storage::{Check, Expect, Part, Put, Scan, Space, key};
 use orrery_types::{Error, Etag, Lsn, Result, Value, limits};
 
 use super::deferred::DueNote;
-use crate::item::address::Spot;
-use crate::model::{ModelScope, StoredModel};
+use crate::item::address::ItemAddress;
+use crate::model::{ModelContext, StoredModel};
 use crate::transaction::commit::BeforeImage;
 use crate::transaction::write_buffer::Draft;
 
@@ -171,10 +171,10 @@ impl<'e> Draft<'e> {
     /// Follows a change of a source in what is kept beside its target.
     pub(crate) fn keep_beside(
         &mut self,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
-        source: &Spot<'e>,
+        target: &ItemAddress<'e>,
+        source: &ItemAddress<'e>,
         change: &Change,
     ) -> Result<()> {
         match aggregate.held() {
@@ -205,8 +205,8 @@ impl<'e> Draft<'e> {
     pub(crate) fn enter(
         &mut self,
         number: u32,
-        target: &Spot<'e>,
-        source: &Spot<'e>,
+        target: &ItemAddress<'e>,
+        source: &ItemAddress<'e>,
         (was, is): (bool, bool),
     ) -> Result<bool> {
         let key = key::reference(number, &target.at.key, &source.at.key);
@@ -227,10 +227,10 @@ impl<'e> Draft<'e> {
     /// Follows a change of a source so that the aggregate of its target can follow later.
     pub(crate) fn keep_later(
         &mut self,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
-        source: &Spot<'e>,
+        target: &ItemAddress<'e>,
+        source: &ItemAddress<'e>,
         change: &Change,
     ) -> Result<()> {
         if aggregate.held() == Held::Tally {
@@ -251,9 +251,9 @@ impl<'e> Draft<'e> {
     /// are more.
     pub(crate) fn fold_deltas(
         &mut self,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
         max: usize,
     ) -> Result<bool> {
         let bounds = key::deltas_of(scope.model.aggregate_id(aggregate), &target.at.key);
@@ -270,9 +270,9 @@ impl<'e> Draft<'e> {
     /// The aggregate of a target as it is after a change of a source, which is kept beside it.
     pub(crate) fn aggregate_after(
         &mut self,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
         stored: &Value,
         change: &Change,
     ) -> Result<Value> {
@@ -297,9 +297,9 @@ impl<'e> Draft<'e> {
     /// The aggregate of a target out of what is kept beside it.
     pub(crate) fn aggregate_beside(
         &mut self,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
     ) -> Result<Value> {
         let kind = aggregate.def.kind;
         match aggregate.held() {
@@ -318,7 +318,7 @@ impl<'e> Draft<'e> {
     }
 
     /// The count over all that refer to an item.
-    fn counted(&mut self, aggregate: &AggregateRule, target: &Spot<'e>) -> Result<Value> {
+    fn counted(&mut self, aggregate: &AggregateRule, target: &ItemAddress<'e>) -> Result<Value> {
         let mut count = 0;
         for source in self.referrers(aggregate.relation, target)? {
             // One that is hidden counts until it is removed.
@@ -332,9 +332,9 @@ impl<'e> Draft<'e> {
 
     fn tally(
         &mut self,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
     ) -> Result<&mut Tally> {
         let key = key::tally(scope.model.aggregate_id(aggregate), &target.at.key);
         let draft = self.beside(target.container, target.at.partition);
@@ -350,7 +350,7 @@ impl<'e> Draft<'e> {
     }
 
     /// The first or last value of a range, as it is after this draft; undefined if there is none.
-    fn extreme(&mut self, target: &Spot<'e>, bounds: &Bounds, last: bool) -> Result<Value> {
+    fn extreme(&mut self, target: &ItemAddress<'e>, bounds: &Bounds, last: bool) -> Result<Value> {
         let Some((key, _)) = self.end_entry(target, bounds, last)? else {
             return Ok(Value::Undefined);
         };
@@ -361,9 +361,9 @@ impl<'e> Draft<'e> {
     /// writes are not seen.
     pub(crate) fn recomputed(
         &self,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
     ) -> Result<Value> {
         let kind = aggregate.def.kind;
         let rule = &scope.model.rules.relations[aggregate.relation];
@@ -397,7 +397,7 @@ impl<'e> Draft<'e> {
     /// Item keys of the next sources that refer to a target, and where to go on.
     pub(crate) fn reference_page(
         &self,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
         bounds: Bounds,
         max_rows: usize,
     ) -> Result<(Vec<Vec<u8>>, Bounds)> {

@@ -9,8 +9,8 @@ use orrery_storage::{Part, Put, Space, key};
 use orrery_types::{Result, Value};
 
 use crate::Container;
-use crate::item::address::Spot;
-use crate::model::ModelScope;
+use crate::item::address::ItemAddress;
+use crate::model::ModelContext;
 use crate::partition::PhysicalPartition;
 use crate::transaction::commit::{BeforeImage, UniqueGuard};
 use crate::transaction::write_buffer::Draft;
@@ -53,7 +53,7 @@ impl<'e> Draft<'e> {
     /// What a written item changes about references: of the image that is stored, and of the new one.
     fn reference_entries(
         &self,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         draft: &Draft<'e>,
         item_key: &[u8],
         parts: &mut Vec<Part>,
@@ -63,53 +63,55 @@ impl<'e> Draft<'e> {
         let after = slot.after().map(|after| &after.value);
         for (rule, number) in scope.model.rules.relations.iter().zip(&scope.model.numbers) {
             let targets =
-                |value: Option<&Value>| self.target_spots(scope, rule, draft.container, value);
+                |value: Option<&Value>| self.target_addresses(scope, rule, draft.container, value);
             let (old, new) = (targets(stored)?, targets(after)?);
-            let keys: BTreeSet<&[u8]> = new.iter().map(|spot| &*spot.at.key).collect();
-            let known: BTreeSet<&[u8]> = old.iter().map(|spot| &*spot.at.key).collect();
-            for spot in old.iter().filter(|spot| !keys.contains(&*spot.at.key)) {
-                let entry = key::reference(*number, &spot.at.key, item_key);
-                part_of(parts, spot.at.partition).deletes.push((Space::Index, entry));
+            let keys: BTreeSet<&[u8]> = new.iter().map(|address| &*address.at.key).collect();
+            let known: BTreeSet<&[u8]> = old.iter().map(|address| &*address.at.key).collect();
+            for address in old.iter().filter(|address| !keys.contains(&*address.at.key)) {
+                let entry = key::reference(*number, &address.at.key, item_key);
+                part_of(parts, address.at.partition).deletes.push((Space::Index, entry));
             }
-            for spot in new.iter().filter(|spot| !known.contains(&*spot.at.key)) {
-                let part = part_of(parts, spot.at.partition);
-                put_reference(part, *number, &spot.at.key, item_key);
+            for address in new.iter().filter(|address| !known.contains(&*address.at.key)) {
+                let part = part_of(parts, address.at.partition);
+                put_reference(part, *number, &address.at.key, item_key);
             }
         }
         Ok(())
     }
 
     /// The places of all targets of an item.
-    pub(crate) fn target_spots(
+    pub(crate) fn target_addresses(
         &self,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         rule: &RelationRule,
         container: &Container,
         value: Option<&Value>,
-    ) -> Result<Vec<Spot<'e>>> {
+    ) -> Result<Vec<ItemAddress<'e>>> {
         let from = &scope.model.rules.types[rule.from];
         let Some(value) = value.filter(|value| from.matches(&container.id, value)) else {
             return Ok(vec![]);
         };
-        let mut spots: Vec<Spot<'e>> = Vec::new();
-        for spot in self.reference_spots(rule, value)?.into_iter().filter_map(|(_, spot)| spot) {
-            if !spots.iter().any(|known| known.is(&spot)) {
-                spots.push(spot);
+        let mut addresses: Vec<ItemAddress<'e>> = Vec::new();
+        for address in
+            self.reference_addresses(rule, value)?.into_iter().filter_map(|(_, address)| address)
+        {
+            if !addresses.iter().any(|known| known.is(&address)) {
+                addresses.push(address);
             }
         }
-        Ok(spots)
+        Ok(addresses)
     }
 
     /// Every reference of an item with the place that it leads to, if there can be an item.
-    pub(crate) fn reference_spots(
+    pub(crate) fn reference_addresses(
         &self,
         rule: &RelationRule,
         value: &Value,
-    ) -> Result<Vec<(Reference, Option<Spot<'e>>)>> {
+    ) -> Result<Vec<(Reference, Option<ItemAddress<'e>>)>> {
         let leads = |reference: Reference| {
             let target = reference.target.as_ref();
-            let spot = target.map(|target| self.spot_of(rule, target)).transpose()?;
-            Ok((reference, spot.flatten()))
+            let address = target.map(|target| self.address_of(rule, target)).transpose()?;
+            Ok((reference, address.flatten()))
         };
         rule.references(value).into_iter().map(leads).collect()
     }

@@ -10,7 +10,7 @@ use orrery_storage::key::{self, Row};
 use orrery_types::{Error, Result, ShardId, Value};
 
 use crate::Container;
-use crate::item::read::Located;
+use crate::item::address::ItemKey;
 use crate::partition::PhysicalPartition;
 use crate::transaction::commit::{
     BeforeImage, Mutation, unique_holder, unique_keys_of, unique_violation,
@@ -172,7 +172,7 @@ impl<'e> Draft<'e> {
             let partition_key = self.slots.get(claimer).map(|slot| slot.at.partition_key.clone());
             let partition_key = partition_key.unwrap_or_default();
             let key: Vec<u8> = item_key.bytes.into();
-            let at = Located { partition: self.partition, partition_key, key };
+            let at = ItemKey { partition: self.partition, partition_key, key };
             self.load(&at)?;
             if let Some(before) = self.slots.get(&at.key).and_then(|slot| slot.before.as_ref())
                 && unique_keys_of(self.container, &at.partition_key, before.value()?)

@@ -21,12 +21,11 @@ use orrery_types::{Error, Lsn, Result, ShardId, Value, limits};
 
 use super::names::inverse_path;
 use super::rules::is_displaced;
-use super::{ModelScope, Stage, StoredModel, store};
+use super::{ModelContext, Stage, StoredModel, store};
 use crate::background::units::{UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
-use crate::item::address::Spot;
-use crate::item::read::Located;
+use crate::item::address::{ItemAddress, ItemKey};
 use crate::maintain::cascade::Event;
 use crate::maintain::references::part_of;
 use crate::maintain::unique_keys::{Unblock, UniqueClaims};
@@ -75,7 +74,7 @@ impl Built {
 /// A rule in the course of being built.
 #[derive(Clone, Copy)]
 struct Site<'e> {
-    scope: ModelScope<'e>,
+    scope: ModelContext<'e>,
     index: usize,
     number: u32,
 }
@@ -158,7 +157,7 @@ impl Engine {
             if !model.is_building(index) {
                 break;
             }
-            let scope = ModelScope { database: now, model };
+            let scope = ModelContext { database: now, model };
             let site = Site { scope, index, number: model.numbers[index] };
             match self.build_some(site, turn)? {
                 Some(items) => turn = turn.saturating_sub(items.max(1)),
@@ -285,18 +284,18 @@ impl Engine {
         for entry in entries {
             let before = BeforeImage::read(entry.value.clone())?;
             let partition_key = container.definition.partition_key.extract(before.value()?);
-            let at = Located { partition, partition_key, key: entry.key.clone() };
+            let at = ItemKey { partition, partition_key, key: entry.key.clone() };
             draft.load(&at)?;
-            let spot = Spot { container, at };
+            let address = ItemAddress { container, at };
             draft.begin_change();
-            let brought = draft.bring_under(site, step.number, &spot);
+            let brought = draft.bring_under(site, step.number, &address);
             match brought.and_then(|broken| draft.claim_unique_keys().map(|()| broken)) {
                 Ok(false) => {}
-                Ok(true) => broken.push((spot, TAKEN_IN.to_vec())),
+                Ok(true) => broken.push((address, TAKEN_IN.to_vec())),
                 // It cannot be brought under the rule as it is.
                 Err(error) if is_refusal(&error) => {
                     draft.undo_change();
-                    broken.push((spot, [LEFT_OUT, error.to_string().as_bytes()].concat()));
+                    broken.push((address, [LEFT_OUT, error.to_string().as_bytes()].concat()));
                 }
                 Err(error) => {
                     if let Some(Unblock::Remove(container, partition, row)) = draft.unblock()
@@ -310,8 +309,8 @@ impl Engine {
         }
         let mut parts = draft.parts()?.0;
         let part = part_of(&mut parts, partition);
-        for (spot, how) in broken {
-            let key = key::violation(site.number, &spot.at.key);
+        for (address, how) in broken {
+            let key = key::violation(site.number, &address.at.key);
             part.puts.push(Put { space: Space::Meta, key, value: how });
         }
         Ok(parts)
@@ -330,7 +329,7 @@ impl Engine {
             if !model.is_building(index) {
                 return Ok(false);
             }
-            let scope = ModelScope { database: now, model };
+            let scope = ModelContext { database: now, model };
             let site = Site { scope, index, number: model.numbers[index] };
             if !self.recheck_violations(site)? {
                 return Ok(false);
@@ -401,9 +400,9 @@ impl Engine {
         draft.model.scope = Some(site.scope);
         draft.model.relaxed = true;
         let item = key::parse_violation(note).unwrap_or_default();
-        if let Some(spot) = draft.spot_of_key(container, item)? {
+        if let Some(address) = draft.address_of_key(container, item)? {
             for pass in [0, 1] {
-                match draft.bring_under(site, pass, &spot) {
+                match draft.bring_under(site, pass, &address) {
                     Ok(false) => {}
                     Ok(true) => return Ok(false),
                     Err(error) if is_refusal(&error) => return Ok(false),
@@ -428,7 +427,7 @@ impl Engine {
     /// there. Items that break the rule do not count, as long as their references are known.
     pub(crate) fn must_be_built(
         &self,
-        scope: ModelScope<'_>,
+        scope: ModelContext<'_>,
         index: usize,
         name: &str,
     ) -> Result<()> {
@@ -458,7 +457,7 @@ impl Engine {
     }
 
     /// How many percent of the items that a rule is about are under it.
-    pub(crate) fn build_progress(&self, scope: ModelScope<'_>, index: usize) -> Result<i64> {
+    pub(crate) fn build_progress(&self, scope: ModelContext<'_>, index: usize) -> Result<i64> {
         let site = Site { scope, index, number: scope.model.numbers[index] };
         let (mut built, mut total) = (0, 0);
         for step in site.steps()? {
@@ -490,24 +489,24 @@ impl Database {
 
 impl<'e> Draft<'e> {
     /// Brings an item under a rule that is being built, in one of its passes; whether it breaks it.
-    fn bring_under(&mut self, site: Site<'e>, pass: u8, spot: &Spot<'e>) -> Result<bool> {
-        let Some(value) = self.past_image(&spot.at.key)? else { return Ok(false) };
-        let visible = self.current(&spot.at.key).is_some();
+    fn bring_under(&mut self, site: Site<'e>, pass: u8, address: &ItemAddress<'e>) -> Result<bool> {
+        let Some(value) = self.past_image(&address.at.key)? else { return Ok(false) };
+        let visible = self.current(&address.at.key).is_some();
         let (kept, broken) = match site.relation() {
             None => {
                 let is_bucket = Marker::read(&value).is_some();
                 // Buckets that an earlier model left come first.
                 let now = visible && is_bucket == (pass == 0);
-                (if now { self.shelve(spot, &value)? } else { value.clone() }, false)
+                (if now { self.shelve(address, &value)? } else { value.clone() }, false)
             }
-            Some(rule) if pass == 0 => self.target_under(site, rule, spot, &value, visible)?,
-            Some(rule) => self.source_under(site, rule, spot, &value, visible)?,
+            Some(rule) if pass == 0 => self.target_under(site, rule, address, &value, visible)?,
+            Some(rule) => self.source_under(site, rule, address, &value, visible)?,
         };
         if kept != value {
-            self.put_derived(spot, kept.clone())?;
+            self.put_derived(address, kept.clone())?;
         }
         if pass == 1 || kept != value {
-            self.follow(vec![Event::new(spot.clone(), Some(value), Some(kept))])?;
+            self.follow(vec![Event::new(address.clone(), Some(value), Some(kept))])?;
         }
         Ok(broken)
     }
@@ -517,20 +516,20 @@ impl<'e> Draft<'e> {
         &mut self,
         site: Site<'e>,
         rule: &RelationRule,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         value: &Value,
         visible: bool,
     ) -> Result<(Value, bool)> {
         let rules = &site.scope.model.rules;
         let mut kept = value.clone();
-        if !visible || !rules.types[rule.to].matches(&spot.container.id, value) {
+        if !visible || !rules.types[rule.to].matches(&address.container.id, value) {
             return Ok((kept, false));
         }
         let mut broken = inverse_path(rule).is_some_and(|p| !p.get(value, &[]).is_undefined());
         if let Some(inverse) = &rule.def.inverse
             && let Some(path) = &inverse.store
         {
-            let truth = self.true_inverse(site.index, spot)?;
+            let truth = self.true_inverse(site.index, address)?;
             broken |= is_displaced(path.get(&kept, &[]), &truth);
             broken |= truth.as_array().map_or(0, <[Value]>::len) > inverse.max_items;
             if !broken && !same_ids(path.get(&kept, &[]), &truth) {
@@ -539,10 +538,10 @@ impl<'e> Draft<'e> {
         }
         for aggregate in rules.aggregates.iter().filter(|a| a.relation == site.index) {
             let truth = if aggregate.held() == Held::InItem {
-                self.watch(spot)?;
-                self.recomputed(site.scope, aggregate, spot)?
+                self.watch(address)?;
+                self.recomputed(site.scope, aggregate, address)?
             } else {
-                self.aggregate_beside(site.scope, aggregate, spot)?
+                self.aggregate_beside(site.scope, aggregate, address)?
             };
             let path = &aggregate.def.path;
             if is_displaced(path.get(&kept, &[]), &truth) {
@@ -559,24 +558,24 @@ impl<'e> Draft<'e> {
         &mut self,
         site: Site<'e>,
         rule: &RelationRule,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         value: &Value,
         visible: bool,
     ) -> Result<(Value, bool)> {
         let mut kept = value.clone();
         let from = &site.scope.model.rules.types[rule.from];
-        if !visible || !from.matches(&spot.container.id, value) {
+        if !visible || !from.matches(&address.container.id, value) {
             return Ok((kept, false));
         }
         self.copies_anew(rule, &mut kept, true)?;
-        Ok((kept, !self.complaints_of(site.index, rule, spot)?.is_empty()))
+        Ok((kept, !self.complaints_of(site.index, rule, address)?.is_empty()))
     }
 
     /// An item with everything the server keeps of it computed anew.
-    pub(crate) fn kept_anew(&mut self, spot: &Spot<'e>, value: &Value) -> Result<Value> {
+    pub(crate) fn kept_anew(&mut self, address: &ItemAddress<'e>, value: &Value) -> Result<Value> {
         let Some(scope) = self.model.scope else { return Ok(value.clone()) };
         let rules = &scope.model.rules;
-        let types = rules.types_of(&spot.container.id, value);
+        let types = rules.types_of(&address.container.id, value);
         let mut kept = value.clone();
         for (index, rule) in rules.relations.iter().enumerate() {
             if scope.model.is_building(index) {
@@ -587,26 +586,26 @@ impl<'e> Draft<'e> {
             }
             let inverse = rule.def.inverse.as_ref().filter(|_| types.contains(&rule.to));
             let Some(path) = inverse.and_then(|inverse| inverse.store.as_ref()) else { continue };
-            let truth = self.true_inverse(index, spot)?;
+            let truth = self.true_inverse(index, address)?;
             if !same_ids(path.get(&kept, &[]), &truth) {
                 path.set(&mut kept, &[], truth);
             }
         }
         for aggregate in rules.aggregates.iter().filter(|a| types.contains(&a.on)) {
             if !scope.model.is_building(aggregate.relation) {
-                let truth = self.recomputed(scope, aggregate, spot)?;
+                let truth = self.recomputed(scope, aggregate, address)?;
                 aggregate.def.path.set(&mut kept, &[], truth);
             }
         }
-        self.arrays_anew(spot, &types, false, &mut kept)?;
+        self.arrays_anew(address, &types, false, &mut kept)?;
         Ok(kept)
     }
 
     /// Puts copies to what is true; while their rule is built, what they would displace stays.
     fn copies_anew(&mut self, rule: &RelationRule, kept: &mut Value, building: bool) -> Result<()> {
-        for (reference, spot) in self.reference_spots(rule, kept)? {
-            let Some(spot) = spot else { continue };
-            let Some(target) = self.target_at(rule, &spot)? else { continue };
+        for (reference, address) in self.reference_addresses(rule, kept)? {
+            let Some(address) = address else { continue };
+            let Some(target) = self.target_at(rule, &address)? else { continue };
             for (path, copy) in &rule.copies {
                 let truth = copy.value(&target);
                 if !building || !is_displaced(path.get(kept, &reference.place), &truth) {

@@ -9,6 +9,7 @@
 //! while its target goes is seen by one of the two (`storage::key::guard`).
 
 mod build;
+mod context;
 mod expression;
 pub(crate) mod names;
 mod purge;
@@ -42,6 +43,7 @@ pub(crate) use crate::maintain::buckets::Edits;
 pub(crate) use crate::maintain::cascade::Event;
 use crate::maintain::kept_on_target::Kept;
 pub(crate) use crate::transaction::database_snapshot::Moment;
+pub(crate) use context::ModelContext;
 pub use verification::Verification;
 pub(crate) use verification::Verifications;
 pub use verify::{Progress, Verified};
@@ -86,18 +88,11 @@ impl StoredModel {
     }
 }
 
-/// The model that a draft is under.
-#[derive(Clone, Copy)]
-pub(crate) struct ModelScope<'e> {
-    pub(crate) database: &'e Database,
-    pub(crate) model: &'e StoredModel,
-}
-
 /// What a draft has for its model.
 #[derive(Default)]
 pub(crate) struct ModelDraft<'e> {
     /// `None`: no model says anything about the container.
-    pub(crate) scope: Option<ModelScope<'e>>,
+    pub(crate) scope: Option<ModelContext<'e>>,
     /// Drafts of other physical partitions.
     pub(crate) others: Vec<Draft<'e>>,
     /// What the current change has replaced, to take it back.
@@ -170,16 +165,16 @@ impl Engine {
     pub(crate) fn model_changed(
         &self,
         container: &Container,
-        scope: Option<ModelScope<'_>>,
+        scope: Option<ModelContext<'_>>,
     ) -> bool {
         let database = self.database_of(container);
-        let stamp = |scope: Option<ModelScope<'_>>| scope.map(|scope| scope.model.stamp);
-        stamp(ModelScope::of(database.as_deref(), container)) != stamp(scope)
+        let stamp = |scope: Option<ModelContext<'_>>| scope.map(|scope| scope.model.stamp);
+        stamp(ModelContext::of(database.as_deref(), container)) != stamp(scope)
     }
 
     /// Whether a model says anything about the items of a container.
     pub fn is_modelled(&self, container: &Container) -> bool {
-        ModelScope::of(self.database_of(container).as_deref(), container).is_some()
+        ModelContext::of(self.database_of(container).as_deref(), container).is_some()
     }
 
     /// For an attempt after many: one at a time.

@@ -6,7 +6,7 @@ use orrery_types::{Error, Result, Value};
 
 use super::names::inverse_path;
 use super::rules::{displaced, is_displaced};
-use crate::item::address::Spot;
+use crate::item::address::ItemAddress;
 use crate::transaction::write_buffer::Draft;
 
 impl<'e> Draft<'e> {
@@ -15,11 +15,11 @@ impl<'e> Draft<'e> {
         &mut self,
         index: usize,
         rule: &RelationRule,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
     ) -> Result<Vec<String>> {
         let Some(scope) = self.model.scope else { return Ok(vec![]) };
-        let Some(value) = self.value_at(spot)? else { return Ok(vec![]) };
-        let types = scope.model.rules.types_of(&spot.container.id, &value);
+        let Some(value) = self.value_at(address)? else { return Ok(vec![]) };
+        let types = scope.model.rules.types_of(&address.container.id, &value);
         let mut all = Vec::new();
         if types.contains(&rule.to) {
             all.extend(self.hidden_by_inverse(index, rule, &value));
@@ -27,7 +27,7 @@ impl<'e> Draft<'e> {
         if let Some(inverse) = rule.def.inverse.as_ref().filter(|i| i.store.is_some())
             && types.contains(&rule.to)
         {
-            let count = self.true_inverse(index, spot)?.as_array().map_or(0, <[Value]>::len);
+            let count = self.true_inverse(index, address)?.as_array().map_or(0, <[Value]>::len);
             if count > inverse.max_items {
                 all.push(format!(
                     "{count} items refer to it, more than 'maxItems' of the inverse '{}'",
@@ -45,7 +45,7 @@ impl<'e> Draft<'e> {
                 rule.navigation, rule.def.name
             ));
         }
-        for (reference, to) in self.reference_spots(rule, &value)? {
+        for (reference, to) in self.reference_addresses(rule, &value)? {
             let Some(to) = to.filter(|_| !rule.copies.is_empty()) else { continue };
             let Some(target) = self.target_at(rule, &to)? else { continue };
             for (path, copy) in &rule.copies {
@@ -56,7 +56,7 @@ impl<'e> Draft<'e> {
             }
         }
         if rule.def.on_missing == OnMissing::Reject {
-            for (reference, to) in self.reference_spots(rule, &value)? {
+            for (reference, to) in self.reference_addresses(rule, &value)? {
                 let found = to.map(|to| self.target_at(rule, &to)).transpose()?.flatten();
                 if found.is_none() {
                     let value = reference.value.to_json();
@@ -92,10 +92,13 @@ impl<'e> Draft<'e> {
     }
 
     /// What an item would be refused for by the buckets of its arrays.
-    pub(crate) fn complaints_of_arrays(&mut self, spot: &Spot<'e>) -> Result<Vec<String>> {
-        let Some(value) = self.past_image(&spot.at.key)? else { return Ok(vec![]) };
+    pub(crate) fn complaints_of_arrays(
+        &mut self,
+        address: &ItemAddress<'e>,
+    ) -> Result<Vec<String>> {
+        let Some(value) = self.past_image(&address.at.key)? else { return Ok(vec![]) };
         self.begin_change();
-        let refused = self.shelve(spot, &value).err();
+        let refused = self.shelve(address, &value).err();
         self.undo_change();
         Ok(refused.into_iter().map(|error| error.to_string()).collect())
     }

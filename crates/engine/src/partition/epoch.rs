@@ -10,7 +10,7 @@ use orrery_types::ids::Address;
 use orrery_types::{Epoch, Error, Result, ShardId};
 
 use crate::error::storage;
-use crate::model::ModelScope;
+use crate::model::ModelContext;
 use crate::{Container, Engine};
 
 /// How often a write follows a definition that changes under it.
@@ -86,7 +86,7 @@ impl Engine {
         };
         self.fence(&now)?;
         let owner = self.database_of(&now);
-        if let Some(scope) = ModelScope::of(owner.as_deref(), &now) {
+        if let Some(scope) = ModelContext::of(owner.as_deref(), &now) {
             let reached = |other: &&Arc<Container>| {
                 other.number != now.number && scope.model.rules.concerns(&other.id)
             };

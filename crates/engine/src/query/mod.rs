@@ -25,7 +25,7 @@ use orrery_types::ids::Rid;
 use orrery_types::{CancellationToken, Error, PartitionKey, Result, Value, limits};
 
 use crate::catalog::resource::require_object;
-use crate::model::ModelScope;
+use crate::model::ModelContext;
 use crate::partition::scope::Scope;
 use crate::query::access::Shards;
 use crate::query::access::index_facts::Facts;
@@ -335,7 +335,7 @@ impl Engine {
             return Ok(None);
         }
         let database = self.database_of(container);
-        let model = ModelScope::of(database.as_deref(), container);
+        let model = ModelContext::of(database.as_deref(), container);
         let names = model.map(|model| Names::new(model, container));
         let udfs = UdfCalls::new(self, container);
         let bound = bind(container, request, &udfs, names.as_ref())?;
@@ -492,7 +492,7 @@ impl Engine {
     ) -> Result<QueryPage> {
         let udfs = UdfCalls::new(self, container);
         let database = self.database_of(container);
-        let model = ModelScope::of(database.as_deref(), container);
+        let model = ModelContext::of(database.as_deref(), container);
         let names = model.map(|model| Names::new(model, container));
         let bound = bind(container, request, &udfs, names.as_ref())?;
         if let Some(followed) = bound.relations().first() {
@@ -553,7 +553,7 @@ impl Engine {
         skip_order_by_rewrite: bool,
     ) -> Result<String> {
         let database = self.database_of(container);
-        let model = ModelScope::of(database.as_deref(), container);
+        let model = ModelContext::of(database.as_deref(), container);
         let names = model.map(|model| Names::new(model, container));
         let facts = container_facts(container, None, names.as_ref())?;
         let target = PlanTarget {

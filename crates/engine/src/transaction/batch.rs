@@ -7,10 +7,11 @@ use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
 use crate::catalog::resource::Preconditions;
+use crate::item::address::{complete_key, key_missing};
 use crate::item::body::ItemBody;
 use crate::item::operation::ItemWrite;
 use crate::item::patch::Patch;
-use crate::item::read::{ItemRead, Place, Written, complete_key, key_missing};
+use crate::item::read::{ItemRead, Place, Written};
 use crate::partition::PhysicalPartition;
 use crate::throughput::charge::{REFUSED, rounded};
 use crate::transaction::Transaction;

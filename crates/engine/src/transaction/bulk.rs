@@ -12,8 +12,9 @@ use std::sync::{Mutex, PoisonError};
 
 use orrery_types::{Error, PartitionKey, Result, limits};
 
+use crate::item::address::{complete_key, key_missing};
 use crate::item::body::ItemBody;
-use crate::item::read::{Place, complete_key, key_missing};
+use crate::item::read::Place;
 use crate::partition::PhysicalPartition;
 use crate::throughput::charge::rounded;
 use crate::transaction::Transaction;

@@ -8,11 +8,12 @@ use orrery_types::{Error, Result, limits};
 
 use crate::catalog::resource::Preconditions;
 use crate::error::storage;
+use crate::item::address::ItemKey;
 use crate::item::body::ItemBody;
 use crate::item::operation::ItemWrite;
-use crate::item::read::{Located, Outcome};
+use crate::item::read::Outcome;
 use crate::maintain::unique_keys::UniqueClaims;
-use crate::model::ModelScope;
+use crate::model::ModelContext;
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
 use crate::transaction::write_buffer::{Draft, View};
@@ -42,7 +43,7 @@ pub enum Loaded {
 /// One item, where it goes, and which of the given ones it is.
 struct Arrival<'c> {
     number: usize,
-    at: Located<'c>,
+    at: ItemKey<'c>,
     write: ItemWrite,
 }
 
@@ -96,7 +97,7 @@ impl Engine {
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
             let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
             let mut draft = Draft::new(self, container, partition, View::Snapshot(snapshot));
-            draft.model.scope = ModelScope::of(database.as_deref(), container);
+            draft.model.scope = ModelContext::of(database.as_deref(), container);
             draft.claims = Some(UniqueClaims::new(kept.clone()));
             for Arrival { number, at, write } in group {
                 let applied = draft.apply(at, write);

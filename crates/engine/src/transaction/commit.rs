@@ -15,7 +15,7 @@ use orrery_types::{Error, Lsn, PartitionKey, PropertyPath, Result, Value};
 
 use crate::background::expiry_sweep::expiry;
 use crate::error::storage;
-use crate::item::read::Located;
+use crate::item::address::ItemKey;
 use crate::maintain::index_terms::Indexer;
 use crate::stamp::Stamp;
 use crate::{Container, Engine};
@@ -92,7 +92,7 @@ pub(crate) struct AfterImage {
 /// An item that was read, and what becomes of it.
 #[derive(Debug)]
 pub(crate) struct ItemEntry<'c> {
-    pub(crate) at: Located<'c>,
+    pub(crate) at: ItemKey<'c>,
     pub(crate) before: Option<BeforeImage>,
     pub(crate) mutation: Mutation,
 }

@@ -6,7 +6,7 @@ use orrery_storage::key::Bounds;
 use orrery_storage::{Scan, Space};
 use orrery_types::{Result, limits};
 
-use crate::item::address::Spot;
+use crate::item::address::ItemAddress;
 use crate::transaction::write_buffer::Draft;
 
 /// A key and its value.
@@ -17,14 +17,23 @@ const ENDS_PER_SCAN: usize = 8;
 
 impl<'e> Draft<'e> {
     /// Puts an entry beside an item, or takes it away.
-    pub(crate) fn set_entry(&mut self, spot: &Spot<'e>, key: Vec<u8>, value: Option<Vec<u8>>) {
-        let draft = self.beside(spot.container, spot.at.partition);
+    pub(crate) fn set_entry(
+        &mut self,
+        address: &ItemAddress<'e>,
+        key: Vec<u8>,
+        value: Option<Vec<u8>>,
+    ) {
+        let draft = self.beside(address.container, address.at.partition);
         draft.model.kept.entries.insert(key, value);
     }
 
     /// One entry.
-    pub(crate) fn entry(&mut self, spot: &Spot<'e>, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let draft = self.beside(spot.container, spot.at.partition);
+    pub(crate) fn entry(
+        &mut self,
+        address: &ItemAddress<'e>,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let draft = self.beside(address.container, address.at.partition);
         if let Some(own) = draft.model.kept.entries.get(key) {
             return Ok(own.clone());
         }
@@ -35,11 +44,11 @@ impl<'e> Draft<'e> {
     /// The first or the last entry of a range.
     pub(crate) fn end_entry(
         &mut self,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         bounds: &Bounds,
         last: bool,
     ) -> Result<Option<Pair>> {
-        let draft = self.beside(spot.container, spot.at.partition);
+        let draft = self.beside(address.container, address.at.partition);
         let own = &draft.model.kept.entries;
         let (mut rest, mut found) = (bounds.clone(), None);
         while found.is_none() {
@@ -56,8 +65,12 @@ impl<'e> Draft<'e> {
     }
 
     /// All entries of a range, in their order; the range should be small.
-    pub(crate) fn entries(&mut self, spot: &Spot<'e>, bounds: &Bounds) -> Result<Vec<Pair>> {
-        let draft = self.beside(spot.container, spot.at.partition);
+    pub(crate) fn entries(
+        &mut self,
+        address: &ItemAddress<'e>,
+        bounds: &Bounds,
+    ) -> Result<Vec<Pair>> {
+        let draft = self.beside(address.container, address.at.partition);
         let (mut rest, mut all) = (bounds.clone(), std::collections::BTreeMap::new());
         loop {
             let entries = draft.stored_entries(&rest, false, limits::PAGE_ITEMS_MAX)?;
@@ -77,11 +90,11 @@ impl<'e> Draft<'e> {
     /// The first entries of a range as they are stored.
     pub(crate) fn first_entries(
         &mut self,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         bounds: &Bounds,
         max: usize,
     ) -> Result<Vec<Pair>> {
-        let draft = self.beside(spot.container, spot.at.partition);
+        let draft = self.beside(address.container, address.at.partition);
         draft.stored_entries(bounds, false, max)
     }
 

@@ -12,6 +12,7 @@ pub mod bulk;
 pub mod bulk_load;
 pub(crate) mod commit;
 pub(crate) mod database_snapshot;
+mod derived_writes;
 pub(crate) mod key_entries;
 pub(crate) mod locks;
 mod overlay;
@@ -30,13 +31,14 @@ use orrery_types::{Error, Lsn, PartitionKey, Result, ShardId, limits};
 
 use crate::catalog::resource::Preconditions;
 use crate::error::storage;
+use crate::item::address::{ItemKey, complete_key, item_row};
 use crate::item::body::ItemBody;
 use crate::item::operation::ItemWrite;
 use crate::item::patch::Patch;
-use crate::item::read::{ItemRead, Located, Place, Written, complete_key, item_row, place_of};
+use crate::item::read::{ItemRead, Place, Written};
 use crate::maintain::index_terms::Numbers;
 use crate::maintain::unique_keys::{Unblock, UniqueClaims};
-use crate::model::ModelScope;
+use crate::model::ModelContext;
 use crate::partition::PhysicalPartition;
 use crate::query::continuation;
 use crate::query::read_feed::{ItemPage, PageSize};
@@ -113,7 +115,7 @@ impl Engine {
                 transaction.draft.numbers = Numbers::Carried(&carried);
             }
             transaction.draft.claims = Some(UniqueClaims::new(kept.clone()));
-            transaction.draft.model.scope = ModelScope::of(database.as_deref(), container);
+            transaction.draft.model.scope = ModelContext::of(database.as_deref(), container);
             let result = work(&mut transaction);
             if transaction.needs_exclusive_lock {
                 exclusive = true;
@@ -161,7 +163,7 @@ impl Engine {
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Option<Transacted<T>>> {
         let database = self.database_of(container);
-        if locks.is_empty() || ModelScope::of(database.as_deref(), container).is_some() {
+        if locks.is_empty() || ModelContext::of(database.as_deref(), container).is_some() {
             return Ok(None);
         }
         let carried = RefCell::default();
@@ -314,7 +316,7 @@ impl<'e> Transaction<'e> {
     }
 
     /// The place of an item, which may have been written by this transaction only.
-    fn locate(&mut self, item: &Address) -> Result<Located<'e>> {
+    fn locate(&mut self, item: &Address) -> Result<ItemKey<'e>> {
         let container = self.draft.container;
         let Some(row) = item_row(item)? else {
             return self.draft.engine.locate(container, Some(&self.partition_key), item);
@@ -329,9 +331,9 @@ impl<'e> Transaction<'e> {
             return Err(Error::NotFound);
         }
         let id = key::parse_item(&key).ok_or_else(|| Error::internal("a row leads to no item"))?.id;
-        let located = place_of(container, complete_key(container, &self.partition_key)?, id)?;
+        let at = ItemKey::of(container, complete_key(container, &self.partition_key)?, id)?;
         // It is an item of another logical partition otherwise.
-        if located.key == key { Ok(located) } else { Err(Error::NotFound) }
+        if at.key == key { Ok(at) } else { Err(Error::NotFound) }
     }
 
     /// A page of the items of the logical partition.

@@ -15,10 +15,11 @@ use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, limits};
 
 use crate::error::storage;
+use crate::item::address::ItemKey;
 use crate::item::operation::ItemWrite;
-use crate::item::read::{Located, Written};
+use crate::item::read::Written;
 use crate::maintain::index_terms::{Indexer, Numbers};
-use crate::model::{ModelScope, Purged};
+use crate::model::{ModelContext, Purged};
 use crate::transaction::commit::{
     BeforeImage, ItemEntry, Mutation, UniqueGuard, part, unique_holder, unique_keys_of,
 };
@@ -103,7 +104,7 @@ impl Engine {
         write: &ItemWrite,
     ) -> Result<Option<Begun>> {
         let database = self.database_of(container);
-        let scope = ModelScope::of(database.as_deref(), container);
+        let scope = ModelContext::of(database.as_deref(), container);
         if scope.is_some_and(|scope| !scope.is_light(container)) {
             return Ok(None);
         }
@@ -162,12 +163,12 @@ impl Engine {
         &'e self,
         container: &'e Container,
         database: Option<&'e Database>,
-        at: &Located<'e>,
+        at: &ItemKey<'e>,
         numbers: Numbers<'e>,
     ) -> Draft<'e> {
         let mut draft = Draft::new(self, container, at.partition, View::Now);
         draft.numbers = numbers;
-        draft.model.scope = ModelScope::of(database, container);
+        draft.model.scope = ModelContext::of(database, container);
         draft
     }
 
@@ -225,16 +226,12 @@ impl Engine {
     }
 
     /// Removes an item if it is hidden; whether it is gone afterwards.
-    pub(crate) fn purge_hidden(
-        &self,
-        container: &Container,
-        located: &Located<'_>,
-    ) -> Result<bool> {
+    pub(crate) fn purge_hidden(&self, container: &Container, at: &ItemKey<'_>) -> Result<bool> {
         if self.is_modelled(container) {
-            return Ok(matches!(self.purge_modelled(container, located)?, Purged::Gone));
+            return Ok(matches!(self.purge_modelled(container, at)?, Purged::Gone));
         }
-        let Some(before) = self.before(located)? else { return Ok(true) };
-        let Some(part) = self.removal_of_hidden(container, located, before)? else {
+        let Some(before) = self.before(at)? else { return Ok(true) };
+        let Some(part) = self.removal_of_hidden(container, at, before)? else {
             return Ok(false);
         };
         match self.store.commit(Commit { parts: vec![part] }) {
@@ -248,29 +245,28 @@ impl Engine {
     pub(crate) fn removal_of_hidden(
         &self,
         container: &Container,
-        located: &Located<'_>,
+        at: &ItemKey<'_>,
         before: BeforeImage,
     ) -> Result<Option<Part>> {
-        if !self.is_hidden(container, &located.key, before.version, &before.header) {
+        if !self.is_hidden(container, &at.key, before.version, &before.header) {
             return Ok(None);
         }
-        let slot =
-            ItemEntry { at: located.clone(), before: Some(before), mutation: Mutation::Delete };
-        let (store, partition) = (&*self.store, located.partition);
+        let slot = ItemEntry { at: at.clone(), before: Some(before), mutation: Mutation::Delete };
+        let (store, partition) = (&*self.store, at.partition);
         let indexer = Indexer { store, container, partition, numbers: Numbers::Given };
         part(self, &indexer, &[&slot]).map(|(part, _)| Some(part))
     }
 
-    fn before(&self, located: &Located<'_>) -> Result<Option<BeforeImage>> {
-        let shard = located.partition.shard;
-        let (_, value) = self.store.get(shard, Space::Items, &located.key).map_err(storage)?;
+    fn before(&self, at: &ItemKey<'_>) -> Result<Option<BeforeImage>> {
+        let shard = at.partition.shard;
+        let (_, value) = self.store.get(shard, Space::Items, &at.key).map_err(storage)?;
         value.map(BeforeImage::read).transpose()
     }
 }
 
 impl<'e> Draft<'e> {
     /// Adds a write, which must still be at its place if a rid names it.
-    fn apply_at(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
+    fn apply_at(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
         if let Some(row) = write.row()?
             && self.key_of_row(row)? != at.key
         {

@@ -11,9 +11,10 @@ use orrery_types::{Error, Lsn, Result};
 
 use crate::background::expiry_sweep::expiry;
 use crate::insight::workload::Wrote;
+use crate::item::address::ItemKey;
 use crate::item::body::ItemBody;
 use crate::item::operation::{Decision, ItemWrite};
-use crate::item::read::{Located, Outcome, Place, Written, place_of};
+use crate::item::read::{Outcome, Place, Written};
 use crate::maintain::index_terms::{Indexer, Numbers};
 use crate::maintain::unique_keys::UniqueClaims;
 use crate::model::{Event, ModelDraft, Moment};
@@ -98,7 +99,7 @@ impl<'e> Draft<'e> {
     }
 
     /// Makes sure that the item at a place has been read.
-    pub(crate) fn load(&mut self, at: &Located<'e>) -> Result<()> {
+    pub(crate) fn load(&mut self, at: &ItemKey<'e>) -> Result<()> {
         if self.slots.contains_key(&at.key) {
             return Ok(());
         }
@@ -130,7 +131,7 @@ impl<'e> Draft<'e> {
     }
 
     /// Adds a change with all that the model makes of it, unless it is refused.
-    pub(crate) fn apply(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
+    pub(crate) fn apply(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
         self.begin_change();
         let written = self.change(at, write);
         let written = written.and_then(|written| self.claim_unique_keys().map(|()| written));
@@ -144,7 +145,7 @@ impl<'e> Draft<'e> {
     }
 
     /// Tells the advisor's notes of a write.
-    fn note(&self, at: &Located<'e>, written: &Written) {
+    fn note(&self, at: &ItemKey<'e>, written: &Written) {
         let item = self.slots.get(&at.key).and_then(|slot| slot.after()).map(|after| &after.value);
         let wrote = Wrote {
             key: &at.partition_key,
@@ -155,7 +156,7 @@ impl<'e> Draft<'e> {
         self.engine.workload.wrote(self.container, self.engine.clock.now_s(), &wrote);
     }
 
-    fn change(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
+    fn change(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
         self.model.reach = write.reach();
         self.load(at)?;
         let (edits, rest) = self.array_edits(at, write)?;
@@ -170,7 +171,7 @@ impl<'e> Draft<'e> {
             let charge = self.charge(&at.key, None, write.patched())?;
             let before = self.known_image(&at.key)?;
             self.set_item(at, Mutation::Delete);
-            self.follow(vec![Event::new(self.spot(at), before, None)])?;
+            self.follow(vec![Event::new(self.address(at), before, None)])?;
             return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, charge));
         };
         let target = self.target(at, &body)?;
@@ -194,11 +195,11 @@ impl<'e> Draft<'e> {
         if let Some(target) = &target {
             self.set_item(at, Mutation::Delete);
             self.set_item(target, Mutation::Put(after));
-            let gone = Event::new(self.spot(at), before, None);
-            self.follow(vec![Event::new(self.spot(target), None, Some(value)), gone])?;
+            let gone = Event::new(self.address(at), before, None);
+            self.follow(vec![Event::new(self.address(target), None, Some(value)), gone])?;
         } else {
             self.set_item(at, Mutation::Put(after));
-            self.follow(vec![Event::new(self.spot(at), past, Some(value))])?;
+            self.follow(vec![Event::new(self.address(at), past, Some(value))])?;
         }
         // What followed may have changed the item itself, if it refers to itself.
         if self.model.scope.is_some()
@@ -210,11 +211,11 @@ impl<'e> Draft<'e> {
     }
 
     /// The place that a body with another id renames its item to, which must be free.
-    fn target(&mut self, at: &Located<'e>, body: &ItemBody) -> Result<Option<Located<'e>>> {
+    fn target(&mut self, at: &ItemKey<'e>, body: &ItemBody) -> Result<Option<ItemKey<'e>>> {
         if at.id_is(&body.id) {
             return Ok(None);
         }
-        let target = place_of(self.container, body.key.clone(), &body.id)?;
+        let target = ItemKey::of(self.container, body.key.clone(), &body.id)?;
         self.load(&target)?;
         if self.current(&target.key).is_some() {
             return Err(Error::AlreadyExists);
@@ -223,14 +224,14 @@ impl<'e> Draft<'e> {
     }
 
     /// The after image: an item keeps its number as long as it lives.
-    fn after(&self, at: &Located<'e>, row: Option<Row>, body: ItemBody) -> Result<AfterImage> {
+    fn after(&self, at: &ItemKey<'e>, row: Option<Row>, body: ItemBody) -> Result<AfterImage> {
         self.stamped(at, row, self.engine.stamper.next(), body)
     }
 
     /// The after image of a version.
     pub(crate) fn stamped(
         &self,
-        at: &Located<'e>,
+        at: &ItemKey<'e>,
         row: Option<Row>,
         stamp: Stamp,
         body: ItemBody,
@@ -245,7 +246,7 @@ impl<'e> Draft<'e> {
         Ok(AfterImage { value: body.value, text, ttl: body.ttl, row, stamp, terms, derived: false })
     }
 
-    pub(crate) fn set_item(&mut self, at: &Located<'e>, mutation: Mutation) {
+    pub(crate) fn set_item(&mut self, at: &ItemKey<'e>, mutation: Mutation) {
         if let Some(slot) = self.slots.get_mut(&at.key) {
             if slot.is_written() {
                 self.written.retain(|key| *key != at.key);
