@@ -19,7 +19,7 @@ use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitCursor, UnitProgre
 use crate::error::storage;
 use crate::item::address::{ItemKey, complete_key};
 use crate::item::read::Place;
-use crate::maintain::index_terms::{Indexer, Numbers};
+use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::model::Purged;
 use crate::partition::PhysicalPartition;
 use crate::transaction::commit::{BeforeImage, ItemEntry, Mutation, part};
@@ -334,8 +334,12 @@ impl Engine {
         if slots.is_empty() {
             return Ok(());
         }
-        let indexer =
-            Indexer { store: &*self.store, container, partition, numbers: Numbers::Given };
+        let indexer = Indexer {
+            store: &*self.store,
+            container,
+            partition,
+            path_ids: PathIdAllocation::Immediate,
+        };
         let (part, _) = part(self, &indexer, &slots.iter().collect::<Vec<_>>())?;
         match self.store.commit(Commit { parts: vec![part] }) {
             Err(StorageError::Conflict { .. } | StorageError::TooLarge) if slots.len() > 1 => {

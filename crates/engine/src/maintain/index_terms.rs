@@ -1,6 +1,6 @@
 //! The index terms of items, which change in the item's own commit. What is a term is decided in the
 //! index crate; here items become what it takes, and here is where those who look terms up ask for
-//! the numbers of paths.
+//! the ids of paths.
 
 use std::cell::RefCell;
 
@@ -19,15 +19,15 @@ use crate::item::body::SYSTEM_PROPERTIES;
 use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
 
-/// How a path that has no number yet gets one.
+/// How a path that has no id yet gets one.
 #[derive(Clone, Copy)]
-pub(crate) enum Numbers<'e> {
-    /// It does not.
-    Known,
-    /// With the commit of the item; if another writer gives numbers at the same time, it fails.
-    Carried(&'e RefCell<Carried>),
-    /// At once, which waits for a commit.
-    Given,
+pub(crate) enum PathIdAllocation<'e> {
+    /// It does not: the caller must not wait for a commit.
+    LookupOnly,
+    /// With the commit of the item; if another writer allocates ids at the same time, it fails.
+    WithCommit(&'e RefCell<Carried>),
+    /// At once, which waits for a commit of its own.
+    Immediate,
 }
 
 /// Finds the terms of items of one partition.
@@ -36,12 +36,12 @@ pub(crate) struct Indexer<'e> {
     pub(crate) store: &'e dyn Store,
     pub(crate) container: &'e Container,
     pub(crate) partition: &'e PhysicalPartition,
-    pub(crate) numbers: Numbers<'e>,
+    pub(crate) path_ids: PathIdAllocation<'e>,
 }
 
 impl Indexer<'_> {
-    /// The terms of an item under every policy in effect. [`Error::RetryWith`] if a path needs a
-    /// number and none may be given.
+    /// The terms of an item under every policy in effect. [`Error::RetryWith`] if a path needs an
+    /// id and none may be allocated.
     pub(crate) fn terms<'v>(
         &self,
         stamp: Stamp,
@@ -56,14 +56,14 @@ impl Indexer<'_> {
         if let Some(terms) = dictionary.known_terms(rules, &item) {
             return Ok(terms);
         }
-        match self.numbers {
-            Numbers::Known => Err(Error::RetryWith),
-            Numbers::Carried(carried) => {
+        match self.path_ids {
+            PathIdAllocation::LookupOnly => Err(Error::RetryWith),
+            PathIdAllocation::WithCommit(carried) => {
                 let home = self.partition.home(self.store);
                 let mut carried = carried.borrow_mut();
                 dictionary.carried_terms(home, rules, &item, &mut carried).map_err(storage)
             }
-            Numbers::Given => {
+            PathIdAllocation::Immediate => {
                 let home = self.partition.home(self.store);
                 dictionary.terms(home, rules, &item).map_err(storage)
             }

@@ -8,7 +8,7 @@ use orrery_types::{Error, Result, Value, limits};
 
 use super::ModelContext;
 use crate::item::address::ItemAddress;
-use crate::maintain::index_terms::Numbers;
+use crate::maintain::index_terms::PathIdAllocation;
 use crate::transaction::commit::{CurrentImage, stored_value};
 use crate::transaction::write_buffer::Draft;
 
@@ -65,7 +65,7 @@ impl<'e> Draft<'e> {
         if found.is_empty() {
             return Ok(());
         }
-        if let Numbers::Known = self.numbers {
+        if let PathIdAllocation::LookupOnly = self.path_ids {
             // Many items may have to be read: not on the thread of a connection.
             return Err(Error::RetryWith);
         }

@@ -8,7 +8,7 @@ use orrery_types::{Error, Result, Value, limits};
 use super::Edits;
 use crate::item::address::{ItemAddress, ItemKey};
 use crate::item::body::{ItemBody, SYSTEM_PROPERTIES};
-use crate::maintain::index_terms::Numbers;
+use crate::maintain::index_terms::PathIdAllocation;
 use crate::transaction::write_buffer::Draft;
 
 impl<'e> Draft<'e> {
@@ -224,7 +224,7 @@ impl<'e> Draft<'e> {
         let Some(schema) = &rule.schema else { return Ok(()) };
         let steps = schema.steps(value);
         let sum = self.model.schema_steps.saturating_add(steps);
-        if let Numbers::Known = self.numbers
+        if let PathIdAllocation::LookupOnly = self.path_ids
             && sum > limits::IN_PLACE_SCHEMA_STEPS_MAX
         {
             // Not on the thread of a connection.

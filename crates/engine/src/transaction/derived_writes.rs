@@ -9,7 +9,7 @@ use orrery_types::{Error, Result, Value};
 use crate::Container;
 use crate::item::address::{ItemAddress, ItemKey};
 use crate::item::body::ItemBody;
-use crate::maintain::index_terms::Numbers;
+use crate::maintain::index_terms::PathIdAllocation;
 use crate::maintain::unique_keys::UniqueClaims;
 use crate::partition::PhysicalPartition;
 use crate::transaction::commit::{AfterImage, BeforeImage, CurrentImage, ItemEntry, Mutation};
@@ -36,8 +36,8 @@ impl<'e> Draft<'e> {
             let mut other = Draft::new(self.engine, container, partition, self.view_beside());
             other.now_s = self.now_s;
             other.claims = self.claims.as_ref().map(UniqueClaims::beside);
-            if let Numbers::Known = self.numbers {
-                other.numbers = Numbers::Known;
+            if let PathIdAllocation::LookupOnly = self.path_ids {
+                other.path_ids = PathIdAllocation::LookupOnly;
             }
             self.model.others.push(other);
             self.model.others.len() - 1

@@ -36,7 +36,7 @@ use crate::item::body::ItemBody;
 use crate::item::operation::ItemWrite;
 use crate::item::patch::Patch;
 use crate::item::read::{ItemRead, Place, Written};
-use crate::maintain::index_terms::Numbers;
+use crate::maintain::index_terms::PathIdAllocation;
 use crate::maintain::unique_keys::{Unblock, UniqueClaims};
 use crate::model::ModelContext;
 use crate::partition::PhysicalPartition;
@@ -112,7 +112,7 @@ impl Engine {
             let mut transaction = Transaction::inside(self, container, partition, &key)?;
             (transaction.lock, transaction.lock_mode) = (Some(lock), lock_mode);
             if attempt == 0 {
-                transaction.draft.numbers = Numbers::Carried(&carried);
+                transaction.draft.path_ids = PathIdAllocation::WithCommit(&carried);
             }
             transaction.draft.claims = Some(UniqueClaims::new(kept.clone()));
             transaction.draft.model.scope = ModelContext::of(database.as_deref(), container);
@@ -172,7 +172,7 @@ impl Engine {
         let Ok(mut transaction) = begun else { return Ok(None) };
         transaction.together = locks;
         transaction.draft.claims = Some(UniqueClaims::default());
-        transaction.draft.numbers = Numbers::Carried(&carried);
+        transaction.draft.path_ids = PathIdAllocation::WithCommit(&carried);
         let Ok(value) = work(&mut transaction) else { return Ok(None) };
         if transaction.needs_exclusive_lock || transaction.draft.unblock().is_some() {
             return Ok(None);

@@ -18,7 +18,7 @@ use crate::error::storage;
 use crate::item::address::ItemKey;
 use crate::item::operation::ItemWrite;
 use crate::item::read::Written;
-use crate::maintain::index_terms::{Indexer, Numbers};
+use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::model::{ModelContext, Purged};
 use crate::transaction::commit::{
     BeforeImage, ItemEntry, Mutation, UniqueGuard, part, unique_holder, unique_keys_of,
@@ -67,9 +67,13 @@ impl Engine {
             let lock = at.lock().acquire(LockMode::of_attempt(attempt));
             let turn = self.model_turn(attempt);
             let carried = RefCell::default();
-            let numbers = if attempt == 0 { Numbers::Carried(&carried) } else { Numbers::Given };
+            let path_ids = if attempt == 0 {
+                PathIdAllocation::WithCommit(&carried)
+            } else {
+                PathIdAllocation::Immediate
+            };
             let database = self.database_of(container);
-            let mut draft = self.draft(container, database.as_deref(), &at, numbers);
+            let mut draft = self.draft(container, database.as_deref(), &at, path_ids);
             let applied = draft.apply_at(&at, write);
             let prepared = applied.and_then(|written| Ok((written, draft.commit()?)));
             let (written, (commit, guards)) = match prepared {
@@ -112,7 +116,8 @@ impl Engine {
         let Some(lock) = at.lock().try_shared() else { return Ok(None) };
         // Under the lock: a model takes over while it holds all of them.
         let database = self.database_of(container);
-        let mut draft = self.draft(container, database.as_deref(), &at, Numbers::Known);
+        let mut draft =
+            self.draft(container, database.as_deref(), &at, PathIdAllocation::LookupOnly);
         let applied = draft.apply_at(&at, write);
         match applied.and_then(|written| Ok((written, draft.commit()?.0))) {
             Ok((written, commit)) => Ok(Some(Begun { commit, written, lock })),
@@ -164,10 +169,10 @@ impl Engine {
         container: &'e Container,
         database: Option<&'e Database>,
         at: &ItemKey<'e>,
-        numbers: Numbers<'e>,
+        path_ids: PathIdAllocation<'e>,
     ) -> Draft<'e> {
         let mut draft = Draft::new(self, container, at.partition, View::Now);
-        draft.numbers = numbers;
+        draft.path_ids = path_ids;
         draft.model.scope = ModelContext::of(database, container);
         draft
     }
@@ -253,7 +258,8 @@ impl Engine {
         }
         let slot = ItemEntry { at: at.clone(), before: Some(before), mutation: Mutation::Delete };
         let (store, partition) = (&*self.store, at.partition);
-        let indexer = Indexer { store, container, partition, numbers: Numbers::Given };
+        let indexer =
+            Indexer { store, container, partition, path_ids: PathIdAllocation::Immediate };
         part(self, &indexer, &[&slot]).map(|(part, _)| Some(part))
     }
 
@@ -278,7 +284,9 @@ impl<'e> Draft<'e> {
     /// Its commit, with the path numbers that it gives.
     pub(crate) fn commit(&self) -> Result<(Commit, Vec<UniqueGuard<'_>>)> {
         let (mut parts, guards) = self.parts()?;
-        if let (Numbers::Carried(carried), Some(part)) = (self.numbers, parts.first_mut()) {
+        if let (PathIdAllocation::WithCommit(carried), Some(part)) =
+            (self.path_ids, parts.first_mut())
+        {
             carried.borrow().write(part);
         }
         Ok((Commit { parts }, guards))

@@ -15,7 +15,7 @@ use crate::item::address::ItemKey;
 use crate::item::body::ItemBody;
 use crate::item::operation::{Decision, ItemWrite};
 use crate::item::read::{Outcome, Place, Written};
-use crate::maintain::index_terms::{Indexer, Numbers};
+use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::maintain::unique_keys::UniqueClaims;
 use crate::model::{Event, ModelDraft, Moment};
 use crate::partition::PhysicalPartition;
@@ -46,7 +46,7 @@ pub(crate) struct Draft<'e> {
     /// expired, from its first read to its commit.
     pub(crate) now_s: u64,
     pub(crate) slots: BTreeMap<Vec<u8>, Box<ItemEntry<'e>>>,
-    pub(crate) numbers: Numbers<'e>,
+    pub(crate) path_ids: PathIdAllocation<'e>,
     /// Keys of the slots that were written, in the order of their last write.
     pub(crate) written: Vec<Vec<u8>>,
     /// Keys beside items that were looked up, with their versions; `None`: it was not there.
@@ -73,7 +73,7 @@ impl<'e> Draft<'e> {
             view,
             now_s: engine.clock.now_s(),
             slots: BTreeMap::new(),
-            numbers: Numbers::Given,
+            path_ids: PathIdAllocation::Immediate,
             written: vec![],
             lookups: vec![],
             range: None,
@@ -84,7 +84,7 @@ impl<'e> Draft<'e> {
 
     pub(crate) fn indexer(&self) -> Indexer<'e> {
         let (container, partition) = (self.container, self.partition);
-        Indexer { store: &*self.engine.store, container, partition, numbers: self.numbers }
+        Indexer { store: &*self.engine.store, container, partition, path_ids: self.path_ids }
     }
 
     /// Whether it changes nothing.

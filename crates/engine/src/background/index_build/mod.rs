@@ -15,7 +15,7 @@ use orrery_types::{Epoch, Error, Lsn, Result, limits};
 use crate::background::{BATCHES_PER_STEP, UnitProgress};
 use crate::catalog::container::index_state;
 use crate::error::storage;
-use crate::maintain::index_terms::{Indexer, Numbers};
+use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::partition::PhysicalPartition;
 use crate::transaction::commit::BeforeImage;
 use crate::{Container, Engine};
@@ -173,7 +173,7 @@ impl Engine {
         container: &'e Container,
         partition: &'e PhysicalPartition,
     ) -> Indexer<'e> {
-        Indexer { store: &*self.store, container, partition, numbers: Numbers::Given }
+        Indexer { store: &*self.store, container, partition, path_ids: PathIdAllocation::Immediate }
     }
 
     /// Notes in the catalog that it is done, unless the policy has changed again.
