@@ -151,7 +151,7 @@ impl Engine {
         container: &Container,
         partition_key: &PartitionKey,
     ) -> Result<Vec<Place>> {
-        self.with_current(container, &mut |now| self.erase_under(now, partition_key))
+        self.retry_on_stale_epoch(container, &mut |now| self.erase_under(now, partition_key))
     }
 
     /// The same under one definition.

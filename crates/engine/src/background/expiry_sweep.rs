@@ -104,7 +104,7 @@ impl Engine {
         run: &mut BackgroundPass<'_>,
     ) -> Result<()> {
         let shard = partition.shard;
-        let removed = self.with_current(container, &mut |now| {
+        let removed = self.retry_on_stale_epoch(container, &mut |now| {
             // No model takes over during the commit.
             let _still = self.models.read();
             if self.is_modelled(now) {

@@ -30,7 +30,7 @@ impl Engine {
             let unit = UnitKey::of(container, UnitKind::ExpiredItem, &entry.value.bytes);
             let mut removed = false;
             self.run_unit(run, &unit, 0, &mut |_| {
-                let purged = self.with_current(container, &mut |now| {
+                let purged = self.retry_on_stale_epoch(container, &mut |now| {
                     let _still = self.models.read();
                     self.sweep_one(now, now.partition_with(partition.shard)?, entry)
                 })?;

@@ -72,7 +72,7 @@ impl Engine {
         let database = Address::Rid(container.database_rid());
         match self.catalog.container(&database, &Address::Rid(container.rid())) {
             Ok(now) if now.definition.versions_kept_s().is_some() => {
-                self.with_current(&now, &mut |now| self.begin_history(now))?;
+                self.retry_on_stale_epoch(&now, &mut |now| self.begin_history(now))?;
                 Ok(UnitProgress::Done)
             }
             Ok(now) => self.trim_history(&now, u64::MAX, run.stop),

@@ -67,7 +67,7 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         item: &Address,
     ) -> Result<ItemRead> {
-        self.reading(container, &|now| self.read_item_in(now, partition_key, item))
+        self.retry_on_gone_shard(container, &|now| self.read_item_in(now, partition_key, item))
     }
 
     fn read_item_in(

@@ -238,7 +238,7 @@ impl Container {
 impl Engine {
     /// The ranges of a container as clients see them.
     pub fn list_ranges(&self, container: &Container) -> Result<Vec<Resource>> {
-        self.reading(container, &|now| {
+        self.retry_on_gone_shard(container, &|now| {
             now.partitions.iter().map(|p| self.range_resource(now, p)).collect()
         })
     }

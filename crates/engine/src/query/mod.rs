@@ -319,7 +319,9 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<Option<QueryPage>> {
-        self.reading(container, &|now| self.query_items_in(now, scope, request, size, paging))
+        self.retry_on_gone_shard(container, &|now| {
+            self.query_items_in(now, scope, request, size, paging)
+        })
     }
 
     fn query_items_in(

@@ -87,7 +87,9 @@ impl Engine {
         partition_key: &PartitionKey,
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Transacted<T>> {
-        self.with_current(container, &mut |now| self.transact_under(now, partition_key, work))
+        self.retry_on_stale_epoch(container, &mut |now| {
+            self.transact_under(now, partition_key, work)
+        })
     }
 
     /// The same under one definition.

@@ -52,7 +52,7 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
     ) -> Result<Written> {
-        self.with_current(container, &mut |now| self.write_under(now, partition_key, write))
+        self.retry_on_stale_epoch(container, &mut |now| self.write_under(now, partition_key, write))
     }
 
     /// The same under one definition.
