@@ -73,7 +73,7 @@ impl Engine {
     ) -> Result<Place> {
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
             let database = self.database_of(container);
-            let mut draft = Draft::new(self, container, partition, View::Now);
+            let mut draft = Draft::new(self, container, partition, View::Latest);
             draft.model.scope = ModelContext::of(database.as_deref(), container);
             let mut events = Vec::new();
             for key in self.keys_of(container, partition, partition_key)? {
@@ -145,7 +145,7 @@ impl Engine {
     pub(crate) fn purge_modelled(&self, container: &Container, at: &ItemKey<'_>) -> Result<Purged> {
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
             let database = self.database_of(container);
-            let mut draft = Draft::new(self, container, at.partition, View::Now);
+            let mut draft = Draft::new(self, container, at.partition, View::Latest);
             draft.model.scope = ModelContext::of(database.as_deref(), container);
             draft.load(at)?;
             let Some(past) = draft.past_image(&at.key)? else { return Ok(Purged::Gone) };

@@ -349,7 +349,7 @@ impl Engine {
 
     /// A draft for what follows.
     fn relaxed<'e>(&'e self, place: &Place<'e>) -> Draft<'e> {
-        let mut draft = Draft::new(self, place.container, place.partition, View::Now);
+        let mut draft = Draft::new(self, place.container, place.partition, View::Latest);
         draft.model.scope = Some(place.scope);
         draft.model.relaxed = true;
         draft

@@ -161,7 +161,7 @@ impl<'e> Draft<'e> {
     ) -> Result<bool> {
         let shard = self.partition.shard;
         let Some(holder) = self.stored(shard, Space::Index, unique_key)? else {
-            if !matches!(self.view, View::Snapshot(_)) {
+            if !matches!(self.view, View::Shard(_)) {
                 // Should the change be undone, a refusal may still rest on it.
                 self.lookups.push((Space::Index, unique_key.to_vec(), None));
             }

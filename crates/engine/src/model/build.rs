@@ -276,7 +276,7 @@ impl Engine {
     ) -> Result<Vec<Part>> {
         let container = step.container;
         let partition = container.partition_with(partition.shard)?;
-        let mut draft = Draft::new(self, container, partition, View::Now);
+        let mut draft = Draft::new(self, container, partition, View::Latest);
         draft.model.scope = Some(site.scope);
         draft.model.relaxed = true;
         draft.claims = Some(UniqueClaims::new(kept.clone()));
@@ -396,7 +396,7 @@ impl Engine {
     ) -> Result<bool> {
         let container = step.container;
         let partition = container.partition_with(partition.shard)?;
-        let mut draft = Draft::new(self, container, partition, View::Now);
+        let mut draft = Draft::new(self, container, partition, View::Latest);
         draft.model.scope = Some(site.scope);
         draft.model.relaxed = true;
         let item = key::parse_violation(note).unwrap_or_default();

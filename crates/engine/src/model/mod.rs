@@ -42,7 +42,7 @@ pub(crate) use crate::background::model_expiry::Purged;
 pub(crate) use crate::maintain::buckets::Edits;
 pub(crate) use crate::maintain::cascade::Event;
 use crate::maintain::kept_on_target::Kept;
-pub(crate) use crate::transaction::database_snapshot::Moment;
+pub(crate) use crate::transaction::database_snapshot::DatabaseSnapshot;
 pub(crate) use context::ModelContext;
 pub use verification::Verification;
 pub(crate) use verification::Verifications;

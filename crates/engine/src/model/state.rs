@@ -110,7 +110,7 @@ impl Engine {
                     if samples.len() >= limits::MODEL_HOLDERS_MAX {
                         break;
                     }
-                    let mut draft = Draft::new(self, container, partition, View::Now);
+                    let mut draft = Draft::new(self, container, partition, View::Latest);
                     draft.model.scope = Some(scope);
                     let item = key::parse_violation(&note.key).unwrap_or_default();
                     let Some(address) = draft.address_of_key(container, item)? else { continue };

@@ -1,6 +1,6 @@
 //! Whether everything that the model promises holds: copies, inverses and aggregates are computed
 //! anew from the items and compared, and what is kept beside items is looked for where it must stand,
-//! and nowhere else. All of it is of one moment, so writers may go on.
+//! and nowhere else. All of it is read from one database snapshot, so writers are not held up.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use orrery_types::{Error, Result, Value, limits};
 
 use super::names::inverse_path;
 use super::rules::{complaints, plain};
-use super::{ModelContext, Moment};
+use super::{DatabaseSnapshot, ModelContext};
 use crate::error::storage;
 use crate::item::address::{ItemAddress, ItemKey};
 use crate::maintain::kept_on_target::tally_of;
@@ -76,7 +76,7 @@ impl Progress {
 struct Audit<'e> {
     engine: &'e Engine,
     scope: ModelContext<'e>,
-    moment: &'e Moment<'e>,
+    snapshot: &'e DatabaseSnapshot<'e>,
     progress: &'e Progress,
     found: Verified,
     entries: BTreeMap<Place, Vec<u8>>,
@@ -89,8 +89,8 @@ impl Engine {
         Ok(self.verify_model_watched(database, &Progress::default())?.drift)
     }
 
-    /// The same, watched. It reads one moment of the database, so it stands in nobody's way, and it
-    /// takes time in proportion to the data.
+    /// The same, watched. It reads a database snapshot, so it blocks nobody, and it takes time in
+    /// proportion to the data.
     pub fn verify_model_watched(
         &self,
         database: &Address,
@@ -98,27 +98,27 @@ impl Engine {
     ) -> Result<Verified> {
         let mut attempts = 0..ATTEMPTS;
         loop {
-            match self.verify_moment(database, progress) {
+            match self.verify_snapshot(database, progress) {
                 Err(Error::PartitionGone) if attempts.next().is_some() => {}
                 result => return result,
             }
         }
     }
 
-    fn verify_moment(&self, database: &Address, progress: &Progress) -> Result<Verified> {
-        let (database, moment) = {
+    fn verify_snapshot(&self, database: &Address, progress: &Progress) -> Result<Verified> {
+        let (database, snapshot) = {
             // No other model takes over between the two.
             let _still = self.models.read();
             let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
-            let moment = Moment::open(self, &database)?;
-            (database, moment)
+            let snapshot = DatabaseSnapshot::open(self, &database)?;
+            (database, snapshot)
         };
         let model = database.model.as_deref().ok_or(Error::NotFound)?;
         let scope = ModelContext { database: &database, model };
         let mut audit = Audit {
             engine: self,
             scope,
-            moment: &moment,
+            snapshot: &snapshot,
             progress,
             found: Verified::default(),
             entries: BTreeMap::new(),
@@ -142,7 +142,7 @@ impl<'e> Audit<'e> {
         let mut all = 0;
         for container in self.scope.database.containers() {
             for partition in &container.partitions {
-                let snapshot = self.moment.shard(partition.shard)?;
+                let snapshot = self.snapshot.shard(partition.shard)?;
                 let mut ranges =
                     vec![(Space::Index, key::model_entries()), (Space::Meta, key::all_tallies())];
                 if self.scope.model.rules.concerns(&container.id) {
@@ -175,7 +175,7 @@ impl<'e> Audit<'e> {
     ) -> Result<()> {
         let before = BeforeImage::read(entry.value.clone())?;
         let value = before.value()?.clone();
-        let view = View::Moment(self.moment);
+        let view = View::Database(self.snapshot);
         let mut draft = Draft::new(self.engine, container, partition, view);
         self.found.items += 1;
         draft.model.scope = Some(self.scope);
@@ -212,7 +212,7 @@ impl<'e> Audit<'e> {
     /// Whether something is noted that is to follow at this place.
     fn is_due(&self, index: usize, what: Due, target: &ItemAddress<'e>) -> Result<bool> {
         let key = key::due(self.scope.model.numbers[index], what, &target.at.key);
-        let snapshot = self.moment.shard(target.at.partition.shard)?;
+        let snapshot = self.snapshot.shard(target.at.partition.shard)?;
         Ok(snapshot.get(Space::Meta, &key).map_err(storage)?.is_some())
     }
 
@@ -424,7 +424,7 @@ impl<'e> Audit<'e> {
         mut bounds: Bounds,
         check: impl Fn(&mut Self, &Entry) -> Result<()>,
     ) -> Result<()> {
-        let snapshot = self.moment.shard(partition.shard)?;
+        let snapshot = self.snapshot.shard(partition.shard)?;
         loop {
             let scan = Scan {
                 space,

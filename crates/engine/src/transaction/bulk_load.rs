@@ -96,7 +96,7 @@ impl Engine {
         let mut kept = vec![];
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
             let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-            let mut draft = Draft::new(self, container, partition, View::Snapshot(snapshot));
+            let mut draft = Draft::new(self, container, partition, View::Shard(snapshot));
             draft.model.scope = ModelContext::of(database.as_deref(), container);
             draft.claims = Some(UniqueClaims::new(kept.clone()));
             for Arrival { number, at, write } in group {

@@ -1,6 +1,5 @@
-//! One moment of everything that a model reaches: all shards of a database, opened together. Whoever
-//! compares items with what follows from them elsewhere reads both as of this moment, however many
-//! write meanwhile.
+//! A snapshot of all shards of a database, taken at one instant. A reader that compares items with what
+//! is derived from them in other shards sees both as of that instant, however many writers there are.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +10,11 @@ use crate::error::storage;
 use crate::transaction::write_buffer::{Draft, View};
 use crate::{Database, Engine};
 
-pub(crate) struct Moment<'e> {
+pub(crate) struct DatabaseSnapshot<'e> {
     shards: BTreeMap<u32, Box<dyn Snapshot + 'e>>,
 }
 
-impl<'e> Moment<'e> {
+impl<'e> DatabaseSnapshot<'e> {
     pub(crate) fn open(engine: &'e Engine, database: &Database) -> Result<Self> {
         let partitions = database.containers().flat_map(|container| &container.partitions);
         let shards: Vec<ShardId> = partitions.map(|partition| partition.shard).collect();
@@ -33,19 +32,19 @@ impl<'e> Draft<'e> {
     /// The view of a draft beside this one.
     pub(crate) fn view_beside(&self) -> View<'e> {
         match &self.view {
-            View::Moment(moment) => View::Moment(moment),
-            View::Now | View::Snapshot(_) => View::Now,
+            View::Database(snapshot) => View::Database(snapshot),
+            View::Latest | View::Shard(_) => View::Latest,
         }
     }
 
     /// A stored value, in any shard: of the draft's own from its snapshot, if it has one.
     pub(crate) fn stored(&self, shard: ShardId, space: Space, key: &[u8]) -> Result<Option<Value>> {
         match &self.view {
-            View::Moment(moment) => moment.shard(shard)?.get(space, key).map_err(storage),
-            View::Snapshot(snapshot) if shard == self.partition.shard => {
+            View::Database(snapshot) => snapshot.shard(shard)?.get(space, key).map_err(storage),
+            View::Shard(snapshot) if shard == self.partition.shard => {
                 snapshot.get(space, key).map_err(storage)
             }
-            View::Now | View::Snapshot(_) => {
+            View::Latest | View::Shard(_) => {
                 Ok(self.engine.store.get(shard, space, key).map_err(storage)?.1)
             }
         }
@@ -54,11 +53,11 @@ impl<'e> Draft<'e> {
     /// Stored entries, in any shard; the same holds.
     pub(crate) fn scanned(&self, shard: ShardId, scan: &Scan<'_>) -> Result<Vec<Entry>> {
         match &self.view {
-            View::Moment(moment) => moment.shard(shard)?.scan(scan).map_err(storage),
-            View::Snapshot(snapshot) if shard == self.partition.shard => {
+            View::Database(snapshot) => snapshot.shard(shard)?.scan(scan).map_err(storage),
+            View::Shard(snapshot) if shard == self.partition.shard => {
                 snapshot.scan(scan).map_err(storage)
             }
-            View::Now | View::Snapshot(_) => {
+            View::Latest | View::Shard(_) => {
                 let snapshot = self.engine.store.snapshot(shard, ReadAt::Latest);
                 snapshot.map_err(storage)?.scan(scan).map_err(storage)
             }

@@ -199,7 +199,7 @@ impl<'e> Transaction<'e> {
         let stripe = partition.locks.stripe(&partition_key.to_canonical());
         let snapshot = engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let lsn = snapshot.lsn();
-        let draft = Draft::new(engine, container, partition, View::Snapshot(snapshot));
+        let draft = Draft::new(engine, container, partition, View::Shard(snapshot));
         Ok(Self {
             draft,
             partition_key: partition_key.clone(),
@@ -416,7 +416,7 @@ impl<'e> Transaction<'e> {
         let snapshot = store.snapshot(self.draft.partition.shard, ReadAt::Latest);
         let snapshot = snapshot.map_err(storage)?;
         self.lsn = snapshot.lsn();
-        self.draft.view = View::Snapshot(snapshot);
+        self.draft.view = View::Shard(snapshot);
         self.draft.now_s = self.draft.engine.clock.now_s();
         Ok(())
     }
@@ -428,7 +428,7 @@ impl<'e> Transaction<'e> {
         let (engine, container) = (self.draft.engine, self.draft.container);
         if self.draft.is_empty() {
             let holds =
-                self.draft.is_of_one_moment() || engine.read_set_holds(&self.draft, None)?;
+                self.draft.is_of_one_instant() || engine.read_set_holds(&self.draft, None)?;
             return Ok(holds.then_some(Place { partition, lsn: self.lsn, item_lsn: self.lsn }));
         }
         let (commit, _) = self.draft.commit()?;

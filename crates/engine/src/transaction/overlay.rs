@@ -41,7 +41,7 @@ impl<'t, 'e> OverlaySource<'t, 'e> {
 
     /// Items with their keys and rows, from where the last call ended; empty at the end.
     pub(crate) fn next_texts(&mut self, items_max: usize) -> Result<Vec<OverlaidItem>> {
-        let View::Snapshot(snapshot) = &self.draft.view else { return Ok(vec![]) };
+        let View::Shard(snapshot) = &self.draft.view else { return Ok(vec![]) };
         loop {
             if self.from >= self.bounds.to {
                 return Ok(vec![]);

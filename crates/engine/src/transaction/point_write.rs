@@ -124,7 +124,7 @@ impl Engine {
             // A path of the item has no number yet, or the definition has changed.
             Err(Error::RetryWith | Error::PartitionGone) => Ok(None),
             // It must be validated first, which waits.
-            Err(_) if !draft.is_of_one_moment() => Ok(None),
+            Err(_) if !draft.is_of_one_instant() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -171,7 +171,7 @@ impl Engine {
         at: &ItemKey<'e>,
         path_ids: PathIdAllocation<'e>,
     ) -> Draft<'e> {
-        let mut draft = Draft::new(self, container, at.partition, View::Now);
+        let mut draft = Draft::new(self, container, at.partition, View::Latest);
         draft.path_ids = path_ids;
         draft.model.scope = ModelContext::of(database, container);
         draft
@@ -217,7 +217,7 @@ impl Engine {
                 return Ok(());
             }
         }
-        if !draft.is_of_one_moment() {
+        if !draft.is_of_one_instant() {
             let Some(key) = get(Space::Items, &key::row(row))? else { return Ok(()) };
             let Some(held) = get(Space::Items, &key.bytes)? else { return Ok(()) };
             let (space, expect) = (Space::Items, Expect::Version(held.version));

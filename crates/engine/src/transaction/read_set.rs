@@ -1,5 +1,5 @@
 //! What a draft has read. Everything in its read set becomes a precondition of its commit. A refusal
-//! has no commit: if it rests on reads of several moments, the read set is validated alone before
+//! has no commit: if it rests on reads of several instants, the read set is validated alone before
 //! the refusal is returned, and if it does not hold, the work runs again.
 
 use orrery_storage::key::{self, Row};
@@ -11,13 +11,15 @@ use crate::error::storage;
 use crate::transaction::write_buffer::{Draft, View};
 
 impl Draft<'_> {
-    /// Whether all that was read is of one moment, so that a refusal needs no validation.
-    pub(crate) fn is_of_one_moment(&self) -> bool {
+    /// Whether all that was read is of one instant, so that a refusal needs no validation.
+    pub(crate) fn is_of_one_instant(&self) -> bool {
         match self.view {
-            View::Moment(_) => true,
-            View::Snapshot(_) => self.model.others.iter().all(|other| !other.has_read()),
+            View::Database(_) => true,
+            View::Shard(_) => self.model.others.iter().all(|other| !other.has_read()),
             // What a model looks at beside items has no version of its own.
-            View::Now => self.model.scope.is_none() && self.slots.len() + self.lookups.len() <= 1,
+            View::Latest => {
+                self.model.scope.is_none() && self.slots.len() + self.lookups.len() <= 1
+            }
         }
     }
 
@@ -69,7 +71,7 @@ impl Draft<'_> {
 }
 
 impl Engine {
-    /// Whether everything that a draft has read is still so, all of it at one moment; `held` is read
+    /// Whether everything that a draft has read is still so, all of it at one instant; `held` is read
     /// beside it.
     pub(crate) fn read_set_holds(&self, draft: &Draft<'_>, held: Option<Part>) -> Result<bool> {
         let mut parts = draft.read_set();
@@ -88,7 +90,7 @@ impl Engine {
 
     /// Whether a refusal may be returned; else the work must run again.
     pub(crate) fn justifies(&self, draft: &Draft<'_>, refusal: &Error) -> Result<bool> {
-        if refusal.retryable() || draft.is_of_one_moment() {
+        if refusal.retryable() || draft.is_of_one_instant() {
             return Ok(true);
         }
         self.read_set_holds(draft, None)

@@ -17,7 +17,7 @@ use crate::item::operation::{Decision, ItemWrite};
 use crate::item::read::{Outcome, Place, Written};
 use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::maintain::unique_keys::UniqueClaims;
-use crate::model::{Event, ModelDraft, Moment};
+use crate::model::{DatabaseSnapshot, Event, ModelDraft};
 use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
 use crate::throughput::charge;
@@ -28,12 +28,12 @@ use crate::{Container, Engine};
 
 /// Where items are read from.
 pub(crate) enum View<'e> {
-    /// The store as it is at each read.
-    Now,
-    /// One moment of its physical partition.
-    Snapshot(Box<dyn Snapshot + 'e>),
-    /// One moment of all that its model reaches.
-    Moment(&'e Moment<'e>),
+    /// The newest committed value at each read.
+    Latest,
+    /// One snapshot of its physical partition; other shards newest.
+    Shard(Box<dyn Snapshot + 'e>),
+    /// One snapshot of every shard of the database.
+    Database(&'e DatabaseSnapshot<'e>),
 }
 
 /// The slots of one physical partition, by item key.
