@@ -308,14 +308,14 @@ impl Engine {
         let slots = slots.collect::<Result<Vec<_>>>()?;
         {
             // No model takes over during the commit.
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             if !self.is_modelled(container) {
                 self.remove(container, partition, &slots)?;
                 return Ok(false);
             }
         }
         for slot in &slots {
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             if let Purged::Refused(error) = self.purge_modelled(container, &slot.at)? {
                 cursor.left = Some(UnitFailure::of_item(error, container, &slot.at.key));
             }

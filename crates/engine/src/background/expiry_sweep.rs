@@ -106,7 +106,7 @@ impl Engine {
         let shard = partition.shard;
         let removed = self.retry_on_stale_epoch(container, &mut |now| {
             // No model takes over during the commit.
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             if self.is_modelled(now) {
                 return Ok(None);
             }

@@ -31,7 +31,7 @@ impl Engine {
             let mut removed = false;
             self.run_unit(run, &unit, 0, &mut |_| {
                 let purged = self.retry_on_stale_epoch(container, &mut |now| {
-                    let _still = self.models.read();
+                    let _schema = self.model_locks.schema_shared();
                     self.sweep_one(now, now.partition_with(partition.shard)?, entry)
                 })?;
                 removed = matches!(purged, Purged::Gone);

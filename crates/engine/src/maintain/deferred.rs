@@ -117,7 +117,7 @@ impl Engine {
     /// Does what is to follow from earlier writes, a bounded turn for each note of each database, until
     /// nothing is left that can be done now.
     pub fn propagate(&self, stop: &dyn Fn() -> bool) -> Result<()> {
-        let _alone = self.models.worker();
+        let _alone = self.model_locks.worker();
         let is_of_pass = |kind: UnitKind| kind == UnitKind::ModelEffects;
         self.units.begin_pass(is_of_pass);
         let mut run = BackgroundPass::new(stop);
@@ -198,7 +198,7 @@ impl Engine {
         version: &Cell<Lsn>,
     ) -> std::result::Result<UnitProgress, UnitFailure> {
         // No model takes over meanwhile.
-        let _still = self.models.read();
+        let _schema = self.model_locks.schema_shared();
         let state = self.catalog.state();
         let now = state.databases().find(|now| now.number == database.number);
         let Some(now) = now else { return Ok(UnitProgress::Done) };

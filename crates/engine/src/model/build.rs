@@ -147,7 +147,7 @@ impl Engine {
         let (granted, mut finished) = (turn, false);
         while turn > 0 && !finished {
             // No other model takes over meanwhile.
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             let state = self.catalog.state();
             let now = state.databases().find(|now| now.number == database.number);
             let Some((now, model)) = now.and_then(|now| now.model.as_deref().map(|m| (now, m)))
@@ -319,7 +319,7 @@ impl Engine {
     /// All items are under a rule: it holds, unless some break it. Whether something was done.
     fn finish_rule(&self, database: &Database, index: usize) -> Result<bool> {
         {
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             let state = self.catalog.state();
             let now = state.databases().find(|now| now.number == database.number);
             let Some((now, model)) = now.and_then(|now| now.model.as_deref().map(|m| (now, m)))

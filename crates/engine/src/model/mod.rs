@@ -114,31 +114,32 @@ pub(crate) struct ModelDraft<'e> {
     pub(crate) charge: f64,
 }
 
-/// Whose turn it is.
+/// The locks that models need beside those of partitions.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct ModelLocks {
     /// The schema lock: shared during a commit whose effects depend on the model but that holds no
     /// partition lock, exclusive while a model takes over.
-    still: RwLock<()>,
-    /// Held by writers that have lost too often: no partition lock covers a target that all of them change.
-    turn: Mutex<()>,
-    /// Held by whoever does what follows later.
+    schema: RwLock<()>,
+    /// The escalation lock, of writers that have lost too often: no partition lock covers a target that
+    /// all of them change.
+    escalation: Mutex<()>,
+    /// The worker lock, held by whoever applies deferred effects.
     worker: Mutex<()>,
-    /// Whether something new is to follow.
-    news: (Mutex<bool>, Condvar),
+    /// The wakeup of the worker: whether there is a new deferred effect.
+    wakeup: (Mutex<bool>, Condvar),
 }
 
-impl Turns {
-    /// Something is to follow.
+impl ModelLocks {
+    /// Wakes the worker.
     pub(crate) fn wake(&self) {
-        *self.news.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.news.1.notify_all();
+        *self.wakeup.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.wakeup.1.notify_all();
     }
 
-    /// Waits until something is to follow, or for so long.
-    pub(crate) fn wait_for_news(&self, time: Duration) {
-        let news = self.news.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.news.1.wait_timeout_while(news, time, |news| !*news);
+    /// Waits for a wakeup, or for so long.
+    pub(crate) fn wait_for_wakeup(&self, time: Duration) {
+        let woken = self.wakeup.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.wakeup.1.wait_timeout_while(woken, time, |woken| !*woken);
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
 
@@ -146,12 +147,14 @@ impl Turns {
         self.worker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, ()> {
-        self.still.read().unwrap_or_else(PoisonError::into_inner)
+    /// Takes the schema lock shared: no model takes over meanwhile.
+    pub(crate) fn schema_shared(&self) -> RwLockReadGuard<'_, ()> {
+        self.schema.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, ()> {
-        self.still.write().unwrap_or_else(PoisonError::into_inner)
+    /// Takes the schema lock exclusively, for a model that takes over.
+    fn schema_exclusive(&self) -> RwLockWriteGuard<'_, ()> {
+        self.schema.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -177,9 +180,9 @@ impl Engine {
         ModelContext::of(self.database_of(container).as_deref(), container).is_some()
     }
 
-    /// For an attempt after many: one at a time.
-    pub(crate) fn model_turn(&self, attempt: usize) -> Option<MutexGuard<'_, ()>> {
+    /// The escalation lock for an attempt after several conflicts, so that such attempts run one at a time.
+    pub(crate) fn escalation_lock(&self, attempt: usize) -> Option<MutexGuard<'_, ()>> {
         let late = attempt >= limits::COMMIT_ATTEMPTS_SHARED;
-        late.then(|| self.models.turn.lock().unwrap_or_else(PoisonError::into_inner))
+        late.then(|| self.model_locks.escalation.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

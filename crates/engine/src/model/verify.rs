@@ -108,7 +108,7 @@ impl Engine {
     fn verify_snapshot(&self, database: &Address, progress: &Progress) -> Result<Verified> {
         let (database, snapshot) = {
             // No other model takes over between the two.
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
             let snapshot = DatabaseSnapshot::open(self, &database)?;
             (database, snapshot)

@@ -107,8 +107,8 @@ impl Engine {
             let lock_mode =
                 if exclusive { LockMode::Exclusive } else { LockMode::of_attempt(attempt) };
             let lock = partition.locks.stripe(&key.to_canonical()).acquire(lock_mode);
-            // Before the snapshot: whoever had its turn before may have changed what is read.
-            let turn = self.model_turn(attempt);
+            // Before the snapshot: the last holder may have changed what is read.
+            let escalation = self.escalation_lock(attempt);
             // Under the lock: a model takes over while it holds all of them.
             let (database, carried) = (self.database_of(container), RefCell::default());
             let mut transaction = Transaction::inside(self, container, partition, &key)?;
@@ -124,7 +124,7 @@ impl Engine {
                 continue;
             }
             if let Some(unblock) = transaction.draft.unblock() {
-                drop((transaction, turn));
+                drop((transaction, escalation));
                 kept.extend(self.unblock(unblock)?);
                 continue;
             }
@@ -149,7 +149,7 @@ impl Engine {
     /// cannot be removed is returned.
     pub(crate) fn unblock(&self, unblock: Unblock<'_>) -> Result<Option<(ShardId, Row)>> {
         let Unblock::Remove(container, partition, row) = unblock else { return Ok(None) };
-        let _still = self.models.read();
+        let _schema = self.model_locks.schema_shared();
         let gone = self.purge_hidden_row(container, partition, row)?;
         Ok((!gone).then_some((partition.shard, row)))
     }

@@ -65,7 +65,7 @@ impl Engine {
         for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
             let at = write.locate(self, container, partition_key)?;
             let lock = at.lock().acquire(LockMode::of_attempt(attempt));
-            let turn = self.model_turn(attempt);
+            let escalation = self.escalation_lock(attempt);
             let carried = RefCell::default();
             let path_ids = if attempt == 0 {
                 PathIdAllocation::WithCommit(&carried)
@@ -84,7 +84,7 @@ impl Engine {
                 Err(_) => continue,
             };
             let answer = self.commit_all(commit);
-            drop((turn, lock));
+            drop((escalation, lock));
             match answer {
                 Ok(committed) => return Ok(self.conclude(container, &committed, written)),
                 Err(StorageError::Conflict { part, check }) => {
@@ -144,7 +144,7 @@ impl Engine {
         match settled.answer {
             Ok(committed) => {
                 if settled.follows {
-                    self.models.wake();
+                    self.model_locks.wake();
                 }
                 Ok(Some(self.conclude(container, &committed, settled.written)))
             }
@@ -158,7 +158,7 @@ impl Engine {
         let follows = follows_later(&commit);
         let answer = self.store.commit(commit);
         if follows && answer.is_ok() {
-            self.models.wake();
+            self.model_locks.wake();
         }
         answer
     }
@@ -212,7 +212,7 @@ impl Engine {
         let Some(holder) = get(Space::Index, &guard.key)? else { return Ok(()) };
         let row: Row = unique_holder(&holder.bytes)?;
         {
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             if self.purge_hidden_row(container, partition, row)? {
                 return Ok(());
             }
