@@ -10,7 +10,7 @@ use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::item::address::ItemKey;
 use crate::item::read::Place;
-use crate::model::{Event, ModelContext};
+use crate::model::{ItemChange, ModelContext};
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
 use crate::transaction::commit::Mutation;
@@ -75,17 +75,17 @@ impl Engine {
             let database = self.database_of(container);
             let mut draft = Draft::new(self, container, partition, View::Latest);
             draft.model.scope = ModelContext::of(database.as_deref(), container);
-            let mut events = Vec::new();
+            let mut item_changes = Vec::new();
             for key in self.keys_of(container, partition, partition_key)? {
                 let at = ItemKey { partition, partition_key: partition_key.clone(), key };
                 draft.load(&at)?;
                 let Some(past) = draft.past_image(&at.key)? else { continue };
                 draft.set_item(&at, Mutation::Delete);
-                events.push(Event::new(draft.address(&at), Some(past), None));
+                item_changes.push(ItemChange::new(draft.address(&at), Some(past), None));
             }
             // All of them are gone by now, so that none of them keeps another.
-            for event in events {
-                draft.follow(vec![event])?;
+            for item_change in item_changes {
+                draft.cascade(vec![item_change])?;
             }
             let (parts, guards) = draft.parts()?;
             match self.commit_all(Commit { parts }) {
@@ -153,12 +153,13 @@ impl Engine {
                 return Ok(Purged::Visible);
             }
             draft.set_item(at, Mutation::Delete);
-            let event = Event::new(draft.address(at), Some(past), None);
-            let (parts, guards) = match draft.follow(vec![event]).and_then(|()| draft.parts()) {
-                Ok(prepared) => prepared,
-                Err(error) if is_refusal(&error) => return Ok(Purged::Refused(error)),
-                Err(error) => return Err(error),
-            };
+            let item_change = ItemChange::new(draft.address(at), Some(past), None);
+            let (parts, guards) =
+                match draft.cascade(vec![item_change]).and_then(|()| draft.parts()) {
+                    Ok(prepared) => prepared,
+                    Err(error) if is_refusal(&error) => return Ok(Purged::Refused(error)),
+                    Err(error) => return Err(error),
+                };
             match self.commit_all(Commit { parts }) {
                 Ok(_) => return Ok(Purged::Gone),
                 Err(StorageError::Conflict { part, check }) => {

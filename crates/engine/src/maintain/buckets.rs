@@ -7,7 +7,7 @@ use orrery_modeling::{BUCKET_MARKER, BucketRule, ClientWrites, Marker};
 use orrery_storage::key;
 use orrery_types::{Error, Result, Value, limits};
 
-use super::cascade::Event;
+use super::cascade::ItemChange;
 use crate::Container;
 use crate::item::address::{ItemAddress, ItemKey};
 use crate::item::operation::{Decision, ItemWrite};
@@ -249,18 +249,20 @@ impl<'e> Draft<'e> {
     }
 
     /// An item is gone, or is no longer of a type: its buckets go with it.
-    pub(crate) fn drop_arrays(&mut self, event: &Event<'e>) -> Result<()> {
+    pub(crate) fn drop_arrays(&mut self, item_change: &ItemChange<'e>) -> Result<()> {
         let Some(scope) = self.model.scope else { return Ok(()) };
         for (at, rule) in scope.model.rules.buckets.iter().enumerate() {
             let of = &scope.model.rules.types[rule.on];
             let is = |value: &Option<Value>| {
-                value.as_ref().is_some_and(|value| of.matches(&event.address.container.id, value))
+                value
+                    .as_ref()
+                    .is_some_and(|value| of.matches(&item_change.address.container.id, value))
             };
-            if !is(&event.before) || is(&event.after) {
+            if !is(&item_change.before) || is(&item_change.after) {
                 continue;
             }
-            let mut shelf = Shelf::new(self, scope, at, &event.address, None)?;
-            if event.after.is_some() && shelf.last()?.is_some() {
+            let mut shelf = Shelf::new(self, scope, at, &item_change.address, None)?;
+            if item_change.after.is_some() && shelf.last()?.is_some() {
                 return Err(violated(format!(
                     "The item would no longer be of type '{}', whose array '{}' has elements in \
                      buckets; empty the array first.",

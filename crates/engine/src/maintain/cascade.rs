@@ -17,13 +17,13 @@ use crate::model::rules::is_displaced;
 use crate::transaction::write_buffer::Draft;
 
 /// A change of one item.
-pub(crate) struct Event<'e> {
+pub(crate) struct ItemChange<'e> {
     pub(crate) address: ItemAddress<'e>,
     pub(crate) before: Option<Value>,
     pub(crate) after: Option<Value>,
 }
 
-impl<'e> Event<'e> {
+impl<'e> ItemChange<'e> {
     pub(crate) fn new(
         address: ItemAddress<'e>,
         before: Option<Value>,
@@ -33,12 +33,12 @@ impl<'e> Event<'e> {
     }
 }
 
-/// Follows changes until nothing more follows.
-struct Wave<'w, 'e> {
+/// The cascade of one operation: changes are followed until nothing more follows.
+struct Cascade<'w, 'e> {
     draft: &'w mut Draft<'e>,
     /// Where the client's own change was: beside it nothing counts as elsewhere.
     origin: ItemAddress<'e>,
-    queue: VecDeque<Event<'e>>,
+    queue: VecDeque<ItemChange<'e>>,
     /// For each relation how many items elsewhere were changed.
     elsewhere: Vec<usize>,
     changed: usize,
@@ -46,17 +46,20 @@ struct Wave<'w, 'e> {
 
 impl<'e> Draft<'e> {
     /// Adds everything that follows from changes.
-    pub(crate) fn follow(&mut self, events: Vec<Event<'e>>) -> Result<()> {
+    pub(crate) fn cascade(&mut self, item_changes: Vec<ItemChange<'e>>) -> Result<()> {
         let Some(scope) = self.model.scope else { return Ok(()) };
-        let Some(origin) = events.first().map(|event| event.address.clone()) else { return Ok(()) };
+        let Some(origin) = item_changes.first().map(|item_change| item_change.address.clone())
+        else {
+            return Ok(());
+        };
         let elsewhere = vec![0; scope.model.rules.relations.len()];
-        let queue = events.into();
-        let mut wave = Wave { draft: self, origin, queue, elsewhere, changed: 0 };
-        while let Some(event) = wave.queue.pop_front() {
-            wave.draft.drop_arrays(&event)?;
+        let queue = item_changes.into();
+        let mut cascade = Cascade { draft: self, origin, queue, elsewhere, changed: 0 };
+        while let Some(item_change) = cascade.queue.pop_front() {
+            cascade.draft.drop_arrays(&item_change)?;
             for (index, rule) in scope.model.rules.relations.iter().enumerate() {
-                wave.as_source(index, rule, &event)?;
-                wave.as_target(index, rule, &event)?;
+                cascade.as_source(index, rule, &item_change)?;
+                cascade.as_target(index, rule, &item_change)?;
             }
         }
         Ok(())
@@ -276,10 +279,16 @@ impl<'e> Draft<'e> {
     }
 }
 
-impl<'e> Wave<'_, 'e> {
+impl<'e> Cascade<'_, 'e> {
     /// The item is of the source type, or was: what is kept on its targets follows.
-    fn as_source(&mut self, index: usize, rule: &RelationRule, event: &Event<'e>) -> Result<()> {
+    fn as_source(
+        &mut self,
+        index: usize,
+        rule: &RelationRule,
+        item_change: &ItemChange<'e>,
+    ) -> Result<()> {
         let Some(scope) = self.draft.model.scope else { return Ok(()) };
+        let source = &item_change.address;
         let rules = &scope.model.rules;
         let aggregates: Vec<&AggregateRule> =
             rules.aggregates.iter().filter(|a| a.relation == index).map(|a| &**a).collect();
@@ -290,9 +299,9 @@ impl<'e> Wave<'_, 'e> {
         }
         let from = &rules.types[rule.from];
         let image = |value: &Option<Value>| {
-            value.clone().filter(|value| from.matches(&event.address.container.id, value))
+            value.clone().filter(|value| from.matches(&source.container.id, value))
         };
-        let (before, after) = (image(&event.before), image(&event.after));
+        let (before, after) = (image(&item_change.before), image(&item_change.after));
         let targets =
             |item: &Option<Value>| item.as_ref().map(|i| rule.targets(i)).unwrap_or_default();
         let (old, new) = (targets(&before), targets(&after));
@@ -302,12 +311,7 @@ impl<'e> Wave<'_, 'e> {
             let Some(address) = self.draft.address_of(rule, &target)? else { continue };
             let (mut was, is) = (old.contains(&target), new.contains(&target));
             if building {
-                was = self.draft.enter(
-                    scope.model.numbers[index],
-                    &address,
-                    &event.address,
-                    (was, is),
-                )?;
+                was = self.draft.enter(scope.model.numbers[index], &address, source, (was, is))?;
             }
             let mut now = Vec::new();
             for aggregate in &aggregates {
@@ -321,9 +325,9 @@ impl<'e> Wave<'_, 'e> {
                     continue;
                 }
                 if self.is_later(index, aggregate, &address) {
-                    self.draft.keep_later(scope, aggregate, &address, &event.address, &change)?;
+                    self.draft.keep_later(scope, aggregate, &address, source, &change)?;
                 } else {
-                    self.draft.keep_beside(scope, aggregate, &address, &event.address, &change)?;
+                    self.draft.keep_beside(scope, aggregate, &address, source, &change)?;
                     now.push((*aggregate, change));
                 }
             }
@@ -345,7 +349,7 @@ impl<'e> Wave<'_, 'e> {
                 path.set(&mut kept, &[], truth);
             }
             if let Some(inverse) = inverse {
-                let full = keep_inverse(inverse, &event.address.id(), is, &mut kept);
+                let full = keep_inverse(inverse, &source.id(), is, &mut kept);
                 if full && !self.draft.model.relaxed {
                     return Err(inverse_full(inverse));
                 }
@@ -395,15 +399,20 @@ impl<'e> Wave<'_, 'e> {
     }
 
     /// The item is of the target type, or was: those that refer to it follow.
-    fn as_target(&mut self, index: usize, rule: &RelationRule, event: &Event<'e>) -> Result<()> {
+    fn as_target(
+        &mut self,
+        index: usize,
+        rule: &RelationRule,
+        item_change: &ItemChange<'e>,
+    ) -> Result<()> {
         let Some(scope) = self.draft.model.scope else { return Ok(()) };
         let to = &scope.model.rules.types[rule.to];
         let is = |value: &Option<Value>| {
-            value.as_ref().is_some_and(|value| to.matches(&event.address.container.id, value))
+            value.as_ref().is_some_and(|value| to.matches(&item_change.address.container.id, value))
         };
-        let (was, now) = (is(&event.before), is(&event.after));
+        let (was, now) = (is(&item_change.before), is(&item_change.after));
         if was && !now {
-            return self.gone(index, rule, &event.address);
+            return self.gone(index, rule, &item_change.address);
         }
         if !now || rule.copies.is_empty() {
             return Ok(());
@@ -412,13 +421,13 @@ impl<'e> Wave<'_, 'e> {
             let of = |item: &Value| rule.copies.iter().map(|(_, copy)| copy.value(item)).collect();
             value.as_ref().map(of).unwrap_or_default()
         };
-        let after = copies(&event.after);
-        if was && copies(&event.before) == after {
+        let after = copies(&item_change.after);
+        if was && copies(&item_change.before) == after {
             return Ok(());
         }
-        for source in self.sources(index, rule, &event.address)? {
+        for source in self.sources(index, rule, &item_change.address)? {
             let Some(value) = self.draft.value_at(&source)? else { continue };
-            let kept = self.draft.with_copies(rule, &value, &event.address, &after)?;
+            let kept = self.draft.with_copies(rule, &value, &item_change.address, &after)?;
             if kept != value {
                 self.put(index, rule, &source, value, kept)?;
             }
@@ -486,7 +495,7 @@ impl<'e> Wave<'_, 'e> {
                 None => {
                     self.count(index, rule, &source)?;
                     self.draft.delete_derived(&source)?;
-                    self.queue.push_back(Event::new(source, Some(value), None));
+                    self.queue.push_back(ItemChange::new(source, Some(value), None));
                 }
             }
         }
@@ -503,7 +512,7 @@ impl<'e> Wave<'_, 'e> {
     ) -> Result<()> {
         self.count(index, rule, address)?;
         self.draft.put_derived(address, after.clone())?;
-        self.queue.push_back(Event::new(address.clone(), Some(before), Some(after)));
+        self.queue.push_back(ItemChange::new(address.clone(), Some(before), Some(after)));
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use orrery_storage::{
 };
 use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
 
-use super::cascade::Event;
+use super::cascade::ItemChange;
 use super::references::part_of;
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
@@ -479,7 +479,7 @@ impl<'e> Draft<'e> {
                 Some(kept) => self.put_derived(&address, kept.clone())?,
                 None => self.delete_derived(&address)?,
             }
-            self.follow(vec![Event::new(address, Some(value), kept)])?;
+            self.cascade(vec![ItemChange::new(address, Some(value), kept)])?;
         }
         Ok(())
     }
@@ -518,7 +518,7 @@ fn aggregates_follow<'e>(
         }
         if kept != value {
             draft.put_derived(&address, kept.clone())?;
-            draft.follow(vec![Event::new(address, Some(value), Some(kept))])?;
+            draft.cascade(vec![ItemChange::new(address, Some(value), Some(kept))])?;
         }
     }
     Ok(more.then(|| note.clone()))

@@ -26,7 +26,7 @@ use crate::background::units::{UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::item::address::{ItemAddress, ItemKey};
-use crate::maintain::cascade::Event;
+use crate::maintain::cascade::ItemChange;
 use crate::maintain::references::part_of;
 use crate::maintain::unique_keys::{Unblock, UniqueClaims};
 use crate::partition::PhysicalPartition;
@@ -506,7 +506,7 @@ impl<'e> Draft<'e> {
             self.put_derived(address, kept.clone())?;
         }
         if pass == 1 || kept != value {
-            self.follow(vec![Event::new(address.clone(), Some(value), Some(kept))])?;
+            self.cascade(vec![ItemChange::new(address.clone(), Some(value), Some(kept))])?;
         }
         Ok(broken)
     }

@@ -40,7 +40,7 @@ use crate::{Container, Database, Engine};
 
 pub(crate) use crate::background::model_expiry::Purged;
 pub(crate) use crate::maintain::buckets::Edits;
-pub(crate) use crate::maintain::cascade::Event;
+pub(crate) use crate::maintain::cascade::ItemChange;
 use crate::maintain::kept_on_target::Kept;
 pub(crate) use crate::transaction::database_snapshot::DatabaseSnapshot;
 pub(crate) use context::ModelContext;

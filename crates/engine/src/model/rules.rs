@@ -13,7 +13,7 @@ use crate::transaction::write_buffer::Draft;
 
 impl<'e> Draft<'e> {
     /// The body as it is to be written at a place.
-    pub(crate) fn govern(
+    pub(crate) fn apply_rules(
         &mut self,
         at: &ItemKey<'e>,
         before: Option<&Value>,

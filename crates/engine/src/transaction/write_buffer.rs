@@ -17,7 +17,7 @@ use crate::item::operation::{Decision, ItemWrite};
 use crate::item::read::{Outcome, Place, Written};
 use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::maintain::unique_keys::UniqueClaims;
-use crate::model::{DatabaseSnapshot, Event, ModelDraft};
+use crate::model::{DatabaseSnapshot, ItemChange, ModelDraft};
 use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
 use crate::throughput::charge;
@@ -171,7 +171,7 @@ impl<'e> Draft<'e> {
             let charge = self.charge(&at.key, None, write.patched())?;
             let before = self.known_image(&at.key)?;
             self.set_item(at, Mutation::Delete);
-            self.follow(vec![Event::new(self.address(at), before, None)])?;
+            self.cascade(vec![ItemChange::new(self.address(at), before, None)])?;
             return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, charge));
         };
         let target = self.target(at, &body)?;
@@ -186,7 +186,7 @@ impl<'e> Draft<'e> {
         }
         // Under another id it is a new item to those that refer.
         let known = before.as_ref().filter(|_| target.is_none());
-        let body = self.govern(target.as_ref().unwrap_or(at), known, body, &edits)?;
+        let body = self.apply_rules(target.as_ref().unwrap_or(at), known, body, &edits)?;
         let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
         let after = self.after(at, row, body)?;
         let charge = self.charge(&at.key, Some(&after), write.patched())?;
@@ -195,11 +195,11 @@ impl<'e> Draft<'e> {
         if let Some(target) = &target {
             self.set_item(at, Mutation::Delete);
             self.set_item(target, Mutation::Put(after));
-            let gone = Event::new(self.address(at), before, None);
-            self.follow(vec![Event::new(self.address(target), None, Some(value)), gone])?;
+            let gone = ItemChange::new(self.address(at), before, None);
+            self.cascade(vec![ItemChange::new(self.address(target), None, Some(value)), gone])?;
         } else {
             self.set_item(at, Mutation::Put(after));
-            self.follow(vec![Event::new(self.address(at), past, Some(value))])?;
+            self.cascade(vec![ItemChange::new(self.address(at), past, Some(value))])?;
         }
         // What followed may have changed the item itself, if it refers to itself.
         if self.model.scope.is_some()
