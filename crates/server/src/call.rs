@@ -172,14 +172,15 @@ impl Call {
         dispatch::authorize(self)?;
         let WriteRequest { container, partition_key, write } = item::decode_write(self)?;
         let engine = self.engine();
-        let Some(begun) = engine.begin_write(&container, partition_key.as_ref(), &write)? else {
+        let Some(prepared) = engine.prepare_write(&container, partition_key.as_ref(), &write)?
+        else {
             return Ok(None);
         };
         let (sender, receiver) = oneshot::channel();
         // The client may have disconnected when the commit completes; the write stands.
-        engine.submit(begun, move |settled| drop(sender.send(settled)));
-        let settled = receiver.await.map_err(|_| Error::internal("a commit was not answered"))?;
-        let written = engine.settle(&container, settled)?;
+        engine.submit(prepared, move |result| drop(sender.send(result)));
+        let result = receiver.await.map_err(|_| Error::internal("a commit was not answered"))?;
+        let written = engine.finish_write(&container, result)?;
         Ok(written.map(|written| item::encode_write(self, &container, written)))
     }
 

@@ -2,7 +2,7 @@
 //! everything that must change with it, and commit all of it at once. If another writer was
 //! faster, the commit's checks fail, nothing was written, and it starts over.
 //!
-//! A caller that must not block prepares the first attempt with [`Engine::begin_write`] and is
+//! A caller that must not block prepares the first attempt with [`Engine::prepare_write`] and is
 //! called back when it is durable; only what then has to start over needs a thread to wait on.
 
 use std::cell::RefCell;
@@ -29,15 +29,15 @@ use crate::{Container, Database, Engine};
 
 type Answer = std::result::Result<Committed, StorageError>;
 
-/// A write that waits to be committed.
-pub struct Begun {
+/// A write that is ready to be committed. It holds the lock of its logical partition.
+pub struct PreparedWrite {
     commit: Commit,
     written: Written,
     lock: LockGuard,
 }
 
-/// A write whose commit was answered.
-pub struct Settled {
+/// The result of a prepared write's commit. Dropping it releases the lock.
+pub struct CommitResult {
     answer: Answer,
     written: Written,
     follows: bool,
@@ -101,12 +101,12 @@ impl Engine {
 
     /// Prepares the first attempt at a write without waiting for anybody; `None` if somebody else
     /// has to be waited for, so that it must go through [`Engine::write_item`].
-    pub fn begin_write(
+    pub fn prepare_write(
         &self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
-    ) -> Result<Option<Begun>> {
+    ) -> Result<Option<PreparedWrite>> {
         let database = self.database_of(container);
         let scope = ModelContext::of(database.as_deref(), container);
         if scope.is_some_and(|scope| !scope.is_light(container)) {
@@ -120,7 +120,7 @@ impl Engine {
             self.draft(container, database.as_deref(), &at, PathIdAllocation::LookupOnly);
         let applied = draft.apply_at(&at, write);
         match applied.and_then(|written| Ok((written, draft.commit()?.0))) {
-            Ok((written, commit)) => Ok(Some(Begun { commit, written, lock })),
+            Ok((written, commit)) => Ok(Some(PreparedWrite { commit, written, lock })),
             // A path of the item has no number yet, or the definition has changed.
             Err(Error::RetryWith | Error::PartitionGone) => Ok(None),
             // It must be validated first, which waits.
@@ -130,23 +130,31 @@ impl Engine {
     }
 
     /// Commits a prepared write; `done` is called once, when it is durable or refused.
-    pub fn submit(&self, begun: Begun, done: impl FnOnce(Settled) + Send + 'static) {
-        let Begun { commit, written, lock } = begun;
+    pub fn submit(
+        &self,
+        prepared: PreparedWrite,
+        done: impl FnOnce(CommitResult) + Send + 'static,
+    ) {
+        let PreparedWrite { commit, written, lock } = prepared;
         let follows = follows_later(&commit);
-        let settle = move |answer| done(Settled { answer, written, follows, _lock: lock });
-        self.store.submit(commit, Box::new(settle));
+        let answered = move |answer| done(CommitResult { answer, written, follows, _lock: lock });
+        self.store.submit(commit, Box::new(answered));
     }
 
     /// What came of a submitted write; `None` if another writer or a new definition was faster:
     /// nothing was written,
     /// and it must go through [`Engine::write_item`].
-    pub fn settle(&self, container: &Container, settled: Settled) -> Result<Option<Written>> {
-        match settled.answer {
+    pub fn finish_write(
+        &self,
+        container: &Container,
+        result: CommitResult,
+    ) -> Result<Option<Written>> {
+        match result.answer {
             Ok(committed) => {
-                if settled.follows {
+                if result.follows {
                     self.model_locks.wake();
                 }
-                Ok(Some(self.conclude(container, &committed, settled.written)))
+                Ok(Some(self.conclude(container, &committed, result.written)))
             }
             Err(StorageError::Conflict { .. } | StorageError::Gone { .. }) => Ok(None),
             Err(error) => Err(storage(error)),
