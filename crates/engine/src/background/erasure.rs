@@ -18,12 +18,14 @@ use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitCursor, UnitProgress};
 use crate::error::storage;
 use crate::item::address::{ItemKey, complete_key};
+use crate::item::image::BeforeImage;
 use crate::item::read::Place;
 use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::model::Purged;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::{BeforeImage, ItemEntry, Mutation, part};
+use crate::transaction::commit::item_part;
 use crate::transaction::locks::{LockGuard, LockMode};
+use crate::transaction::write_buffer::ItemEntry;
 use crate::{Container, Engine};
 
 /// A key whose items are deleted, as far as they were written up to an LSN.
@@ -302,7 +304,7 @@ impl Engine {
                 None => erasure.partition_key.clone(),
             };
             let at = ItemKey { partition, partition_key, key: entry.key };
-            Ok(ItemEntry { at, before: Some(before), mutation: Mutation::Delete })
+            Ok(ItemEntry::removed(at, before))
         };
         let slots = entries.into_iter().filter(erased).map(slot);
         let slots = slots.collect::<Result<Vec<_>>>()?;
@@ -340,7 +342,7 @@ impl Engine {
             partition,
             path_ids: PathIdAllocation::Immediate,
         };
-        let (part, _) = part(self, &indexer, &slots.iter().collect::<Vec<_>>())?;
+        let (part, _) = item_part(self, &indexer, &slots.iter().collect::<Vec<_>>())?;
         match self.store.commit(Commit { parts: vec![part] }) {
             Err(StorageError::Conflict { .. } | StorageError::TooLarge) if slots.len() > 1 => {
                 slots.chunks(1).try_for_each(|one| self.remove(container, partition, one))

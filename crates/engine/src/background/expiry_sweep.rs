@@ -13,8 +13,8 @@ use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitProgress};
 use crate::catalog::container::definition::ContainerDef;
 use crate::error::storage;
 use crate::item::address::ItemKey;
+use crate::item::image::BeforeImage;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::BeforeImage;
 use crate::{Container, Engine};
 
 /// The second at which an item expires, if it does.

@@ -10,11 +10,14 @@ use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::item::address::ItemKey;
 use crate::item::read::Place;
-use crate::model::{ItemChange, ModelContext};
+use crate::maintain::cascade::ItemChange;
+use crate::model::ModelContext;
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
-use crate::transaction::commit::Mutation;
-use crate::transaction::write_buffer::{Draft, View};
+use crate::transaction::read_view::ReadView;
+use crate::transaction::retry::{self, Attempt};
+use crate::transaction::state::TransactionState;
+use crate::transaction::write_buffer::{Mutation, ShardIndex};
 use crate::{Container, Engine};
 
 impl Engine {
@@ -71,41 +74,41 @@ impl Engine {
         partition: &PhysicalPartition,
         partition_key: &PartitionKey,
     ) -> Result<Place> {
-        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+        retry::run(|_| {
             let database = self.database_of(container);
-            let mut draft = Draft::new(self, container, partition, View::Latest);
-            draft.model.scope = ModelContext::of(database.as_deref(), container);
-            let mut item_changes = Vec::new();
+            let model = ModelContext::of(database.as_deref(), container);
+            let tx = TransactionState::new(self, container, partition, ReadView::latest(self));
+            let mut tx = tx.with_model(model);
+            let mut changes = Vec::new();
             for key in self.keys_of(container, partition, partition_key)? {
                 let at = ItemKey { partition, partition_key: partition_key.clone(), key };
-                draft.load(&at)?;
-                let Some(past) = draft.past_image(&at.key)? else { continue };
-                draft.set_item(&at, Mutation::Delete);
-                item_changes.push(ItemChange::new(draft.address(&at), Some(past), None));
+                tx.load(ShardIndex::HOME, &at)?;
+                let Some(past) = tx.past_image(ShardIndex::HOME, &at.key)? else { continue };
+                tx.set_item(ShardIndex::HOME, &at, Mutation::Delete);
+                changes.push(ItemChange::new(tx.address(&at), Some(past), None));
             }
             // All of them are gone by now, so that none of them keeps another.
-            for item_change in item_changes {
-                draft.cascade(vec![item_change])?;
+            if let Some(model) = model {
+                for change in changes {
+                    tx.under(model).cascade(vec![change])?;
+                }
             }
-            let (parts, guards) = draft.parts()?;
-            match self.commit_all(Commit { parts }) {
+            let (commit, unique) = tx.assemble()?.into_commit();
+            match self.commit_all(commit) {
                 Ok(committed) => {
                     let lsn = committed.lsns.first().copied().unwrap_or_default();
-                    return Ok(Place { partition: partition.id, lsn, item_lsn: lsn });
+                    Ok(Attempt::Done(Place { partition: partition.id, lsn, item_lsn: lsn }))
                 }
                 Err(StorageError::Conflict { part, check }) => {
                     // Something that follows would get a unique key that another item has.
-                    let taken = guards.iter().find(|guard| guard.is(part, check));
-                    if let Some(guard) = taken
-                        && self.read_set_holds(&draft, None)?
-                    {
-                        return Err(guard.violation());
+                    match unique.iter().find(|unique| unique.is(part, check)) {
+                        Some(unique) if tx.validate(None)? => Err(unique.violation()),
+                        _ => Ok(tx.after_conflict(part, check)),
                     }
                 }
-                Err(error) => return Err(storage(error)),
+                Err(error) => Err(storage(error)),
             }
-        }
-        Err(Error::RetryWith)
+        })
     }
 
     /// The item keys of a logical partition, if they are not too many for one commit.
@@ -143,34 +146,45 @@ impl Engine {
 
     /// Removes an item if it is hidden and may go. The caller holds the schema lock.
     pub(crate) fn purge_modelled(&self, container: &Container, at: &ItemKey<'_>) -> Result<Purged> {
-        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+        let purged = retry::run(|_| {
             let database = self.database_of(container);
-            let mut draft = Draft::new(self, container, at.partition, View::Latest);
-            draft.model.scope = ModelContext::of(database.as_deref(), container);
-            draft.load(at)?;
-            let Some(past) = draft.past_image(&at.key)? else { return Ok(Purged::Gone) };
-            if draft.current(&at.key).is_some() {
-                return Ok(Purged::Visible);
+            let model = ModelContext::of(database.as_deref(), container);
+            let view = ReadView::latest(self);
+            let tx = TransactionState::new(self, container, at.partition, view);
+            let mut tx = tx.with_model(model);
+            tx.load(ShardIndex::HOME, at)?;
+            let Some(past) = tx.past_image(ShardIndex::HOME, &at.key)? else {
+                return Ok(Attempt::Done(Purged::Gone));
+            };
+            if tx.current(ShardIndex::HOME, &at.key).is_some() {
+                return Ok(Attempt::Done(Purged::Visible));
             }
-            draft.set_item(at, Mutation::Delete);
-            let item_change = ItemChange::new(draft.address(at), Some(past), None);
-            let (parts, guards) =
-                match draft.cascade(vec![item_change]).and_then(|()| draft.parts()) {
-                    Ok(prepared) => prepared,
-                    Err(error) if is_refusal(&error) => return Ok(Purged::Refused(error)),
-                    Err(error) => return Err(error),
-                };
-            match self.commit_all(Commit { parts }) {
-                Ok(_) => return Ok(Purged::Gone),
-                Err(StorageError::Conflict { part, check }) => {
-                    if let Some(error) = self.refusal_of(&guards, part, check)? {
-                        return Ok(Purged::Refused(error));
-                    }
+            tx.set_item(ShardIndex::HOME, at, Mutation::Delete);
+            let change = ItemChange::new(tx.address(at), Some(past), None);
+            let followed = model.map_or(Ok(()), |model| tx.under(model).cascade(vec![change]));
+            let (commit, unique) = match followed.and_then(|()| Ok(tx.assemble()?.into_commit())) {
+                Ok(prepared) => prepared,
+                Err(error) if is_refusal(&error) => {
+                    return Ok(Attempt::Done(Purged::Refused(error)));
                 }
-                Err(error) => return Err(storage(error)),
+                Err(error) => return Err(error),
+            };
+            match self.commit_all(commit) {
+                Ok(_) => Ok(Attempt::Done(Purged::Gone)),
+                Err(StorageError::Conflict { part, check }) => {
+                    let refusal = self.refusal_of(&unique, part, check)?;
+                    Ok(match refusal {
+                        Some(error) => Attempt::Done(Purged::Refused(error)),
+                        None => tx.after_conflict(part, check),
+                    })
+                }
+                Err(error) => Err(storage(error)),
             }
+        });
+        match purged {
+            Err(error @ Error::RetryWith) => Ok(Purged::Refused(error)),
+            purged => purged,
         }
-        Ok(Purged::Refused(Error::RetryWith))
     }
 }
 

@@ -9,8 +9,8 @@ use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
 
 use crate::error::storage;
 use crate::item::body::check_item_id;
+use crate::item::image::stored_value;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::stored_value;
 use crate::transaction::locks::{StripeLock, stripe_of};
 use crate::{Container, Engine};
 

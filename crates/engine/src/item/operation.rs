@@ -9,10 +9,10 @@ use orrery_types::{Error, PartitionKey, Result};
 use crate::catalog::resource::Preconditions;
 use crate::item::address::{ItemKey, check_same_key, complete_key, item_row};
 use crate::item::body::ItemBody;
+use crate::item::image::CurrentImage;
 use crate::item::patch::Patch;
 use crate::query::relations::Reach;
 use crate::script::UdfCalls;
-use crate::transaction::commit::CurrentImage;
 use crate::{Container, Engine};
 
 /// A wanted change.

@@ -10,13 +10,13 @@ use orrery_types::{Error, Result, Value, limits};
 use super::cascade::ItemChange;
 use crate::Container;
 use crate::item::address::{ItemAddress, ItemKey};
+use crate::item::image::CurrentImage;
 use crate::item::operation::{Decision, ItemWrite};
 use crate::item::patch::{ArrayEdit, ElementEdit};
-use crate::model::ModelContext;
 use crate::model::violations::refuse_displaced;
-use crate::transaction::commit::{CurrentImage, Mutation};
+use crate::model::{ModelContext, ModelTransaction};
 use crate::transaction::key_entries::Pair;
-use crate::transaction::write_buffer::Draft;
+use crate::transaction::write_buffer::{ItemEntry, Mutation, ShardIndex};
 
 /// Changes of bucketed arrays, by the place of their rules.
 pub(crate) type Edits = Vec<(usize, ArrayEdit)>;
@@ -25,8 +25,8 @@ pub(crate) type Edits = Vec<(usize, ArrayEdit)>;
 pub(crate) type Edited = Vec<(usize, Vec<Value>)>;
 
 /// The buckets of one array of one item.
-struct Shelf<'s, 'e> {
-    draft: &'s mut Draft<'e>,
+struct BucketedArray<'s, 't, 'e> {
+    model: &'s mut ModelTransaction<'t, 'e>,
     rule: &'e BucketRule,
     number: u32,
     parent: &'s ItemAddress<'e>,
@@ -39,26 +39,27 @@ struct Shelf<'s, 'e> {
     written: Vec<Value>,
 }
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// Buckets are written through their parent alone.
     pub(crate) fn refuse_bucket(&mut self, at: &ItemKey<'e>, decision: &Decision) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
-        if !scope.has_buckets(self.container) {
+        let scope = self.context;
+        if !scope.has_buckets(self.tx.container()) {
             return Ok(());
         }
         let new = match decision {
             Decision::Put(body) => &body.value,
             Decision::Delete => &Value::Undefined,
         };
-        let old = self.current(&at.key).map(CurrentImage::value).transpose()?;
+        let old =
+            self.tx.current(ShardIndex::HOME, &at.key).map(CurrentImage::value).transpose()?;
         let old = old.unwrap_or(&Value::Undefined);
         let is_bucket = |item: &&Value| !item.get(BUCKET_MARKER).is_undefined();
         let Some(bucket) = [old, new].into_iter().find(is_bucket) else { return Ok(()) };
         let marker = Marker::read(bucket);
-        let address = self.address(at);
+        let address = self.tx.address(at);
         // What an earlier model has left behind, and no item owns any more, may be deleted.
         if matches!(decision, Decision::Delete)
-            && self.owner_of_bucket(scope, &address, marker.as_ref())?.is_none()
+            && self.owner_of_bucket(&address, marker.as_ref())?.is_none()
         {
             return Ok(());
         }
@@ -77,15 +78,15 @@ impl<'e> Draft<'e> {
         at: &ItemKey<'e>,
         write: &ItemWrite,
     ) -> Result<(Edits, Option<ItemWrite>)> {
-        let (ItemWrite::Patch(item, patch, conditions), Some(scope)) = (write, self.model.scope)
-        else {
-            return Ok((vec![], None));
-        };
-        if !scope.has_buckets(self.container) {
+        let scope = self.context;
+        let ItemWrite::Patch(item, patch, conditions) = write else { return Ok((vec![], None)) };
+        if !scope.has_buckets(self.tx.container()) {
             return Ok((vec![], None));
         }
-        let Some(value) = self.image(&at.key)? else { return Ok((vec![], None)) };
-        let types = scope.model.rules.types_of(&self.container.id, &value);
+        let Some(value) = self.tx.image(ShardIndex::HOME, &at.key)? else {
+            return Ok((vec![], None));
+        };
+        let types = scope.model.rules.types_of(&self.tx.container().id, &value);
         let rules = scope.model.rules.buckets.iter().enumerate();
         let (numbers, arrays): (Vec<usize>, Vec<Vec<&str>>) = rules
             .filter(|(_, rule)| types.contains(&rule.on))
@@ -107,7 +108,7 @@ impl<'e> Draft<'e> {
         edits: &Edits,
     ) -> Result<Edited> {
         let mut all = Edited::new();
-        let Some(scope) = self.model.scope else { return Ok(all) };
+        let scope = self.context;
         for (at, rule) in scope.model.rules.buckets.iter().enumerate() {
             if !types.contains(&rule.on) {
                 continue;
@@ -116,25 +117,25 @@ impl<'e> Draft<'e> {
             if before.is_some() && scope.model.is_building(scope.model.rules.relations.len() + at) {
                 refuse_displaced(rule, value)?;
             }
-            let mut shelf = Shelf::new(self, scope, at, address, before)?;
+            let mut array = BucketedArray::new(self, at, address, before)?;
             if before.is_none() {
                 // What an item with this id left behind that is only hidden so far.
-                shelf.whole(value, vec![])?;
+                array.whole(value, vec![])?;
             }
             // An array that was stored before there was a rule, and one that was sent.
             for whole in before.into_iter().chain([&*value]).map(|item| path.get(item, &[]).clone())
             {
                 match whole {
                     Value::Undefined => {}
-                    Value::Array(elements) => shelf.whole(value, elements.to_vec())?,
+                    Value::Array(elements) => array.whole(value, elements.to_vec())?,
                     other => return Err(no_array(rule, &other)),
                 }
             }
             path.set(value, &[], Value::Undefined);
             let edits = edits.iter().filter(|(of, _)| *of == at).map(|(_, edit)| edit);
-            shelf.edit_all(value, edits)?;
-            shelf.show(before, value)?;
-            all.push((at, shelf.written));
+            array.edit_all(value, edits)?;
+            array.show(before, value)?;
+            all.push((at, array.written));
         }
         Ok(all)
     }
@@ -145,37 +146,36 @@ impl<'e> Draft<'e> {
         at: usize,
         address: &ItemAddress<'e>,
     ) -> Result<Vec<Value>> {
-        let Some(scope) = self.model.scope else { return Ok(vec![]) };
-        Shelf::new(self, scope, at, address, None)?.all()
+        BucketedArray::new(self, at, address, None)?.all()
     }
 
     /// The item to which a bucket belongs, and the rule that keeps it there.
     pub(crate) fn owner_of_bucket(
         &mut self,
-        scope: ModelContext<'e>,
         bucket: &ItemAddress<'e>,
         marker: Option<&Marker>,
     ) -> Result<Option<(usize, Value)>> {
+        let scope = self.context;
         let Some(marker) = marker else { return Ok(None) };
         let Some(at) = scope.bucket_rule(bucket.container, marker) else { return Ok(None) };
         let key = bucket.at.partition_key.clone();
         let Ok(parent) = ItemKey::of(bucket.container, key, &marker.of) else { return Ok(None) };
-        let draft = self.beside(bucket.container, parent.partition);
-        draft.load(&parent)?;
-        let Some(item) = draft.past_image(&parent.key)? else { return Ok(None) };
+        let shard = self.tx.writes.shard_of(bucket.container, parent.partition);
+        self.tx.load(shard, &parent)?;
+        let Some(item) = self.tx.past_image(shard, &parent.key)? else { return Ok(None) };
         let on = &scope.model.rules.types[scope.model.rules.buckets[at].on];
         Ok(on.matches(&bucket.container.id, &item).then_some((at, item)))
     }
 
     /// Puts the elements of a renamed item into its body, if that says nothing of them.
     pub(crate) fn carry_arrays(&mut self, at: &ItemKey<'e>, value: &mut Value) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
-        let types = scope.model.rules.types_of(&self.container.id, value);
-        let address = self.address(at);
+        let scope = self.context;
+        let types = scope.model.rules.types_of(&self.tx.container().id, value);
+        let address = self.tx.address(at);
         for (index, rule) in scope.model.rules.buckets.iter().enumerate() {
             let path = &rule.def.array;
             if types.contains(&rule.on) && path.get(value, &[]).is_undefined() {
-                let elements = Shelf::new(self, scope, index, &address, None)?.all()?;
+                let elements = BucketedArray::new(self, index, &address, None)?.all()?;
                 path.set(value, &[], Value::array(elements));
             }
         }
@@ -191,16 +191,16 @@ impl<'e> Draft<'e> {
         built_too: bool,
         kept: &mut Value,
     ) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
+        let scope = self.context;
         for (at, rule) in scope.model.rules.buckets.iter().enumerate() {
             let judged =
                 built_too || !scope.model.is_building(scope.model.rules.relations.len() + at);
             if types.contains(&rule.on) && judged {
-                let mut shelf = Shelf::new(self, scope, at, address, None)?;
-                let elements = shelf.all()?;
-                shelf.count = i64::try_from(elements.len()).unwrap_or(i64::MAX);
-                shelf.appended = None;
-                shelf.show(Some(&kept.clone()), kept)?;
+                let mut array = BucketedArray::new(self, at, address, None)?;
+                let elements = array.all()?;
+                array.count = i64::try_from(elements.len()).unwrap_or(i64::MAX);
+                array.appended = None;
+                array.show(Some(&kept.clone()), kept)?;
                 rule.def.array.set(kept, &[], Value::Undefined);
             }
         }
@@ -209,7 +209,7 @@ impl<'e> Draft<'e> {
 
     /// Brings an item that was there before its rules under them; what it is afterwards.
     pub(crate) fn shelve(&mut self, address: &ItemAddress<'e>, value: &Value) -> Result<Value> {
-        let Some(scope) = self.model.scope else { return Ok(value.clone()) };
+        let scope = self.context;
         let mut kept = value.clone();
         if let Some(marker) = Marker::read(value) {
             self.adopt(scope, address, value, &marker)?;
@@ -229,8 +229,8 @@ impl<'e> Draft<'e> {
         bucket: &Value,
         marker: &Marker,
     ) -> Result<()> {
-        self.value_at(address)?;
-        let Some((at, _)) = self.owner_of_bucket(scope, address, Some(marker))? else {
+        self.tx.value_at(address)?;
+        let Some((at, _)) = self.owner_of_bucket(address, Some(marker))? else {
             return Ok(());
         };
         let id = scope.model.rules.buckets[at].ids.format(&marker.of, marker.seq);
@@ -243,14 +243,14 @@ impl<'e> Draft<'e> {
             )));
         }
         for (key, value) in scope.bucket_entries(at, address, bucket, marker)? {
-            self.set_entry(address, key, Some(value));
+            self.tx.set_entry(address, key, Some(value));
         }
         Ok(())
     }
 
     /// An item is gone, or is no longer of a type: its buckets go with it.
     pub(crate) fn drop_arrays(&mut self, item_change: &ItemChange<'e>) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
+        let scope = self.context;
         for (at, rule) in scope.model.rules.buckets.iter().enumerate() {
             let of = &scope.model.rules.types[rule.on];
             let is = |value: &Option<Value>| {
@@ -261,15 +261,15 @@ impl<'e> Draft<'e> {
             if !is(&item_change.before) || is(&item_change.after) {
                 continue;
             }
-            let mut shelf = Shelf::new(self, scope, at, &item_change.address, None)?;
-            if item_change.after.is_some() && shelf.last()?.is_some() {
+            let mut array = BucketedArray::new(self, at, &item_change.address, None)?;
+            if item_change.after.is_some() && array.last()?.is_some() {
                 return Err(violated(format!(
                     "The item would no longer be of type '{}', whose array '{}' has elements in \
                      buckets; empty the array first.",
                     of.def.name, rule.def.array
                 )));
             }
-            shelf.clear()?;
+            array.clear()?;
         }
         Ok(())
     }
@@ -315,27 +315,27 @@ impl<'e> ModelContext<'e> {
     }
 }
 
-impl<'s, 'e> Shelf<'s, 'e> {
+impl<'s, 't, 'e> BucketedArray<'s, 't, 'e> {
     fn new(
-        draft: &'s mut Draft<'e>,
-        scope: ModelContext<'e>,
+        model: &'s mut ModelTransaction<'t, 'e>,
         at: usize,
         parent: &'s ItemAddress<'e>,
         before: Option<&Value>,
     ) -> Result<Self> {
+        let scope = model.context;
         let rule: &'e BucketRule = &scope.model.rules.buckets[at];
         let number = scope.model.bucket_number(at);
         let id = parent.id();
         let (count, appended, written) = (0, Some(vec![]), vec![]);
-        let mut shelf = Self { draft, rule, number, parent, id, count, appended, written };
+        let mut array = Self { model, rule, number, parent, id, count, appended, written };
         let known = rule.def.count.as_ref().zip(before);
         let known = known.and_then(|(path, before)| path.get(before, &[]).as_i64());
         if let Some(count) = known {
-            shelf.count = count;
+            array.count = count;
         } else if rule.def.count.is_some() && before.is_some() {
-            shelf.count = shelf.directory()?.iter().map(|(_, count)| i64::from(*count)).sum();
+            array.count = array.directory()?.iter().map(|(_, count)| i64::from(*count)).sum();
         }
-        Ok(shelf)
+        Ok(array)
     }
 
     /// The place of a bucket.
@@ -349,25 +349,24 @@ impl<'s, 'e> Shelf<'s, 'e> {
     /// The last bucket and how many elements it has.
     fn last(&mut self) -> Result<Option<(u64, u32)>> {
         let bounds = key::buckets_of(self.number, &self.parent.at.key);
-        let last = self.draft.end_entry(self.parent, &bounds, true)?;
+        let last = self.model.tx.end_entry(self.parent, &bounds, true)?;
         last.map(|(key, value)| directory_entry(&key, &value)).transpose()
     }
 
     /// All buckets.
     fn directory(&mut self) -> Result<Vec<(u64, u32)>> {
         let bounds = key::buckets_of(self.number, &self.parent.at.key);
-        let entries = self.draft.entries(self.parent, &bounds)?;
+        let entries = self.model.tx.entries(self.parent, &bounds)?;
         entries.iter().map(|(key, value)| directory_entry(key, value)).collect()
     }
 
     /// The elements of a bucket and the bytes that it has.
     fn load(&mut self, seq: u64) -> Result<(Vec<Value>, usize)> {
         let address = self.address(seq)?;
-        let value = self.draft.value_at(&address)?;
-        let draft = self.draft.beside(address.container, address.at.partition);
-        let bytes = draft
-            .current(&address.at.key)
-            .map_or(0, |current: CurrentImage<'_>| current.text().len());
+        let value = self.model.tx.value_at(&address)?;
+        let shard = self.model.tx.shard_of(&address);
+        let current = self.model.tx.current(shard, &address.at.key);
+        let bytes = current.map_or(0, CurrentImage::size_bytes);
         let elements = value.map(|value| self.rule.elements(&value).to_vec()).unwrap_or_default();
         Ok((elements, bytes))
     }
@@ -376,8 +375,8 @@ impl<'s, 'e> Shelf<'s, 'e> {
     fn put(&mut self, item: &Value, seq: u64, elements: Vec<Value>) -> Result<()> {
         let address = self.address(seq)?;
         let entry = key::bucket(self.number, &self.parent.at.key, seq);
-        let is_new = self.draft.entry(self.parent, &entry)?.is_none();
-        if is_new && self.draft.value_at(&address)?.is_some() {
+        let is_new = self.model.tx.key_entry(self.parent, &entry)?.is_none();
+        if is_new && self.model.tx.value_at(&address)?.is_some() {
             return Err(violated(format!(
                 "The next bucket of '{}' would have the id '{}', and another item has it. Choose \
                  another 'idFormat'.",
@@ -386,11 +385,11 @@ impl<'s, 'e> Shelf<'s, 'e> {
             )));
         }
         if elements.is_empty() {
-            self.draft.set_entry(self.parent, entry, None);
+            self.model.tx.set_entry(self.parent, entry, None);
             return self.remove(&address);
         }
         let count = u32::try_from(elements.len()).map_err(|_| Error::internal("a large bucket"))?;
-        self.draft.set_entry(self.parent, entry, Some(count.to_be_bytes().to_vec()));
+        self.model.tx.set_entry(self.parent, entry, Some(count.to_be_bytes().to_vec()));
         let mut bucket = self.rule.bucket(item, &self.id, seq, elements);
         if self.parent.container.definition.default_ttl.is_some()
             && let Some(object) = bucket.as_object_mut()
@@ -398,18 +397,15 @@ impl<'s, 'e> Shelf<'s, 'e> {
             // It ends with its parent, not before.
             object.set("ttl", Value::from(-1));
         }
-        self.draft.put_derived(&address, bucket)
+        self.model.put_derived(&address, bucket)
     }
 
     fn remove(&mut self, address: &ItemAddress<'e>) -> Result<()> {
-        let draft = self.draft.beside(address.container, address.at.partition);
-        draft.load(&address.at)?;
-        if draft
-            .slots
-            .get(&address.at.key)
-            .is_some_and(|slot| slot.before.is_some() || matches!(slot.mutation, Mutation::Put(_)))
-        {
-            self.draft.delete_derived(address)?;
+        let shard = self.model.tx.shard_of(address);
+        self.model.tx.load(shard, &address.at)?;
+        let exists = |entry: &ItemEntry<'_>| entry.before.is_some() || entry.after().is_some();
+        if self.model.tx.entry(shard, &address.at.key).is_some_and(exists) {
+            self.model.tx.delete_derived(address)?;
         }
         Ok(())
     }
@@ -421,7 +417,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
     /// The bucket that holds an element.
     fn find(&mut self, key: &str) -> Result<Option<u64>> {
         let entry = self.element_entry(key);
-        let found = self.draft.entry(self.parent, &entry)?;
+        let found = self.model.tx.key_entry(self.parent, &entry)?;
         found.map(|bytes| seq_of(&bytes)).transpose()
     }
 
@@ -460,7 +456,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
                     )));
                 }
                 let entry = self.element_entry(&key);
-                self.draft.set_entry(self.parent, entry, Some(seq.to_be_bytes().to_vec()));
+                self.model.tx.set_entry(self.parent, entry, Some(seq.to_be_bytes().to_vec()));
             }
             if let Some(appended) = &mut self.appended {
                 appended.push(element.clone());
@@ -505,23 +501,23 @@ impl<'s, 'e> Shelf<'s, 'e> {
         }
         for (seq, _) in buckets {
             let address = self.address(*seq)?;
-            let draft = self.draft.beside(address.container, address.at.partition);
-            draft.load(&address.at)?;
+            let shard = self.model.tx.shard_of(&address);
+            self.model.tx.load(shard, &address.at)?;
             // It may be gone already, with its whole partition.
-            let held =
-                match draft.slots.get(&address.at.key).map(|slot| (&slot.mutation, &slot.before)) {
-                    Some((Mutation::Put(after), _)) => Some(after.value.clone()),
-                    Some((_, Some(before))) => Some(before.value()?.clone()),
-                    _ => None,
-                };
+            let entry = self.model.tx.entry(shard, &address.at.key);
+            let held = match entry.map(|entry| (entry.mutation(), &entry.before)) {
+                Some((Mutation::Put(after), _)) => Some(after.value.clone()),
+                Some((_, Some(before))) => Some(before.value()?.clone()),
+                _ => None,
+            };
             for element in held.iter().flat_map(|bucket| self.rule.elements(bucket)) {
                 if let Ok(Some(key)) = self.rule.element_key(element) {
                     let entry = self.element_entry(&key);
-                    self.draft.set_entry(self.parent, entry, None);
+                    self.model.tx.set_entry(self.parent, entry, None);
                 }
             }
             let entry = key::bucket(self.number, &self.parent.at.key, *seq);
-            self.draft.set_entry(self.parent, entry, None);
+            self.model.tx.set_entry(self.parent, entry, None);
             self.remove(&address)?;
         }
         Ok(())
@@ -587,7 +583,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
                 elements.remove(at);
                 self.count -= 1;
                 let entry = self.element_entry(key);
-                self.draft.set_entry(self.parent, entry, None);
+                self.model.tx.set_entry(self.parent, entry, None);
             }
             Some(ElementEdit::Is(element)) => elements[at] = element.clone(),
             Some(ElementEdit::Within(operation)) => operation.apply(&mut elements[at])?,
@@ -615,7 +611,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
         let mut bounds = key::buckets_of(self.number, &self.parent.at.key);
         let mut newest: Vec<Value> = Vec::new();
         while newest.len() < keep {
-            let Some((key, value)) = self.draft.end_entry(self.parent, &bounds, true)? else {
+            let Some((key, value)) = self.model.tx.end_entry(self.parent, &bounds, true)? else {
                 break;
             };
             let (seq, _) = directory_entry(&key, &value)?;

@@ -4,20 +4,24 @@
 
 use std::cell::RefCell;
 
+use orrery_index::maintain::{Image, maintain};
 use orrery_index::rules::NOW;
 use orrery_index::{
     Carried, CompositeIndex, Home, IndexStep, IndexedItem, Rules, TermCount, Terms,
 };
-use orrery_storage::Store;
 use orrery_storage::key::{CompositeId, PathId};
+use orrery_storage::{Part, Store};
 use orrery_types::{Error, Result, Value};
 
+use super::{CommitContext, CommitMaintainer};
 use crate::Container;
 use crate::catalog::resource::seconds;
 use crate::error::storage;
 use crate::item::body::SYSTEM_PROPERTIES;
 use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
+use crate::transaction::retry;
+use crate::transaction::write_buffer::ItemEntry;
 
 /// How a path that has no id yet gets one.
 #[derive(Clone, Copy)]
@@ -40,8 +44,8 @@ pub(crate) struct Indexer<'e> {
 }
 
 impl Indexer<'_> {
-    /// The terms of an item under every policy in effect. [`Error::RetryWith`] if a path needs an
-    /// id and none may be allocated.
+    /// The terms of an item under every policy in effect. [`retry::needs_waiting`] if a path
+    /// needs an id and none may be allocated.
     pub(crate) fn terms<'v>(
         &self,
         stamp: Stamp,
@@ -57,7 +61,7 @@ impl Indexer<'_> {
             return Ok(terms);
         }
         match self.path_ids {
-            PathIdAllocation::LookupOnly => Err(Error::RetryWith),
+            PathIdAllocation::LookupOnly => Err(retry::needs_waiting()),
             PathIdAllocation::WithCommit(carried) => {
                 let home = self.partition.home(self.store);
                 let mut carried = carried.borrow_mut();
@@ -110,6 +114,30 @@ impl Indexer<'_> {
             rules.root().step(orrery_storage::key::PathStep::Property(name)).included() & NOW != 0
         };
         ["_ts", "_etag"].iter().filter(|name| is_term(name)).count()
+    }
+}
+
+/// The maintainer of index terms: those that differ are written and deleted.
+#[derive(Debug)]
+pub(super) struct IndexTerms;
+
+impl CommitMaintainer for IndexTerms {
+    /// A renamed item keeps its row: what its old entry deletes its new one puts, and puts come after
+    /// deletes.
+    fn maintain(
+        &self,
+        entry: &ItemEntry<'_>,
+        context: &CommitContext<'_>,
+        part: &mut Part,
+    ) -> Result<()> {
+        let indexer = &context.indexer;
+        let before = match &entry.before {
+            Some(before) => Some(Image { terms: before.terms(indexer)?, row: before.header.row }),
+            None => None,
+        };
+        let after = entry.after().map(|after| Image { terms: &after.terms, row: after.row });
+        maintain(before, after, indexer.container.index.rules().all(), part);
+        Ok(())
     }
 }
 

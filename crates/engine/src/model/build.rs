@@ -21,19 +21,22 @@ use orrery_types::{Error, Lsn, Result, ShardId, Value, limits};
 
 use super::names::inverse_path;
 use super::rules::is_displaced;
-use super::{ModelContext, Stage, StoredModel, store};
+use super::{ModelContext, ModelTransaction, Stage, StoredModel, store};
 use crate::background::units::{UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::item::address::{ItemAddress, ItemKey};
+use crate::item::image::BeforeImage;
 use crate::maintain::cascade::ItemChange;
-use crate::maintain::references::part_of;
-use crate::maintain::unique_keys::{Unblock, UniqueClaims};
+use crate::maintain::unique_keys::UniqueClaims;
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
-use crate::transaction::commit::BeforeImage;
+use crate::transaction::commit::part_of;
 use crate::transaction::locks::LockGuard;
-use crate::transaction::write_buffer::{Draft, View};
+use crate::transaction::read_view::ReadView;
+use crate::transaction::retry::{self, Attempt, RetryReason};
+use crate::transaction::state::TransactionState;
+use crate::transaction::write_buffer::ShardIndex;
 use crate::{Container, Database, Engine};
 
 /// Items of one commit.
@@ -211,7 +214,7 @@ impl Engine {
         let mut by_itself = false;
         // Hidden holders of unique keys that may not go.
         let mut kept = Vec::new();
-        for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
+        retry::run(|attempt| {
             by_itself |= attempt > LOSSES_TOGETHER;
             let most = if by_itself { 1 } else { ITEMS_PER_COMMIT };
             let mut built = self.built(site, step, partition)?;
@@ -220,10 +223,9 @@ impl Engine {
                 bounds = bounds.after(&built.last);
             }
             let entries = self.items_to_build(partition, &bounds, most.min(items_max))?;
-            let mut parts = match self.built_parts(site, step, partition, &entries, &mut kept) {
-                // The holder of a unique key has changed, or was hidden and is removed.
-                Err(Error::RetryWith) => continue,
-                parts => parts?,
+            let mut parts = match self.built_parts(site, step, partition, &entries, &mut kept)? {
+                Attempt::Done(parts) => parts,
+                Attempt::Again(reason) => return Ok(Attempt::Again(reason)),
             };
             match entries.last() {
                 Some(last) => built.last.clone_from(&last.key),
@@ -236,14 +238,15 @@ impl Engine {
             part.checks.push(Check::Key { space, key: key.clone(), expect });
             part.puts.push(Put { space, key, value: built.to_bytes() });
             match self.commit_all(Commit { parts }) {
-                Ok(_) => return Ok(entries.len()),
-                Err(StorageError::Conflict { .. }) => {}
-                Err(StorageError::TooLarge) if !by_itself => by_itself = true,
-                Err(error) => return Err(storage(error)),
+                Ok(_) => Ok(Attempt::Done(entries.len())),
+                Err(StorageError::Conflict { .. }) => Ok(Attempt::Again("conflict")),
+                Err(StorageError::TooLarge) if !by_itself => {
+                    by_itself = true;
+                    Ok(Attempt::Again("the commit is too large"))
+                }
+                Err(error) => Err(storage(error)),
             }
-        }
-        // Writers are faster all the time.
-        Err(Error::RetryWith)
+        })
     }
 
     fn items_to_build(
@@ -273,47 +276,68 @@ impl Engine {
         partition: &PhysicalPartition,
         entries: &[Entry],
         kept: &mut Vec<(ShardId, Row)>,
-    ) -> Result<Vec<Part>> {
+    ) -> Result<Attempt<Vec<Part>>> {
         let container = step.container;
         let partition = container.partition_with(partition.shard)?;
-        let mut draft = Draft::new(self, container, partition, View::Latest);
-        draft.model.scope = Some(site.scope);
-        draft.model.relaxed = true;
-        draft.claims = Some(UniqueClaims::new(kept.clone()));
+        let mut tx = self.building(site, container, partition);
+        tx.claims = Some(UniqueClaims::new(kept.clone()));
         let mut broken = Vec::new();
         for entry in entries {
             let before = BeforeImage::read(entry.value.clone())?;
             let partition_key = container.definition.partition_key.extract(before.value()?);
             let at = ItemKey { partition, partition_key, key: entry.key.clone() };
-            draft.load(&at)?;
+            tx.load(ShardIndex::HOME, &at)?;
             let address = ItemAddress { container, at };
-            draft.begin_change();
-            let brought = draft.bring_under(site, step.number, &address);
-            match brought.and_then(|broken| draft.claim_unique_keys().map(|()| broken)) {
-                Ok(false) => {}
-                Ok(true) => broken.push((address, TAKEN_IN.to_vec())),
+            tx.begin_operation();
+            let savepoint = tx.writes.savepoint();
+            let brought = tx.under(site.scope).bring_under(site, step.number, &address);
+            let brought = brought.and_then(|broken| {
+                tx.claim_unique_keys(savepoint)?;
+                Ok(broken)
+            });
+            match brought {
+                Ok(false) => tx.writes.release(savepoint),
+                Ok(true) => {
+                    tx.writes.release(savepoint);
+                    broken.push((address, TAKEN_IN.to_vec()));
+                }
                 // It cannot be brought under the rule as it is.
                 Err(error) if is_refusal(&error) => {
-                    draft.undo_change();
+                    tx.writes.rollback_to(savepoint);
                     broken.push((address, [LEFT_OUT, error.to_string().as_bytes()].concat()));
                 }
                 Err(error) => {
-                    if let Some(Unblock::Remove(container, partition, row)) = draft.unblock()
+                    // The holder of a unique key has changed, or was hidden and is removed.
+                    let Some(reason) = tx.doomed else { return Err(error) };
+                    if let RetryReason::HiddenHolder(container, partition, row) = reason
                         && !self.purge_hidden_row(container, partition, row)?
                     {
                         kept.push((partition.shard, row));
                     }
-                    return Err(error);
+                    return Ok(Attempt::Again(reason.text()));
                 }
             }
         }
-        let mut parts = draft.parts()?.0;
-        let part = part_of(&mut parts, partition);
+        let (mut commit, _) = tx.assemble()?.into_commit();
+        let part = part_of(&mut commit.parts, partition);
         for (address, how) in broken {
             let key = key::violation(site.number, &address.at.key);
             part.puts.push(Put { space: Space::Meta, key, value: how });
         }
-        Ok(parts)
+        Ok(Attempt::Done(commit.parts))
+    }
+
+    /// A transaction that brings items under a rule.
+    fn building<'e>(
+        &'e self,
+        site: Site<'e>,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+    ) -> TransactionState<'e> {
+        let view = ReadView::latest(self);
+        let mut tx = TransactionState::new(self, container, partition, view);
+        (tx.model, tx.relaxed) = (Some(site.scope), true);
+        tx
     }
 
     /// All items are under a rule: it holds, unless some break it. Whether something was done.
@@ -396,13 +420,11 @@ impl Engine {
     ) -> Result<bool> {
         let container = step.container;
         let partition = container.partition_with(partition.shard)?;
-        let mut draft = Draft::new(self, container, partition, View::Latest);
-        draft.model.scope = Some(site.scope);
-        draft.model.relaxed = true;
+        let mut tx = self.building(site, container, partition);
         let item = key::parse_violation(note).unwrap_or_default();
-        if let Some(address) = draft.address_of_key(container, item)? {
+        if let Some(address) = tx.address_of_key(container, item)? {
             for pass in [0, 1] {
-                match draft.bring_under(site, pass, &address) {
+                match tx.under(site.scope).bring_under(site, pass, &address) {
                     Ok(false) => {}
                     Ok(true) => return Ok(false),
                     Err(error) if is_refusal(&error) => return Ok(false),
@@ -410,13 +432,13 @@ impl Engine {
                 }
             }
         }
-        let mut parts = match draft.parts() {
-            Ok((parts, _)) => parts,
+        let mut prepared = match tx.assemble() {
+            Ok(prepared) => prepared,
             Err(error) if is_refusal(&error) => return Ok(false),
             Err(error) => return Err(error),
         };
-        part_of(&mut parts, partition).deletes.push((Space::Meta, note.to_vec()));
-        match self.commit_all(Commit { parts }) {
+        prepared.part_of(partition).deletes.push((Space::Meta, note.to_vec()));
+        match self.commit_all(prepared.into_commit().0) {
             Ok(_) => Ok(true),
             Err(StorageError::Conflict { .. }) => Ok(false),
             Err(error) => Err(storage(error)),
@@ -487,11 +509,12 @@ impl Database {
     }
 }
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// Brings an item under a rule that is being built, in one of its passes; whether it breaks it.
     fn bring_under(&mut self, site: Site<'e>, pass: u8, address: &ItemAddress<'e>) -> Result<bool> {
-        let Some(value) = self.past_image(&address.at.key)? else { return Ok(false) };
-        let visible = self.current(&address.at.key).is_some();
+        let shard = self.tx.shard_of(address);
+        let Some(value) = self.tx.past_image(shard, &address.at.key)? else { return Ok(false) };
+        let visible = self.tx.current(shard, &address.at.key).is_some();
         let (kept, broken) = match site.relation() {
             None => {
                 let is_bucket = Marker::read(&value).is_some();
@@ -538,10 +561,10 @@ impl<'e> Draft<'e> {
         }
         for aggregate in rules.aggregates.iter().filter(|a| a.relation == site.index) {
             let truth = if aggregate.held() == Held::InItem {
-                self.watch(address)?;
-                self.recomputed(site.scope, aggregate, address)?
+                self.tx.watch_references(address)?;
+                self.recomputed(aggregate, address)?
             } else {
-                self.aggregate_beside(site.scope, aggregate, address)?
+                self.aggregate_beside(aggregate, address)?
             };
             let path = &aggregate.def.path;
             if is_displaced(path.get(&kept, &[]), &truth) {
@@ -573,7 +596,7 @@ impl<'e> Draft<'e> {
 
     /// An item with everything the server keeps of it computed anew.
     pub(crate) fn kept_anew(&mut self, address: &ItemAddress<'e>, value: &Value) -> Result<Value> {
-        let Some(scope) = self.model.scope else { return Ok(value.clone()) };
+        let scope = self.context;
         let rules = &scope.model.rules;
         let types = rules.types_of(&address.container.id, value);
         let mut kept = value.clone();
@@ -593,7 +616,7 @@ impl<'e> Draft<'e> {
         }
         for aggregate in rules.aggregates.iter().filter(|a| types.contains(&a.on)) {
             if !scope.model.is_building(aggregate.relation) {
-                let truth = self.recomputed(scope, aggregate, address)?;
+                let truth = self.recomputed(aggregate, address)?;
                 aggregate.def.path.set(&mut kept, &[], truth);
             }
         }
@@ -603,7 +626,7 @@ impl<'e> Draft<'e> {
 
     /// Puts copies to what is true; while their rule is built, what they would displace stays.
     fn copies_anew(&mut self, rule: &RelationRule, kept: &mut Value, building: bool) -> Result<()> {
-        for (reference, address) in self.reference_addresses(rule, kept)? {
+        for (reference, address) in self.tx.references_of(self.context, rule, kept)? {
             let Some(address) = address else { continue };
             let Some(target) = self.target_at(rule, &address)? else { continue };
             for (path, copy) in &rule.copies {

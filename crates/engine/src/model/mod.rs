@@ -2,8 +2,8 @@
 //! it is stored and when the server starts. Every write of an item goes through it, whoever makes it:
 //!
 //! 1. `model/rules` makes the after image what it must be, or refuses it.
-//! 2. `maintain/cascade` adds to the draft what follows for other items, in whichever partition.
-//! 3. `maintain/references` makes one commit of it all, in which the references of every item change too.
+//! 2. `maintain/cascade` adds what follows for other items, in whichever partition.
+//! 3. `transaction/commit` makes one commit of it all, in which the references of every item change too.
 //!
 //! Nothing is locked: whatever was looked at is checked by the commit, and a reference that comes
 //! while its target goes is seen by one of the two (`storage::key::guard`).
@@ -17,12 +17,12 @@ mod reach;
 pub(crate) mod rules;
 mod state;
 mod store;
+mod transaction;
 pub(crate) mod unique_conflict;
 mod verification;
 mod verify;
 pub(crate) mod violations;
 
-use std::collections::BTreeMap;
 use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
@@ -30,20 +30,15 @@ use std::time::Duration;
 
 use orrery_modeling::Rules;
 use orrery_types::ids::Address;
-use orrery_types::{Lsn, Value, limits};
+use orrery_types::{Value, limits};
 
-use crate::query::relations::Reach;
 use crate::stamp::Stamp;
-use crate::transaction::commit::Mutation;
-use crate::transaction::write_buffer::Draft;
 use crate::{Container, Database, Engine};
 
 pub(crate) use crate::background::model_expiry::Purged;
 pub(crate) use crate::maintain::buckets::Edits;
-pub(crate) use crate::maintain::cascade::ItemChange;
-use crate::maintain::kept_on_target::Kept;
-pub(crate) use crate::transaction::database_snapshot::DatabaseSnapshot;
 pub(crate) use context::ModelContext;
+pub(crate) use transaction::ModelTransaction;
 pub use verification::Verification;
 pub(crate) use verification::Verifications;
 pub use verify::{Progress, Verified};
@@ -86,32 +81,6 @@ impl StoredModel {
     pub(crate) fn document(&self) -> &Value {
         &self.document
     }
-}
-
-/// What a draft has for its model.
-#[derive(Default)]
-pub(crate) struct ModelDraft<'e> {
-    /// `None`: no model says anything about the container.
-    pub(crate) scope: Option<ModelContext<'e>>,
-    /// Drafts of other physical partitions.
-    pub(crate) others: Vec<Draft<'e>>,
-    /// What the current change has replaced, to take it back.
-    pub(crate) log: Vec<(Vec<u8>, Mutation)>,
-    /// Guards of items whose references were looked at, with their versions then.
-    pub(crate) guards: BTreeMap<Vec<u8>, Option<Lsn>>,
-    /// What is kept beside items, and what it was before the current change.
-    pub(crate) kept: Kept,
-    pub(crate) kept_before: Kept,
-    /// Whether no bound refuses what follows: nobody waits for it.
-    pub(crate) relaxed: bool,
-    /// How far what follows from the current change may go.
-    pub(crate) reach: Reach,
-    /// Evaluations of schemas that the current change has taken.
-    pub(crate) schema_steps: u64,
-    /// What the current change is warned of.
-    pub(crate) warnings: Vec<String>,
-    /// The charge of what followed from the current change.
-    pub(crate) charge: f64,
 }
 
 /// The locks that models need beside those of partitions.
@@ -164,7 +133,7 @@ impl Engine {
         self.catalog.database(&Address::Rid(container.database_rid())).ok()
     }
 
-    /// Whether a draft of the container is under another model than that of now.
+    /// Whether a transaction on the container is under another model than the current one.
     pub(crate) fn model_changed(
         &self,
         container: &Container,

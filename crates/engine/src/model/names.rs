@@ -6,11 +6,11 @@
 use orrery_modeling::{BucketRule, ModelPath, Place, RelationRule, Step};
 use orrery_types::{Error, Result, Value, limits};
 
-use super::ModelContext;
+use super::{ModelContext, ModelTransaction};
 use crate::item::address::ItemAddress;
+use crate::item::image::{CurrentImage, stored_value};
 use crate::maintain::index_terms::PathIdAllocation;
-use crate::transaction::commit::{CurrentImage, stored_value};
-use crate::transaction::write_buffer::Draft;
+use crate::transaction::retry;
 
 /// A virtual property in the body of an item.
 struct Name<'e> {
@@ -51,23 +51,23 @@ fn names_in<'e>(scope: ModelContext<'e>, types: &[usize], item: &Value) -> Vec<N
     found
 }
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// Takes virtual properties off an item that is saved back; refuses what is not that.
     pub(crate) fn take_off_names(
         &mut self,
-        scope: ModelContext<'e>,
         address: &ItemAddress<'e>,
         types: &[usize],
         before: Option<&Value>,
         value: &mut Value,
     ) -> Result<()> {
+        let scope = self.context;
         let found = names_in(scope, types, value);
         if found.is_empty() {
             return Ok(());
         }
-        if let PathIdAllocation::LookupOnly = self.path_ids {
+        if let PathIdAllocation::LookupOnly = self.tx.path_ids {
             // Many items may have to be read: not on the thread of a connection.
-            return Err(Error::RetryWith);
+            return Err(retry::needs_waiting());
         }
         let whole = value.clone();
         for name in &found {
@@ -107,7 +107,9 @@ impl<'e> Draft<'e> {
                 let holder = ModelPath::of(rule.holder().to_vec());
                 let mut targets = Vec::new();
                 for target in rule.targets_at(item, holder.get(item, &name.place)) {
-                    let Some(to) = self.address_of(rule, &target)? else { continue };
+                    let Some(to) = self.tx.target_address(self.context, rule, &target)? else {
+                        continue;
+                    };
                     let Some(seen) = self.seen_at(&to)? else { continue };
                     if scope.model.rules.types[rule.to].matches(&to.container.id, &seen) {
                         targets.push((to, seen));
@@ -184,9 +186,9 @@ impl<'e> Draft<'e> {
 
     /// An item as a read shows it, with its system properties.
     fn seen_at(&mut self, address: &ItemAddress<'e>) -> Result<Option<Value>> {
-        let draft = self.beside(address.container, address.at.partition);
-        draft.load(&address.at)?;
-        match draft.current(&address.at.key) {
+        let shard = self.tx.shard_of(address);
+        self.tx.load(shard, &address.at)?;
+        match self.tx.current(shard, &address.at.key) {
             None => Ok(None),
             Some(CurrentImage::Stored(before)) => before.value().cloned().map(Some),
             Some(CurrentImage::Own(after)) => stored_value(&after.text).map(Some),

@@ -7,10 +7,9 @@
 use orrery_modeling::{OnDelete, RelationRule};
 use orrery_types::{Error, Result, limits};
 
-use super::ModelContext;
+use super::{ModelContext, ModelTransaction};
 use crate::item::address::ItemAddress;
 use crate::query::relations::Reach;
-use crate::transaction::write_buffer::Draft;
 use crate::{Container, Engine};
 
 /// Whether the end of a target changes the items that refer to it.
@@ -18,7 +17,7 @@ fn changes_sources(rule: &RelationRule) -> bool {
     matches!(rule.def.on_delete, OnDelete::Cascade | OnDelete::Unset | OnDelete::Pull)
 }
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// Refuses the end of a target if items refer to it that the request may not change. `origin` is
     /// the item that the request is about.
     pub(crate) fn must_reach_sources(
@@ -28,7 +27,7 @@ impl<'e> Draft<'e> {
         target: &ItemAddress<'e>,
         origin: &ItemAddress<'e>,
     ) -> Result<()> {
-        let reach = self.model.reach;
+        let reach = self.tx.operation.reach;
         if reach == Reach::Database || !changes_sources(rule) {
             return Ok(());
         }

@@ -5,13 +5,13 @@
 use orrery_modeling::{Action, ClientWrites, Level, ModelPath, OnMissing, RelationRule, TypeRule};
 use orrery_types::{Error, Result, Value, limits};
 
-use super::Edits;
+use super::{Edits, ModelTransaction};
 use crate::item::address::{ItemAddress, ItemKey};
 use crate::item::body::{ItemBody, SYSTEM_PROPERTIES};
 use crate::maintain::index_terms::PathIdAllocation;
-use crate::transaction::write_buffer::Draft;
+use crate::transaction::retry;
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// The body as it is to be written at a place.
     pub(crate) fn apply_rules(
         &mut self,
@@ -20,13 +20,14 @@ impl<'e> Draft<'e> {
         body: ItemBody,
         edits: &Edits,
     ) -> Result<ItemBody> {
-        let Some(scope) = self.model.scope else { return Ok(body) };
+        let scope = self.context;
         let rules = &scope.model.rules;
         let mut value = body.value;
-        let types = rules.types_of(&self.container.id, &value);
-        let old_types = before.map(|b| rules.types_of(&self.container.id, b)).unwrap_or_default();
-        let address = self.address(at);
-        self.take_off_names(scope, &address, &types, before, &mut value)?;
+        let types = rules.types_of(&self.tx.container().id, &value);
+        let old_types =
+            before.map(|b| rules.types_of(&self.tx.container().id, b)).unwrap_or_default();
+        let address = self.tx.address(at);
+        self.take_off_names(&address, &types, before, &mut value)?;
         for (index, rule) in rules.relations.iter().enumerate() {
             if types.contains(&rule.from) {
                 let old = before.filter(|_| old_types.contains(&rule.from));
@@ -51,7 +52,7 @@ impl<'e> Draft<'e> {
             }
             self.validate(rule, old, &value, &shown)?;
         }
-        ItemBody::check(self.container, value)
+        ItemBody::check(self.tx.container(), value)
     }
 
     /// New references must lead somewhere, if the relation says so; copies are put beside them.
@@ -63,7 +64,7 @@ impl<'e> Draft<'e> {
         value: &mut Value,
     ) -> Result<()> {
         let old = before.map(|b| rule.references(b)).unwrap_or_default();
-        for (reference, address) in self.reference_addresses(rule, value)? {
+        for (reference, address) in self.tx.references_of(self.context, rule, value)? {
             let known = old.iter().find(|o| o.target == reference.target && o.target.is_some());
             let check = known.is_none() && rule.def.on_missing == OnMissing::Reject;
             let target = match &address {
@@ -101,8 +102,8 @@ impl<'e> Draft<'e> {
         rule: &RelationRule,
         address: &ItemAddress<'e>,
     ) -> Result<Option<Value>> {
-        let Some(scope) = self.model.scope else { return Ok(None) };
-        let value = self.value_at(address)?;
+        let scope = self.context;
+        let value = self.tx.value_at(address)?;
         let to = &scope.model.rules.types[rule.to];
         Ok(value.filter(|value| to.matches(&address.container.id, value)))
     }
@@ -116,7 +117,7 @@ impl<'e> Draft<'e> {
         before: Option<&Value>,
         value: &mut Value,
     ) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
+        let scope = self.context;
         let rules = &scope.model.rules;
         for (index, rule) in rules.relations.iter().enumerate() {
             let store = rule.def.inverse.as_ref().and_then(|inverse| inverse.store.as_ref());
@@ -135,7 +136,7 @@ impl<'e> Draft<'e> {
             let old = before.filter(|_| old_types.contains(&aggregate.on));
             let truth = match kept_before(path, old, value)? {
                 Some(kept) => kept,
-                None => self.aggregate_beside(scope, aggregate, address)?,
+                None => self.aggregate_beside(aggregate, address)?,
             };
             refuse_given(aggregate.def.client_writes, path, path.get(value, &[]), &truth)?;
             path.set(value, &[], truth);
@@ -157,7 +158,7 @@ impl<'e> Draft<'e> {
             let size = plain(value).to_json().len();
             let over_max = rule.def.limits.max_bytes.is_some_and(|max| size > max);
             if size > limit && !over_max {
-                self.model.warnings.push(format!(
+                self.tx.operation.warnings.push(format!(
                     "type {}: limits/warnBytes: the item has {size} bytes, more than {limit}",
                     rule.def.name
                 ));
@@ -175,7 +176,7 @@ impl<'e> Draft<'e> {
                 Err(Error::ModelViolated(format!("The item breaks the model: {text}").into()))
             }
             _ => {
-                self.model.warnings.extend(complaints);
+                self.tx.operation.warnings.extend(complaints);
                 Ok(())
             }
         }
@@ -188,7 +189,7 @@ impl<'e> Draft<'e> {
         address: &ItemAddress<'e>,
         value: &Value,
     ) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
+        let scope = self.context;
         let rules = &scope.model.rules;
         let says = |rule: &TypeRule| rule.schema.is_some() || rule.def.limits.max_bytes.is_some();
         for rule in rules.types.iter().filter(|rule| says(rule)) {
@@ -198,7 +199,8 @@ impl<'e> Draft<'e> {
             }
             self.take_steps(rule, value)?;
             let complaints = complaints(rule, value, value);
-            let before = if complaints.is_empty() { continue } else { self.value_at(address)? };
+            let before =
+                if complaints.is_empty() { continue } else { self.tx.value_at(address)? };
             if before.is_some_and(|before| !of(&before) || !complaints_none(rule, &before)) {
                 continue;
             }
@@ -213,7 +215,7 @@ impl<'e> Draft<'e> {
                     let text = format!("{text}. Nothing was written.");
                     return Err(Error::ModelViolated(text.into()));
                 }
-                Action::Warn => self.model.warnings.push(text),
+                Action::Warn => self.tx.operation.warnings.push(text),
             }
         }
         Ok(())
@@ -223,22 +225,22 @@ impl<'e> Draft<'e> {
     fn take_steps(&mut self, rule: &TypeRule, value: &Value) -> Result<()> {
         let Some(schema) = &rule.schema else { return Ok(()) };
         let steps = schema.steps(value);
-        let sum = self.model.schema_steps.saturating_add(steps);
-        if let PathIdAllocation::LookupOnly = self.path_ids
+        let sum = self.tx.operation.schema_steps.saturating_add(steps);
+        if let PathIdAllocation::LookupOnly = self.tx.path_ids
             && sum > limits::IN_PLACE_SCHEMA_STEPS_MAX
         {
             // Not on the thread of a connection.
-            return Err(Error::RetryWith);
+            return Err(retry::needs_waiting());
         }
         // What one item takes is bounded by its schema.
-        if !self.model.relaxed && self.model.schema_steps > limits::MODEL_SCHEMA_STEPS_MAX {
+        if !self.tx.relaxed && self.tx.operation.schema_steps > limits::MODEL_SCHEMA_STEPS_MAX {
             return Err(Error::ModelViolated(
                 "The write changes so many items that checking their schemas would take too long. \
                  Nothing was written."
                     .into(),
             ));
         }
-        self.model.schema_steps = sum;
+        self.tx.operation.schema_steps = sum;
         Ok(())
     }
 }

@@ -10,7 +10,8 @@ use super::{ModelContext, Stage, StoredModel};
 use crate::background::units::FailingUnit;
 use crate::catalog::resource::object;
 use crate::error::storage;
-use crate::transaction::write_buffer::{Draft, View};
+use crate::transaction::read_view::ReadView;
+use crate::transaction::state::TransactionState;
 use crate::{Database, Engine};
 
 impl Stage {
@@ -110,14 +111,15 @@ impl Engine {
                     if samples.len() >= limits::MODEL_HOLDERS_MAX {
                         break;
                     }
-                    let mut draft = Draft::new(self, container, partition, View::Latest);
-                    draft.model.scope = Some(scope);
+                    let view = ReadView::latest(self);
+                    let mut tx = TransactionState::new(self, container, partition, view);
                     let item = key::parse_violation(&note.key).unwrap_or_default();
-                    let Some(address) = draft.address_of_key(container, item)? else { continue };
+                    let Some(address) = tx.address_of_key(container, item)? else { continue };
+                    let mut model = tx.under(scope);
                     let complaints = match (left_out(&note.value.bytes), rule) {
                         (Some(reason), _) => vec![reason.to_owned()],
-                        (None, Some(rule)) => draft.complaints_of(index, rule, &address)?,
-                        (None, None) => draft.complaints_of_arrays(&address)?,
+                        (None, Some(rule)) => model.complaints_of(index, rule, &address)?,
+                        (None, None) => model.complaints_of_arrays(&address)?,
                     };
                     samples.extend(complaints.into_iter().take(1).map(|complaint| {
                         format!("item '{}' in '{}': {complaint}", address.id(), container.id)

@@ -13,13 +13,14 @@ use orrery_types::{Error, Result, Value, limits};
 
 use super::names::inverse_path;
 use super::rules::{complaints, plain};
-use super::{DatabaseSnapshot, ModelContext};
+use super::{ModelContext, ModelTransaction};
 use crate::error::storage;
 use crate::item::address::{ItemAddress, ItemKey};
+use crate::item::image::BeforeImage;
 use crate::maintain::kept_on_target::tally_of;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::BeforeImage;
-use crate::transaction::write_buffer::{Draft, View};
+use crate::transaction::read_view::{DatabaseSnapshot, ReadView};
+use crate::transaction::state::TransactionState;
 use crate::{Container, Engine};
 
 /// A key with its shard.
@@ -175,23 +176,24 @@ impl<'e> Audit<'e> {
     ) -> Result<()> {
         let before = BeforeImage::read(entry.value.clone())?;
         let value = before.value()?.clone();
-        let view = View::Database(self.snapshot);
-        let mut draft = Draft::new(self.engine, container, partition, view);
+        let view = ReadView::database(self.engine, self.snapshot);
+        let mut tx = TransactionState::new(self.engine, container, partition, view);
         self.found.items += 1;
-        draft.model.scope = Some(self.scope);
         let partition_key = container.definition.partition_key.extract(&value);
         let at = ItemKey { partition, partition_key, key: entry.key.clone() };
         let address = ItemAddress { container, at };
         // What is hidden is not brought up to date any more, and counts until it is removed.
-        if !draft.is_hidden(&entry.key, &before) {
+        let hidden = tx.view.hides(container, &entry.key, &before);
+        let mut model = tx.under(self.scope);
+        if !hidden {
             let rules = &self.scope.model.rules;
             let types = rules.types_of(&container.id, &value);
             for index in &types {
                 self.judge(&rules.types[*index], &address, &value, &value);
             }
             self.hidden(&address, &types, &value);
-            let truth = draft.kept_anew(&address, &value)?;
-            if truth != value && self.is_to_follow(&draft, &address, &value)? {
+            let truth = model.kept_anew(&address, &value)?;
+            if truth != value && self.is_to_follow(&model, &address, &value)? {
                 self.found.pending += 1;
             } else if truth != value {
                 self.drift(format!(
@@ -204,9 +206,9 @@ impl<'e> Audit<'e> {
             }
         }
         if let Some(marker) = Marker::read(&value).filter(|_| self.scope.has_buckets(container)) {
-            self.bucket(&mut draft, &address, &value, &marker)?;
+            self.bucket(&mut model, &address, &value, &marker)?;
         }
-        self.expect(&mut draft, &address, &value)
+        self.expect(&mut tx, &address, &value)
     }
 
     /// Whether something is noted that is to follow at this place.
@@ -219,7 +221,7 @@ impl<'e> Audit<'e> {
     /// Whether an item that is not what it should be is to follow another later.
     fn is_to_follow(
         &self,
-        draft: &Draft<'e>,
+        model: &ModelTransaction<'_, 'e>,
         address: &ItemAddress<'e>,
         value: &Value,
     ) -> Result<bool> {
@@ -227,9 +229,7 @@ impl<'e> Audit<'e> {
             if self.is_due(index, Due::Aggregates, address)? {
                 return Ok(true);
             }
-            for target in
-                draft.target_addresses(self.scope, rule, address.container, Some(value))?
-            {
+            for target in model.tx.targets_of(self.scope, rule, address.container, Some(value))? {
                 if self.is_due(index, Due::Sources, &target)? {
                     return Ok(true);
                 }
@@ -241,7 +241,7 @@ impl<'e> Audit<'e> {
     /// A bucket has a parent, and the parent knows of it.
     fn bucket(
         &mut self,
-        draft: &mut Draft<'e>,
+        model: &mut ModelTransaction<'_, 'e>,
         address: &ItemAddress<'e>,
         value: &Value,
         marker: &Marker,
@@ -250,7 +250,7 @@ impl<'e> Audit<'e> {
             // It is what a rule that is gone has left: an item like any other.
             return Ok(());
         }
-        let Some((at, parent)) = draft.owner_of_bucket(self.scope, address, Some(marker))? else {
+        let Some((at, parent)) = model.owner_of_bucket(address, Some(marker))? else {
             self.drift(format!("the bucket '{}' belongs to no item", address.id()));
             return Ok(());
         };
@@ -307,7 +307,7 @@ impl<'e> Audit<'e> {
     /// What must stand beside the targets of an item.
     fn expect(
         &mut self,
-        draft: &mut Draft<'e>,
+        tx: &mut TransactionState<'e>,
         address: &ItemAddress<'e>,
         value: &Value,
     ) -> Result<()> {
@@ -316,10 +316,8 @@ impl<'e> Audit<'e> {
             if model.is_building(index) {
                 continue;
             }
-            for target in
-                draft.target_addresses(self.scope, rule, address.container, Some(value))?
-            {
-                self.leads_somewhere(draft, address, index, &target)?;
+            for target in tx.targets_of(self.scope, rule, address.container, Some(value))? {
+                self.leads_somewhere(tx, address, index, &target)?;
                 let (shard, at) = (target.at.partition.shard.0, &target.at.key);
                 let reference = key::reference(model.numbers[index], at, &address.at.key);
                 self.entries.insert((shard, reference), vec![]);
@@ -346,7 +344,7 @@ impl<'e> Audit<'e> {
     /// A reference leads to an item, if the rule refuses others and cares for those that go.
     fn leads_somewhere(
         &mut self,
-        draft: &mut Draft<'e>,
+        tx: &mut TransactionState<'e>,
         address: &ItemAddress<'e>,
         index: usize,
         target: &ItemAddress<'e>,
@@ -358,9 +356,9 @@ impl<'e> Audit<'e> {
         {
             return Ok(());
         }
-        let beside = draft.beside(target.container, target.at.partition);
-        beside.load(&target.at)?;
-        if beside.past_image(&target.at.key)?.is_some() {
+        let shard = tx.shard_of(target);
+        tx.load(shard, &target.at)?;
+        if tx.past_image(shard, &target.at.key)?.is_some() {
             return Ok(());
         }
         if self.is_due(index, Due::Sources, target)? {

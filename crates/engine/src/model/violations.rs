@@ -4,12 +4,12 @@
 use orrery_modeling::{BucketRule, ModelPath, OnMissing, RelationRule};
 use orrery_types::{Error, Result, Value};
 
+use super::ModelTransaction;
 use super::names::inverse_path;
 use super::rules::{displaced, is_displaced};
 use crate::item::address::ItemAddress;
-use crate::transaction::write_buffer::Draft;
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// What an item would be refused for by a relation.
     pub(crate) fn complaints_of(
         &mut self,
@@ -17,8 +17,8 @@ impl<'e> Draft<'e> {
         rule: &RelationRule,
         address: &ItemAddress<'e>,
     ) -> Result<Vec<String>> {
-        let Some(scope) = self.model.scope else { return Ok(vec![]) };
-        let Some(value) = self.value_at(address)? else { return Ok(vec![]) };
+        let scope = self.context;
+        let Some(value) = self.tx.value_at(address)? else { return Ok(vec![]) };
         let types = scope.model.rules.types_of(&address.container.id, &value);
         let mut all = Vec::new();
         if types.contains(&rule.to) {
@@ -45,7 +45,7 @@ impl<'e> Draft<'e> {
                 rule.navigation, rule.def.name
             ));
         }
-        for (reference, to) in self.reference_addresses(rule, &value)? {
+        for (reference, to) in self.tx.references_of(self.context, rule, &value)? {
             let Some(to) = to.filter(|_| !rule.copies.is_empty()) else { continue };
             let Some(target) = self.target_at(rule, &to)? else { continue };
             for (path, copy) in &rule.copies {
@@ -56,7 +56,7 @@ impl<'e> Draft<'e> {
             }
         }
         if rule.def.on_missing == OnMissing::Reject {
-            for (reference, to) in self.reference_addresses(rule, &value)? {
+            for (reference, to) in self.tx.references_of(self.context, rule, &value)? {
                 let found = to.map(|to| self.target_at(rule, &to)).transpose()?.flatten();
                 if found.is_none() {
                     let value = reference.value.to_json();
@@ -69,7 +69,7 @@ impl<'e> Draft<'e> {
 
     /// What a target holds that the rules over an inverse would hide or replace.
     fn hidden_by_inverse(&self, index: usize, rule: &RelationRule, value: &Value) -> Vec<String> {
-        let Some(scope) = self.model.scope else { return vec![] };
+        let scope = self.context;
         let mut all = Vec::new();
         if let Some(path) = inverse_path(rule)
             && !path.get(value, &[]).is_undefined()
@@ -96,10 +96,11 @@ impl<'e> Draft<'e> {
         &mut self,
         address: &ItemAddress<'e>,
     ) -> Result<Vec<String>> {
-        let Some(value) = self.past_image(&address.at.key)? else { return Ok(vec![]) };
-        self.begin_change();
+        let shard = self.tx.shard_of(address);
+        let Some(value) = self.tx.past_image(shard, &address.at.key)? else { return Ok(vec![]) };
+        let savepoint = self.tx.writes.savepoint();
         let refused = self.shelve(address, &value).err();
-        self.undo_change();
+        self.tx.writes.rollback_to(savepoint);
         Ok(refused.into_iter().map(|error| error.to_string()).collect())
     }
 }

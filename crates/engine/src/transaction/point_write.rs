@@ -12,19 +12,23 @@ use orrery_storage::{
     Check, Commit, Committed, Expect, Part, Put, Space, StorageError, Value as Stored,
 };
 use orrery_types::ids::Address;
-use orrery_types::{Error, PartitionKey, Result, limits};
+use orrery_types::{Error, PartitionKey, Result};
 
+use super::commit::item_part;
+use super::locks::{LockGuard, LockMode};
+use super::read_set::ConflictReason;
+use super::read_view::ReadView;
+use super::retry::{self, Attempt, RetryReason};
+use super::state::TransactionState;
+use super::write_buffer::ItemEntry;
 use crate::error::storage;
 use crate::item::address::ItemKey;
+use crate::item::image::BeforeImage;
 use crate::item::operation::ItemWrite;
 use crate::item::read::Written;
 use crate::maintain::index_terms::{Indexer, PathIdAllocation};
+use crate::maintain::unique_keys::{UniqueKeyCheck, unique_holder, unique_keys_of};
 use crate::model::{ModelContext, Purged};
-use crate::transaction::commit::{
-    BeforeImage, ItemEntry, Mutation, UniqueGuard, part, unique_holder, unique_keys_of,
-};
-use crate::transaction::locks::{LockGuard, LockMode};
-use crate::transaction::write_buffer::{Draft, View};
 use crate::{Container, Database, Engine};
 
 type Answer = std::result::Result<Committed, StorageError>;
@@ -62,41 +66,41 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
     ) -> Result<Written> {
-        for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
+        retry::run(|attempt| {
             let at = write.locate(self, container, partition_key)?;
             let lock = at.lock().acquire(LockMode::of_attempt(attempt));
             let escalation = self.escalation_lock(attempt);
-            let carried = RefCell::default();
-            let path_ids = if attempt == 0 {
-                PathIdAllocation::WithCommit(&carried)
-            } else {
-                PathIdAllocation::Immediate
+            let ids = RefCell::default();
+            let path_ids = match attempt {
+                0 => PathIdAllocation::WithCommit(&ids),
+                _ => PathIdAllocation::Immediate,
             };
             let database = self.database_of(container);
-            let mut draft = self.draft(container, database.as_deref(), &at, path_ids);
-            let applied = draft.apply_at(&at, write);
-            let prepared = applied.and_then(|written| Ok((written, draft.commit()?)));
-            let (written, (commit, guards)) = match prepared {
+            let mut tx = self.single_write(container, database.as_deref(), &at, path_ids);
+            let applied = tx.apply_at(&at, write);
+            let prepared = applied.and_then(|written| Ok((written, tx.assemble()?.into_commit())));
+            let (written, (commit, unique)) = match prepared {
                 Ok(prepared) => prepared,
-                // The item that a rid names has moved.
-                Err(Error::RetryWith) => continue,
-                Err(refusal) if self.justifies(&draft, &refusal)? => return Err(refusal),
-                Err(_) => continue,
+                Err(Error::RetryWith) => {
+                    return Ok(Attempt::Again(tx.doomed.map_or("waiting", RetryReason::text)));
+                }
+                Err(refusal) if tx.justifies(&refusal)? => return Err(refusal),
+                Err(_) => return Ok(Attempt::Again(RetryReason::RefusalOutdated.text())),
             };
             let answer = self.commit_all(commit);
             drop((escalation, lock));
             match answer {
-                Ok(committed) => return Ok(self.conclude(container, &committed, written)),
+                Ok(committed) => Ok(Attempt::Done(self.conclude(container, &committed, written))),
                 Err(StorageError::Conflict { part, check }) => {
                     // Anything else that another writer has changed is looked at again.
-                    if let Some(guard) = guards.iter().find(|guard| guard.is(part, check)) {
-                        self.resolve_unique(&draft, guard)?;
+                    if let Some(unique) = unique.iter().find(|unique| unique.is(part, check)) {
+                        self.resolve_unique(&tx, unique)?;
                     }
+                    Ok(tx.after_conflict(part, check))
                 }
-                Err(error) => return Err(storage(error)),
+                Err(error) => Err(storage(error)),
             }
-        }
-        Err(Error::RetryWith)
+        })
     }
 
     /// Prepares the first attempt at a write without waiting for anybody; `None` if somebody else
@@ -116,15 +120,15 @@ impl Engine {
         let Some(lock) = at.lock().try_shared() else { return Ok(None) };
         // Under the lock: a model takes over while it holds all of them.
         let database = self.database_of(container);
-        let mut draft =
-            self.draft(container, database.as_deref(), &at, PathIdAllocation::LookupOnly);
-        let applied = draft.apply_at(&at, write);
-        match applied.and_then(|written| Ok((written, draft.commit()?.0))) {
+        let path_ids = PathIdAllocation::LookupOnly;
+        let mut tx = self.single_write(container, database.as_deref(), &at, path_ids);
+        let applied = tx.apply_at(&at, write);
+        match applied.and_then(|written| Ok((written, tx.assemble()?.into_commit().0))) {
             Ok((written, commit)) => Ok(Some(PreparedWrite { commit, written, lock })),
             // A path of the item has no number yet, or the definition has changed.
             Err(Error::RetryWith | Error::PartitionGone) => Ok(None),
             // It must be validated first, which waits.
-            Err(_) if !draft.is_of_one_instant() => Ok(None),
+            Err(_) if !tx.is_of_one_instant() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -171,18 +175,19 @@ impl Engine {
         answer
     }
 
-    /// A draft of one write, under the model of its database if that has one.
-    fn draft<'e>(
+    /// The transaction of one write, under the model of its database if that has one.
+    fn single_write<'e>(
         &'e self,
         container: &'e Container,
         database: Option<&'e Database>,
         at: &ItemKey<'e>,
         path_ids: PathIdAllocation<'e>,
-    ) -> Draft<'e> {
-        let mut draft = Draft::new(self, container, at.partition, View::Latest);
-        draft.path_ids = path_ids;
-        draft.model.scope = ModelContext::of(database, container);
-        draft
+    ) -> TransactionState<'e> {
+        let view = ReadView::latest(self);
+        let tx = TransactionState::new(self, container, at.partition, view);
+        let mut tx = tx.with_model(ModelContext::of(database, container));
+        tx.path_ids = path_ids;
+        tx
     }
 
     fn conclude(
@@ -211,13 +216,13 @@ impl Engine {
     }
 
     /// A unique key is taken. If a hidden item holds it, that item is removed now and the write
-    /// may try again; else the write is refused, if it still is as its draft has read it.
-    fn resolve_unique(&self, draft: &Draft<'_>, guard: &UniqueGuard<'_>) -> Result<()> {
-        let (container, partition) = (guard.container, guard.slot.at.partition);
+    /// may try again; else the write is refused, if everything still is as it has read it.
+    fn resolve_unique(&self, tx: &TransactionState<'_>, unique: &UniqueKeyCheck<'_>) -> Result<()> {
+        let (container, partition) = (unique.container, unique.entry.at.partition);
         let get = |space, key: &[u8]| {
             self.store.get(partition.shard, space, key).map_err(storage).map(|(_, value)| value)
         };
-        let Some(holder) = get(Space::Index, &guard.key)? else { return Ok(()) };
+        let Some(holder) = get(Space::Index, &unique.key)? else { return Ok(()) };
         let row: Row = unique_holder(&holder.bytes)?;
         {
             let _schema = self.model_locks.schema_shared();
@@ -225,17 +230,17 @@ impl Engine {
                 return Ok(());
             }
         }
-        if !draft.is_of_one_instant() {
+        if !tx.is_of_one_instant() {
             let Some(key) = get(Space::Items, &key::row(row))? else { return Ok(()) };
             let Some(held) = get(Space::Items, &key.bytes)? else { return Ok(()) };
             let (space, expect) = (Space::Items, Expect::Version(held.version));
             let mut part = Part::new(partition.shard, partition.epoch);
             part.checks.push(Check::Key { space, key: key.bytes.into(), expect });
-            if !holds_key(guard, held)? || !self.read_set_holds(draft, Some(part))? {
+            if !holds_key(unique, held)? || !tx.validate(Some(part))? {
                 return Ok(());
             }
         }
-        Err(guard.violation())
+        Err(unique.violation())
     }
 
     /// Removes an item if it is hidden; whether it is gone afterwards.
@@ -264,11 +269,11 @@ impl Engine {
         if !self.is_hidden(container, &at.key, before.version, &before.header) {
             return Ok(None);
         }
-        let slot = ItemEntry { at: at.clone(), before: Some(before), mutation: Mutation::Delete };
+        let entry = ItemEntry::removed(at.clone(), before);
         let (store, partition) = (&*self.store, at.partition);
-        let indexer =
-            Indexer { store, container, partition, path_ids: PathIdAllocation::Immediate };
-        part(self, &indexer, &[&slot]).map(|(part, _)| Some(part))
+        let path_ids = PathIdAllocation::Immediate;
+        let indexer = Indexer { store, container, partition, path_ids };
+        item_part(self, &indexer, &[&entry]).map(|(part, _)| Some(part))
     }
 
     fn before(&self, at: &ItemKey<'_>) -> Result<Option<BeforeImage>> {
@@ -278,34 +283,23 @@ impl Engine {
     }
 }
 
-impl<'e> Draft<'e> {
-    /// Adds a write, which must still be at its place if a rid names it.
+impl<'e> TransactionState<'e> {
+    /// Adds a write, which must still have its key if a rid names it.
     fn apply_at(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
         if let Some(row) = write.row()?
             && self.key_of_row(row)? != at.key
         {
-            return Err(Error::RetryWith);
+            return Err(self.run_again(RetryReason::Conflict(ConflictReason::RowMoved)));
         }
         self.apply(at, write)
-    }
-
-    /// Its commit, with the path numbers that it gives.
-    pub(crate) fn commit(&self) -> Result<(Commit, Vec<UniqueGuard<'_>>)> {
-        let (mut parts, guards) = self.parts()?;
-        if let (PathIdAllocation::WithCommit(carried), Some(part)) =
-            (self.path_ids, parts.first_mut())
-        {
-            carried.borrow().write(part);
-        }
-        Ok((Commit { parts }, guards))
     }
 }
 
 /// Whether a stored item has a unique key.
-fn holds_key(guard: &UniqueGuard<'_>, held: Stored) -> Result<bool> {
+fn holds_key(unique: &UniqueKeyCheck<'_>, held: Stored) -> Result<bool> {
     let before = BeforeImage::read(held)?;
-    let keys = unique_keys_of(guard.container, &guard.slot.at.partition_key, before.value()?);
-    Ok(keys.contains(&guard.key))
+    let keys = unique_keys_of(unique.container, &unique.entry.at.partition_key, before.value()?);
+    Ok(keys.contains(&unique.key))
 }
 
 /// Whether something is to follow from a commit later, by the model of a database.

@@ -15,9 +15,9 @@ use orrery_types::{Epoch, Error, Lsn, Result, limits};
 use crate::background::{BATCHES_PER_STEP, UnitProgress};
 use crate::catalog::container::index_state;
 use crate::error::storage;
+use crate::item::image::BeforeImage;
 use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::BeforeImage;
 use crate::{Container, Engine};
 
 /// How far a partition is: everything up to the key has been built.
