@@ -19,7 +19,7 @@ use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitCursor, UnitProgre
 use crate::error::storage;
 use crate::item::address::{ItemKey, complete_key};
 use crate::item::image::BeforeImage;
-use crate::item::read::Place;
+use crate::item::read::CommitPosition;
 use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::model::Purged;
 use crate::partition::PhysicalPartition;
@@ -152,7 +152,7 @@ impl Engine {
         &self,
         container: &Container,
         partition_key: &PartitionKey,
-    ) -> Result<Vec<Place>> {
+    ) -> Result<Vec<CommitPosition>> {
         self.retry_on_stale_epoch(container, &mut |now| self.erase_under(now, partition_key))
     }
 
@@ -161,7 +161,7 @@ impl Engine {
         &self,
         container: &Container,
         partition_key: &PartitionKey,
-    ) -> Result<Vec<Place>> {
+    ) -> Result<Vec<CommitPosition>> {
         // The service refuses the first values of a hierarchical key: 400 with sub-status 1001.
         let key = complete_key(container, partition_key)?;
         let range = container.definition.partition_key.range_of(&key);
@@ -197,10 +197,8 @@ impl Engine {
         for erasure in &erasures {
             container.erasures.insert(erasure);
         }
-        let place = |((partition, _), lsn): (&(&PhysicalPartition, KeyRange), &Lsn)| Place {
-            partition: partition.id,
-            lsn: *lsn,
-            item_lsn: *lsn,
+        let place = |((partition, _), lsn): (&(&PhysicalPartition, KeyRange), &Lsn)| {
+            CommitPosition { partition: partition.id, lsn: *lsn, item_lsn: *lsn }
         };
         Ok(reached.iter().zip(&committed.lsns).map(place).collect())
     }

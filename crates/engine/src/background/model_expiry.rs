@@ -9,7 +9,7 @@ use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::item::address::ItemKey;
-use crate::item::read::Place;
+use crate::item::read::CommitPosition;
 use crate::maintain::cascade::ItemChange;
 use crate::model::ModelContext;
 use crate::partition::PhysicalPartition;
@@ -73,7 +73,7 @@ impl Engine {
         container: &Container,
         partition: &PhysicalPartition,
         partition_key: &PartitionKey,
-    ) -> Result<Place> {
+    ) -> Result<CommitPosition> {
         retry::run(|_| {
             let database = self.database_of(container);
             let model = ModelContext::of(database.as_deref(), container);
@@ -97,7 +97,11 @@ impl Engine {
             match self.commit_all(commit) {
                 Ok(committed) => {
                     let lsn = committed.lsns.first().copied().unwrap_or_default();
-                    Ok(Attempt::Done(Place { partition: partition.id, lsn, item_lsn: lsn }))
+                    Ok(Attempt::Done(CommitPosition {
+                        partition: partition.id,
+                        lsn,
+                        item_lsn: lsn,
+                    }))
                 }
                 Err(StorageError::Conflict { part, check }) => {
                     // Something that follows would get a unique key that another item has.

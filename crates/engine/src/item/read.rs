@@ -22,7 +22,7 @@ use crate::{Container, Engine};
 pub struct ItemRead {
     pub body: Bytes,
     pub stamp: Stamp,
-    pub place: Place,
+    pub place: CommitPosition,
     pub charge: f64,
 }
 
@@ -42,7 +42,7 @@ pub struct Written {
     pub outcome: Outcome,
     pub body: Bytes,
     pub stamp: Stamp,
-    pub place: Place,
+    pub place: CommitPosition,
     pub charge: f64,
     /// What the model of the database has to say about the item without refusing it.
     pub warnings: Vec<String>,
@@ -50,7 +50,7 @@ pub struct Written {
 
 /// Where in the container something happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CommitPosition {
     /// Number of the physical partition.
     pub partition: u32,
     /// The partition's LSN that a session has seen by it.
@@ -100,7 +100,7 @@ impl Engine {
             charge,
             body,
             stamp: Stamp { etag: header.etag, ts: header.ts_s },
-            place: Place { partition: partition.id, lsn, item_lsn: value.version },
+            place: CommitPosition { partition: partition.id, lsn, item_lsn: value.version },
         })
     }
 

@@ -12,7 +12,7 @@ use orrery_types::{Error, Lsn, Result};
 
 use crate::catalog::SYSTEM_SHARD;
 use crate::error::storage;
-use crate::item::read::Place;
+use crate::item::read::CommitPosition;
 use crate::partition::PhysicalPartition;
 use crate::partition::scope::ScopeRequest;
 use crate::{Container, Engine};
@@ -26,7 +26,7 @@ impl Engine {
 
     /// The partition that a request addresses, as it is now; `None` if that is not exactly one, or
     /// nobody can tell. Clients take the session token of a refusal for that of one partition.
-    pub fn addressed(&self, container: &Container, part: &ScopeRequest) -> Option<Place> {
+    pub fn addressed(&self, container: &Container, part: &ScopeRequest) -> Option<CommitPosition> {
         let place = self.retry_on_gone_shard(container, &|now| {
             if let [only] = &now.partitions[..] {
                 return self.place_now(only).map(Some);

@@ -14,7 +14,7 @@ use orrery_types::{Error, PartitionKey, Result, limits};
 
 use crate::item::address::{complete_key, key_missing};
 use crate::item::body::ItemBody;
-use crate::item::read::Place;
+use crate::item::read::CommitPosition;
 use crate::partition::PhysicalPartition;
 use crate::throughput::charge::rounded;
 use crate::transaction::Transaction;
@@ -205,13 +205,13 @@ fn grouped(operations: usize, aim: &dyn Fn(usize) -> Result<Aim>, tally: &mut Ta
 /// What came of a group.
 struct Done {
     answers: Vec<(usize, Answer)>,
-    place: Option<Place>,
+    place: Option<CommitPosition>,
 }
 
 /// What came of the groups so far.
 struct Tally {
     answers: Vec<Answer>,
-    places: Vec<Place>,
+    places: Vec<CommitPosition>,
 }
 
 impl Tally {

@@ -85,7 +85,7 @@ use crate::item::body::ItemBody;
 use crate::item::image::CurrentImage;
 use crate::item::operation::ItemWrite;
 use crate::item::patch::Patch;
-use crate::item::read::{ItemRead, Place, Written};
+use crate::item::read::{CommitPosition, ItemRead, Written};
 use crate::maintain::index_terms::PathIdAllocation;
 use crate::maintain::unique_keys::UniqueClaims;
 use crate::model::ModelContext;
@@ -103,7 +103,7 @@ pub struct Transacted<T> {
     /// What its work returned.
     pub value: T,
     /// Where it committed, or what it read if it wrote nothing.
-    pub place: Place,
+    pub place: CommitPosition,
     /// The charge of all its operations.
     pub charge: f64,
 }
@@ -277,7 +277,7 @@ impl<'e> Transaction<'e> {
         };
         let charge = charge::read(body.len());
         self.charge += charge;
-        let place = Place { partition: self.tx.partition().id, lsn: self.lsn, item_lsn };
+        let place = CommitPosition { partition: self.tx.partition().id, lsn: self.lsn, item_lsn };
         Ok(ItemRead { body, stamp, place, charge })
     }
 
@@ -443,12 +443,12 @@ impl<'e> Transaction<'e> {
 
     /// Commits, unless another writer was faster. A transaction that wrote nothing has read
     /// one snapshot and needs no commit, unless refused writes have looked elsewhere.
-    fn commit(self) -> Result<Attempt<Place>> {
+    fn commit(self) -> Result<Attempt<CommitPosition>> {
         let partition = self.tx.partition().id;
         let (engine, container) = (self.tx.engine, self.tx.container());
         if self.tx.is_empty() {
             let holds = self.tx.is_of_one_instant() || self.tx.validate(None)?;
-            let place = Place { partition, lsn: self.lsn, item_lsn: self.lsn };
+            let place = CommitPosition { partition, lsn: self.lsn, item_lsn: self.lsn };
             let outdated = Attempt::Again(RetryReason::RefusalOutdated.text());
             return Ok(if holds { Attempt::Done(place) } else { outdated });
         }
@@ -457,7 +457,7 @@ impl<'e> Transaction<'e> {
             Ok(committed) => {
                 engine.follow_definition(container);
                 let lsn = committed.lsns.first().copied().unwrap_or_default();
-                Ok(Attempt::Done(Place { partition, lsn, item_lsn: lsn }))
+                Ok(Attempt::Done(CommitPosition { partition, lsn, item_lsn: lsn }))
             }
             Err(StorageError::Conflict { part, check }) => Ok(self.tx.after_conflict(part, check)),
             Err(error) => Err(storage(error)),

@@ -17,7 +17,7 @@ use crate::item::address::{ItemAddress, ItemKey};
 use crate::item::body::ItemBody;
 use crate::item::image::{AfterImage, BeforeImage, CurrentImage};
 use crate::item::operation::{Decision, ItemWrite};
-use crate::item::read::{Outcome, Place, Written};
+use crate::item::read::{CommitPosition, Outcome, Written};
 use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::maintain::unique_keys::UniqueClaims;
 use crate::model::{ModelContext, ModelTransaction};
@@ -379,7 +379,8 @@ impl<'e> TransactionState<'e> {
         stamp: Stamp,
         charge: f64,
     ) -> Written {
-        let place = Place { partition: self.partition().id, lsn: Lsn(0), item_lsn: Lsn(0) };
+        let place =
+            CommitPosition { partition: self.partition().id, lsn: Lsn(0), item_lsn: Lsn(0) };
         let charge = charge::rounded(charge + self.operation.charge);
         let warnings = self.operation.warnings.clone();
         Written { outcome, body, stamp, place, charge, warnings }
