@@ -82,8 +82,8 @@ pub struct Engine {
     pub(crate) layout_changes: partition::layout::LayoutChanges,
     /// When partitions are split by themselves.
     pub(crate) layout: partition::layout::LayoutPolicy,
-    /// Whose turn it is with what models make of writes.
-    pub(crate) models: model::Turns,
+    /// Locks that models need beside those of partitions.
+    pub(crate) model_locks: model::ModelLocks,
     /// What models promise, looked at in the background.
     pub(crate) verifications: model::Verifications,
     /// Who has used up their throughput.
@@ -104,7 +104,7 @@ impl Engine {
         let stamper = Stamper::new(clock.clone(), node);
         let (tasks, units) = (Tasks::default(), Units::default());
         let scripts = Scripts::new(Bounds::default());
-        let models = model::Turns::default();
+        let model_locks = model::ModelLocks::default();
         let verifications = model::Verifications::default();
         let layout_changes = partition::layout::LayoutChanges::default();
         let layout = partition::layout::LayoutPolicy::default();
@@ -121,7 +121,7 @@ impl Engine {
             scripts,
             layout_changes,
             layout,
-            models,
+            model_locks,
             verifications,
             throttle,
             workload,

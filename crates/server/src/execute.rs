@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use http::Method;
-use orrery_engine::write::Settled;
+use orrery_engine::write::CommitResult;
 use orrery_types::{CancellationToken, Error, Result, limits};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -67,7 +67,7 @@ enum Progress {
     /// It is complete.
     Complete(Reply),
     /// Its commit is submitted.
-    Committing(WriteRequest, oneshot::Receiver<Settled>),
+    Committing(WriteRequest, oneshot::Receiver<CommitResult>),
     /// It needs a blocking thread.
     Blocking(Task),
 }
@@ -139,12 +139,12 @@ fn start_write(call: &Call) -> Result<Progress> {
     let request = item::decode_write(call)?;
     let WriteRequest { container, partition_key, write } = &request;
     let engine = call.engine();
-    let Some(prepared) = engine.begin_write(container, partition_key.as_ref(), write)? else {
+    let Some(prepared) = engine.prepare_write(container, partition_key.as_ref(), write)? else {
         return Ok(Progress::Blocking(Task::Write(request)));
     };
     let (sender, receiver) = oneshot::channel();
     // The client may have disconnected when the commit completes; the write stands.
-    engine.submit(prepared, move |settled| drop(sender.send(settled)));
+    engine.submit(prepared, move |result| drop(sender.send(result)));
     Ok(Progress::Committing(request, receiver))
 }
 
@@ -152,10 +152,10 @@ fn start_write(call: &Call) -> Result<Progress> {
 async fn await_commit(
     call: &Call,
     request: &WriteRequest,
-    receiver: oneshot::Receiver<Settled>,
+    receiver: oneshot::Receiver<CommitResult>,
 ) -> Result<Option<Reply>> {
-    let settled = receiver.await.map_err(|_| Error::internal("a commit was not answered"))?;
-    let written = call.engine().settle(&request.container, settled)?;
+    let result = receiver.await.map_err(|_| Error::internal("a commit was not answered"))?;
+    let written = call.engine().finish_write(&request.container, result)?;
     Ok(written.map(|written| item::encode_write(call, &request.container, written)))
 }
 

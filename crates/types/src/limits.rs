@@ -279,8 +279,8 @@ pub const STATISTICS_ROWS_MAX: usize = 4096;
 pub const COMMIT_ATTEMPTS_MAX: usize = 50;
 /// Attempts that a writer makes under the shared lock; after them it takes the lock exclusively. Ours.
 pub const COMMIT_ATTEMPTS_SHARED: usize = 4;
-/// Gates of a physical partition; each serves a share of its logical partitions. Ours.
-pub const GATES_PER_PARTITION: usize = 256;
+/// Stripes of the lock of a physical partition; each serves a share of its logical partitions. Ours.
+pub const LOCK_STRIPES_PER_PARTITION: usize = 256;
 /// Keys and values of one commit. Ours, far above what one request may write; it bounds the memory
 /// and the log record that a single commit takes.
 pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;

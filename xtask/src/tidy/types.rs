@@ -8,7 +8,8 @@ const METHODS_MAX: usize = 40;
 const FILES_MAX: usize = 3;
 
 /// Types that are still too large, with their number of methods, which may only fall.
-const LARGE: &[(&str, usize)] = &[("Engine", 277), ("Draft", 117), ("Binder", 57)];
+const LARGE: &[(&str, usize)] =
+    &[("Engine", 277), ("ModelTransaction", 63), ("TransactionState", 54), ("Binder", 57)];
 
 /// Names that still stand for several things; the list may only shrink.
 const SHARED: &[&str] = &[
@@ -18,7 +19,6 @@ const SHARED: &[&str] = &[
     "Answer",
     "Api",
     "Body",
-    "Change",
     "Component",
     "ComputedProperty",
     "Condition",
@@ -27,13 +27,10 @@ const SHARED: &[&str] = &[
     "Form",
     "Image",
     "Kept",
-    "Moment",
     "Node",
-    "Numbers",
     "Operation",
     "Outcome",
     "Page",
-    "Pass",
     "Place",
     "Progress",
     "QueryWork",

@@ -17,12 +17,15 @@ use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, PartitionKey, Result, lim
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitCursor, UnitProgress};
 use crate::error::storage;
-use crate::item::read::{Located, Place, complete_key};
-use crate::maintain::index_terms::{Indexer, Numbers};
+use crate::item::address::{ItemKey, complete_key};
+use crate::item::image::BeforeImage;
+use crate::item::read::CommitPosition;
+use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::model::Purged;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::{Becomes, Before, Slot, part};
-use crate::transaction::locks::{Pass, Passage};
+use crate::transaction::commit::item_part;
+use crate::transaction::locks::{LockGuard, LockMode};
+use crate::transaction::write_buffer::ItemEntry;
 use crate::{Container, Engine};
 
 /// A key whose items are deleted, as far as they were written up to an LSN.
@@ -149,8 +152,8 @@ impl Engine {
         &self,
         container: &Container,
         partition_key: &PartitionKey,
-    ) -> Result<Vec<Place>> {
-        self.with_current(container, &mut |now| self.erase_under(now, partition_key))
+    ) -> Result<Vec<CommitPosition>> {
+        self.retry_on_stale_epoch(container, &mut |now| self.erase_under(now, partition_key))
     }
 
     /// The same under one definition.
@@ -158,7 +161,7 @@ impl Engine {
         &self,
         container: &Container,
         partition_key: &PartitionKey,
-    ) -> Result<Vec<Place>> {
+    ) -> Result<Vec<CommitPosition>> {
         // The service refuses the first values of a hierarchical key: 400 with sub-status 1001.
         let key = complete_key(container, partition_key)?;
         let range = container.definition.partition_key.range_of(&key);
@@ -171,10 +174,10 @@ impl Engine {
         // Nobody writes to the logical partition meanwhile, so that all its items are either of
         // before or of after.
         let close = |partition: &PhysicalPartition| {
-            partition.gates.of(&key.to_canonical()).pass(Passage::Alone)
+            partition.locks.stripe(&key.to_canonical()).acquire(LockMode::Exclusive)
         };
-        let _passes: Vec<Pass> = reached.iter().map(|(p, _)| close(p)).collect();
-        // Behind the gates: a model takes over while they are closed.
+        let _guards: Vec<LockGuard> = reached.iter().map(|(p, _)| close(p)).collect();
+        // Under the locks: a model takes over while it holds them.
         if self.is_modelled(container) {
             // What follows from the end of each of them belongs to the same commit.
             let (partition, _) = reached.first().ok_or(Error::PartitionGone)?;
@@ -194,10 +197,8 @@ impl Engine {
         for erasure in &erasures {
             container.erasures.insert(erasure);
         }
-        let place = |((partition, _), lsn): (&(&PhysicalPartition, KeyRange), &Lsn)| Place {
-            partition: partition.id,
-            lsn: *lsn,
-            item_lsn: *lsn,
+        let place = |((partition, _), lsn): (&(&PhysicalPartition, KeyRange), &Lsn)| {
+            CommitPosition { partition: partition.id, lsn: *lsn, item_lsn: *lsn }
         };
         Ok(reached.iter().zip(&committed.lsns).map(place).collect())
     }
@@ -295,26 +296,26 @@ impl Engine {
         cursor.last = Some(last.key.clone());
         let erased = |e: &Entry| e.value.version <= erasure.up_to && erasure.names(&e.key);
         let slot = |entry: Entry| {
-            let before = Before::read(entry.value)?;
+            let before = BeforeImage::read(entry.value)?;
             let partition_key = match erasure.part {
                 Some(_) => container.definition.partition_key.extract(before.value()?),
                 None => erasure.partition_key.clone(),
             };
-            let at = Located { partition, partition_key, key: entry.key };
-            Ok(Slot { at, before: Some(before), outcome: Becomes::Gone })
+            let at = ItemKey { partition, partition_key, key: entry.key };
+            Ok(ItemEntry::removed(at, before))
         };
         let slots = entries.into_iter().filter(erased).map(slot);
         let slots = slots.collect::<Result<Vec<_>>>()?;
         {
             // No model takes over during the commit.
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             if !self.is_modelled(container) {
                 self.remove(container, partition, &slots)?;
                 return Ok(false);
             }
         }
         for slot in &slots {
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             if let Purged::Refused(error) = self.purge_modelled(container, &slot.at)? {
                 cursor.left = Some(UnitFailure::of_item(error, container, &slot.at.key));
             }
@@ -328,14 +329,18 @@ impl Engine {
         &self,
         container: &Container,
         partition: &PhysicalPartition,
-        slots: &[Slot<'_>],
+        slots: &[ItemEntry<'_>],
     ) -> Result<()> {
         if slots.is_empty() {
             return Ok(());
         }
-        let indexer =
-            Indexer { store: &*self.store, container, partition, numbers: Numbers::Given };
-        let (part, _) = part(self, &indexer, &slots.iter().collect::<Vec<_>>())?;
+        let indexer = Indexer {
+            store: &*self.store,
+            container,
+            partition,
+            path_ids: PathIdAllocation::Immediate,
+        };
+        let (part, _) = item_part(self, &indexer, &slots.iter().collect::<Vec<_>>())?;
         match self.store.commit(Commit { parts: vec![part] }) {
             Err(StorageError::Conflict(_) | StorageError::TooLarge) if slots.len() > 1 => {
                 slots.chunks(1).try_for_each(|one| self.remove(container, partition, one))

@@ -12,9 +12,9 @@ use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitProgress};
 use crate::catalog::container::definition::ContainerDef;
 use crate::error::storage;
-use crate::item::read::Located;
+use crate::item::address::ItemKey;
+use crate::item::image::BeforeImage;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::Before;
 use crate::{Container, Engine};
 
 /// The second at which an item expires, if it does.
@@ -104,9 +104,9 @@ impl Engine {
         run: &mut BackgroundPass<'_>,
     ) -> Result<()> {
         let shard = partition.shard;
-        let removed = self.with_current(container, &mut |now| {
+        let removed = self.retry_on_stale_epoch(container, &mut |now| {
             // No model takes over during the commit.
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             if self.is_modelled(now) {
                 return Ok(None);
             }
@@ -158,9 +158,8 @@ impl Engine {
             if removed.contains(item_key) {
                 continue;
             }
-            if let Some((located, before)) =
-                self.locate_hidden(container, partition, row, item_key)?
-                && let Some(removal) = self.removal_of_hidden(container, &located, before)?
+            if let Some((at, before)) = self.locate_hidden(container, partition, row, item_key)?
+                && let Some(removal) = self.removal_of_hidden(container, &at, before)?
             {
                 removed.insert(item_key);
                 part.preconditions.extend(removal.preconditions);
@@ -194,7 +193,7 @@ impl Engine {
         item_key: &[u8],
     ) -> Result<bool> {
         match self.locate_hidden(container, partition, row, item_key)? {
-            Some((located, _)) => self.purge_hidden(container, &located),
+            Some((at, _)) => self.purge_hidden(container, &at),
             None => Ok(false),
         }
     }
@@ -206,17 +205,17 @@ impl Engine {
         partition: &'c PhysicalPartition,
         row: Row,
         item_key: &[u8],
-    ) -> Result<Option<(Located<'c>, Before)>> {
+    ) -> Result<Option<(ItemKey<'c>, BeforeImage)>> {
         let (_, value) =
             self.store.get(partition.shard, Space::Items, item_key).map_err(storage)?;
         let Some(value) = value else { return Ok(None) };
-        let before = Before::read(value)?;
+        let before = BeforeImage::read(value)?;
         let hidden = self.is_hidden(container, item_key, before.version, &before.header);
         if before.header.row != row || !hidden {
             return Ok(None);
         }
         let partition_key = container.definition.partition_key.extract(before.value()?);
-        Ok(Some((Located { partition, partition_key, key: item_key.to_vec() }, before)))
+        Ok(Some((ItemKey { partition, partition_key, key: item_key.to_vec() }, before)))
     }
 }
 

@@ -273,7 +273,7 @@ impl Background {
         std::thread::Builder::new().name("orrery-model".into()).spawn(move || {
             let stopping = || *signal.0.lock().unwrap_or_else(PoisonError::into_inner);
             while !stopping() {
-                engine.models.wait_for_news(PAUSE);
+                engine.model_locks.wait_for_wakeup(PAUSE);
                 // Each unit's failure was logged.
                 drop(engine.propagate(&stopping));
             }
@@ -313,7 +313,7 @@ impl Drop for Background {
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
         self.engine.layout_changes.monitor.stop();
-        self.engine.models.wake();
+        self.engine.model_locks.wake();
         self.engine.verifications.stop();
         for thread in self.threads.drain(..) {
             // A panic in there was reported where it happened.

@@ -8,12 +8,16 @@ use orrery_types::{Error, PartitionKey, Result, limits};
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
-use crate::item::read::{Located, Place};
-use crate::model::{Event, ModelScope};
+use crate::item::address::ItemKey;
+use crate::item::read::CommitPosition;
+use crate::maintain::cascade::ItemChange;
+use crate::model::ModelContext;
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
-use crate::transaction::commit::Becomes;
-use crate::transaction::write_buffer::{Draft, View};
+use crate::transaction::read_view::ReadView;
+use crate::transaction::retry::{self, Attempt};
+use crate::transaction::state::TransactionState;
+use crate::transaction::write_buffer::{Mutation, ShardIndex};
 use crate::{Container, Engine};
 
 impl Engine {
@@ -29,8 +33,8 @@ impl Engine {
             let unit = UnitKey::of(container, UnitKind::ExpiredItem, &entry.value.bytes);
             let mut removed = false;
             self.run_unit(run, &unit, 0, &mut |_| {
-                let purged = self.with_current(container, &mut |now| {
-                    let _still = self.models.read();
+                let purged = self.retry_on_stale_epoch(container, &mut |now| {
+                    let _schema = self.model_locks.schema_shared();
                     self.sweep_one(now, now.partition_with(partition.shard)?, entry)
                 })?;
                 removed = matches!(purged, Purged::Gone);
@@ -53,10 +57,8 @@ impl Engine {
         entry: &Entry,
     ) -> Result<Purged> {
         let row = key::parse_ttl(&entry.key).map(|(_, row)| row).unwrap_or_default();
-        if let Some((located, _)) =
-            self.locate_hidden(container, partition, row, &entry.value.bytes)?
-        {
-            return self.purge_modelled(container, &located);
+        if let Some((at, _)) = self.locate_hidden(container, partition, row, &entry.value.bytes)? {
+            return self.purge_modelled(container, &at);
         }
         let mut part = Part::new(partition.shard, partition.epoch);
         part.deletes.push((Space::Ttl, entry.key.clone()));
@@ -71,42 +73,46 @@ impl Engine {
         container: &Container,
         partition: &PhysicalPartition,
         partition_key: &PartitionKey,
-    ) -> Result<Place> {
-        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+    ) -> Result<CommitPosition> {
+        retry::run(|_| {
             let database = self.database_of(container);
-            let mut draft = Draft::new(self, container, partition, View::Now);
-            draft.model.scope = ModelScope::of(database.as_deref(), container);
-            let mut events = Vec::new();
+            let model = ModelContext::of(database.as_deref(), container);
+            let tx = TransactionState::new(self, container, partition, ReadView::latest(self));
+            let mut tx = tx.with_model(model);
+            let mut changes = Vec::new();
             for key in self.keys_of(container, partition, partition_key)? {
-                let at = Located { partition, partition_key: partition_key.clone(), key };
-                draft.load(&at)?;
-                let Some(past) = draft.past_image(&at.key)? else { continue };
-                draft.settle(&at, Becomes::Gone);
-                events.push(Event::new(draft.spot(&at), Some(past), None));
+                let at = ItemKey { partition, partition_key: partition_key.clone(), key };
+                tx.load(ShardIndex::HOME, &at)?;
+                let Some(past) = tx.past_image(ShardIndex::HOME, &at.key)? else { continue };
+                tx.set_item(ShardIndex::HOME, &at, Mutation::Delete);
+                changes.push(ItemChange::new(tx.address(&at), Some(past), None));
             }
             // All of them are gone by now, so that none of them keeps another.
-            for event in events {
-                draft.follow(vec![event])?;
+            if let Some(model) = model {
+                for change in changes {
+                    tx.under(model).cascade(vec![change])?;
+                }
             }
-            let (parts, guards) = draft.parts()?;
-            match self.commit_all(Commit { parts }) {
+            let (commit, unique) = tx.assemble()?.into_commit();
+            match self.commit_all(commit) {
                 Ok(committed) => {
                     let lsn = committed.lsns.first().copied().unwrap_or_default();
-                    return Ok(Place { partition: partition.id, lsn, item_lsn: lsn });
+                    Ok(Attempt::Done(CommitPosition {
+                        partition: partition.id,
+                        lsn,
+                        item_lsn: lsn,
+                    }))
                 }
                 Err(StorageError::Conflict(failed)) => {
                     // Something that follows would get a unique key that another item has.
-                    let taken = guards.iter().find(|guard| guard.is(&failed));
-                    if let Some(guard) = taken
-                        && self.read_set_holds(&draft, None)?
-                    {
-                        return Err(guard.violation());
+                    match unique.iter().find(|unique| unique.is(&failed)) {
+                        Some(unique) if tx.validate(None)? => Err(unique.violation()),
+                        _ => Ok(tx.after_conflict(&failed)),
                     }
                 }
-                Err(error) => return Err(storage(error)),
+                Err(error) => Err(storage(error)),
             }
-        }
-        Err(Error::RetryWith)
+        })
     }
 
     /// The item keys of a logical partition, if they are not too many for one commit.
@@ -143,38 +149,46 @@ impl Engine {
     }
 
     /// Removes an item if it is hidden and may go. The caller holds the schema lock.
-    pub(crate) fn purge_modelled(
-        &self,
-        container: &Container,
-        located: &Located<'_>,
-    ) -> Result<Purged> {
-        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+    pub(crate) fn purge_modelled(&self, container: &Container, at: &ItemKey<'_>) -> Result<Purged> {
+        let purged = retry::run(|_| {
             let database = self.database_of(container);
-            let mut draft = Draft::new(self, container, located.partition, View::Now);
-            draft.model.scope = ModelScope::of(database.as_deref(), container);
-            draft.load(located)?;
-            let Some(past) = draft.past_image(&located.key)? else { return Ok(Purged::Gone) };
-            if draft.current(&located.key).is_some() {
-                return Ok(Purged::Visible);
+            let model = ModelContext::of(database.as_deref(), container);
+            let view = ReadView::latest(self);
+            let tx = TransactionState::new(self, container, at.partition, view);
+            let mut tx = tx.with_model(model);
+            tx.load(ShardIndex::HOME, at)?;
+            let Some(past) = tx.past_image(ShardIndex::HOME, &at.key)? else {
+                return Ok(Attempt::Done(Purged::Gone));
+            };
+            if tx.current(ShardIndex::HOME, &at.key).is_some() {
+                return Ok(Attempt::Done(Purged::Visible));
             }
-            draft.settle(located, Becomes::Gone);
-            let event = Event::new(draft.spot(located), Some(past), None);
-            let (parts, guards) = match draft.follow(vec![event]).and_then(|()| draft.parts()) {
+            tx.set_item(ShardIndex::HOME, at, Mutation::Delete);
+            let change = ItemChange::new(tx.address(at), Some(past), None);
+            let followed = model.map_or(Ok(()), |model| tx.under(model).cascade(vec![change]));
+            let (commit, unique) = match followed.and_then(|()| Ok(tx.assemble()?.into_commit())) {
                 Ok(prepared) => prepared,
-                Err(error) if is_refusal(&error) => return Ok(Purged::Refused(error)),
+                Err(error) if is_refusal(&error) => {
+                    return Ok(Attempt::Done(Purged::Refused(error)));
+                }
                 Err(error) => return Err(error),
             };
-            match self.commit_all(Commit { parts }) {
-                Ok(_) => return Ok(Purged::Gone),
+            match self.commit_all(commit) {
+                Ok(_) => Ok(Attempt::Done(Purged::Gone)),
                 Err(StorageError::Conflict(failed)) => {
-                    if let Some(error) = self.refusal_of(&guards, &failed)? {
-                        return Ok(Purged::Refused(error));
-                    }
+                    let refusal = self.refusal_of(&unique, &failed)?;
+                    Ok(match refusal {
+                        Some(error) => Attempt::Done(Purged::Refused(error)),
+                        None => tx.after_conflict(&failed),
+                    })
                 }
-                Err(error) => return Err(storage(error)),
+                Err(error) => Err(storage(error)),
             }
+        });
+        match purged {
+            Err(error @ Error::RetryWith) => Ok(Purged::Refused(error)),
+            purged => purged,
         }
-        Ok(Purged::Refused(Error::RetryWith))
     }
 }
 

@@ -341,7 +341,7 @@ impl Engine {
             None => None,
         };
         let retried = self.units.retry(number);
-        self.models.wake();
+        self.model_locks.wake();
         Ok(retried)
     }
 }

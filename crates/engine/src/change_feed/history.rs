@@ -5,7 +5,7 @@
 //! a change without knowing it.
 
 use orrery_storage::key;
-use orrery_storage::version::{Operation, Version};
+use orrery_storage::version::Version;
 use orrery_storage::{Commit, Entry, Part, Put, ReadAt, Scan, Snapshot, Space, StorageError};
 use orrery_types::ids::Address;
 use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result, limits};
@@ -14,48 +14,9 @@ use crate::background::units::{UnitKey, UnitKind};
 use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::{After, Before, Slot};
 use crate::{Container, Engine};
 
 impl Engine {
-    /// Adds to a commit the versions that a slot of it makes. A commit has one change for each item,
-    /// however often its transaction wrote to it, but for an item that takes the place of one whose
-    /// time was over: then there are two.
-    pub(crate) fn keep_versions(&self, container: &Container, slot: &Slot<'_>, part: &mut Part) {
-        if container.definition.versions_kept_s().is_none() || !slot.is_written() {
-            return;
-        }
-        let key = &slot.at.key;
-        let mut keep = |version: Version<'_>| part.versions.push(version.encode());
-        let before = slot.before.as_ref();
-        match slot.after() {
-            Some(after) if slot.keeps_row() => {
-                keep(version_of(Operation::Replace, key, after, before.map(|b| b.version)));
-            }
-            after => {
-                if let Some(before) = before {
-                    keep(self.removal_of(container, key, before, &before.text()));
-                }
-                if let Some(after) = after {
-                    keep(version_of(Operation::Create, key, after, None));
-                }
-            }
-        }
-    }
-
-    fn removal_of<'v>(
-        &self,
-        container: &Container,
-        item_key: &'v [u8],
-        before: &Before,
-        body: &'v [u8],
-    ) -> Version<'v> {
-        let expired = self.is_expired(container, &before.header);
-        let operation = if expired { Operation::Expire } else { Operation::Delete };
-        let (time_s, previous) = (self.clock.now_s(), Some(before.version));
-        Version { operation, time_s, previous, item_key, body }
-    }
-
     /// The policy of a container was switched on or off, or a write that began before that has come
     /// after it: what there is of its history is whole from here on, or no longer wanted.
     pub(crate) fn rebase_history(
@@ -67,7 +28,7 @@ impl Engine {
         let database = Address::Rid(container.database_rid());
         match self.catalog.container(&database, &Address::Rid(container.rid())) {
             Ok(now) if now.definition.versions_kept_s().is_some() => {
-                self.with_current(&now, &mut |now| self.begin_history(now))?;
+                self.retry_on_stale_epoch(&now, &mut |now| self.begin_history(now))?;
                 Ok(UnitProgress::Done)
             }
             Ok(now) => self.trim_history(&now, u64::MAX, run.stop),
@@ -234,15 +195,6 @@ impl Horizon {
             bytes = rest;
         }
     }
-}
-
-fn version_of<'v>(
-    operation: Operation,
-    item_key: &'v [u8],
-    after: &'v After,
-    previous: Option<Lsn>,
-) -> Version<'v> {
-    Version { operation, time_s: after.stamp.ts, previous, item_key, body: &after.text }
 }
 
 fn first_versions(snapshot: &dyn Snapshot) -> Result<Vec<Entry>> {

@@ -8,7 +8,7 @@ use orrery_types::{Error, Lsn, Result, Value};
 
 use crate::Container;
 use crate::catalog::resource::object;
-use crate::transaction::commit::stored_value;
+use crate::item::image::stored_value;
 
 /// In which shape changes are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -70,7 +70,7 @@ impl Engine {
         container: &Container,
         request: &ChangesRequest<'_>,
     ) -> Result<ChangePage> {
-        self.reading(container, &|now| self.read_changes_in(now, request))
+        self.retry_on_gone_shard(container, &|now| self.read_changes_in(now, request))
     }
 
     fn read_changes_in(

@@ -8,10 +8,10 @@ use orrery_types::ids::Address;
 use orrery_types::{Error, Result, Value, limits};
 
 use crate::error::storage;
+use crate::item::image::stored_value;
 use crate::partition::scope::ScopeRequest;
 use crate::query::read_feed::ItemCursor;
 use crate::throughput::charge;
-use crate::transaction::commit::stored_value;
 use crate::{Container, Engine};
 
 /// Rules that compare items with all others: a part of the data would prove them wrong.

@@ -1,36 +1,71 @@
-//! Items anywhere in the database, as a draft reaches them: its own physical partition, or another
-//! one, for which it has a draft of its own. All drafts become one commit.
+//! Where an item lies: its key within its container, and its address within the database.
 
-use orrery_modeling::reference::Target;
-use orrery_modeling::{OnDelete, RelationRule};
-use orrery_storage::{Space, key};
-use orrery_types::ids::Address;
-use orrery_types::{Error, Result, Value};
+use std::sync::Arc;
 
-use crate::item::body::ItemBody;
-use crate::item::read::{Located, place_of};
-use crate::maintain::index_terms::Numbers;
-use crate::maintain::unique_keys::UniqueClaims;
-use crate::model::{ModelScope, StoredModel};
+use orrery_storage::key::{self, Row};
+use orrery_storage::{Space, Value as Stored, record};
+use orrery_types::ids::{Address, ChildKind, Rid};
+use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
+
+use crate::error::storage;
+use crate::item::body::check_item_id;
+use crate::item::image::stored_value;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::{After, Becomes, Before, Current, Slot};
-use crate::transaction::write_buffer::Draft;
-use crate::{Container, Database};
+use crate::transaction::locks::{StripeLock, stripe_of};
+use crate::{Container, Engine};
 
-/// An item's place in the database, whether it is there or not.
-#[derive(Clone)]
-pub(crate) struct Spot<'e> {
-    pub(crate) container: &'e Container,
-    pub(crate) at: Located<'e>,
+/// An item's key in the store, and where the store has it, whether the item exists or not.
+#[derive(Clone, Debug)]
+pub(crate) struct ItemKey<'c> {
+    pub(crate) partition: &'c PhysicalPartition,
+    pub(crate) partition_key: PartitionKey,
+    pub(crate) key: Vec<u8>,
 }
 
-impl Spot<'_> {
-    pub(crate) fn is(&self, other: &Spot<'_>) -> bool {
+impl<'c> ItemKey<'c> {
+    /// The key of an item with an id, and the physical partition that holds it.
+    pub(crate) fn of(
+        container: &'c Container,
+        partition_key: PartitionKey,
+        id: &str,
+    ) -> Result<Self> {
+        check_item_id(id)?;
+        let effective = container.definition.partition_key.effective(&partition_key);
+        let partition = container.partition_of(&effective)?;
+        let key = key::item(&effective, &partition_key, id);
+        Ok(Self { partition, partition_key, key })
+    }
+
+    /// The lock of the item's logical partition.
+    pub(crate) fn lock(&self) -> &'c Arc<StripeLock> {
+        self.partition.locks.stripe(&self.partition_key.to_canonical())
+    }
+
+    /// The stripe of the item's logical partition.
+    pub(crate) fn stripe(&self) -> u8 {
+        stripe_of(&self.partition_key.to_canonical())
+    }
+
+    /// Whether the item has this id.
+    pub(crate) fn id_is(&self, id: &str) -> bool {
+        key::parse_item(&self.key).is_some_and(|key| key.id == id)
+    }
+}
+
+/// An item's place in the database: its container and its key there.
+#[derive(Clone)]
+pub(crate) struct ItemAddress<'e> {
+    pub(crate) container: &'e Container,
+    pub(crate) at: ItemKey<'e>,
+}
+
+impl ItemAddress<'_> {
+    pub(crate) fn is(&self, other: &ItemAddress<'_>) -> bool {
         self.container.number == other.container.number && self.at.key == other.at.key
     }
 
     /// Whether both are in one logical partition.
-    pub(crate) fn is_beside(&self, other: &Spot<'_>) -> bool {
+    pub(crate) fn is_beside(&self, other: &ItemAddress<'_>) -> bool {
         self.container.number == other.container.number
             && self.at.partition_key == other.at.partition_key
     }
@@ -40,191 +75,96 @@ impl Spot<'_> {
     }
 }
 
-impl<'e> ModelScope<'e> {
-    /// The model, if the database has one that says anything about the container.
-    pub(crate) fn of(database: Option<&'e Database>, container: &Container) -> Option<Self> {
-        let database = database?;
-        let model: &'e StoredModel = database.model.as_deref()?;
-        model.rules.concerns(&container.id).then_some(Self { database, model })
+impl Engine {
+    /// The key of an item that a URL names, under the partition key that the header gives.
+    pub(crate) fn locate<'c>(
+        &self,
+        container: &'c Container,
+        partition_key: Option<&PartitionKey>,
+        item: &Address,
+    ) -> Result<ItemKey<'c>> {
+        if let Address::Name(id) = item {
+            let key = partition_key.ok_or_else(key_missing)?;
+            let key = complete_key(container, key)?;
+            return ItemKey::of(container, key, id);
+        }
+        let row = item_row(item)?.ok_or(Error::NotFound)?;
+        self.item_of_row(container, partition_key, row).map(|(at, ..)| at)
     }
 
-    /// Whether little can follow from a write to a container: no other items follow its items.
-    pub(crate) fn is_light(&self, container: &Container) -> bool {
-        let rules = &self.model.rules;
-        let leads = |rule: &RelationRule| {
-            *rules.types[rule.to].def.container == *container.id
-                && (!rule.copies.is_empty() || rule.def.on_delete != OnDelete::Keep)
-        };
-        !rules.relations.iter().any(|rule| leads(rule))
-    }
-
-    fn container(&self, name: &str) -> Result<&'e Container> {
-        let found = self.database.container(&Address::Name(name.to_owned()));
-        found.map(|c| &**c).ok_or_else(|| Error::internal(format!("the model names '{name}'")))
-    }
-
-    /// The container of the source or the target of a relation.
-    pub(crate) fn container_of(&self, item_type: usize) -> Result<&'e Container> {
-        self.container(&self.model.rules.types[item_type].def.container)
+    /// An item by its number, with an LSN of its shard that is not older: the row leads to the key, and
+    /// the item there must have that row. If it has moved in between, the row is looked up again.
+    pub(crate) fn item_of_row<'c>(
+        &self,
+        container: &'c Container,
+        partition_key: Option<&PartitionKey>,
+        row: Row,
+    ) -> Result<(ItemKey<'c>, Lsn, Stored)> {
+        'partitions: for partition in &container.partitions {
+            let get = |key: &[u8]| self.store.get(partition.shard, Space::Items, key);
+            for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+                let Some(entry) = get(&key::row(row)).map_err(storage)?.1 else {
+                    continue 'partitions;
+                };
+                let corrupt = || Error::internal("a row leads to no item");
+                key::parse_item(&entry.bytes).ok_or_else(corrupt)?;
+                let (lsn, Some(stored)) = get(&entry.bytes).map_err(storage)? else { continue };
+                let (header, text) = record::decode(&stored.bytes).map_err(storage)?;
+                if header.row != row {
+                    continue;
+                }
+                let own = container.definition.partition_key.extract(&stored_value(text)?);
+                if let Some(given) = partition_key
+                    && complete_key(container, given)? != own
+                {
+                    return Err(Error::NotFound);
+                }
+                let key = entry.bytes.into();
+                return Ok((ItemKey { partition, partition_key: own, key }, lsn, stored));
+            }
+            return Err(Error::RetryWith);
+        }
+        Err(Error::NotFound)
     }
 }
 
-impl<'e> Draft<'e> {
-    pub(crate) fn spot(&self, at: &Located<'e>) -> Spot<'e> {
-        Spot { container: self.container, at: at.clone() }
+/// The row of an item that is addressed by its rid; `None` if it is addressed by its id.
+pub(crate) fn item_row(item: &Address) -> Result<Option<Row>> {
+    match item {
+        Address::Name(_) => Ok(None),
+        Address::Rid(Rid::Child { kind: ChildKind::Item, number, .. }) => Ok(Some(Row(*number))),
+        Address::Rid(_) => Err(Error::NotFound),
     }
+}
 
-    /// The draft of a physical partition: this one, or one beside it.
-    pub(crate) fn beside(
-        &mut self,
-        container: &'e Container,
-        partition: &'e PhysicalPartition,
-    ) -> &mut Draft<'e> {
-        let is = |d: &Draft<'_>| {
-            d.container.number == container.number && d.partition.id == partition.id
-        };
-        if is(self) {
-            return self;
-        }
-        let at = self.model.others.iter().position(is).unwrap_or_else(|| {
-            let mut other = Draft::new(self.engine, container, partition, self.view_beside());
-            other.now_s = self.now_s;
-            other.claims = self.claims.as_ref().map(UniqueClaims::beside);
-            if let Numbers::Known = self.numbers {
-                other.numbers = Numbers::Known;
-            }
-            self.model.others.push(other);
-            self.model.others.len() - 1
-        });
-        &mut self.model.others[at]
+/// A header's key as the container spells it; a point operation needs all its values.
+pub(crate) fn complete_key(container: &Container, key: &PartitionKey) -> Result<PartitionKey> {
+    let definition = &container.definition.partition_key;
+    let key = definition.normalize(key.clone());
+    if definition.is_complete(&key) {
+        return Ok(key);
     }
+    Err(Error::PartitionKeyMismatch(
+        format!(
+            "Partition key provided either doesn't correspond to definition in the collection or \
+             doesn't match partition key field values specified in the document. It has {} \
+             values, the container declares {}.",
+            key.0.len(),
+            definition.paths.len()
+        )
+        .into(),
+    ))
+}
 
-    /// Where the target of a reference stands; `None` if no item can have such an id.
-    pub(crate) fn spot_of(&self, rule: &RelationRule, target: &Target) -> Result<Option<Spot<'e>>> {
-        let Some(scope) = self.model.scope else { return Ok(None) };
-        let container = self.same(scope.container_of(rule.to)?);
-        let definition = &container.definition.partition_key;
-        let partition_key = definition.normalize(target.partition_key.clone());
-        Ok(place_of(container, partition_key, &target.id).ok().map(|at| Spot { container, at }))
+pub(crate) fn check_same_key(given: &PartitionKey, own: &PartitionKey) -> Result<()> {
+    if given == own {
+        return Ok(());
     }
+    Err(Error::PartitionKeyMismatch(
+        "PartitionKey extracted from document doesn't match the one specified in the header".into(),
+    ))
+}
 
-    /// One picture of a container for the whole draft.
-    pub(crate) fn same(&self, container: &'e Container) -> &'e Container {
-        if container.number == self.container.number { self.container } else { container }
-    }
-
-    /// The spot of an item by its key; `None` if it is not there.
-    pub(crate) fn spot_of_key(
-        &mut self,
-        container: &'e Container,
-        item_key: &[u8],
-    ) -> Result<Option<Spot<'e>>> {
-        let place = key::parse_item(item_key);
-        let place = place.ok_or_else(|| Error::internal("a reference leads to no item key"))?;
-        let partition = container.partition_of(&place.effective)?;
-        let draft = self.beside(container, partition);
-        if let Some(slot) = draft.slots.get(item_key) {
-            return Ok(Some(Spot { container, at: slot.at.clone() }));
-        }
-        let stored = draft.stored(partition.shard, Space::Items, item_key)?;
-        let Some(stored) = stored else { return Ok(None) };
-        let before = Before::read(stored)?;
-        let partition_key = container.definition.partition_key.extract(before.value()?);
-        let at = Located { partition, partition_key, key: item_key.to_vec() };
-        let slot = Slot { at: at.clone(), before: Some(before), outcome: Becomes::Unchanged };
-        draft.slots.insert(item_key.to_vec(), Box::new(slot));
-        Ok(Some(Spot { container, at }))
-    }
-
-    /// The item at a spot as it is to be seen; from now on the commit holds only if it stays so.
-    pub(crate) fn value_at(&mut self, spot: &Spot<'e>) -> Result<Option<Value>> {
-        let draft = self.beside(spot.container, spot.at.partition);
-        draft.load(&spot.at)?;
-        draft.image(&spot.at.key)
-    }
-
-    /// The item in a slot as it is to be seen, if a model asks for it.
-    pub(crate) fn known_image(&self, key: &[u8]) -> Result<Option<Value>> {
-        if self.model.scope.is_some() { self.image(key) } else { Ok(None) }
-    }
-
-    /// The item in a slot as it is to be seen.
-    pub(crate) fn image(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.current(key).map(|current| current.value().cloned()).transpose()
-    }
-
-    /// The same, or the hidden item that is still stored there.
-    pub(crate) fn past_image(&self, key: &[u8]) -> Result<Option<Value>> {
-        match self.slots.get(key).map(|slot| (&slot.outcome, &slot.before)) {
-            Some((Becomes::Unchanged, Some(before))) => before.value().cloned().map(Some),
-            _ => self.image(key),
-        }
-    }
-
-    /// Writes an item that follows from others. Nobody has seen what this commit wrote of it before,
-    /// so that it keeps the version that was answered.
-    pub(crate) fn put_derived(&mut self, spot: &Spot<'e>, value: Value) -> Result<()> {
-        self.validate_derived(spot, &value)?;
-        let draft = self.beside(spot.container, spot.at.partition);
-        let (row, own, derived) = match draft.current(&spot.at.key) {
-            Some(Current::Own(after)) => (Some(after.row), Some(after.stamp), after.derived),
-            Some(Current::Stored(before)) => (Some(before.header.row), None, true),
-            None => (None, None, true),
-        };
-        let stamp = own.unwrap_or_else(|| draft.engine.stamper.next());
-        let body = ItemBody::check(spot.container, value)?;
-        let after = After { derived, ..draft.stamped(&spot.at, row, stamp, body)? };
-        let charge = draft.charge(&spot.at.key, Some(&after), 0)?;
-        draft.settle(&spot.at, Becomes::Is(after));
-        self.model.charge += charge;
-        Ok(())
-    }
-
-    /// Deletes an item that follows from another's end.
-    pub(crate) fn delete_derived(&mut self, spot: &Spot<'e>) -> Result<()> {
-        let draft = self.beside(spot.container, spot.at.partition);
-        let charge = draft.charge(&spot.at.key, None, 0)?;
-        draft.settle(&spot.at, Becomes::Gone);
-        self.model.charge += charge;
-        Ok(())
-    }
-
-    /// Before a change: what was done so far stays whatever comes of it.
-    pub(crate) fn begin_change(&mut self) {
-        self.model.warnings.clear();
-        self.model.schema_steps = 0;
-        self.model.charge = 0.0;
-        self.begin_own();
-        self.model.others.iter_mut().for_each(Draft::begin_own);
-    }
-
-    fn begin_own(&mut self) {
-        self.model.log.clear();
-        self.model.kept_before = self.model.kept.clone();
-        if let Some(claims) = &mut self.claims {
-            claims.begin();
-        }
-    }
-
-    /// After a refused change: takes back what it has done.
-    pub(crate) fn undo_change(&mut self) {
-        self.undo_own();
-        self.model.others.iter_mut().for_each(Draft::undo_own);
-    }
-
-    fn undo_own(&mut self) {
-        self.model.kept.restore(self.model.kept_before.clone());
-        if let Some(claims) = &mut self.claims {
-            claims.retract();
-        }
-        while let Some((key, undone)) = self.model.log.pop() {
-            let Some(slot) = self.slots.get_mut(&key) else { continue };
-            slot.outcome = undone;
-            let written = slot.is_written();
-            self.written.retain(|other| *other != key);
-            if written {
-                self.written.push(key);
-            }
-        }
-    }
+pub(crate) fn key_missing() -> Error {
+    Error::invalid("PartitionKey value must be supplied for this operation.")
 }

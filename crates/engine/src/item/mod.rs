@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub mod body;
+pub(crate) mod image;
 pub mod operation;
 pub mod patch;
 pub mod read;

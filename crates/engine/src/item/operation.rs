@@ -7,12 +7,12 @@ use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result};
 
 use crate::catalog::resource::Preconditions;
+use crate::item::address::{ItemKey, check_same_key, complete_key, item_row};
 use crate::item::body::ItemBody;
+use crate::item::image::CurrentImage;
 use crate::item::patch::Patch;
-use crate::item::read::{Located, check_same_key, complete_key, item_row, place_of};
 use crate::query::relations::Reach;
 use crate::script::UdfCalls;
-use crate::transaction::commit::Current;
 use crate::{Container, Engine};
 
 /// A wanted change.
@@ -43,23 +43,23 @@ impl ItemWrite {
         engine: &Engine,
         container: &'c Container,
         partition_key: Option<&PartitionKey>,
-    ) -> Result<Located<'c>> {
+    ) -> Result<ItemKey<'c>> {
         match self {
             Self::Create(body) | Self::Upsert(body, _) => {
                 if let Some(given) = partition_key {
                     check_same_key(&complete_key(container, given)?, &body.key)?;
                 }
-                place_of(container, body.key.clone(), &body.id)
+                ItemKey::of(container, body.key.clone(), &body.id)
             }
             Self::Replace(item, body, _) => {
                 let given = partition_key.unwrap_or(&body.key);
-                let located = engine.locate(container, Some(given), item)?;
-                if let Err(mismatch) = self.check(container, &located) {
+                let at = engine.locate(container, Some(given), item)?;
+                if let Err(mismatch) = self.check(container, &at) {
                     // What is not there is not there, whatever is to take its place.
-                    let there = engine.is_there(container, &located)?;
+                    let there = engine.is_there(container, &at)?;
                     return Err(if there { mismatch } else { Error::NotFound });
                 }
-                Ok(located)
+                Ok(at)
             }
             Self::Patch(item, ..) | Self::Delete(item, _) => {
                 self.check_paths(container)?;
@@ -69,7 +69,7 @@ impl ItemWrite {
     }
 
     /// Refuses what no item at this place could take.
-    pub(crate) fn check(&self, container: &Container, at: &Located<'_>) -> Result<()> {
+    pub(crate) fn check(&self, container: &Container, at: &ItemKey<'_>) -> Result<()> {
         match self {
             Self::Replace(_, body, _) => check_same_key(&at.partition_key, &body.key),
             _ => self.check_paths(container),
@@ -111,9 +111,9 @@ impl ItemWrite {
         &self,
         engine: &Engine,
         container: &Container,
-        current: Option<Current<'_>>,
+        current: Option<CurrentImage<'_>>,
     ) -> Result<Decision> {
-        let stamp = current.map(Current::stamp);
+        let stamp = current.map(CurrentImage::stamp);
         match self {
             Self::Create(_) if current.is_some() => Err(Error::AlreadyExists),
             Self::Create(body) => Ok(Decision::Put(body.clone())),

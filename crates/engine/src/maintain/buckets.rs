@@ -7,17 +7,16 @@ use orrery_modeling::{BUCKET_MARKER, BucketRule, ClientWrites, Marker};
 use orrery_storage::key;
 use orrery_types::{Error, Result, Value, limits};
 
-use super::cascade::Event;
+use super::cascade::ItemChange;
 use crate::Container;
-use crate::item::address::Spot;
+use crate::item::address::{ItemAddress, ItemKey};
+use crate::item::image::CurrentImage;
 use crate::item::operation::{Decision, ItemWrite};
 use crate::item::patch::{ArrayEdit, ElementEdit};
-use crate::item::read::{Located, place_of};
-use crate::model::ModelScope;
 use crate::model::violations::refuse_displaced;
-use crate::transaction::commit::{Becomes, Current};
+use crate::model::{ModelContext, ModelTransaction};
 use crate::transaction::key_entries::Pair;
-use crate::transaction::write_buffer::Draft;
+use crate::transaction::write_buffer::{ItemEntry, Mutation, ShardIndex};
 
 /// Changes of bucketed arrays, by the place of their rules.
 pub(crate) type Edits = Vec<(usize, ArrayEdit)>;
@@ -26,11 +25,11 @@ pub(crate) type Edits = Vec<(usize, ArrayEdit)>;
 pub(crate) type Edited = Vec<(usize, Vec<Value>)>;
 
 /// The buckets of one array of one item.
-struct Shelf<'s, 'e> {
-    draft: &'s mut Draft<'e>,
+struct BucketedArray<'s, 't, 'e> {
+    model: &'s mut ModelTransaction<'t, 'e>,
     rule: &'e BucketRule,
     number: u32,
-    parent: &'s Spot<'e>,
+    parent: &'s ItemAddress<'e>,
     id: Box<str>,
     /// Elements in all buckets.
     count: i64,
@@ -40,26 +39,27 @@ struct Shelf<'s, 'e> {
     written: Vec<Value>,
 }
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// Buckets are written through their parent alone.
-    pub(crate) fn refuse_bucket(&mut self, at: &Located<'e>, decision: &Decision) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
-        if !scope.has_buckets(self.container) {
+    pub(crate) fn refuse_bucket(&mut self, at: &ItemKey<'e>, decision: &Decision) -> Result<()> {
+        let scope = self.context;
+        if !scope.has_buckets(self.tx.container()) {
             return Ok(());
         }
         let new = match decision {
             Decision::Put(body) => &body.value,
             Decision::Delete => &Value::Undefined,
         };
-        let old = self.current(&at.key).map(Current::value).transpose()?;
+        let old =
+            self.tx.current(ShardIndex::HOME, &at.key).map(CurrentImage::value).transpose()?;
         let old = old.unwrap_or(&Value::Undefined);
         let is_bucket = |item: &&Value| !item.get(BUCKET_MARKER).is_undefined();
         let Some(bucket) = [old, new].into_iter().find(is_bucket) else { return Ok(()) };
         let marker = Marker::read(bucket);
-        let spot = self.spot(at);
+        let address = self.tx.address(at);
         // What an earlier model has left behind, and no item owns any more, may be deleted.
         if matches!(decision, Decision::Delete)
-            && self.owner_of_bucket(scope, &spot, marker.as_ref())?.is_none()
+            && self.owner_of_bucket(&address, marker.as_ref())?.is_none()
         {
             return Ok(());
         }
@@ -75,18 +75,18 @@ impl<'e> Draft<'e> {
     /// Takes out of a patch what it does to bucketed arrays: that, and the rest of it.
     pub(crate) fn array_edits(
         &self,
-        at: &Located<'e>,
+        at: &ItemKey<'e>,
         write: &ItemWrite,
     ) -> Result<(Edits, Option<ItemWrite>)> {
-        let (ItemWrite::Patch(item, patch, conditions), Some(scope)) = (write, self.model.scope)
-        else {
-            return Ok((vec![], None));
-        };
-        if !scope.has_buckets(self.container) {
+        let scope = self.context;
+        let ItemWrite::Patch(item, patch, conditions) = write else { return Ok((vec![], None)) };
+        if !scope.has_buckets(self.tx.container()) {
             return Ok((vec![], None));
         }
-        let Some(value) = self.image(&at.key)? else { return Ok((vec![], None)) };
-        let types = scope.model.rules.types_of(&self.container.id, &value);
+        let Some(value) = self.tx.image(ShardIndex::HOME, &at.key)? else {
+            return Ok((vec![], None));
+        };
+        let types = scope.model.rules.types_of(&self.tx.container().id, &value);
         let rules = scope.model.rules.buckets.iter().enumerate();
         let (numbers, arrays): (Vec<usize>, Vec<Vec<&str>>) = rules
             .filter(|(_, rule)| types.contains(&rule.on))
@@ -101,14 +101,14 @@ impl<'e> Draft<'e> {
     /// buckets, and what the item shows of them is put to what is true.
     pub(crate) fn keep_arrays(
         &mut self,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         (types, old_types): (&[usize], &[usize]),
         before: Option<&Value>,
         value: &mut Value,
         edits: &Edits,
     ) -> Result<Edited> {
         let mut all = Edited::new();
-        let Some(scope) = self.model.scope else { return Ok(all) };
+        let scope = self.context;
         for (at, rule) in scope.model.rules.buckets.iter().enumerate() {
             if !types.contains(&rule.on) {
                 continue;
@@ -117,62 +117,65 @@ impl<'e> Draft<'e> {
             if before.is_some() && scope.model.is_building(scope.model.rules.relations.len() + at) {
                 refuse_displaced(rule, value)?;
             }
-            let mut shelf = Shelf::new(self, scope, at, spot, before)?;
+            let mut array = BucketedArray::new(self, at, address, before)?;
             if before.is_none() {
                 // What an item with this id left behind that is only hidden so far.
-                shelf.whole(value, vec![])?;
+                array.whole(value, vec![])?;
             }
             // An array that was stored before there was a rule, and one that was sent.
             for whole in before.into_iter().chain([&*value]).map(|item| path.get(item, &[]).clone())
             {
                 match whole {
                     Value::Undefined => {}
-                    Value::Array(elements) => shelf.whole(value, elements.to_vec())?,
+                    Value::Array(elements) => array.whole(value, elements.to_vec())?,
                     other => return Err(no_array(rule, &other)),
                 }
             }
             path.set(value, &[], Value::Undefined);
             let edits = edits.iter().filter(|(of, _)| *of == at).map(|(_, edit)| edit);
-            shelf.edit_all(value, edits)?;
-            shelf.show(before, value)?;
-            all.push((at, shelf.written));
+            array.edit_all(value, edits)?;
+            array.show(before, value)?;
+            all.push((at, array.written));
         }
         Ok(all)
     }
 
     /// All elements of a bucketed array of an item.
-    pub(crate) fn elements_of(&mut self, at: usize, spot: &Spot<'e>) -> Result<Vec<Value>> {
-        let Some(scope) = self.model.scope else { return Ok(vec![]) };
-        Shelf::new(self, scope, at, spot, None)?.all()
+    pub(crate) fn elements_of(
+        &mut self,
+        at: usize,
+        address: &ItemAddress<'e>,
+    ) -> Result<Vec<Value>> {
+        BucketedArray::new(self, at, address, None)?.all()
     }
 
     /// The item to which a bucket belongs, and the rule that keeps it there.
     pub(crate) fn owner_of_bucket(
         &mut self,
-        scope: ModelScope<'e>,
-        bucket: &Spot<'e>,
+        bucket: &ItemAddress<'e>,
         marker: Option<&Marker>,
     ) -> Result<Option<(usize, Value)>> {
+        let scope = self.context;
         let Some(marker) = marker else { return Ok(None) };
         let Some(at) = scope.bucket_rule(bucket.container, marker) else { return Ok(None) };
         let key = bucket.at.partition_key.clone();
-        let Ok(parent) = place_of(bucket.container, key, &marker.of) else { return Ok(None) };
-        let draft = self.beside(bucket.container, parent.partition);
-        draft.load(&parent)?;
-        let Some(item) = draft.past_image(&parent.key)? else { return Ok(None) };
+        let Ok(parent) = ItemKey::of(bucket.container, key, &marker.of) else { return Ok(None) };
+        let shard = self.tx.writes.shard_of(bucket.container, parent.partition);
+        self.tx.load(shard, &parent)?;
+        let Some(item) = self.tx.past_image(shard, &parent.key)? else { return Ok(None) };
         let on = &scope.model.rules.types[scope.model.rules.buckets[at].on];
         Ok(on.matches(&bucket.container.id, &item).then_some((at, item)))
     }
 
     /// Puts the elements of a renamed item into its body, if that says nothing of them.
-    pub(crate) fn carry_arrays(&mut self, at: &Located<'e>, value: &mut Value) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
-        let types = scope.model.rules.types_of(&self.container.id, value);
-        let spot = self.spot(at);
+    pub(crate) fn carry_arrays(&mut self, at: &ItemKey<'e>, value: &mut Value) -> Result<()> {
+        let scope = self.context;
+        let types = scope.model.rules.types_of(&self.tx.container().id, value);
+        let address = self.tx.address(at);
         for (index, rule) in scope.model.rules.buckets.iter().enumerate() {
             let path = &rule.def.array;
             if types.contains(&rule.on) && path.get(value, &[]).is_undefined() {
-                let elements = Shelf::new(self, scope, index, &spot, None)?.all()?;
+                let elements = BucketedArray::new(self, index, &address, None)?.all()?;
                 path.set(value, &[], Value::array(elements));
             }
         }
@@ -183,21 +186,21 @@ impl<'e> Draft<'e> {
     /// built, if that is asked for.
     pub(crate) fn arrays_anew(
         &mut self,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         types: &[usize],
         built_too: bool,
         kept: &mut Value,
     ) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
+        let scope = self.context;
         for (at, rule) in scope.model.rules.buckets.iter().enumerate() {
             let judged =
                 built_too || !scope.model.is_building(scope.model.rules.relations.len() + at);
             if types.contains(&rule.on) && judged {
-                let mut shelf = Shelf::new(self, scope, at, spot, None)?;
-                let elements = shelf.all()?;
-                shelf.count = i64::try_from(elements.len()).unwrap_or(i64::MAX);
-                shelf.appended = None;
-                shelf.show(Some(&kept.clone()), kept)?;
+                let mut array = BucketedArray::new(self, at, address, None)?;
+                let elements = array.all()?;
+                array.count = i64::try_from(elements.len()).unwrap_or(i64::MAX);
+                array.appended = None;
+                array.show(Some(&kept.clone()), kept)?;
                 rule.def.array.set(kept, &[], Value::Undefined);
             }
         }
@@ -205,70 +208,74 @@ impl<'e> Draft<'e> {
     }
 
     /// Brings an item that was there before its rules under them; what it is afterwards.
-    pub(crate) fn shelve(&mut self, spot: &Spot<'e>, value: &Value) -> Result<Value> {
-        let Some(scope) = self.model.scope else { return Ok(value.clone()) };
+    pub(crate) fn shelve(&mut self, address: &ItemAddress<'e>, value: &Value) -> Result<Value> {
+        let scope = self.context;
         let mut kept = value.clone();
         if let Some(marker) = Marker::read(value) {
-            self.adopt(scope, spot, value, &marker)?;
+            self.adopt(scope, address, value, &marker)?;
             return Ok(kept);
         }
-        let types = scope.model.rules.types_of(&spot.container.id, value);
-        self.keep_arrays(spot, (&types, &types), Some(value), &mut kept, &vec![])?;
-        self.arrays_anew(spot, &types, true, &mut kept)?;
+        let types = scope.model.rules.types_of(&address.container.id, value);
+        self.keep_arrays(address, (&types, &types), Some(value), &mut kept, &vec![])?;
+        self.arrays_anew(address, &types, true, &mut kept)?;
         Ok(kept)
     }
 
     /// Takes a bucket that an earlier model has left into the directory, if an item owns it.
     fn adopt(
         &mut self,
-        scope: ModelScope<'e>,
-        spot: &Spot<'e>,
+        scope: ModelContext<'e>,
+        address: &ItemAddress<'e>,
         bucket: &Value,
         marker: &Marker,
     ) -> Result<()> {
-        self.value_at(spot)?;
-        let Some((at, _)) = self.owner_of_bucket(scope, spot, Some(marker))? else { return Ok(()) };
+        self.tx.value_at(address)?;
+        let Some((at, _)) = self.owner_of_bucket(address, Some(marker))? else {
+            return Ok(());
+        };
         let id = scope.model.rules.buckets[at].ids.format(&marker.of, marker.seq);
-        if *id != *spot.id() {
+        if *id != *address.id() {
             return Err(violated(format!(
                 "The bucket '{}' of '{}' would have the id '{id}' by 'idFormat'. Declare the format \
                  by which it was made, or delete it.",
-                spot.id(),
+                address.id(),
                 marker.array
             )));
         }
-        for (key, value) in scope.bucket_entries(at, spot, bucket, marker)? {
-            self.set_entry(spot, key, Some(value));
+        for (key, value) in scope.bucket_entries(at, address, bucket, marker)? {
+            self.tx.set_entry(address, key, Some(value));
         }
         Ok(())
     }
 
     /// An item is gone, or is no longer of a type: its buckets go with it.
-    pub(crate) fn drop_arrays(&mut self, event: &Event<'e>) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
+    pub(crate) fn drop_arrays(&mut self, item_change: &ItemChange<'e>) -> Result<()> {
+        let scope = self.context;
         for (at, rule) in scope.model.rules.buckets.iter().enumerate() {
             let of = &scope.model.rules.types[rule.on];
             let is = |value: &Option<Value>| {
-                value.as_ref().is_some_and(|value| of.matches(&event.spot.container.id, value))
+                value
+                    .as_ref()
+                    .is_some_and(|value| of.matches(&item_change.address.container.id, value))
             };
-            if !is(&event.before) || is(&event.after) {
+            if !is(&item_change.before) || is(&item_change.after) {
                 continue;
             }
-            let mut shelf = Shelf::new(self, scope, at, &event.spot, None)?;
-            if event.after.is_some() && shelf.last()?.is_some() {
+            let mut array = BucketedArray::new(self, at, &item_change.address, None)?;
+            if item_change.after.is_some() && array.last()?.is_some() {
                 return Err(violated(format!(
                     "The item would no longer be of type '{}', whose array '{}' has elements in \
                      buckets; empty the array first.",
                     of.def.name, rule.def.array
                 )));
             }
-            shelf.clear()?;
+            array.clear()?;
         }
         Ok(())
     }
 }
 
-impl<'e> ModelScope<'e> {
+impl<'e> ModelContext<'e> {
     pub(crate) fn has_buckets(&self, container: &Container) -> bool {
         let types = &self.model.rules.types;
         let is = |rule: &BucketRule| *types[rule.on].def.container == *container.id;
@@ -289,13 +296,14 @@ impl<'e> ModelScope<'e> {
     pub(crate) fn bucket_entries(
         &self,
         at: usize,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         bucket: &Value,
         marker: &Marker,
     ) -> Result<Vec<Pair>> {
         let rule = &self.model.rules.buckets[at];
         let number = self.model.bucket_number(at);
-        let parent = place_of(spot.container, spot.at.partition_key.clone(), &marker.of)?.key;
+        let parent =
+            ItemKey::of(address.container, address.at.partition_key.clone(), &marker.of)?.key;
         let elements = rule.elements(bucket);
         let count = u32::try_from(elements.len()).map_err(|_| Error::internal("a large bucket"))?;
         let directory = key::bucket(number, &parent, marker.seq);
@@ -307,81 +315,81 @@ impl<'e> ModelScope<'e> {
     }
 }
 
-impl<'s, 'e> Shelf<'s, 'e> {
+impl<'s, 't, 'e> BucketedArray<'s, 't, 'e> {
     fn new(
-        draft: &'s mut Draft<'e>,
-        scope: ModelScope<'e>,
+        model: &'s mut ModelTransaction<'t, 'e>,
         at: usize,
-        parent: &'s Spot<'e>,
+        parent: &'s ItemAddress<'e>,
         before: Option<&Value>,
     ) -> Result<Self> {
+        let scope = model.context;
         let rule: &'e BucketRule = &scope.model.rules.buckets[at];
         let number = scope.model.bucket_number(at);
         let id = parent.id();
         let (count, appended, written) = (0, Some(vec![]), vec![]);
-        let mut shelf = Self { draft, rule, number, parent, id, count, appended, written };
+        let mut array = Self { model, rule, number, parent, id, count, appended, written };
         let known = rule.def.count.as_ref().zip(before);
         let known = known.and_then(|(path, before)| path.get(before, &[]).as_i64());
         if let Some(count) = known {
-            shelf.count = count;
+            array.count = count;
         } else if rule.def.count.is_some() && before.is_some() {
-            shelf.count = shelf.directory()?.iter().map(|(_, count)| i64::from(*count)).sum();
+            array.count = array.directory()?.iter().map(|(_, count)| i64::from(*count)).sum();
         }
-        Ok(shelf)
+        Ok(array)
     }
 
     /// The place of a bucket.
-    fn spot(&self, seq: u64) -> Result<Spot<'e>> {
+    fn address(&self, seq: u64) -> Result<ItemAddress<'e>> {
         let container = self.parent.container;
         let id = self.rule.ids.format(&self.id, seq);
-        let at = place_of(container, self.parent.at.partition_key.clone(), &id)?;
-        Ok(Spot { container, at })
+        let at = ItemKey::of(container, self.parent.at.partition_key.clone(), &id)?;
+        Ok(ItemAddress { container, at })
     }
 
     /// The last bucket and how many elements it has.
     fn last(&mut self) -> Result<Option<(u64, u32)>> {
         let bounds = key::buckets_of(self.number, &self.parent.at.key);
-        let last = self.draft.end_entry(self.parent, &bounds, true)?;
+        let last = self.model.tx.end_entry(self.parent, &bounds, true)?;
         last.map(|(key, value)| directory_entry(&key, &value)).transpose()
     }
 
     /// All buckets.
     fn directory(&mut self) -> Result<Vec<(u64, u32)>> {
         let bounds = key::buckets_of(self.number, &self.parent.at.key);
-        let entries = self.draft.entries(self.parent, &bounds)?;
+        let entries = self.model.tx.entries(self.parent, &bounds)?;
         entries.iter().map(|(key, value)| directory_entry(key, value)).collect()
     }
 
     /// The elements of a bucket and the bytes that it has.
     fn load(&mut self, seq: u64) -> Result<(Vec<Value>, usize)> {
-        let spot = self.spot(seq)?;
-        let value = self.draft.value_at(&spot)?;
-        let draft = self.draft.beside(spot.container, spot.at.partition);
-        let bytes =
-            draft.current(&spot.at.key).map_or(0, |current: Current<'_>| current.text().len());
+        let address = self.address(seq)?;
+        let value = self.model.tx.value_at(&address)?;
+        let shard = self.model.tx.shard_of(&address);
+        let current = self.model.tx.current(shard, &address.at.key);
+        let bytes = current.map_or(0, CurrentImage::size_bytes);
         let elements = value.map(|value| self.rule.elements(&value).to_vec()).unwrap_or_default();
         Ok((elements, bytes))
     }
 
     /// Writes a bucket; one without elements goes.
     fn put(&mut self, item: &Value, seq: u64, elements: Vec<Value>) -> Result<()> {
-        let spot = self.spot(seq)?;
+        let address = self.address(seq)?;
         let entry = key::bucket(self.number, &self.parent.at.key, seq);
-        let is_new = self.draft.entry(self.parent, &entry)?.is_none();
-        if is_new && self.draft.value_at(&spot)?.is_some() {
+        let is_new = self.model.tx.key_entry(self.parent, &entry)?.is_none();
+        if is_new && self.model.tx.value_at(&address)?.is_some() {
             return Err(violated(format!(
                 "The next bucket of '{}' would have the id '{}', and another item has it. Choose \
                  another 'idFormat'.",
                 self.rule.def.array,
-                spot.id()
+                address.id()
             )));
         }
         if elements.is_empty() {
-            self.draft.set_entry(self.parent, entry, None);
-            return self.remove(&spot);
+            self.model.tx.set_entry(self.parent, entry, None);
+            return self.remove(&address);
         }
         let count = u32::try_from(elements.len()).map_err(|_| Error::internal("a large bucket"))?;
-        self.draft.set_entry(self.parent, entry, Some(count.to_be_bytes().to_vec()));
+        self.model.tx.set_entry(self.parent, entry, Some(count.to_be_bytes().to_vec()));
         let mut bucket = self.rule.bucket(item, &self.id, seq, elements);
         if self.parent.container.definition.default_ttl.is_some()
             && let Some(object) = bucket.as_object_mut()
@@ -389,18 +397,15 @@ impl<'s, 'e> Shelf<'s, 'e> {
             // It ends with its parent, not before.
             object.set("ttl", Value::from(-1));
         }
-        self.draft.put_derived(&spot, bucket)
+        self.model.put_derived(&address, bucket)
     }
 
-    fn remove(&mut self, spot: &Spot<'e>) -> Result<()> {
-        let draft = self.draft.beside(spot.container, spot.at.partition);
-        draft.load(&spot.at)?;
-        if draft
-            .slots
-            .get(&spot.at.key)
-            .is_some_and(|slot| slot.before.is_some() || matches!(slot.outcome, Becomes::Is(_)))
-        {
-            self.draft.delete_derived(spot)?;
+    fn remove(&mut self, address: &ItemAddress<'e>) -> Result<()> {
+        let shard = self.model.tx.shard_of(address);
+        self.model.tx.load(shard, &address.at)?;
+        let exists = |entry: &ItemEntry<'_>| entry.before.is_some() || entry.after().is_some();
+        if self.model.tx.entry(shard, &address.at.key).is_some_and(exists) {
+            self.model.tx.delete_derived(address)?;
         }
         Ok(())
     }
@@ -412,7 +417,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
     /// The bucket that holds an element.
     fn find(&mut self, key: &str) -> Result<Option<u64>> {
         let entry = self.element_entry(key);
-        let found = self.draft.entry(self.parent, &entry)?;
+        let found = self.model.tx.key_entry(self.parent, &entry)?;
         found.map(|bytes| seq_of(&bytes)).transpose()
     }
 
@@ -451,7 +456,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
                     )));
                 }
                 let entry = self.element_entry(&key);
-                self.draft.set_entry(self.parent, entry, Some(seq.to_be_bytes().to_vec()));
+                self.model.tx.set_entry(self.parent, entry, Some(seq.to_be_bytes().to_vec()));
             }
             if let Some(appended) = &mut self.appended {
                 appended.push(element.clone());
@@ -495,25 +500,25 @@ impl<'s, 'e> Shelf<'s, 'e> {
             )));
         }
         for (seq, _) in buckets {
-            let spot = self.spot(*seq)?;
-            let draft = self.draft.beside(spot.container, spot.at.partition);
-            draft.load(&spot.at)?;
+            let address = self.address(*seq)?;
+            let shard = self.model.tx.shard_of(&address);
+            self.model.tx.load(shard, &address.at)?;
             // It may be gone already, with its whole partition.
-            let held = match draft.slots.get(&spot.at.key).map(|slot| (&slot.outcome, &slot.before))
-            {
-                Some((Becomes::Is(after), _)) => Some(after.value.clone()),
+            let entry = self.model.tx.entry(shard, &address.at.key);
+            let held = match entry.map(|entry| (entry.mutation(), &entry.before)) {
+                Some((Mutation::Put(after), _)) => Some(after.value.clone()),
                 Some((_, Some(before))) => Some(before.value()?.clone()),
                 _ => None,
             };
             for element in held.iter().flat_map(|bucket| self.rule.elements(bucket)) {
                 if let Ok(Some(key)) = self.rule.element_key(element) {
                     let entry = self.element_entry(&key);
-                    self.draft.set_entry(self.parent, entry, None);
+                    self.model.tx.set_entry(self.parent, entry, None);
                 }
             }
             let entry = key::bucket(self.number, &self.parent.at.key, *seq);
-            self.draft.set_entry(self.parent, entry, None);
-            self.remove(&spot)?;
+            self.model.tx.set_entry(self.parent, entry, None);
+            self.remove(&address)?;
         }
         Ok(())
     }
@@ -578,7 +583,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
                 elements.remove(at);
                 self.count -= 1;
                 let entry = self.element_entry(key);
-                self.draft.set_entry(self.parent, entry, None);
+                self.model.tx.set_entry(self.parent, entry, None);
             }
             Some(ElementEdit::Is(element)) => elements[at] = element.clone(),
             Some(ElementEdit::Within(operation)) => operation.apply(&mut elements[at])?,
@@ -606,7 +611,7 @@ impl<'s, 'e> Shelf<'s, 'e> {
         let mut bounds = key::buckets_of(self.number, &self.parent.at.key);
         let mut newest: Vec<Value> = Vec::new();
         while newest.len() < keep {
-            let Some((key, value)) = self.draft.end_entry(self.parent, &bounds, true)? else {
+            let Some((key, value)) = self.model.tx.end_entry(self.parent, &bounds, true)? else {
                 break;
             };
             let (seq, _) = directory_entry(&key, &value)?;

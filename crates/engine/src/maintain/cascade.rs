@@ -1,80 +1,113 @@
-//! What follows from a change of one item for others: what is kept on the targets of its references,
-//! and what becomes of the items that refer to it. Each change that follows is followed in turn.
+//! The cascade of an operation under a model: what follows from the change of one item for others. Each
+//! change is given to the maintainers of every relation; what they change is followed in turn, until
+//! nothing more follows. How many items one operation changes is bounded.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Debug;
 
-use orrery_modeling::reference::Target;
-use orrery_modeling::{
-    AggregateRule, Inverse, OnDelete, OnOverflow, Place, Propagate, RelationRule,
-};
+use orrery_modeling::{OnOverflow, Place, Propagate, RelationRule};
+use orrery_storage::key;
 use orrery_storage::key::{Bounds, Due};
-use orrery_storage::{Space, key};
 use orrery_types::{Error, Result, Value, limits};
 
-use super::kept_on_target::Change;
-use crate::item::address::Spot;
-use crate::model::rules::is_displaced;
-use crate::transaction::write_buffer::Draft;
+use super::copies::Copies;
+use super::kept_on_target::KeptOnTarget;
+use super::on_delete::OnTargetDelete;
+use crate::item::address::ItemAddress;
+use crate::model::ModelTransaction;
 
 /// A change of one item.
-pub(crate) struct Event<'e> {
-    pub(crate) spot: Spot<'e>,
+pub(crate) struct ItemChange<'e> {
+    pub(crate) address: ItemAddress<'e>,
     pub(crate) before: Option<Value>,
     pub(crate) after: Option<Value>,
 }
 
-impl<'e> Event<'e> {
-    pub(crate) fn new(spot: Spot<'e>, before: Option<Value>, after: Option<Value>) -> Self {
-        Self { spot, before, after }
+impl<'e> ItemChange<'e> {
+    pub(crate) fn new(
+        address: ItemAddress<'e>,
+        before: Option<Value>,
+        after: Option<Value>,
+    ) -> Self {
+        Self { address, before, after }
     }
 }
 
-/// Follows changes until nothing more follows.
-struct Wave<'w, 'e> {
-    draft: &'w mut Draft<'e>,
-    /// Where the client's own change was: beside it nothing counts as elsewhere.
-    origin: Spot<'e>,
-    queue: VecDeque<Event<'e>>,
-    /// For each relation how many items elsewhere were changed.
+/// A relation of the model, by its position.
+#[derive(Clone, Copy)]
+pub(crate) struct RelationRef<'r> {
+    pub(crate) index: usize,
+    pub(crate) rule: &'r RelationRule,
+}
+
+/// Follows the change of an item in the items at the other end of a relation.
+pub(crate) trait RelationMaintainer: Debug + Sync {
+    /// Writes what follows from a change, and adds the changes that follow to the cascade.
+    fn maintain<'e>(
+        &self,
+        relation: RelationRef<'_>,
+        change: &ItemChange<'e>,
+        cascade: &mut Cascade<'_, '_, 'e>,
+    ) -> Result<()>;
+}
+
+/// The maintainers of a relation, in their order. Of the last two one has something to do: an item that
+/// is no longer of the target type is followed as a deletion, any other as a change of what is copied.
+pub(crate) const RELATION_MAINTAINERS: [&dyn RelationMaintainer; 3] =
+    [&KeptOnTarget, &OnTargetDelete, &Copies];
+
+/// The cascade of one operation.
+pub(crate) struct Cascade<'c, 't, 'e> {
+    pub(crate) model: &'c mut ModelTransaction<'t, 'e>,
+    /// Where the client's own change was: in its logical partition nothing counts as elsewhere.
+    pub(crate) origin: ItemAddress<'e>,
+    queue: VecDeque<ItemChange<'e>>,
+    /// For each relation how many items in other logical partitions were changed.
     elsewhere: Vec<usize>,
     changed: usize,
 }
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// Adds everything that follows from changes.
-    pub(crate) fn follow(&mut self, events: Vec<Event<'e>>) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
-        let Some(origin) = events.first().map(|event| event.spot.clone()) else { return Ok(()) };
-        let elsewhere = vec![0; scope.model.rules.relations.len()];
-        let queue = events.into();
-        let mut wave = Wave { draft: self, origin, queue, elsewhere, changed: 0 };
-        while let Some(event) = wave.queue.pop_front() {
-            wave.draft.drop_arrays(&event)?;
-            for (index, rule) in scope.model.rules.relations.iter().enumerate() {
-                wave.as_source(index, rule, &event)?;
-                wave.as_target(index, rule, &event)?;
+    pub(crate) fn cascade(&mut self, changes: Vec<ItemChange<'e>>) -> Result<()> {
+        let Some(origin) = changes.first().map(|change| change.address.clone()) else {
+            return Ok(());
+        };
+        let relations = &self.context.model.rules.relations;
+        let elsewhere = vec![0; relations.len()];
+        let mut cascade =
+            Cascade { model: self, origin, queue: changes.into(), elsewhere, changed: 0 };
+        while let Some(change) = cascade.queue.pop_front() {
+            cascade.model.drop_arrays(&change)?;
+            for (index, rule) in relations.iter().enumerate() {
+                for maintainer in RELATION_MAINTAINERS {
+                    maintainer.maintain(RelationRef { index, rule }, &change, &mut cascade)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// All items that refer to one, as they are after this draft.
-    pub(crate) fn referrers(&mut self, index: usize, spot: &Spot<'e>) -> Result<Vec<Spot<'e>>> {
-        let Some(scope) = self.model.scope else { return Ok(vec![]) };
-        let found = self.referrers_up_to(index, spot, limits::MODEL_ITEMS_MAX)?;
-        found.ok_or_else(|| too_many(&scope.model.rules.relations[index], limits::MODEL_ITEMS_MAX))
+    /// All items that refer to one, as they are after this transaction.
+    pub(crate) fn referrers(
+        &mut self,
+        index: usize,
+        address: &ItemAddress<'e>,
+    ) -> Result<Vec<ItemAddress<'e>>> {
+        let found = self.referrers_up_to(index, address, limits::MODEL_ITEMS_MAX)?;
+        let rule = &self.context.model.rules.relations[index];
+        found.ok_or_else(|| too_many(rule, limits::MODEL_ITEMS_MAX))
     }
 
     /// The same if they are not more than so many.
     pub(crate) fn referrers_up_to(
         &mut self,
         index: usize,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         max: usize,
-    ) -> Result<Option<Vec<Spot<'e>>>> {
-        let Some(scope) = self.model.scope else { return Ok(None) };
-        let all = key::references_to(scope.model.numbers[index], &spot.at.key);
-        self.referrers_in(index, spot, all, max)
+    ) -> Result<Option<Vec<ItemAddress<'e>>>> {
+        let all = key::references_to(self.context.model.numbers[index], &address.at.key);
+        self.referrers_in(index, address, all, max)
     }
 
     /// Those of them that share the logical partition of the target, if they are not more than so
@@ -82,38 +115,38 @@ impl<'e> Draft<'e> {
     fn referrers_beside(
         &mut self,
         index: usize,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         max: usize,
-    ) -> Result<Vec<Spot<'e>>> {
-        let Some(scope) = self.model.scope else { return Ok(vec![]) };
+    ) -> Result<Vec<ItemAddress<'e>>> {
+        let scope = self.context;
         let rule = &scope.model.rules.relations[index];
-        if scope.container_of(rule.from)?.number != spot.container.number {
+        if scope.container_of(rule.from)?.number != address.container.number {
             return Ok(vec![]);
         }
-        let mut prefix = key::references_to(scope.model.numbers[index], &spot.at.key).from;
-        let definition = &spot.container.definition.partition_key;
-        let effective = definition.effective(&spot.at.partition_key);
-        prefix.extend(key::items_of(&effective, &spot.at.partition_key).from);
+        let mut prefix = key::references_to(scope.model.numbers[index], &address.at.key).from;
+        let definition = &address.container.definition.partition_key;
+        let effective = definition.effective(&address.at.partition_key);
+        prefix.extend(key::items_of(&effective, &address.at.partition_key).from);
         let beside = Bounds::prefix(prefix);
-        let mut found = self.referrers_in(index, spot, beside, max)?.unwrap_or_default();
-        found.retain(|source| source.is_beside(spot));
+        let mut found = self.referrers_in(index, address, beside, max)?.unwrap_or_default();
+        found.retain(|source| source.is_beside(address));
         Ok(found)
     }
 
     fn referrers_in(
         &mut self,
         index: usize,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         mut bounds: Bounds,
         max: usize,
-    ) -> Result<Option<Vec<Spot<'e>>>> {
-        let Some(scope) = self.model.scope else { return Ok(None) };
+    ) -> Result<Option<Vec<ItemAddress<'e>>>> {
+        let scope = self.context;
         let rule = &scope.model.rules.relations[index];
-        let sources = self.same(scope.container_of(rule.from)?);
-        self.watch(spot)?;
+        let sources = self.tx.same(scope.container_of(rule.from)?);
+        self.tx.watch_references(address)?;
         let mut keys: BTreeSet<Vec<u8>> = BTreeSet::new();
         loop {
-            let (page, rest) = self.reference_page(spot, bounds, limits::PAGE_ITEMS_MAX)?;
+            let (page, rest) = self.reference_page(address, bounds, limits::PAGE_ITEMS_MAX)?;
             if page.is_empty() {
                 break;
             }
@@ -123,124 +156,71 @@ impl<'e> Draft<'e> {
                 return Ok(None);
             }
         }
-        self.own_references(index, spot, &mut keys)?;
+        self.own_references(index, address, &mut keys)?;
         if keys.len() > max {
             return Ok(None);
         }
-        let mut spots = Vec::with_capacity(keys.len());
+        let mut addresses = Vec::with_capacity(keys.len());
         for source in &keys {
             // It may have changed since its reference was found. What counts is the item as it was
             // loaded: that version is in the read set.
-            if let Some(source) = self.spot_of_key(sources, source)?
-                && self.refers(rule, &source, spot)?
+            if let Some(source) = self.tx.address_of_key(sources, source)?
+                && self.refers(rule, &source, address)?
             {
-                spots.push(source);
+                addresses.push(source);
             }
         }
-        Ok(Some(spots))
+        Ok(Some(addresses))
     }
 
-    /// Whether the item at a spot, hidden or not, refers to a target by a relation.
+    /// Whether an item, hidden or not, refers to a target by a relation.
     fn refers(
         &mut self,
         rule: &RelationRule,
-        source: &Spot<'e>,
-        target: &Spot<'e>,
+        source: &ItemAddress<'e>,
+        target: &ItemAddress<'e>,
     ) -> Result<bool> {
-        let draft = self.beside(source.container, source.at.partition);
-        let Some(value) = draft.past_image(&source.at.key)? else { return Ok(false) };
+        let shard = self.tx.shard_of(source);
+        let Some(value) = self.tx.past_image(shard, &source.at.key)? else { return Ok(false) };
         Ok(!self.places(rule, &value, target)?.is_empty())
     }
 
-    /// An item with the copies beside its references to a target put to these values.
-    pub(crate) fn with_copies(
-        &self,
-        rule: &RelationRule,
-        value: &Value,
-        target: &Spot<'e>,
-        copies: &[Value],
-    ) -> Result<Value> {
-        let mut kept = value.clone();
-        for place in self.places(rule, value, target)? {
-            for ((path, _), copy) in rule.copies.iter().zip(copies) {
-                path.set(&mut kept, &place, copy.clone());
-            }
-        }
-        Ok(kept)
-    }
-
-    /// An item after the end of a target to which it refers; `None` if that is its end too.
-    pub(crate) fn without_target(
-        &self,
-        rule: &RelationRule,
-        value: &Value,
-        target: &Spot<'e>,
-    ) -> Result<Option<Value>> {
-        let mut kept = value.clone();
-        let places = self.places(rule, value, target)?;
-        if places.is_empty() {
-            return Ok(Some(kept));
-        }
-        match rule.def.on_delete {
-            OnDelete::Keep | OnDelete::Restrict => {}
-            OnDelete::Cascade => return Ok(None),
-            OnDelete::Pull => rule.def.path.pull(&mut kept, &places),
-            OnDelete::Unset => {
-                for place in &places {
-                    rule.def.path.set(&mut kept, place, Value::Undefined);
-                    for (path, _) in &rule.copies {
-                        path.set(&mut kept, place, Value::Undefined);
-                    }
-                }
-            }
-        }
-        Ok(Some(kept))
-    }
-
     /// Where in an item the references to another stand; nowhere if it is not of the source type.
-    fn places(&self, rule: &RelationRule, value: &Value, spot: &Spot<'e>) -> Result<Vec<Place>> {
-        let Some(scope) = self.model.scope else { return Ok(vec![]) };
-        let from = &scope.model.rules.types[rule.from];
+    pub(crate) fn places(
+        &self,
+        rule: &RelationRule,
+        value: &Value,
+        address: &ItemAddress<'e>,
+    ) -> Result<Vec<Place>> {
+        let from = &self.context.model.rules.types[rule.from];
         if !from.matches(&from.def.container, value) {
             return Ok(vec![]);
         }
-        let all = self.reference_spots(rule, value)?.into_iter();
-        let here = all.filter(|(_, to)| to.as_ref().is_some_and(|found| found.is(spot)));
+        let all = self.tx.references_of(self.context, rule, value)?.into_iter();
+        let here = all.filter(|(_, to)| to.as_ref().is_some_and(|found| found.is(address)));
         Ok(here.map(|(reference, _)| reference.place).collect())
     }
 
-    /// The commit holds only if no reference to the item has come since now.
-    pub(crate) fn watch(&mut self, spot: &Spot<'e>) -> Result<()> {
-        let draft = self.beside(spot.container, spot.at.partition);
-        let key = key::guard(&spot.at.key);
-        if !draft.model.guards.contains_key(&key) {
-            let found = draft.stored(spot.at.partition.shard, Space::Meta, &key)?;
-            let version = found.map(|value| value.version);
-            draft.model.guards.insert(key, version);
-        }
-        Ok(())
-    }
-
-    /// What the draft's own writes change about who refers to an item.
+    /// What the transaction's own writes change about who refers to an item.
     fn own_references(
         &self,
         index: usize,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         keys: &mut BTreeSet<Vec<u8>>,
     ) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
+        let scope = self.context;
         let rule = &scope.model.rules.relations[index];
         let from = &scope.model.rules.types[rule.from];
-        for draft in std::iter::once(self).chain(&self.model.others) {
-            if *draft.container.id != *from.def.container {
+        for (_, shard) in self.tx.writes.shards() {
+            if *shard.container.id != *from.def.container {
                 continue;
             }
-            for item_key in &draft.written {
-                keys.remove(item_key);
-                let value = draft.image(item_key)?;
-                let targets = self.target_spots(scope, rule, draft.container, value.as_ref())?;
-                if targets.iter().any(|found| found.is(spot)) {
-                    keys.insert(item_key.clone());
+            for entry in shard.items().values().filter(|entry| entry.is_written()) {
+                keys.remove(&entry.at.key);
+                let value = entry.after().map(|after| &after.value);
+                let targets = self.tx.targets_of(scope, rule, shard.container, value)?;
+                if targets.iter().any(|found| found.is(address)) {
+                    keys.insert(entry.at.key.clone());
                 }
             }
         }
@@ -248,250 +228,98 @@ impl<'e> Draft<'e> {
     }
 
     /// The ids of all that refer to an item.
-    pub(crate) fn true_inverse(&mut self, index: usize, spot: &Spot<'e>) -> Result<Value> {
-        let ids =
-            self.referrers(index, spot)?.iter().map(|source| Value::from(&*source.id())).collect();
+    pub(crate) fn true_inverse(
+        &mut self,
+        index: usize,
+        address: &ItemAddress<'e>,
+    ) -> Result<Value> {
+        let referrers = self.referrers(index, address)?;
+        let ids = referrers.iter().map(|source| Value::from(&*source.id())).collect();
         Ok(Value::array(ids))
     }
 }
 
-impl<'e> Wave<'_, 'e> {
-    /// The item is of the source type, or was: what is kept on its targets follows.
-    fn as_source(&mut self, index: usize, rule: &RelationRule, event: &Event<'e>) -> Result<()> {
-        let Some(scope) = self.draft.model.scope else { return Ok(()) };
-        let rules = &scope.model.rules;
-        let aggregates: Vec<&AggregateRule> =
-            rules.aggregates.iter().filter(|a| a.relation == index).map(|a| &**a).collect();
-        let store = rule.def.inverse.as_ref().filter(|inverse| inverse.store.is_some());
-        let building = scope.model.is_building(index);
-        if aggregates.is_empty() && store.is_none() && !building {
-            return Ok(());
-        }
-        let from = &rules.types[rule.from];
-        let image = |value: &Option<Value>| {
-            value.clone().filter(|value| from.matches(&event.spot.container.id, value))
-        };
-        let (before, after) = (image(&event.before), image(&event.after));
-        let targets =
-            |item: &Option<Value>| item.as_ref().map(|i| rule.targets(i)).unwrap_or_default();
-        let (old, new) = (targets(&before), targets(&after));
-        let mut all: Vec<Target> = old.clone();
-        all.extend(new.iter().filter(|t| !old.contains(t)).cloned());
-        for target in all {
-            let Some(spot) = self.draft.spot_of(rule, &target)? else { continue };
-            let (mut was, is) = (old.contains(&target), new.contains(&target));
-            if building {
-                was =
-                    self.draft.enter(scope.model.numbers[index], &spot, &event.spot, (was, is))?;
-            }
-            let mut now = Vec::new();
-            for aggregate in &aggregates {
-                let side = |held: bool, item: &Option<Value>| {
-                    let item = item.as_ref().filter(|_| held);
-                    item.map_or(Value::Undefined, |item| aggregate.argument.value(item))
-                };
-                let (old, new) = (side(was, &before), side(is, &after));
-                let change = Change { old, new };
-                if change.old == change.new {
-                    continue;
-                }
-                if self.is_later(index, aggregate, &spot) {
-                    self.draft.keep_later(scope, aggregate, &spot, &event.spot, &change)?;
-                } else {
-                    self.draft.keep_beside(scope, aggregate, &spot, &event.spot, &change)?;
-                    now.push((*aggregate, change));
-                }
-            }
-            let inverse = store.filter(|_| was != is);
-            if now.is_empty() && inverse.is_none() {
-                continue;
-            }
-            let Some(value) = self.draft.target_at(rule, &spot)? else { continue };
-            let mut kept = value.clone();
-            for (aggregate, change) in &now {
-                let path = &aggregate.def.path;
-                let stored = path.get(&kept, &[]).clone();
-                if is_displaced(&stored, &Value::Null) {
-                    // It stood there before the rule, which is being built: it is left as it is.
-                    continue;
-                }
-                let draft = &mut *self.draft;
-                let truth = draft.aggregate_after(scope, aggregate, &spot, &stored, change)?;
-                path.set(&mut kept, &[], truth);
-            }
-            if let Some(inverse) = inverse {
-                let full = keep_inverse(inverse, &event.spot.id(), is, &mut kept);
-                if full && !self.draft.model.relaxed {
-                    return Err(inverse_full(inverse));
-                }
-                if full {
-                    // Nobody can be refused: it is noted.
-                    let note = key::violation(scope.model.numbers[index], &spot.at.key);
-                    let draft = self.draft.beside(spot.container, spot.at.partition);
-                    draft.model.kept.notes.insert(note);
-                }
-            }
-            if kept != value {
-                let bound = |a: &AggregateRule| bounds(a.def.propagate, a.def.on_overflow);
-                let bound = now.iter().map(|(a, _)| *a).filter(|a| bound(a));
-                self.limit(index, rule, bound.map(|a| a.def.max_fanout).min(), &spot)?;
-                self.put(index, rule, &spot, value, kept)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a change reaches a target's aggregate later.
-    fn is_later(&self, index: usize, aggregate: &AggregateRule, target: &Spot<'e>) -> bool {
-        aggregate.may_follow()
-            && !target.is_beside(&self.origin)
-            && (aggregate.def.propagate == Propagate::Async
-                || self.elsewhere[index] >= aggregate.def.max_fanout)
-    }
-
-    /// An aggregate may allow fewer changes elsewhere than its relation.
-    fn limit(
-        &self,
-        index: usize,
-        rule: &RelationRule,
-        max: Option<usize>,
-        spot: &Spot<'e>,
-    ) -> Result<()> {
-        match max {
-            Some(max)
-                if !self.draft.model.relaxed
-                    && !spot.is_beside(&self.origin)
-                    && self.elsewhere[index] >= max =>
-            {
-                Err(over_fanout(rule, max))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The item is of the target type, or was: those that refer to it follow.
-    fn as_target(&mut self, index: usize, rule: &RelationRule, event: &Event<'e>) -> Result<()> {
-        let Some(scope) = self.draft.model.scope else { return Ok(()) };
-        let to = &scope.model.rules.types[rule.to];
-        let is = |value: &Option<Value>| {
-            value.as_ref().is_some_and(|value| to.matches(&event.spot.container.id, value))
-        };
-        let (was, now) = (is(&event.before), is(&event.after));
-        if was && !now {
-            return self.gone(index, rule, &event.spot);
-        }
-        if !now || rule.copies.is_empty() {
-            return Ok(());
-        }
-        let copies = |value: &Option<Value>| -> Vec<Value> {
-            let of = |item: &Value| rule.copies.iter().map(|(_, copy)| copy.value(item)).collect();
-            value.as_ref().map(of).unwrap_or_default()
-        };
-        let after = copies(&event.after);
-        if was && copies(&event.before) == after {
-            return Ok(());
-        }
-        for source in self.sources(index, rule, &event.spot)? {
-            let Some(value) = self.draft.value_at(&source)? else { continue };
-            let kept = self.draft.with_copies(rule, &value, &event.spot, &after)?;
-            if kept != value {
-                self.put(index, rule, &source, value, kept)?;
-            }
-        }
-        Ok(())
+impl<'e> Cascade<'_, '_, 'e> {
+    /// How many items in other logical partitions a relation has changed.
+    pub(crate) fn elsewhere(&self, relation: RelationRef<'_>) -> usize {
+        self.elsewhere[relation.index]
     }
 
     /// The items that follow a target in this commit; that others follow later is written down.
-    fn sources(
+    pub(crate) fn sources(
         &mut self,
-        index: usize,
-        rule: &RelationRule,
-        target: &Spot<'e>,
-    ) -> Result<Vec<Spot<'e>>> {
+        RelationRef { index, rule }: RelationRef<'_>,
+        target: &ItemAddress<'e>,
+    ) -> Result<Vec<ItemAddress<'e>>> {
+        let relaxed = self.model.tx.relaxed;
         let is_sync = rule.propagate() == Propagate::Sync;
         let may_wait = !is_sync || rule.def.on_overflow == OnOverflow::Async;
-        if !may_wait && (rule.same_partition || !self.draft.model.relaxed) {
-            return self.draft.referrers(index, target);
+        if !may_wait && (rule.same_partition || !relaxed) {
+            return self.model.referrers(index, target);
         }
         let elsewhere = rule.def.max_fanout.saturating_sub(self.elsewhere[index]);
-        let little = limits::MODEL_EFFECTS_BESIDE_MAX.saturating_sub(self.draft.changes());
+        let little =
+            limits::MODEL_EFFECTS_BESIDE_MAX.saturating_sub(self.model.tx.writes.written());
         // How many may be in this commit, if that is all of them.
         let all = match (rule.same_partition, is_sync) {
             (true, true) => Some(limits::MODEL_ITEMS_MAX.saturating_sub(self.changed)),
             (true, false) => Some(little),
-            (false, true) => Some(elsewhere).filter(|_| !self.draft.model.relaxed),
+            (false, true) => Some(elsewhere).filter(|_| !relaxed),
             (false, false) => None,
         };
         if let Some(max) = all
-            && let Some(sources) = self.draft.referrers_up_to(index, target, max)?
+            && let Some(sources) = self.model.referrers_up_to(index, target, max)?
         {
             return Ok(sources);
         }
-        self.draft.put_due(index, Due::Sources, target)?;
+        self.model.put_due(index, Due::Sources, target)?;
         if rule.same_partition {
             return Ok(vec![]);
         }
-        self.draft.referrers_beside(index, target, little)
+        self.model.referrers_beside(index, target, little)
     }
 
-    /// A target is gone.
-    fn gone(&mut self, index: usize, rule: &RelationRule, spot: &Spot<'e>) -> Result<()> {
-        if rule.def.on_delete == OnDelete::Keep {
-            return Ok(());
-        }
-        self.draft.must_reach_sources(index, rule, spot, &self.origin)?;
-        if rule.def.on_delete == OnDelete::Restrict {
-            let found = self.draft.referrers_up_to(index, spot, limits::MODEL_ITEMS_MAX)?;
-            let Some(found) = found else { return Err(still_referenced(rule, &[])) };
-            let mut seen = Vec::new();
-            for source in found {
-                if !source.is(spot) && self.draft.value_at(&source)?.is_some() {
-                    seen.push(source);
-                }
-            }
-            return if seen.is_empty() { Ok(()) } else { Err(still_referenced(rule, &seen)) };
-        }
-        let mut sources = self.sources(index, rule, spot)?;
-        sources.retain(|source| !source.is(spot));
-        for source in sources {
-            let Some(value) = self.draft.value_at(&source)? else { continue };
-            match self.draft.without_target(rule, &value, spot)? {
-                Some(kept) if kept == value => {}
-                Some(kept) => self.put(index, rule, &source, value, kept)?,
-                None => {
-                    self.count(index, rule, &source)?;
-                    self.draft.delete_derived(&source)?;
-                    self.queue.push_back(Event::new(source, Some(value), None));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn put(
+    /// Changes an item, and follows that.
+    pub(crate) fn put(
         &mut self,
-        index: usize,
-        rule: &RelationRule,
-        spot: &Spot<'e>,
+        relation: RelationRef<'_>,
+        address: &ItemAddress<'e>,
         before: Value,
         after: Value,
     ) -> Result<()> {
-        self.count(index, rule, spot)?;
-        self.draft.put_derived(spot, after.clone())?;
-        self.queue.push_back(Event::new(spot.clone(), Some(before), Some(after)));
+        self.count(relation, address)?;
+        self.model.put_derived(address, after.clone())?;
+        self.queue.push_back(ItemChange::new(address.clone(), Some(before), Some(after)));
+        Ok(())
+    }
+
+    /// Deletes an item, and follows that.
+    pub(crate) fn delete(
+        &mut self,
+        relation: RelationRef<'_>,
+        address: ItemAddress<'e>,
+        before: Value,
+    ) -> Result<()> {
+        self.count(relation, &address)?;
+        self.model.tx.delete_derived(&address)?;
+        self.queue.push_back(ItemChange::new(address, Some(before), None));
         Ok(())
     }
 
     /// Counts a change of another item; too many are refused.
-    fn count(&mut self, index: usize, rule: &RelationRule, spot: &Spot<'e>) -> Result<()> {
+    fn count(
+        &mut self,
+        RelationRef { index, rule }: RelationRef<'_>,
+        address: &ItemAddress<'e>,
+    ) -> Result<()> {
         self.changed += 1;
         if self.changed > limits::MODEL_ITEMS_MAX {
             return Err(too_many(rule, self.changed));
         }
-        if !spot.is_beside(&self.origin) {
+        if !address.is_beside(&self.origin) {
             self.elsewhere[index] += 1;
-            let bound = bounds(rule.propagate(), rule.def.on_overflow);
-            if bound && !self.draft.model.relaxed && self.elsewhere[index] > rule.def.max_fanout {
+            let bound = bounds_fanout(rule.propagate(), rule.def.on_overflow);
+            if bound && !self.model.tx.relaxed && self.elsewhere[index] > rule.def.max_fanout {
                 return Err(over_fanout(rule, rule.def.max_fanout));
             }
         }
@@ -501,66 +329,16 @@ impl<'e> Wave<'_, 'e> {
 
 /// Whether a rule bounds what one write changes elsewhere: what is over the bound of another follows
 /// later.
-fn bounds(propagate: Propagate, on_overflow: OnOverflow) -> bool {
+pub(super) fn bounds_fanout(propagate: Propagate, on_overflow: OnOverflow) -> bool {
     propagate == Propagate::Sync && on_overflow == OnOverflow::Fail
 }
 
-/// Adds or removes an id of a stored inverse; whether there are too many now.
-fn keep_inverse(inverse: &Inverse, id: &str, added: bool, kept: &mut Value) -> bool {
-    let Some(path) = &inverse.store else { return false };
-    if is_displaced(path.get(kept, &[]), &Value::Null) {
-        return false;
-    }
-    let mut ids: Vec<Value> = path.get(kept, &[]).as_array().unwrap_or_default().to_vec();
-    if added {
-        ids.push(id.into());
-    } else if let Some(at) = ids.iter().position(|known| known.as_str() == Some(id)) {
-        ids.remove(at);
-    }
-    let full = added && ids.len() > inverse.max_items;
-    path.set(kept, &[], Value::array(ids));
-    full
-}
-
-fn inverse_full(inverse: &Inverse) -> Error {
-    let path = inverse.store.as_ref().map(ToString::to_string).unwrap_or_default();
-    Error::ModelViolated(
-        format!(
-            "'{path}' already has {} ids, the most that the inverse '{}' may hold (maxItems). \
-             Nothing was written.",
-            inverse.max_items, inverse.name
-        )
-        .into(),
-    )
-}
-
-fn over_fanout(rule: &RelationRule, max: usize) -> Error {
+pub(super) fn over_fanout(rule: &RelationRule, max: usize) -> Error {
     Error::ModelViolated(
         format!(
             "The relation '{}' would change more than {max} items in other partitions (maxFanout). \
              Nothing was written. Under \"onOverflow\":\"async\" they follow later.",
             rule.def.name
-        )
-        .into(),
-    )
-}
-
-fn still_referenced(rule: &RelationRule, sources: &[Spot<'_>]) -> Error {
-    let mut ids: Vec<String> = sources.iter().map(|source| source.id().into_string()).collect();
-    ids.sort_unstable();
-    ids.truncate(limits::MODEL_HOLDERS_MAX);
-    let more = match sources.len().saturating_sub(ids.len()) {
-        0 if sources.is_empty() => format!("more than {} items", limits::MODEL_ITEMS_MAX),
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    Error::StillReferenced(
-        format!(
-            "Items of type '{}' refer to it by '{}' (relation '{}', onDelete restrict): {}{more}.",
-            rule.def.from,
-            rule.def.path,
-            rule.def.name,
-            ids.join(", ")
         )
         .into(),
     )

@@ -12,23 +12,21 @@
 use std::cell::Cell;
 
 use orrery_storage::key::{Bounds, Due};
-use orrery_storage::{
-    Commit, Entry, Part, Precondition, Put, ReadAt, Scan, Space, StorageError, key,
-};
+use orrery_storage::{Commit, Entry, Precondition, Put, ReadAt, Scan, Space, StorageError, key};
 use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
 
-use super::cascade::Event;
-use super::references::part_of;
+use super::cascade::ItemChange;
+use super::unique_keys::UniqueKeyCheck;
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
-use crate::item::address::Spot;
-use crate::item::read::Located;
-use crate::model::{ModelScope, StoredModel};
+use crate::item::address::{ItemAddress, ItemKey};
+use crate::model::{ModelContext, ModelTransaction, StoredModel};
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
-use crate::transaction::commit::UniqueGuard;
-use crate::transaction::write_buffer::{Draft, View};
+use crate::transaction::commit::part_of;
+use crate::transaction::read_view::ReadView;
+use crate::transaction::state::TransactionState;
 use crate::{Container, Database, Engine};
 
 /// A note: since when it waits, and how far it is.
@@ -69,7 +67,7 @@ pub(crate) struct Lag {
 
 /// Where a note stands.
 struct Place<'e> {
-    scope: ModelScope<'e>,
+    scope: ModelContext<'e>,
     container: &'e Container,
     partition: &'e PhysicalPartition,
     key: &'e [u8],
@@ -90,21 +88,26 @@ enum Step {
     Refused(Error),
 }
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// Notes that something is to follow later.
-    pub(crate) fn put_due(&mut self, index: usize, what: Due, target: &Spot<'e>) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
-        let key = key::due(scope.model.numbers[index], what, &target.at.key);
-        let draft = self.beside(target.container, target.at.partition);
-        if draft.model.kept.due.contains_key(&key) {
+    pub(crate) fn put_due(
+        &mut self,
+        index: usize,
+        what: Due,
+        target: &ItemAddress<'e>,
+    ) -> Result<()> {
+        let key = key::due(self.context.model.numbers[index], what, &target.at.key);
+        let shard = self.tx.shard_of(target);
+        if self.tx.writes.shard(shard).key(Space::Meta, &key).is_some() {
             return Ok(());
         }
-        let found = draft.engine.store.get(draft.partition.shard, Space::Meta, &key);
+        let engine = self.tx.engine;
+        let found = engine.store.get(target.at.partition.shard, Space::Meta, &key);
         let known =
             found.map_err(storage)?.1.map(|value| DueNote::read(&value.bytes)).transpose()?;
-        let now_us = draft.engine.clock.now_us();
-        let since_us = known.map_or(now_us, |note| note.since_us);
-        draft.model.kept.due.insert(key, DueNote { since_us, ..DueNote::default() });
+        let since_us = known.map_or(engine.clock.now_us(), |note| note.since_us);
+        let note = DueNote { since_us, ..DueNote::default() };
+        self.tx.writes.set_key(shard, Space::Meta, key, Some(note.to_bytes()));
         Ok(())
     }
 }
@@ -113,7 +116,7 @@ impl Engine {
     /// Does what is to follow from earlier writes, a bounded turn for each note of each database, until
     /// nothing is left that can be done now.
     pub fn propagate(&self, stop: &dyn Fn() -> bool) -> Result<()> {
-        let _alone = self.models.worker();
+        let _alone = self.model_locks.worker();
         let is_of_pass = |kind: UnitKind| kind == UnitKind::ModelEffects;
         self.units.begin_pass(is_of_pass);
         let mut run = BackgroundPass::new(stop);
@@ -194,12 +197,12 @@ impl Engine {
         version: &Cell<Lsn>,
     ) -> std::result::Result<UnitProgress, UnitFailure> {
         // No model takes over meanwhile.
-        let _still = self.models.read();
+        let _schema = self.model_locks.schema_shared();
         let state = self.catalog.state();
         let now = state.databases().find(|now| now.number == database.number);
         let Some(now) = now else { return Ok(UnitProgress::Done) };
         let Some(model) = now.model.as_deref() else { return Ok(UnitProgress::Done) };
-        let scope = ModelScope { database: now, model };
+        let scope = ModelContext { database: now, model };
         for container in now.containers() {
             if let Ok(partition) = container.partition_with(partition.shard) {
                 let place = Place { scope, container, partition, key };
@@ -264,18 +267,19 @@ impl Engine {
         size: usize,
         version: &Cell<Lsn>,
     ) -> Result<Step> {
-        let mut draft = self.relaxed(place);
+        let mut tx = self.relaxed(place);
         let (rule, what, target) = place.parsed()?;
+        let mut model = tx.under(place.scope);
         let next = match place.scope.model.relation_with(rule) {
             // The rule is gone.
             None => Ok(None),
             Some(index) => match what {
-                Due::Aggregates => aggregates_follow(place, &mut draft, index, target, note),
-                Due::Sources => draft.sources_follow(place, index, target, note, size),
+                Due::Aggregates => model.aggregates_follow(place, index, target, note),
+                Due::Sources => model.sources_follow(place, index, target, note, size),
             },
         };
-        match next.and_then(|next| Ok((draft.parts()?, next))) {
-            Ok((parts, next)) => self.commit_note(place, parts, note, next.as_ref(), version),
+        match next.and_then(|next| Ok((tx.assemble()?.into_commit(), next))) {
+            Ok((commit, next)) => self.commit_note(place, commit, note, next.as_ref(), version),
             Err(error) if is_refusal(&error) => Ok(Step::Refused(error)),
             Err(error) => Err(error),
         }
@@ -285,21 +289,21 @@ impl Engine {
     fn commit_note(
         &self,
         place: &Place<'_>,
-        (mut parts, guards): (Vec<Part>, Vec<UniqueGuard<'_>>),
+        (mut commit, unique): (Commit, Vec<UniqueKeyCheck<'_>>),
         note: &DueNote,
         next: Option<&DueNote>,
         version: &Cell<Lsn>,
     ) -> Result<Step> {
         let shard = place.partition.shard;
-        let part = part_of(&mut parts, place.partition);
+        let part = part_of(&mut commit.parts, place.partition);
         let (space, key, lsn) = (Space::Meta, place.key.to_vec(), version.get());
         part.preconditions.push(Precondition::Version { space, key: key.clone(), lsn });
         match next {
             Some(next) => part.puts.push(Put { space, key, value: next.to_bytes() }),
             None => part.deletes.push((space, key)),
         }
-        let at = parts.iter().position(|part| part.shard == shard);
-        match self.store.commit(Commit { parts }) {
+        let at = commit.parts.iter().position(|part| part.shard == shard);
+        match self.store.commit(commit) {
             Ok(committed) => {
                 if let Some(lsn) = at.and_then(|at| committed.lsns.get(at)) {
                     version.set(*lsn);
@@ -311,7 +315,7 @@ impl Engine {
                 })
             }
             Err(StorageError::Conflict(failed)) => {
-                let refusal = self.refusal_of(&guards, &failed)?;
+                let refusal = self.refusal_of(&unique, &failed)?;
                 Ok(refusal.map_or(Step::Lost, Step::Refused))
             }
             Err(StorageError::TooLarge) => Ok(Step::TooLarge),
@@ -331,23 +335,23 @@ impl Engine {
         let (rule, what, target) = place.parsed()?;
         let index = place.scope.model.relation_with(rule).filter(|_| what == Due::Sources);
         let Some(index) = index else { return Err(error.into()) };
-        let mut draft = self.relaxed(place);
-        let (_, page) = draft.next_sources(place, index, target, note, 1)?;
+        let mut tx = self.relaxed(place);
+        let (_, page) = tx.under(place.scope).next_sources(place, index, target, note, 1)?;
         let Some(last) = page.first().cloned() else { return Err(error.into()) };
         let from = place.scope.container_of(place.scope.model.rules.relations[index].from)?;
         let failure = UnitFailure::of_item(error, from, &last);
         let next = DueNote { stuck: note.stuck.saturating_add(1), last, ..note.clone() };
         // If that loses, the note is looked at anew.
-        self.commit_note(place, (vec![], vec![]), note, Some(&next), version)?;
+        self.commit_note(place, (Commit { parts: vec![] }, vec![]), note, Some(&next), version)?;
         Ok(failure)
     }
 
-    /// A draft for what follows.
-    fn relaxed<'e>(&'e self, place: &Place<'e>) -> Draft<'e> {
-        let mut draft = Draft::new(self, place.container, place.partition, View::Now);
-        draft.model.scope = Some(place.scope);
-        draft.model.relaxed = true;
-        draft
+    /// A transaction for what follows.
+    fn relaxed<'e>(&'e self, place: &Place<'e>) -> TransactionState<'e> {
+        let view = ReadView::latest(self);
+        let mut tx = TransactionState::new(self, place.container, place.partition, view);
+        (tx.model, tx.relaxed) = (Some(place.scope), true);
+        tx
     }
 
     /// How much is still to follow, for each relation of a model.
@@ -393,7 +397,7 @@ impl StoredModel {
     }
 }
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// The target of a note, and the keys of the next sources that are to follow it.
     fn next_sources(
         &mut self,
@@ -402,16 +406,16 @@ impl<'e> Draft<'e> {
         target: &[u8],
         note: &DueNote,
         size: usize,
-    ) -> Result<(Spot<'e>, Vec<Vec<u8>>)> {
-        let spot = self.spot_anyway(place, target)?;
+    ) -> Result<(ItemAddress<'e>, Vec<Vec<u8>>)> {
+        let address = self.address_present_or_not(place, target)?;
         let mut bounds = key::references_to(place.scope.model.numbers[index], target);
         if !note.last.is_empty() {
             let mut last = bounds.from.clone();
             last.extend_from_slice(&note.last);
             bounds = bounds.after(&last);
         }
-        let (page, _) = self.reference_page(&spot, bounds, size)?;
-        Ok((spot, page))
+        let (page, _) = self.reference_page(&address, bounds, size)?;
+        Ok((address, page))
     }
 
     /// Lets the next sources follow their target; the note afterwards.
@@ -423,54 +427,58 @@ impl<'e> Draft<'e> {
         note: &DueNote,
         size: usize,
     ) -> Result<Option<DueNote>> {
-        let (spot, page) = self.next_sources(place, index, target, note, size)?;
+        let (address, page) = self.next_sources(place, index, target, note, size)?;
         let Some(last) = page.last().cloned() else {
             // Those that were passed over are tried again later.
             let again = DueNote { since_us: note.since_us, ..DueNote::default() };
             return Ok((note.stuck > 0).then_some(again));
         };
-        self.let_follow(place.scope, index, &spot, &page)?;
+        self.let_follow(index, &address, &page)?;
         Ok(Some(DueNote { last, ..note.clone() }))
     }
 
-    /// The spot of a target by its key, there or not.
-    fn spot_anyway(&mut self, place: &Place<'e>, target: &[u8]) -> Result<Spot<'e>> {
-        if let Some(spot) = self.spot_of_key(place.container, target)? {
-            return Ok(spot);
+    /// The address of a target by its key, there or not.
+    fn address_present_or_not(
+        &mut self,
+        place: &Place<'e>,
+        target: &[u8],
+    ) -> Result<ItemAddress<'e>> {
+        if let Some(address) = self.tx.address_of_key(place.container, target)? {
+            return Ok(address);
         }
         let partition_key = PartitionKey(vec![]);
-        let at = Located { partition: place.partition, partition_key, key: target.to_vec() };
-        Ok(Spot { container: place.container, at })
+        let at = ItemKey { partition: place.partition, partition_key, key: target.to_vec() };
+        Ok(ItemAddress { container: place.container, at })
     }
 
     /// Lets sources follow their target, as it is now.
     fn let_follow(
         &mut self,
-        scope: ModelScope<'e>,
         index: usize,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
         sources: &[Vec<u8>],
     ) -> Result<()> {
+        let scope = self.context;
         let rule = &scope.model.rules.relations[index];
-        let container = self.same(scope.container_of(rule.from)?);
+        let container = self.tx.same(scope.container_of(rule.from)?);
         let item = self.target_at(rule, target)?;
         let copies = item.map(|item| -> Vec<_> {
             rule.copies.iter().map(|(_, copy)| copy.value(&item)).collect()
         });
         for source in sources {
-            let Some(spot) = self.spot_of_key(container, source)? else { continue };
-            let Some(value) = self.value_at(&spot)? else { continue };
+            let Some(address) = self.tx.address_of_key(container, source)? else { continue };
+            let Some(value) = self.tx.value_at(&address)? else { continue };
             let kept = match &copies {
                 Some(copies) => Some(self.with_copies(rule, &value, target, copies)?),
-                None if spot.is(target) => continue,
+                None if address.is(target) => continue,
                 None => self.without_target(rule, &value, target)?,
             };
             match &kept {
                 Some(kept) if *kept == value => continue,
-                Some(kept) => self.put_derived(&spot, kept.clone())?,
-                None => self.delete_derived(&spot)?,
+                Some(kept) => self.put_derived(&address, kept.clone())?,
+                None => self.tx.delete_derived(&address)?,
             }
-            self.follow(vec![Event::new(spot, Some(value), kept)])?;
+            self.cascade(vec![ItemChange::new(address, Some(value), kept)])?;
         }
         Ok(())
     }
@@ -485,32 +493,34 @@ const LOSSES_TOGETHER: usize = 3;
 /// Changes that one commit adds to a tally.
 const DELTAS_PER_COMMIT: usize = 1000;
 
-/// Brings the aggregates of a target over one relation to what is true.
-fn aggregates_follow<'e>(
-    place: &Place<'e>,
-    draft: &mut Draft<'e>,
-    index: usize,
-    target: &[u8],
-    note: &DueNote,
-) -> Result<Option<DueNote>> {
-    let (scope, mut more) = (place.scope, false);
-    let spot = draft.spot_anyway(place, target)?;
-    let rules = &scope.model.rules;
-    let rule = &rules.relations[index];
-    let over = || rules.aggregates.iter().filter(|a| a.relation == index);
-    for aggregate in over().filter(|a| a.may_follow()) {
-        more |= draft.fold_deltas(scope, aggregate, &spot, DELTAS_PER_COMMIT)?;
-    }
-    if let Some(value) = draft.target_at(rule, &spot)? {
-        let mut kept = value.clone();
-        for aggregate in over().filter(|a| a.may_follow()) {
-            let truth = draft.aggregate_beside(scope, aggregate, &spot)?;
-            aggregate.def.path.set(&mut kept, &[], truth);
+impl<'e> ModelTransaction<'_, 'e> {
+    /// Brings the aggregates of a target over one relation to what is true.
+    fn aggregates_follow(
+        &mut self,
+        place: &Place<'e>,
+        index: usize,
+        target: &[u8],
+        note: &DueNote,
+    ) -> Result<Option<DueNote>> {
+        let mut more = false;
+        let address = self.address_present_or_not(place, target)?;
+        let rules = &self.context.model.rules;
+        let rule = &rules.relations[index];
+        let over = || rules.aggregates.iter().filter(|a| a.relation == index && a.may_follow());
+        for aggregate in over() {
+            more |= self.fold_deltas(aggregate, &address, DELTAS_PER_COMMIT)?;
         }
-        if kept != value {
-            draft.put_derived(&spot, kept.clone())?;
-            draft.follow(vec![Event::new(spot, Some(value), Some(kept))])?;
+        if let Some(value) = self.target_at(rule, &address)? {
+            let mut kept = value.clone();
+            for aggregate in over() {
+                let truth = self.aggregate_beside(aggregate, &address)?;
+                aggregate.def.path.set(&mut kept, &[], truth);
+            }
+            if kept != value {
+                self.put_derived(&address, kept.clone())?;
+                self.cascade(vec![ItemChange::new(address, Some(value), Some(kept))])?;
+            }
         }
+        Ok(more.then(|| note.clone()))
     }
-    Ok(more.then(|| note.clone()))
 }

@@ -1,33 +1,37 @@
 //! The index terms of items, which change in the item's own commit. What is a term is decided in the
 //! index crate; here items become what it takes, and here is where those who look terms up ask for
-//! the numbers of paths.
+//! the ids of paths.
 
 use std::cell::RefCell;
 
+use orrery_index::maintain::{Image, maintain};
 use orrery_index::rules::NOW;
 use orrery_index::{
     Carried, CompositeIndex, Home, IndexStep, IndexedItem, Rules, TermCount, Terms,
 };
-use orrery_storage::Store;
 use orrery_storage::key::{CompositeId, PathId};
+use orrery_storage::{Part, Store};
 use orrery_types::{Error, Result, Value};
 
+use super::{CommitContext, CommitMaintainer};
 use crate::Container;
 use crate::catalog::resource::seconds;
 use crate::error::storage;
 use crate::item::body::SYSTEM_PROPERTIES;
 use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
+use crate::transaction::retry;
+use crate::transaction::write_buffer::ItemEntry;
 
-/// How a path that has no number yet gets one.
+/// How a path that has no id yet gets one.
 #[derive(Clone, Copy)]
-pub(crate) enum Numbers<'e> {
-    /// It does not.
-    Known,
-    /// With the commit of the item; if another writer gives numbers at the same time, it fails.
-    Carried(&'e RefCell<Carried>),
-    /// At once, which waits for a commit.
-    Given,
+pub(crate) enum PathIdAllocation<'e> {
+    /// It does not: the caller must not wait for a commit.
+    LookupOnly,
+    /// With the commit of the item; if another writer allocates ids at the same time, it fails.
+    WithCommit(&'e RefCell<Carried>),
+    /// At once, which waits for a commit of its own.
+    Immediate,
 }
 
 /// Finds the terms of items of one partition.
@@ -36,12 +40,12 @@ pub(crate) struct Indexer<'e> {
     pub(crate) store: &'e dyn Store,
     pub(crate) container: &'e Container,
     pub(crate) partition: &'e PhysicalPartition,
-    pub(crate) numbers: Numbers<'e>,
+    pub(crate) path_ids: PathIdAllocation<'e>,
 }
 
 impl Indexer<'_> {
-    /// The terms of an item under every policy in effect. [`Error::RetryWith`] if a path needs a
-    /// number and none may be given.
+    /// The terms of an item under every policy in effect. [`retry::needs_waiting`] if a path
+    /// needs an id and none may be allocated.
     pub(crate) fn terms<'v>(
         &self,
         stamp: Stamp,
@@ -56,14 +60,14 @@ impl Indexer<'_> {
         if let Some(terms) = dictionary.known_terms(rules, &item) {
             return Ok(terms);
         }
-        match self.numbers {
-            Numbers::Known => Err(Error::RetryWith),
-            Numbers::Carried(carried) => {
+        match self.path_ids {
+            PathIdAllocation::LookupOnly => Err(retry::needs_waiting()),
+            PathIdAllocation::WithCommit(carried) => {
                 let home = self.partition.home(self.store);
                 let mut carried = carried.borrow_mut();
                 dictionary.carried_terms(home, rules, &item, &mut carried).map_err(storage)
             }
-            Numbers::Given => {
+            PathIdAllocation::Immediate => {
                 let home = self.partition.home(self.store);
                 dictionary.terms(home, rules, &item).map_err(storage)
             }
@@ -110,6 +114,30 @@ impl Indexer<'_> {
             rules.root().step(orrery_storage::key::PathStep::Property(name)).included() & NOW != 0
         };
         ["_ts", "_etag"].iter().filter(|name| is_term(name)).count()
+    }
+}
+
+/// The maintainer of index terms: those that differ are written and deleted.
+#[derive(Debug)]
+pub(super) struct IndexTerms;
+
+impl CommitMaintainer for IndexTerms {
+    /// A renamed item keeps its row: what its old entry deletes its new one puts, and puts come after
+    /// deletes.
+    fn maintain(
+        &self,
+        entry: &ItemEntry<'_>,
+        context: &CommitContext<'_>,
+        part: &mut Part,
+    ) -> Result<()> {
+        let indexer = &context.indexer;
+        let before = match &entry.before {
+            Some(before) => Some(Image { terms: before.terms(indexer)?, row: before.header.row }),
+            None => None,
+        };
+        let after = entry.after().map(|after| Image { terms: &after.terms, row: after.row });
+        maintain(before, after, indexer.container.index.rules().all(), part);
+        Ok(())
     }
 }
 

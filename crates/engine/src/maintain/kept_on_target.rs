@@ -1,120 +1,224 @@
-//! What is kept beside a target for the aggregates over those that refer to it. COUNT stands in the
-//! target itself and is raised and lowered there. SUM and AVG have a *tally*, from which the sum comes
-//! without any rounding on the way. MIN and MAX have the values of all sources in their order, so
-//! that when an extreme goes the next one is found by a seek.
+//! What is kept on a target for those that refer to it: aggregates and stored inverses, in one write of
+//! the target. COUNT stands in the target itself and is raised and lowered there. SUM and AVG have a
+//! *tally*, from which the sum comes without any rounding on the way. MIN and MAX have the values of all
+//! sources in their order, so that when an extreme goes the next one is found by a seek.
 //!
-//! Tallies and values follow from the sources alone, whether their target is there or not. A tally is
+//! Tallies and values follow from the sources alone, whether their target exists or not. A tally is
 //! checked by its version. Values have none: whoever changes one writes the guard of the target, and
 //! whoever has looked for an extreme checks it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use orrery_modeling::{AggregateKind, AggregateRule, Held, Tally};
+use orrery_modeling::reference::Target;
+use orrery_modeling::{
+    AggregateKind, AggregateRule, Held, Inverse, Propagate, RelationRule, Tally,
+};
 use orrery_storage::key::{AggregateId, Bounds, Due};
-use orrery_storage::{Part, Precondition, Put, Scan, Space, key};
-use orrery_types::{Error, Etag, Lsn, Result, Value, limits};
+use orrery_storage::{Part, Put, Scan, Space, key};
+use orrery_types::{Error, Result, Value, limits};
 
-use super::deferred::DueNote;
-use crate::item::address::Spot;
-use crate::model::{ModelScope, StoredModel};
-use crate::transaction::commit::Before;
-use crate::transaction::write_buffer::Draft;
+use super::cascade::{
+    Cascade, ItemChange, RelationMaintainer, RelationRef, bounds_fanout, over_fanout,
+};
+use crate::item::address::ItemAddress;
+use crate::item::image::BeforeImage;
+use crate::model::rules::is_displaced;
+use crate::model::{ModelTransaction, StoredModel};
+use crate::transaction::commit::part_of;
+use crate::transaction::read_set::ConflictReason;
+use crate::transaction::write_buffer::ShardWrites;
 
-/// What a draft changes in its physical partition beside its items.
-#[derive(Clone, Default)]
-pub(crate) struct Kept {
-    tallies: BTreeMap<Vec<u8>, DraftTally>,
-    /// Entries of the index space; one without a value goes.
-    pub(crate) entries: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Guards of the targets whose values change.
-    touched: BTreeSet<Vec<u8>>,
-    /// Changes that a tally has later, each with a mark of its own.
-    deltas: BTreeMap<(AggregateId, Vec<u8>), (Etag, Tally)>,
-    /// Entries that must not have come meanwhile.
-    absent: BTreeSet<Vec<u8>>,
-    /// Notes of the meta space without a value.
-    pub(crate) notes: BTreeSet<Vec<u8>>,
-    /// What follows later, and since when.
-    pub(crate) due: BTreeMap<Vec<u8>, DueNote>,
+/// Adds the tallies that a transaction changes in a shard to its commit, and the changes of tallies that
+/// are written down for later.
+pub(crate) fn put_tallies(shard: &ShardWrites<'_>, parts: &mut Vec<Part>) {
+    for (key, tally) in shard.tallies().iter().filter(|(_, tally)| *tally.now() != tally.stored) {
+        let (part, key) = (part_of(parts, shard.partition), key.clone());
+        if tally.now().is_empty() {
+            part.deletes.push((Space::Meta, key));
+        } else {
+            part.puts.push(Put { space: Space::Meta, key, value: tally.now().to_bytes() });
+        }
+    }
+    for ((of, target), (mark, tally)) in shard.deltas().iter().filter(|(_, d)| !d.1.is_empty()) {
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&mark.node.to_be_bytes());
+        bytes[4..].copy_from_slice(&mark.stamp.to_be_bytes());
+        let (space, key) = (Space::Index, key::delta(*of, target, &bytes));
+        part_of(parts, shard.partition).puts.push(Put { space, key, value: tally.to_bytes() });
+    }
 }
 
-#[derive(Clone)]
-struct DraftTally {
-    version: Option<Lsn>,
-    stored: Tally,
-    now: Tally,
+/// The item is of the source type, or was: what is kept on its targets follows.
+#[derive(Debug)]
+pub(super) struct KeptOnTarget;
+
+impl RelationMaintainer for KeptOnTarget {
+    fn maintain<'e>(
+        &self,
+        relation: RelationRef<'_>,
+        change: &ItemChange<'e>,
+        cascade: &mut Cascade<'_, '_, 'e>,
+    ) -> Result<()> {
+        let RelationRef { index, rule } = relation;
+        let model = cascade.model.context.model;
+        let over = model.rules.aggregates.iter().filter(|a| a.relation == index);
+        let aggregates: Vec<&AggregateRule> = over.map(|a| &**a).collect();
+        let store = rule.def.inverse.as_ref().filter(|inverse| inverse.store.is_some());
+        if aggregates.is_empty() && store.is_none() && !model.is_building(index) {
+            return Ok(());
+        }
+        let from = &model.rules.types[rule.from];
+        let image = |value: &Option<Value>| {
+            value.clone().filter(|value| from.matches(&change.address.container.id, value))
+        };
+        let images = (image(&change.before), image(&change.after));
+        let targets =
+            |item: &Option<Value>| item.as_ref().map(|i| rule.targets(i)).unwrap_or_default();
+        let (old, new) = (targets(&images.0), targets(&images.1));
+        let mut all: Vec<Target> = old.clone();
+        all.extend(new.iter().filter(|t| !old.contains(t)).cloned());
+        for target in all {
+            let context = cascade.model.context;
+            let Some(address) = cascade.model.tx.target_address(context, rule, &target)? else {
+                continue;
+            };
+            let refers = (old.contains(&target), new.contains(&target));
+            let source = SourceChange { address: &change.address, images: &images, refers };
+            source.follow(relation, &aggregates, store, &address, cascade)?;
+        }
+        Ok(())
+    }
 }
 
-impl Kept {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tallies.is_empty()
-            && self.entries.is_empty()
-            && self.due.is_empty()
-            && self.absent.is_empty()
-    }
+/// The change of a source, as one of its targets sees it.
+struct SourceChange<'s, 'e> {
+    address: &'s ItemAddress<'e>,
+    images: &'s (Option<Value>, Option<Value>),
+    /// Whether it did refer to the target, and whether it does.
+    refers: (bool, bool),
+}
 
-    /// Whether something of it was read that the commit must check.
-    pub(crate) fn has_read(&self) -> bool {
-        !self.tallies.is_empty() || !self.absent.is_empty()
-    }
-
-    /// Adds the preconditions of what was read.
-    pub(crate) fn check(&self, checks: &mut Vec<Precondition>) {
-        for (key, tally) in &self.tallies {
-            let (space, key) = (Space::Meta, key.clone());
-            checks.push(Precondition::unchanged(space, key, tally.version));
+impl<'e> SourceChange<'_, 'e> {
+    /// Brings what is kept on one target up to date.
+    fn follow(
+        &self,
+        relation: RelationRef<'_>,
+        aggregates: &[&AggregateRule],
+        store: Option<&Inverse>,
+        target: &ItemAddress<'e>,
+        cascade: &mut Cascade<'_, '_, 'e>,
+    ) -> Result<()> {
+        let RelationRef { index, rule } = relation;
+        let model = cascade.model.context.model;
+        let (mut was, is) = self.refers;
+        if model.is_building(index) {
+            let number = model.numbers[index];
+            was = cascade.model.enter(number, target, self.address, (was, is))?;
         }
-        for key in &self.absent {
-            checks.push(Precondition::Absent { space: Space::Index, key: key.clone() });
-        }
-    }
-
-    /// Goes back to what it was before a change. What the change has read stays read: its refusal
-    /// rests on it.
-    pub(crate) fn restore(&mut self, before: Self) {
-        let refused = std::mem::replace(self, before);
-        for (key, tally) in refused.tallies {
-            let now = tally.stored.clone();
-            self.tallies.entry(key).or_insert(DraftTally { now, ..tally });
-        }
-        self.absent.extend(refused.absent);
-    }
-
-    /// Adds the writes to the commit.
-    pub(crate) fn write(&self, part: &mut Part) {
-        for (key, tally) in &self.tallies {
-            let (space, key) = (Space::Meta, key.clone());
-            if tally.now == tally.stored {
+        let mut now = Vec::new();
+        for aggregate in aggregates {
+            let side = |held: bool, item: &Option<Value>| {
+                let item = item.as_ref().filter(|_| held);
+                item.map_or(Value::Undefined, |item| aggregate.argument.value(item))
+            };
+            let change = Change { old: side(was, &self.images.0), new: side(is, &self.images.1) };
+            if change.old == change.new {
                 continue;
             }
-            if tally.now.is_empty() {
-                part.deletes.push((space, key));
+            if is_later(relation, aggregate, target, cascade) {
+                cascade.model.keep_later(aggregate, target, self.address, &change)?;
             } else {
-                part.puts.push(Put { space, key, value: tally.now.to_bytes() });
+                cascade.model.keep_beside(aggregate, target, self.address, &change)?;
+                now.push((*aggregate, change));
             }
         }
-        for (key, value) in &self.entries {
-            let (space, key) = (Space::Index, key.clone());
-            match value.clone() {
-                Some(value) => part.puts.push(Put { space, key, value }),
-                None => part.deletes.push((space, key)),
-            }
+        let inverse = store.filter(|_| was != is);
+        if now.is_empty() && inverse.is_none() {
+            return Ok(());
         }
-        for ((of, target), (mark, tally)) in self.deltas.iter().filter(|(_, (_, t))| !t.is_empty())
+        let Some(value) = cascade.model.target_at(rule, target)? else { return Ok(()) };
+        let mut kept = value.clone();
+        for (aggregate, change) in &now {
+            let path = &aggregate.def.path;
+            let stored = path.get(&kept, &[]).clone();
+            if is_displaced(&stored, &Value::Null) {
+                // It stood there before the rule, which is being built: it is left as it is.
+                continue;
+            }
+            let truth = cascade.model.aggregate_after(aggregate, target, &stored, change)?;
+            path.set(&mut kept, &[], truth);
+        }
+        if let Some(inverse) = inverse
+            && keep_inverse(inverse, &self.address.id(), is, &mut kept)
         {
-            let mut bytes = [0; 12];
-            bytes[..4].copy_from_slice(&mark.node.to_be_bytes());
-            bytes[4..].copy_from_slice(&mark.stamp.to_be_bytes());
-            let (space, key) = (Space::Index, key::delta(*of, target, &bytes));
-            part.puts.push(Put { space, key, value: tally.to_bytes() });
+            cascade.model.inverse_overflows(index, inverse, target)?;
         }
-        for (key, note) in &self.due {
-            let (space, key) = (Space::Meta, key.clone());
-            part.puts.push(Put { space, key, value: note.to_bytes() });
+        if kept != value {
+            limit(relation, now.iter().map(|(aggregate, _)| *aggregate), target, cascade)?;
+            cascade.put(relation, target, value, kept)?;
         }
-        let guards = self.touched.iter().chain(&self.notes).cloned();
-        part.puts.extend(guards.map(|key| Put { space: Space::Meta, key, value: vec![] }));
+        Ok(())
     }
+}
+
+/// Whether a change reaches a target's aggregate later.
+fn is_later<'e>(
+    relation: RelationRef<'_>,
+    aggregate: &AggregateRule,
+    target: &ItemAddress<'e>,
+    cascade: &Cascade<'_, '_, 'e>,
+) -> bool {
+    aggregate.may_follow()
+        && !target.is_beside(&cascade.origin)
+        && (aggregate.def.propagate == Propagate::Async
+            || cascade.elsewhere(relation) >= aggregate.def.max_fanout)
+}
+
+/// An aggregate may allow fewer changes elsewhere than its relation.
+fn limit<'a, 'e>(
+    relation: RelationRef<'_>,
+    aggregates: impl Iterator<Item = &'a AggregateRule>,
+    target: &ItemAddress<'e>,
+    cascade: &Cascade<'_, '_, 'e>,
+) -> Result<()> {
+    let bound = |a: &&AggregateRule| bounds_fanout(a.def.propagate, a.def.on_overflow);
+    match aggregates.filter(bound).map(|a| a.def.max_fanout).min() {
+        Some(max)
+            if !cascade.model.tx.relaxed
+                && !target.is_beside(&cascade.origin)
+                && cascade.elsewhere(relation) >= max =>
+        {
+            Err(over_fanout(relation.rule, max))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Adds or removes an id of a stored inverse; whether there are too many now.
+fn keep_inverse(inverse: &Inverse, id: &str, added: bool, kept: &mut Value) -> bool {
+    let Some(path) = &inverse.store else { return false };
+    if is_displaced(path.get(kept, &[]), &Value::Null) {
+        return false;
+    }
+    let mut ids: Vec<Value> = path.get(kept, &[]).as_array().unwrap_or_default().to_vec();
+    if added {
+        ids.push(id.into());
+    } else if let Some(at) = ids.iter().position(|known| known.as_str() == Some(id)) {
+        ids.remove(at);
+    }
+    let full = added && ids.len() > inverse.max_items;
+    path.set(kept, &[], Value::array(ids));
+    full
+}
+
+fn inverse_full(inverse: &Inverse) -> Error {
+    let path = inverse.store.as_ref().map(ToString::to_string).unwrap_or_default();
+    Error::ModelViolated(
+        format!(
+            "'{path}' already has {} ids, the most that the inverse '{}' may hold (maxItems). \
+             Nothing was written.",
+            inverse.max_items, inverse.name
+        )
+        .into(),
+    )
 }
 
 impl StoredModel {
@@ -160,87 +264,115 @@ fn better(kind: AggregateKind, a: Value, b: Value) -> Value {
 }
 
 /// A value that a source has for an aggregate, before and after a change; undefined is none.
-pub(crate) struct Change {
-    pub(crate) old: Value,
-    pub(crate) new: Value,
+struct Change {
+    old: Value,
+    new: Value,
 }
 
-impl<'e> Draft<'e> {
-    /// Follows a change of a source in what is kept beside its target.
-    pub(crate) fn keep_beside(
+impl Change {
+    /// What it adds to a tally.
+    fn tally(&self, kind: AggregateKind) -> Tally {
+        let mut tally = Tally::of(kind, &self.old).negated();
+        tally.merge(&Tally::of(kind, &self.new));
+        tally
+    }
+}
+
+impl<'e> ModelTransaction<'_, 'e> {
+    /// A stored inverse has too many ids: the write is refused, or noted if nobody can be refused.
+    fn inverse_overflows(
         &mut self,
-        scope: ModelScope<'e>,
+        index: usize,
+        inverse: &Inverse,
+        target: &ItemAddress<'e>,
+    ) -> Result<()> {
+        if !self.tx.relaxed {
+            return Err(inverse_full(inverse));
+        }
+        let note = key::violation(self.context.model.numbers[index], &target.at.key);
+        let shard = self.tx.shard_of(target);
+        self.tx.writes.set_key(shard, Space::Meta, note, Some(vec![]));
+        Ok(())
+    }
+
+    /// Follows a change of a source in what is kept beside its target.
+    fn keep_beside(
+        &mut self,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
-        source: &Spot<'e>,
+        target: &ItemAddress<'e>,
+        source: &ItemAddress<'e>,
         change: &Change,
     ) -> Result<()> {
         match aggregate.held() {
             Held::InItem => {}
             Held::Tally => {
-                let kind = aggregate.def.kind;
-                let tally = self.tally(scope, aggregate, target)?;
-                tally.merge(&Tally::of(kind, &change.old).negated());
-                tally.merge(&Tally::of(kind, &change.new));
+                let (kind, key) = (aggregate.def.kind, self.load_tally(aggregate, target)?);
+                let shard = self.tx.shard_of(target);
+                self.tx.writes.merge_tally(shard, &key, &change.tally(kind));
             }
             Held::Values => {
-                let model = scope.model;
+                let (model, shard) = (self.context.model, self.tx.shard_of(target));
                 let key = |value: &Value| {
                     model.extreme_key(aggregate, &target.at.key, value, &source.at.key)
                 };
-                let (old, new) = (key(&change.old), key(&change.new));
-                let kept = &mut self.beside(target.container, target.at.partition).model.kept;
-                kept.entries.extend(old.map(|key| (key, None)));
-                kept.entries.extend(new.map(|key| (key, Some(vec![]))));
-                kept.touched.insert(key::guard(&target.at.key));
+                if let Some(old) = key(&change.old) {
+                    self.tx.writes.set_key(shard, Space::Index, old, None);
+                }
+                if let Some(new) = key(&change.new) {
+                    self.tx.writes.set_key(shard, Space::Index, new, Some(vec![]));
+                }
+                self.write_guard(target);
             }
         }
         Ok(())
     }
 
-    /// While references are being written down, one counts from when its entry is there: whether it
-    /// was, and it is if it stays.
-    pub(crate) fn enter(
+    /// Writes the guard of a target: who has read its references or values must look again.
+    fn write_guard(&mut self, target: &ItemAddress<'e>) {
+        let shard = self.tx.shard_of(target);
+        self.tx.writes.set_key(shard, Space::Meta, key::guard(&target.at.key), Some(vec![]));
+    }
+
+    /// While references are being written down, one counts from when its entry exists: whether it
+    /// did, and it does if it stays.
+    fn enter(
         &mut self,
         number: u32,
-        target: &Spot<'e>,
-        source: &Spot<'e>,
+        target: &ItemAddress<'e>,
+        source: &ItemAddress<'e>,
         (was, is): (bool, bool),
     ) -> Result<bool> {
         let key = key::reference(number, &target.at.key, &source.at.key);
-        let own = self.beside(target.container, target.at.partition);
-        let is_own = own.model.kept.entries.contains_key(&key);
-        let known = was && self.entry(target, &key)?.is_some();
-        let kept = &mut self.beside(target.container, target.at.partition).model.kept;
+        let shard = self.tx.shard_of(target);
+        let is_own = self.tx.writes.shard(shard).key(Space::Index, &key).is_some();
+        let known = was && self.tx.key_entry(target, &key)?.is_some();
         if was && !known && !is_own {
-            kept.absent.insert(key.clone());
+            let reason = ConflictReason::EntryAppeared;
+            self.tx.reads.add(shard, Space::Index, key.clone(), None, reason);
         }
         if is != known {
-            kept.entries.insert(key, is.then(Vec::new));
-            kept.touched.insert(key::guard(&target.at.key));
+            self.tx.writes.set_key(shard, Space::Index, key, is.then(Vec::new));
+            self.write_guard(target);
         }
         Ok(known)
     }
 
     /// Follows a change of a source so that the aggregate of its target can follow later.
-    pub(crate) fn keep_later(
+    fn keep_later(
         &mut self,
-        scope: ModelScope<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
-        source: &Spot<'e>,
+        target: &ItemAddress<'e>,
+        source: &ItemAddress<'e>,
         change: &Change,
     ) -> Result<()> {
         if aggregate.held() == Held::Tally {
-            let (kind, of) = (aggregate.def.kind, scope.model.aggregate_id(aggregate));
-            let mark = self.engine.stamper.next().etag;
-            let draft = self.beside(target.container, target.at.partition);
-            let deltas = draft.model.kept.deltas.entry((of, target.at.key.clone()));
-            let (_, tally) = deltas.or_insert_with(|| (mark, Tally::default()));
-            tally.merge(&Tally::of(kind, &change.old).negated());
-            tally.merge(&Tally::of(kind, &change.new));
+            let (kind, of) = (aggregate.def.kind, self.context.model.aggregate_id(aggregate));
+            let mark = self.tx.engine.stamper.next().etag;
+            let shard = self.tx.shard_of(target);
+            let change = change.tally(kind);
+            self.tx.writes.merge_delta(shard, (of, &target.at.key), mark, &change);
         } else {
-            self.keep_beside(scope, aggregate, target, source, change)?;
+            self.keep_beside(aggregate, target, source, change)?;
         }
         self.put_due(aggregate.relation, Due::Aggregates, target)
     }
@@ -249,28 +381,28 @@ impl<'e> Draft<'e> {
     /// are more.
     pub(crate) fn fold_deltas(
         &mut self,
-        scope: ModelScope<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
         max: usize,
     ) -> Result<bool> {
-        let bounds = key::deltas_of(scope.model.aggregate_id(aggregate), &target.at.key);
-        let mut deltas = self.first_entries(target, &bounds, max + 1)?;
+        let bounds = key::deltas_of(self.context.model.aggregate_id(aggregate), &target.at.key);
+        let mut deltas = self.tx.stored_entries(target, &bounds, false, max + 1)?;
         let more = deltas.len() > max;
         deltas.truncate(max);
-        for (key, value) in deltas {
-            self.tally(scope, aggregate, target)?.merge(&tally_of(&value)?);
-            self.set_entry(target, key, None);
+        let shard = self.tx.shard_of(target);
+        for (delta, value) in deltas {
+            let key = self.load_tally(aggregate, target)?;
+            self.tx.writes.merge_tally(shard, &key, &tally_of(&value)?);
+            self.tx.set_entry(target, delta, None);
         }
         Ok(more)
     }
 
     /// The aggregate of a target as it is after a change of a source, which is kept beside it.
-    pub(crate) fn aggregate_after(
+    fn aggregate_after(
         &mut self,
-        scope: ModelScope<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
         stored: &Value,
         change: &Change,
     ) -> Result<Value> {
@@ -284,28 +416,33 @@ impl<'e> Draft<'e> {
             Held::Values => {
                 let unsure = stored.is_undefined() || spoils(&change.old) || spoils(&change.new);
                 if unsure || change.old == *stored {
-                    return self.aggregate_beside(scope, aggregate, target);
+                    return self.aggregate_beside(aggregate, target);
                 }
                 Ok(better(kind, stored.clone(), change.new.clone()))
             }
-            Held::Tally => self.aggregate_beside(scope, aggregate, target),
+            Held::Tally => self.aggregate_beside(aggregate, target),
         }
     }
 
     /// The aggregate of a target out of what is kept beside it.
     pub(crate) fn aggregate_beside(
         &mut self,
-        scope: ModelScope<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
     ) -> Result<Value> {
         let kind = aggregate.def.kind;
         match aggregate.held() {
             Held::InItem => self.counted(aggregate, target),
-            Held::Tally => Ok(self.tally(scope, aggregate, target)?.value(kind)),
+            Held::Tally => {
+                let key = self.load_tally(aggregate, target)?;
+                let shard = self.tx.shard_of(target);
+                let tally = self.tx.writes.shard(shard).tallies().get(&key);
+                Ok(tally.map_or(Value::Undefined, |tally| tally.now().value(kind)))
+            }
             Held::Values => {
-                let bounds = key::extremes_of(scope.model.aggregate_id(aggregate), &target.at.key);
-                self.watch(target)?;
+                let of = self.context.model.aggregate_id(aggregate);
+                let bounds = key::extremes_of(of, &target.at.key);
+                self.tx.watch_references(target)?;
                 let last = self.extreme(target, &bounds, true)?;
                 if spoils(&last) || kind == AggregateKind::Max {
                     return Ok(if spoils(&last) { Value::Undefined } else { last });
@@ -316,59 +453,57 @@ impl<'e> Draft<'e> {
     }
 
     /// The count over all that refer to an item.
-    fn counted(&mut self, aggregate: &AggregateRule, target: &Spot<'e>) -> Result<Value> {
+    fn counted(&mut self, aggregate: &AggregateRule, target: &ItemAddress<'e>) -> Result<Value> {
         let mut count = 0;
         for source in self.referrers(aggregate.relation, target)? {
             // One that is hidden counts until it is removed.
-            let draft = self.beside(source.container, source.at.partition);
-            let value = draft.past_image(&source.at.key)?;
+            let shard = self.tx.shard_of(&source);
+            let value = self.tx.past_image(shard, &source.at.key)?;
             let counts = |item| !aggregate.argument.value(&item).is_undefined();
             count += i64::from(value.is_some_and(counts));
         }
         Ok(Value::from(count))
     }
 
-    fn tally(
+    /// Makes sure that the tally of a target has been read; its key.
+    fn load_tally(
         &mut self,
-        scope: ModelScope<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
-    ) -> Result<&mut Tally> {
-        let key = key::tally(scope.model.aggregate_id(aggregate), &target.at.key);
-        let draft = self.beside(target.container, target.at.partition);
-        if !draft.model.kept.tallies.contains_key(&key) {
-            let found = draft.stored(target.at.partition.shard, Space::Meta, &key)?;
+        target: &ItemAddress<'e>,
+    ) -> Result<Vec<u8>> {
+        let key = key::tally(self.context.model.aggregate_id(aggregate), &target.at.key);
+        let shard = self.tx.shard_of(target);
+        if !self.tx.writes.shard(shard).tallies().contains_key(&key) {
+            let found = self.tx.view.get(target.at.partition.shard, Space::Meta, &key)?;
             let version = found.as_ref().map(|value| value.version);
             let stored = found.map(|value| tally_of(&value.bytes)).transpose()?.unwrap_or_default();
-            let tally = DraftTally { version, now: stored.clone(), stored };
-            draft.model.kept.tallies.insert(key.clone(), tally);
+            let reason = ConflictReason::TallyChanged;
+            self.tx.reads.add(shard, Space::Meta, key.clone(), version, reason);
+            self.tx.writes.add_tally(shard, key.clone(), stored);
         }
-        let tally = draft.model.kept.tallies.get_mut(&key);
-        tally.map(|tally| &mut tally.now).ok_or_else(|| Error::internal("it was just put there"))
+        Ok(key)
     }
 
-    /// The first or last value of a range, as it is after this draft; undefined if there is none.
-    fn extreme(&mut self, target: &Spot<'e>, bounds: &Bounds, last: bool) -> Result<Value> {
-        let Some((key, _)) = self.end_entry(target, bounds, last)? else {
+    /// The first or last value of a range, as it is after this transaction; undefined if there is none.
+    fn extreme(&mut self, target: &ItemAddress<'e>, bounds: &Bounds, last: bool) -> Result<Value> {
+        let Some((key, _)) = self.tx.end_entry(target, bounds, last)? else {
             return Ok(Value::Undefined);
         };
         key::parse_extreme(&key).ok_or_else(|| corrupt("a value"))
     }
 
-    /// The aggregate computed from the sources themselves, however many there are. The draft's own
+    /// The aggregate computed from the sources themselves, however many there are. The transaction's own
     /// writes are not seen.
     pub(crate) fn recomputed(
         &self,
-        scope: ModelScope<'e>,
         aggregate: &AggregateRule,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
     ) -> Result<Value> {
-        let kind = aggregate.def.kind;
-        let rule = &scope.model.rules.relations[aggregate.relation];
-        let sources = self.same(scope.container_of(rule.from)?);
+        let (kind, model) = (aggregate.def.kind, self.context.model);
+        let rule: &RelationRule = &model.rules.relations[aggregate.relation];
+        let sources = self.tx.same(self.context.container_of(rule.from)?);
         let (mut tally, mut extreme, mut spoilt) = (Tally::default(), Value::Undefined, false);
-        let number = scope.model.numbers[aggregate.relation];
-        let mut bounds = key::references_to(number, &target.at.key);
+        let mut bounds = key::references_to(model.numbers[aggregate.relation], &target.at.key);
         loop {
             let (keys, rest) = self.reference_page(target, bounds, limits::PAGE_ITEMS_MAX)?;
             if keys.is_empty() {
@@ -376,10 +511,10 @@ impl<'e> Draft<'e> {
             }
             bounds = rest;
             for key in keys {
-                let place = key::parse_item(&key).ok_or_else(|| corrupt("a reference"))?;
-                let shard = sources.partition_of(&place.effective)?.shard;
-                let Some(found) = self.stored(shard, Space::Items, &key)? else { continue };
-                let value = aggregate.argument.value(Before::read(found)?.value()?);
+                let parsed = key::parse_item(&key).ok_or_else(|| corrupt("a reference"))?;
+                let shard = sources.partition_of(&parsed.effective)?.shard;
+                let Some(found) = self.tx.view.get(shard, Space::Items, &key)? else { continue };
+                let value = aggregate.argument.value(BeforeImage::read(found)?.value()?);
                 tally.merge(&Tally::of(kind, &value));
                 spoilt |= spoils(&value);
                 extreme = better(kind, extreme, value);
@@ -395,7 +530,7 @@ impl<'e> Draft<'e> {
     /// Item keys of the next sources that refer to a target, and where to go on.
     pub(crate) fn reference_page(
         &self,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
         bounds: Bounds,
         max_rows: usize,
     ) -> Result<(Vec<Vec<u8>>, Bounds)> {
@@ -408,7 +543,7 @@ impl<'e> Draft<'e> {
             max_bytes: usize::MAX,
             keys_only: true,
         };
-        let entries = self.scanned(target.at.partition.shard, &scan)?;
+        let entries = self.tx.view.scan(target.at.partition.shard, &scan)?;
         let source = |key: &[u8]| key::parse_reference(key).map(|found| found.source.to_vec());
         let keys = entries.iter().filter_map(|entry| source(&entry.key)).collect();
         let rest = match entries.last() {

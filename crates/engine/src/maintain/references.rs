@@ -1,130 +1,133 @@
-//! The commit of a draft under a model: a part for each shard that it touches, with the references of
-//! all its items in the shards of their targets.
+//! References: an entry in the shard of the target for every item that refers to it, so that all that refer
+//! to an item are one range of its own shard; and a guard beside the target, which every new reference
+//! writes, so that a transaction that has read the range can require that none has come.
 
 use std::collections::BTreeSet;
 
 use orrery_modeling::RelationRule;
-use orrery_modeling::reference::Reference;
+use orrery_modeling::reference::{Reference, Target};
 use orrery_storage::{Part, Put, Space, key};
 use orrery_types::{Result, Value};
 
 use crate::Container;
-use crate::item::address::Spot;
-use crate::model::ModelScope;
-use crate::partition::PhysicalPartition;
-use crate::transaction::commit::{Before, UniqueGuard};
-use crate::transaction::write_buffer::Draft;
+use crate::item::address::{ItemAddress, ItemKey};
+use crate::item::image::BeforeImage;
+use crate::model::ModelContext;
+use crate::transaction::commit::part_of;
+use crate::transaction::read_set::ConflictReason;
+use crate::transaction::state::TransactionState;
+use crate::transaction::write_buffer::{ItemEntry, ShardWrites};
 
-impl<'e> Draft<'e> {
-    /// All parts of the commit, that of the draft itself first, and the guards of unique keys in all
-    /// of them.
-    pub(crate) fn parts(&self) -> Result<(Vec<Part>, Vec<UniqueGuard<'_>>)> {
-        let (own, mut guards) = self.part()?;
-        let mut parts = vec![own];
-        for other in self.model.others.iter().filter(|other| !other.slots.is_empty()) {
-            let (part, taken) = other.part()?;
-            guards.extend(taken);
-            parts.push(part);
-        }
-        let drafts = || std::iter::once(self).chain(&self.model.others);
-        for draft in drafts().filter(|draft| draft.has_read_beside()) {
-            draft.check_beside(&mut part_of(&mut parts, draft.partition).preconditions);
-        }
-        let Some(scope) = self.model.scope else { return Ok((parts, guards)) };
-        for draft in drafts() {
-            if !draft.model.kept.is_empty() {
-                draft.model.kept.write(part_of(&mut parts, draft.partition));
-            }
-            // What follows from a write holds no lock of the logical partition that it lands in: the
-            // stripe tells those who have read a range there.
-            let stripe = |key| draft.slots.get(key).map(|slot| slot.at.stripe());
-            let stripes: BTreeSet<u8> = draft.written.iter().filter_map(stripe).collect();
-            if !stripes.is_empty() {
-                part_of(&mut parts, draft.partition).stripes.extend(stripes);
-            }
-            for item_key in &draft.written {
-                self.reference_entries(scope, draft, item_key, &mut parts)?;
-            }
-        }
-        Ok((parts, guards))
-    }
-
-    /// What a written item changes about references: of the image that is stored, and of the new one.
-    fn reference_entries(
+impl<'e> TransactionState<'e> {
+    /// Adds to a commit what the written items of a shard change about references.
+    pub(crate) fn put_references(
         &self,
-        scope: ModelScope<'e>,
-        draft: &Draft<'e>,
-        item_key: &[u8],
+        model: ModelContext<'e>,
+        shard: &ShardWrites<'e>,
         parts: &mut Vec<Part>,
     ) -> Result<()> {
-        let Some(slot) = draft.slots.get(item_key) else { return Ok(()) };
-        let stored = slot.before.as_ref().map(Before::value).transpose()?;
-        let after = slot.after().map(|after| &after.value);
-        for (rule, number) in scope.model.rules.relations.iter().zip(&scope.model.numbers) {
-            let targets =
-                |value: Option<&Value>| self.target_spots(scope, rule, draft.container, value);
+        for entry in shard.written() {
+            self.put_references_of(model, shard.container, entry, parts)?;
+        }
+        Ok(())
+    }
+
+    /// Of one item: by the image that is stored, and by the new one.
+    fn put_references_of(
+        &self,
+        model: ModelContext<'e>,
+        container: &Container,
+        entry: &ItemEntry<'e>,
+        parts: &mut Vec<Part>,
+    ) -> Result<()> {
+        let item_key = &entry.at.key;
+        let stored = entry.before.as_ref().map(BeforeImage::value).transpose()?;
+        let after = entry.after().map(|after| &after.value);
+        for (rule, number) in model.model.rules.relations.iter().zip(&model.model.numbers) {
+            let targets = |value: Option<&Value>| self.targets_of(model, rule, container, value);
             let (old, new) = (targets(stored)?, targets(after)?);
-            let keys: BTreeSet<&[u8]> = new.iter().map(|spot| &*spot.at.key).collect();
-            let known: BTreeSet<&[u8]> = old.iter().map(|spot| &*spot.at.key).collect();
-            for spot in old.iter().filter(|spot| !keys.contains(&*spot.at.key)) {
-                let entry = key::reference(*number, &spot.at.key, item_key);
-                part_of(parts, spot.at.partition).deletes.push((Space::Index, entry));
+            let keys: BTreeSet<&[u8]> = new.iter().map(|address| &*address.at.key).collect();
+            let known: BTreeSet<&[u8]> = old.iter().map(|address| &*address.at.key).collect();
+            for address in old.iter().filter(|address| !keys.contains(&*address.at.key)) {
+                let entry = key::reference(*number, &address.at.key, item_key);
+                part_of(parts, address.at.partition).deletes.push((Space::Index, entry));
             }
-            for spot in new.iter().filter(|spot| !known.contains(&*spot.at.key)) {
-                let part = part_of(parts, spot.at.partition);
-                put_reference(part, *number, &spot.at.key, item_key);
+            for address in new.iter().filter(|address| !known.contains(&*address.at.key)) {
+                let part = part_of(parts, address.at.partition);
+                put_reference(part, *number, &address.at.key, item_key);
             }
         }
         Ok(())
     }
 
-    /// The places of all targets of an item.
-    pub(crate) fn target_spots(
+    /// The addresses of all targets of an item.
+    pub(crate) fn targets_of(
         &self,
-        scope: ModelScope<'e>,
+        model: ModelContext<'e>,
         rule: &RelationRule,
         container: &Container,
         value: Option<&Value>,
-    ) -> Result<Vec<Spot<'e>>> {
-        let from = &scope.model.rules.types[rule.from];
+    ) -> Result<Vec<ItemAddress<'e>>> {
+        let from = &model.model.rules.types[rule.from];
         let Some(value) = value.filter(|value| from.matches(&container.id, value)) else {
             return Ok(vec![]);
         };
-        let mut spots: Vec<Spot<'e>> = Vec::new();
-        for spot in self.reference_spots(rule, value)?.into_iter().filter_map(|(_, spot)| spot) {
-            if !spots.iter().any(|known| known.is(&spot)) {
-                spots.push(spot);
+        let mut addresses: Vec<ItemAddress<'e>> = Vec::new();
+        let found = self.references_of(model, rule, value)?;
+        for address in found.into_iter().filter_map(|(_, address)| address) {
+            if !addresses.iter().any(|known| known.is(&address)) {
+                addresses.push(address);
             }
         }
-        Ok(spots)
+        Ok(addresses)
     }
 
-    /// Every reference of an item with the place that it leads to, if there can be an item.
-    pub(crate) fn reference_spots(
+    /// Every reference of an item with the address that it leads to, if there can be an item.
+    pub(crate) fn references_of(
         &self,
+        model: ModelContext<'e>,
         rule: &RelationRule,
         value: &Value,
-    ) -> Result<Vec<(Reference, Option<Spot<'e>>)>> {
+    ) -> Result<Vec<(Reference, Option<ItemAddress<'e>>)>> {
         let leads = |reference: Reference| {
             let target = reference.target.as_ref();
-            let spot = target.map(|target| self.spot_of(rule, target)).transpose()?;
-            Ok((reference, spot.flatten()))
+            let address =
+                target.map(|target| self.target_address(model, rule, target)).transpose()?;
+            Ok((reference, address.flatten()))
         };
         rule.references(value).into_iter().map(leads).collect()
+    }
+
+    /// Where the target of a reference lies; `None` if no item can have such an id.
+    pub(crate) fn target_address(
+        &self,
+        model: ModelContext<'e>,
+        rule: &RelationRule,
+        target: &Target,
+    ) -> Result<Option<ItemAddress<'e>>> {
+        let container = self.same(model.container_of(rule.to)?);
+        let definition = &container.definition.partition_key;
+        let partition_key = definition.normalize(target.partition_key.clone());
+        let at = ItemKey::of(container, partition_key, &target.id).ok();
+        Ok(at.map(|at| ItemAddress { container, at }))
+    }
+
+    /// Reads the guard of an item: the commit holds only if no reference to it has come since now.
+    pub(crate) fn watch_references(&mut self, address: &ItemAddress<'e>) -> Result<()> {
+        let shard = self.shard_of(address);
+        let key = key::guard(&address.at.key);
+        if !self.reads.contains(shard, Space::Meta, &key) {
+            let found = self.view.get(address.at.partition.shard, Space::Meta, &key)?;
+            let version = found.map(|value| value.version);
+            self.reads.add(shard, Space::Meta, key, version, ConflictReason::ReferenceAdded);
+        }
+        Ok(())
     }
 }
 
 /// Writes a reference and the guard that tells of it.
-pub(crate) fn put_reference(part: &mut Part, number: u32, target: &[u8], source: &[u8]) {
+fn put_reference(part: &mut Part, number: u32, target: &[u8], source: &[u8]) {
     let key = key::reference(number, target, source);
     part.puts.push(Put { space: Space::Index, key, value: vec![] });
     part.puts.push(Put { space: Space::Meta, key: key::guard(target), value: vec![] });
-}
-
-pub(crate) fn part_of<'p>(parts: &'p mut Vec<Part>, partition: &PhysicalPartition) -> &'p mut Part {
-    let at = parts.iter().position(|part| part.shard == partition.shard).unwrap_or_else(|| {
-        parts.push(Part::new(partition.shard, partition.epoch));
-        parts.len() - 1
-    });
-    &mut parts[at]
 }

@@ -1,201 +1,272 @@
-//! The unique keys that a transaction has claimed and freed. They are looked at after each of its
-//! changes, in every shard and with all that follows from the change, so that the operation that
-//! breaks a unique key is the one that is refused; the commit checks once more against writers
-//! outside.
+//! Unique keys: an index entry for each value in a logical partition, which a commit requires to be absent
+//! unless it frees it itself. A transaction also looks at them after each of its operations, in every
+//! shard and with all that follows from the operation, so that the operation that breaks a unique key is
+//! the one that is refused.
 
 use std::collections::{HashMap, HashSet};
 
-use orrery_storage::Space;
 use orrery_storage::key::{self, Row};
-use orrery_types::{Error, Result, ShardId, Value};
+use orrery_storage::{FailedPrecondition, Part, Precondition, Put, Space};
+use orrery_types::{Error, PartitionKey, PropertyPath, Result, ShardId, Value};
 
 use crate::Container;
-use crate::item::read::Located;
-use crate::partition::PhysicalPartition;
-use crate::transaction::commit::{
-    Becomes, Before, unique_holder, unique_keys_of, unique_violation,
-};
-use crate::transaction::write_buffer::{Draft, View};
+use crate::item::address::ItemKey;
+use crate::item::image::BeforeImage;
+use crate::transaction::read_set::ConflictReason;
+use crate::transaction::retry::RetryReason;
+use crate::transaction::state::TransactionState;
+use crate::transaction::write_buffer::{ItemEntry, Mutation, Savepoint, ShardIndex};
 
-type Holders = HashMap<Vec<u8>, Holder>;
-
-/// Unique keys of one shard as the transaction leaves them.
-#[derive(Debug, Default)]
-pub(crate) struct UniqueClaims {
-    keys: Holders,
-    /// What the change that began last has replaced.
-    replaced: Vec<(Vec<u8>, Option<Holder>)>,
-    /// Hidden items that hold keys and may not be removed: they count like others.
-    kept: Vec<(ShardId, Row)>,
-    /// Why the work must run again whatever it returns.
-    blocked: Option<Blocked>,
-}
-
+/// Who has a unique key, as far as the transaction has changed that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holder {
+pub(crate) enum Holder {
     Nobody,
     Own,
 }
 
-/// Why a claim could not be judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Blocked {
-    /// A hidden item holds the key: it must be removed first.
-    ByHidden(Row),
-    /// The holder changed while it was looked up.
-    ByChange,
-}
-
-/// What must be done before a transaction runs again.
-#[derive(Clone, Copy)]
-pub(crate) enum Unblock<'e> {
-    /// Remove a hidden item.
-    Remove(&'e Container, &'e PhysicalPartition, Row),
-    Nothing,
+/// That a transaction looks at unique keys after each of its operations.
+#[derive(Debug, Default)]
+pub(crate) struct UniqueClaims {
+    /// Hidden items that have keys and may not be removed: they count like others.
+    kept: Vec<(ShardId, Row)>,
 }
 
 impl UniqueClaims {
-    /// Without claims yet, where these hidden items hold keys and may not be removed.
+    /// Where these hidden items have keys and may not be removed.
     pub(crate) fn new(kept: Vec<(ShardId, Row)>) -> Self {
-        Self { kept, ..Self::default() }
-    }
-
-    /// That of another shard of the same transaction.
-    pub(crate) fn beside(&self) -> Self {
-        Self::new(self.kept.clone())
-    }
-
-    pub(crate) fn begin(&mut self) {
-        self.replaced.clear();
-    }
-
-    pub(crate) fn retract(&mut self) {
-        for (key, holder) in self.replaced.drain(..) {
-            match holder {
-                Some(holder) => self.keys.insert(key, holder),
-                None => self.keys.remove(&key),
-            };
-        }
+        Self { kept }
     }
 }
 
-/// A unique key that an item of the current change shall have.
+type Holders = HashMap<Vec<u8>, Holder>;
+
+/// A unique key that an item of the current operation shall have.
 struct Wanted {
     key: Vec<u8>,
     ordinal: usize,
     item_key: Vec<u8>,
 }
 
-impl<'e> Draft<'e> {
-    /// Frees the unique keys of what the current change replaces and claims those of what it
+impl TransactionState<'_> {
+    /// Frees the unique keys of what the operation since a savepoint replaces and takes those of what it
     /// writes; refuses one that another item has.
-    pub(crate) fn claim_unique_keys(&mut self) -> Result<()> {
-        self.claim_own()?;
-        self.model.others.iter_mut().try_for_each(Draft::claim_own)
-    }
-
-    fn claim_own(&mut self) -> Result<()> {
-        if self.container.definition.unique_keys.is_empty() || self.model.log.is_empty() {
+    pub(crate) fn claim_unique_keys(&mut self, since: Savepoint) -> Result<()> {
+        if self.claims.is_none() {
             return Ok(());
         }
-        let Some(mut claims) = self.claims.take() else { return Ok(()) };
-        let claimed = self.claim_with(&mut claims);
-        self.claims = Some(claims);
-        claimed
+        let shards: Vec<ShardIndex> = self
+            .writes
+            .shards()
+            .filter(|(_, shard)| !shard.container.definition.unique_keys.is_empty())
+            .map(|(index, _)| index)
+            .collect();
+        shards.into_iter().try_for_each(|shard| self.claim_in(shard, since))
     }
 
-    fn claim_with(&mut self, claims: &mut UniqueClaims) -> Result<()> {
-        let (mut changes, wanted) = self.moved_keys()?;
+    fn claim_in(&mut self, shard: ShardIndex, since: Savepoint) -> Result<()> {
+        let (mut changes, wanted) = self.moved_keys(shard, since)?;
         for Wanted { key, ordinal, item_key } in wanted {
-            let own = match changes.get(&key).or_else(|| claims.keys.get(&key)) {
+            let known = changes.get(&key).copied();
+            let is_taken = match known.or_else(|| self.writes.shard(shard).unique_holder(&key)) {
                 Some(Holder::Nobody) => false,
                 Some(Holder::Own) => true,
-                None => self.is_held(claims, &item_key, &key)?,
+                None => self.is_held(shard, &item_key, &key)?,
             };
-            if own {
-                let slot = self.slots.get(&item_key);
-                let slot = slot.ok_or_else(|| Error::internal("a written item has a slot"))?;
-                return Err(unique_violation(self.container, ordinal, slot));
+            if is_taken {
+                let entry = self.entry(shard, &item_key);
+                let entry = entry.ok_or_else(|| Error::internal("a written item has an entry"))?;
+                return Err(unique_violation(self.writes.shard(shard).container, ordinal, entry));
             }
             changes.insert(key, Holder::Own);
         }
         for (key, holder) in changes {
-            let before = claims.keys.insert(key.clone(), holder);
-            claims.replaced.push((key, before));
+            self.writes.set_unique(shard, key, holder);
         }
         Ok(())
     }
 
-    /// What the current change does to unique keys: those that its items had, and those that they
-    /// shall have.
-    fn moved_keys(&self) -> Result<(Holders, Vec<Wanted>)> {
+    /// What the operation does to unique keys: those that its items had, and those that they shall
+    /// have.
+    fn moved_keys(&self, shard: ShardIndex, since: Savepoint) -> Result<(Holders, Vec<Wanted>)> {
         let (mut freed, mut wanted) = (Holders::new(), Vec::new());
-        let mut seen = HashSet::new();
-        // The first entry of an item in the log is what it was before the change.
-        for (item_key, undone) in &self.model.log {
-            let Some(slot) = self.slots.get(item_key).filter(|_| seen.insert(item_key)) else {
-                continue;
-            };
-            let keys = |item: &Value| unique_keys_of(self.container, &slot.at.partition_key, item);
-            let old = match undone {
-                Becomes::Is(after) => Some(&after.value),
-                Becomes::Gone => None,
-                Becomes::Unchanged => slot.before.as_ref().map(Before::value).transpose()?,
+        let container = self.writes.shard(shard).container;
+        for (item_key, was) in self.writes.items_since(since, shard) {
+            let Some(entry) = self.entry(shard, item_key) else { continue };
+            let keys = |item: &Value| unique_keys_of(container, &entry.at.partition_key, item);
+            let old = match was {
+                Mutation::Put(after) => Some(&after.value),
+                Mutation::Delete => None,
+                Mutation::None => entry.before.as_ref().map(BeforeImage::value).transpose()?,
             };
             let old = old.map(keys).unwrap_or_default();
             freed.extend(old.into_iter().map(|key| (key, Holder::Nobody)));
-            let new = slot.after().map(|after| keys(&after.value)).unwrap_or_default();
-            let want = |(ordinal, key)| Wanted { key, ordinal, item_key: item_key.clone() };
+            let new = entry.after().map(|after| keys(&after.value)).unwrap_or_default();
+            let want = |(ordinal, key)| Wanted { key, ordinal, item_key: item_key.to_vec() };
             wanted.extend(new.into_iter().enumerate().map(want));
         }
         Ok((freed, wanted))
     }
 
-    /// Whether an item that the draft has not written holds a key. Its holder enters the read set: a
-    /// refusal rests on it.
-    fn is_held(
-        &mut self,
-        claims: &mut UniqueClaims,
-        claimer: &[u8],
-        unique_key: &[u8],
-    ) -> Result<bool> {
-        let shard = self.partition.shard;
-        let Some(holder) = self.stored(shard, Space::Index, unique_key)? else {
-            if !matches!(self.view, View::Snapshot(_)) {
-                // Should the change be undone, a refusal may still rest on it.
-                self.lookups.push((Space::Index, unique_key.to_vec(), None));
+    /// Whether an item that the transaction has not written has a key. It enters the read set: a refusal
+    /// rests on it.
+    fn is_held(&mut self, shard: ShardIndex, claimer: &[u8], unique_key: &[u8]) -> Result<bool> {
+        let writes = self.writes.shard(shard);
+        let (container, partition) = (writes.container, writes.partition);
+        let id = partition.shard;
+        let Some(holder) = self.view.get(id, Space::Index, unique_key)? else {
+            if !self.view.is_fixed(id) {
+                // Should the operation be rolled back, a refusal may still rest on it.
+                let (key, reason) = (unique_key.to_vec(), ConflictReason::UniqueKeyTaken);
+                self.reads.add(shard, Space::Index, key, None, reason);
             }
             return Ok(false);
         };
         let row = unique_holder(&holder.bytes)?;
-        if let Some(item_key) = self.stored(shard, Space::Items, &key::row(row))? {
-            let partition_key = self.slots.get(claimer).map(|slot| slot.at.partition_key.clone());
+        if let Some(item_key) = self.view.get(id, Space::Items, &key::row(row))? {
+            let partition_key = self.entry(shard, claimer).map(|e| e.at.partition_key.clone());
             let partition_key = partition_key.unwrap_or_default();
-            let key: Vec<u8> = item_key.bytes.into();
-            let at = Located { partition: self.partition, partition_key, key };
-            self.load(&at)?;
-            if let Some(before) = self.slots.get(&at.key).and_then(|slot| slot.before.as_ref())
-                && unique_keys_of(self.container, &at.partition_key, before.value()?)
+            let at = ItemKey { partition, partition_key, key: item_key.bytes.into() };
+            self.load(shard, &at)?;
+            if let Some(before) = self.entry(shard, &at.key).and_then(|e| e.before.as_ref())
+                && unique_keys_of(container, &at.partition_key, before.value()?)
                     .iter()
                     .any(|held| held == unique_key)
             {
-                if !self.is_hidden(&at.key, before) || claims.kept.contains(&(shard, row)) {
+                let kept = self.claims.as_ref().is_some_and(|c| c.kept.contains(&(id, row)));
+                if kept || !self.view.hides(container, &at.key, before) {
                     return Ok(true);
                 }
-                claims.blocked = Some(Blocked::ByHidden(row));
-                return Err(Error::RetryWith);
+                return Err(self.run_again(RetryReason::HiddenHolder(container, partition, row)));
             }
         }
-        claims.blocked = Some(Blocked::ByChange);
-        Err(Error::RetryWith)
+        Err(self.run_again(RetryReason::Conflict(ConflictReason::ItemChanged)))
+    }
+}
+
+/// A unique key that a commit requires to be free.
+pub(crate) struct UniqueKeyCheck<'s> {
+    pub(crate) key: Vec<u8>,
+    /// Which of the container's unique keys it is.
+    pub(crate) ordinal: usize,
+    pub(crate) container: &'s Container,
+    /// The item that shall have it.
+    pub(crate) entry: &'s ItemEntry<'s>,
+}
+
+impl UniqueKeyCheck<'_> {
+    /// Whether this is the precondition that failed.
+    pub(crate) fn is(&self, failed: &FailedPrecondition) -> bool {
+        self.entry.at.partition.shard == failed.shard
+            && failed.precondition.key() == Some((Space::Index, &self.key[..]))
     }
 
-    /// What must be done before the work runs again, if it must.
-    pub(crate) fn unblock(&self) -> Option<Unblock<'e>> {
-        let drafts = std::iter::once(self).chain(&self.model.others);
-        drafts.into_iter().find_map(|draft| match draft.claims.as_ref()?.blocked? {
-            Blocked::ByHidden(row) => Some(Unblock::Remove(draft.container, draft.partition, row)),
-            Blocked::ByChange => Some(Unblock::Nothing),
-        })
+    /// What the writer is told if another item has the key.
+    pub(crate) fn violation(&self) -> Error {
+        unique_violation(self.container, self.ordinal, self.entry)
     }
+}
+
+/// An item would get a unique key that another one has.
+pub(crate) fn unique_violation(
+    container: &Container,
+    ordinal: usize,
+    entry: &ItemEntry<'_>,
+) -> Error {
+    let Some(after) = entry.after().filter(|after| after.derived) else {
+        return Error::UniqueKeyViolation;
+    };
+    let id = key::parse_item(&entry.at.key).map_or("", |key| key.id);
+    let paths = container.definition.unique_keys.get(ordinal).map_or(&[][..], |paths| paths);
+    let names: Vec<String> = paths.iter().map(ToString::to_string).collect();
+    let values = unique_values(paths, &after.value);
+    Error::DerivedKeyViolation(
+        format!(
+            "Unique index constraint violation: by the model, this write gives the item '{id}' of \
+             container '{}' the value {} for its unique key '{}', and another item of the same \
+             partition key has it. Nothing was written.",
+            container.id,
+            Value::array(values).to_json(),
+            names.join(", ")
+        )
+        .into(),
+    )
+}
+
+/// Adds to a part the unique keys that change: the old ones are deleted; the new ones are required to be
+/// free, unless another entry of the same commit frees them. No two entries may have one in the end,
+/// whoever wrote them.
+pub(crate) fn maintain<'s>(
+    container: &'s Container,
+    entries: &[&'s ItemEntry<'s>],
+    part: &mut Part,
+) -> Result<Vec<UniqueKeyCheck<'s>>> {
+    let mut required = Vec::new();
+    if container.definition.unique_keys.is_empty() {
+        return Ok(required);
+    }
+    let mut moves = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.is_written()) {
+        let keys = |value: &Value| unique_keys_of(container, &entry.at.partition_key, value);
+        let old = entry.before.as_ref().map(BeforeImage::value).transpose()?.map(keys);
+        let new = entry.after().map(|after| keys(&after.value));
+        for ordinal in 0..container.definition.unique_keys.len() {
+            let nth = |keys: &Option<Vec<Vec<u8>>>| keys.as_ref()?.get(ordinal).cloned();
+            moves.push((*entry, ordinal, nth(&old), nth(&new)));
+        }
+    }
+    let freed: HashSet<&Vec<u8>> = moves
+        .iter()
+        .filter(|(_, _, old, new)| old != new)
+        .filter_map(|(_, _, old, _)| old.as_ref())
+        .collect();
+    part.deletes.extend(freed.iter().map(|key| (Space::Index, (*key).clone())));
+    let mut holders: HashMap<&Vec<u8>, &ItemEntry<'_>> = HashMap::new();
+    for (entry, ordinal, old, new) in &moves {
+        let (Some(key), Some(after)) = (new, entry.after()) else { continue };
+        if let Some(other) = holders.insert(key, entry) {
+            // Of the two, the one that no client has named is the one to tell of.
+            let told = if after.derived { *entry } else { other };
+            return Err(unique_violation(container, *ordinal, told));
+        }
+        if old == new && entry.keeps_row() {
+            continue;
+        }
+        if old != new && !freed.contains(key) {
+            let (key, ordinal) = (key.clone(), *ordinal);
+            part.preconditions.push(Precondition::Absent { space: Space::Index, key: key.clone() });
+            required.push(UniqueKeyCheck { key, ordinal, container, entry });
+        }
+        let value = after.row.0.to_be_bytes().to_vec();
+        part.puts.push(Put { space: Space::Index, key: key.clone(), value });
+    }
+    Ok(required)
+}
+
+/// The keys under which an item stands in the container's unique keys, in their order.
+pub(crate) fn unique_keys_of(
+    container: &Container,
+    partition_key: &PartitionKey,
+    value: &Value,
+) -> Vec<Vec<u8>> {
+    let definition = &container.definition;
+    let effective = definition.partition_key.effective(partition_key);
+    let key = |(ordinal, paths): (u8, &Vec<PropertyPath>)| {
+        key::unique(ordinal, &effective, partition_key, &unique_values(paths, value))
+    };
+    (0_u8..).zip(&definition.unique_keys).map(key).collect()
+}
+
+/// A missing value counts as null.
+pub(crate) fn unique_values(paths: &[PropertyPath], item: &Value) -> Vec<Value> {
+    let value = |path: &PropertyPath| match path.value_in(item) {
+        Value::Undefined => Value::Null,
+        value => value.clone(),
+    };
+    paths.iter().map(value).collect()
+}
+
+/// The row that the value of a unique key names.
+pub(crate) fn unique_holder(bytes: &[u8]) -> Result<Row> {
+    let row = bytes.try_into().map(u64::from_be_bytes);
+    row.map(Row).map_err(|_| Error::internal("a unique key is corrupt"))
 }

@@ -21,20 +21,22 @@ use orrery_types::{Error, Lsn, Result, ShardId, Value, limits};
 
 use super::names::inverse_path;
 use super::rules::is_displaced;
-use super::{ModelScope, Stage, StoredModel, store};
+use super::{ModelContext, ModelTransaction, Stage, StoredModel, store};
 use crate::background::units::{UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
-use crate::item::address::Spot;
-use crate::item::read::Located;
-use crate::maintain::cascade::Event;
-use crate::maintain::references::part_of;
-use crate::maintain::unique_keys::{Unblock, UniqueClaims};
+use crate::item::address::{ItemAddress, ItemKey};
+use crate::item::image::BeforeImage;
+use crate::maintain::cascade::ItemChange;
+use crate::maintain::unique_keys::UniqueClaims;
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
-use crate::transaction::commit::Before;
-use crate::transaction::locks::Pass;
-use crate::transaction::write_buffer::{Draft, View};
+use crate::transaction::commit::part_of;
+use crate::transaction::locks::LockGuard;
+use crate::transaction::read_view::ReadView;
+use crate::transaction::retry::{self, Attempt, RetryReason};
+use crate::transaction::state::TransactionState;
+use crate::transaction::write_buffer::ShardIndex;
 use crate::{Container, Database, Engine};
 
 /// Items of one commit.
@@ -75,7 +77,7 @@ impl Built {
 /// A rule in the course of being built.
 #[derive(Clone, Copy)]
 struct Site<'e> {
-    scope: ModelScope<'e>,
+    scope: ModelContext<'e>,
     index: usize,
     number: u32,
 }
@@ -148,7 +150,7 @@ impl Engine {
         let (granted, mut finished) = (turn, false);
         while turn > 0 && !finished {
             // No other model takes over meanwhile.
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             let state = self.catalog.state();
             let now = state.databases().find(|now| now.number == database.number);
             let Some((now, model)) = now.and_then(|now| now.model.as_deref().map(|m| (now, m)))
@@ -158,7 +160,7 @@ impl Engine {
             if !model.is_building(index) {
                 break;
             }
-            let scope = ModelScope { database: now, model };
+            let scope = ModelContext { database: now, model };
             let site = Site { scope, index, number: model.numbers[index] };
             match self.build_some(site, turn)? {
                 Some(items) => turn = turn.saturating_sub(items.max(1)),
@@ -212,7 +214,7 @@ impl Engine {
         let mut by_itself = false;
         // Hidden holders of unique keys that may not go.
         let mut kept = Vec::new();
-        for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
+        retry::run(|attempt| {
             by_itself |= attempt > LOSSES_TOGETHER;
             let most = if by_itself { 1 } else { ITEMS_PER_COMMIT };
             let mut built = self.built(site, step, partition)?;
@@ -221,10 +223,9 @@ impl Engine {
                 bounds = bounds.after(&built.last);
             }
             let entries = self.items_to_build(partition, &bounds, most.min(items_max))?;
-            let mut parts = match self.built_parts(site, step, partition, &entries, &mut kept) {
-                // The holder of a unique key has changed, or was hidden and is removed.
-                Err(Error::RetryWith) => continue,
-                parts => parts?,
+            let mut parts = match self.built_parts(site, step, partition, &entries, &mut kept)? {
+                Attempt::Done(parts) => parts,
+                Attempt::Again(reason) => return Ok(Attempt::Again(reason)),
             };
             match entries.last() {
                 Some(last) => built.last.clone_from(&last.key),
@@ -236,14 +237,15 @@ impl Engine {
             part.preconditions.push(Precondition::unchanged(space, key.clone(), built.version));
             part.puts.push(Put { space, key, value: built.to_bytes() });
             match self.commit_all(Commit { parts }) {
-                Ok(_) => return Ok(entries.len()),
-                Err(StorageError::Conflict(_)) => {}
-                Err(StorageError::TooLarge) if !by_itself => by_itself = true,
-                Err(error) => return Err(storage(error)),
+                Ok(_) => Ok(Attempt::Done(entries.len())),
+                Err(StorageError::Conflict(_)) => Ok(Attempt::Again("conflict")),
+                Err(StorageError::TooLarge) if !by_itself => {
+                    by_itself = true;
+                    Ok(Attempt::Again("the commit is too large"))
+                }
+                Err(error) => Err(storage(error)),
             }
-        }
-        // Writers are faster all the time.
-        Err(Error::RetryWith)
+        })
     }
 
     fn items_to_build(
@@ -273,53 +275,74 @@ impl Engine {
         partition: &PhysicalPartition,
         entries: &[Entry],
         kept: &mut Vec<(ShardId, Row)>,
-    ) -> Result<Vec<Part>> {
+    ) -> Result<Attempt<Vec<Part>>> {
         let container = step.container;
         let partition = container.partition_with(partition.shard)?;
-        let mut draft = Draft::new(self, container, partition, View::Now);
-        draft.model.scope = Some(site.scope);
-        draft.model.relaxed = true;
-        draft.claims = Some(UniqueClaims::new(kept.clone()));
+        let mut tx = self.building(site, container, partition);
+        tx.claims = Some(UniqueClaims::new(kept.clone()));
         let mut broken = Vec::new();
         for entry in entries {
-            let before = Before::read(entry.value.clone())?;
+            let before = BeforeImage::read(entry.value.clone())?;
             let partition_key = container.definition.partition_key.extract(before.value()?);
-            let at = Located { partition, partition_key, key: entry.key.clone() };
-            draft.load(&at)?;
-            let spot = Spot { container, at };
-            draft.begin_change();
-            let brought = draft.bring_under(site, step.number, &spot);
-            match brought.and_then(|broken| draft.claim_unique_keys().map(|()| broken)) {
-                Ok(false) => {}
-                Ok(true) => broken.push((spot, TAKEN_IN.to_vec())),
+            let at = ItemKey { partition, partition_key, key: entry.key.clone() };
+            tx.load(ShardIndex::HOME, &at)?;
+            let address = ItemAddress { container, at };
+            tx.begin_operation();
+            let savepoint = tx.writes.savepoint();
+            let brought = tx.under(site.scope).bring_under(site, step.number, &address);
+            let brought = brought.and_then(|broken| {
+                tx.claim_unique_keys(savepoint)?;
+                Ok(broken)
+            });
+            match brought {
+                Ok(false) => tx.writes.release(savepoint),
+                Ok(true) => {
+                    tx.writes.release(savepoint);
+                    broken.push((address, TAKEN_IN.to_vec()));
+                }
                 // It cannot be brought under the rule as it is.
                 Err(error) if is_refusal(&error) => {
-                    draft.undo_change();
-                    broken.push((spot, [LEFT_OUT, error.to_string().as_bytes()].concat()));
+                    tx.writes.rollback_to(savepoint);
+                    broken.push((address, [LEFT_OUT, error.to_string().as_bytes()].concat()));
                 }
                 Err(error) => {
-                    if let Some(Unblock::Remove(container, partition, row)) = draft.unblock()
+                    // The holder of a unique key has changed, or was hidden and is removed.
+                    let Some(reason) = tx.doomed else { return Err(error) };
+                    if let RetryReason::HiddenHolder(container, partition, row) = reason
                         && !self.purge_hidden_row(container, partition, row)?
                     {
                         kept.push((partition.shard, row));
                     }
-                    return Err(error);
+                    return Ok(Attempt::Again(reason.text()));
                 }
             }
         }
-        let mut parts = draft.parts()?.0;
-        let part = part_of(&mut parts, partition);
-        for (spot, how) in broken {
-            let key = key::violation(site.number, &spot.at.key);
+        let (mut commit, _) = tx.assemble()?.into_commit();
+        let part = part_of(&mut commit.parts, partition);
+        for (address, how) in broken {
+            let key = key::violation(site.number, &address.at.key);
             part.puts.push(Put { space: Space::Meta, key, value: how });
         }
-        Ok(parts)
+        Ok(Attempt::Done(commit.parts))
+    }
+
+    /// A transaction that brings items under a rule.
+    fn building<'e>(
+        &'e self,
+        site: Site<'e>,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+    ) -> TransactionState<'e> {
+        let view = ReadView::latest(self);
+        let mut tx = TransactionState::new(self, container, partition, view);
+        (tx.model, tx.relaxed) = (Some(site.scope), true);
+        tx
     }
 
     /// All items are under a rule: it holds, unless some break it. Whether something was done.
     fn finish_rule(&self, database: &Database, index: usize) -> Result<bool> {
         {
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             let state = self.catalog.state();
             let now = state.databases().find(|now| now.number == database.number);
             let Some((now, model)) = now.and_then(|now| now.model.as_deref().map(|m| (now, m)))
@@ -329,7 +352,7 @@ impl Engine {
             if !model.is_building(index) {
                 return Ok(false);
             }
-            let scope = ModelScope { database: now, model };
+            let scope = ModelContext { database: now, model };
             let site = Site { scope, index, number: model.numbers[index] };
             if !self.recheck_violations(site)? {
                 return Ok(false);
@@ -396,13 +419,11 @@ impl Engine {
     ) -> Result<bool> {
         let container = step.container;
         let partition = container.partition_with(partition.shard)?;
-        let mut draft = Draft::new(self, container, partition, View::Now);
-        draft.model.scope = Some(site.scope);
-        draft.model.relaxed = true;
+        let mut tx = self.building(site, container, partition);
         let item = key::parse_violation(note).unwrap_or_default();
-        if let Some(spot) = draft.spot_of_key(container, item)? {
+        if let Some(address) = tx.address_of_key(container, item)? {
             for pass in [0, 1] {
-                match draft.bring_under(site, pass, &spot) {
+                match tx.under(site.scope).bring_under(site, pass, &address) {
                     Ok(false) => {}
                     Ok(true) => return Ok(false),
                     Err(error) if is_refusal(&error) => return Ok(false),
@@ -410,13 +431,13 @@ impl Engine {
                 }
             }
         }
-        let mut parts = match draft.parts() {
-            Ok((parts, _)) => parts,
+        let mut prepared = match tx.assemble() {
+            Ok(prepared) => prepared,
             Err(error) if is_refusal(&error) => return Ok(false),
             Err(error) => return Err(error),
         };
-        part_of(&mut parts, partition).deletes.push((Space::Meta, note.to_vec()));
-        match self.commit_all(Commit { parts }) {
+        prepared.part_of(partition).deletes.push((Space::Meta, note.to_vec()));
+        match self.commit_all(prepared.into_commit().0) {
             Ok(_) => Ok(true),
             Err(StorageError::Conflict(_)) => Ok(false),
             Err(error) => Err(storage(error)),
@@ -427,7 +448,7 @@ impl Engine {
     /// there. Items that break the rule do not count, as long as their references are known.
     pub(crate) fn must_be_built(
         &self,
-        scope: ModelScope<'_>,
+        scope: ModelContext<'_>,
         index: usize,
         name: &str,
     ) -> Result<()> {
@@ -457,7 +478,7 @@ impl Engine {
     }
 
     /// How many percent of the items that a rule is about are under it.
-    pub(crate) fn build_progress(&self, scope: ModelScope<'_>, index: usize) -> Result<i64> {
+    pub(crate) fn build_progress(&self, scope: ModelContext<'_>, index: usize) -> Result<i64> {
         let site = Site { scope, index, number: scope.model.numbers[index] };
         let (mut built, mut total) = (0, 0);
         for step in site.steps()? {
@@ -475,38 +496,39 @@ impl Engine {
 }
 
 impl Database {
-    /// Closes the gates of all containers that its model or the old one names.
-    pub(crate) fn close_gates(&self, old: Option<&StoredModel>) -> Vec<Pass> {
+    /// Takes the locks of all containers that its model or the old one names exclusively.
+    pub(crate) fn lock_containers(&self, old: Option<&StoredModel>) -> Vec<LockGuard> {
         let concerned = |container: &Container| {
             let new = self.model.as_deref();
             [old, new].into_iter().flatten().any(|model| model.rules.concerns(&container.id))
         };
         let containers = self.containers().filter(|container| concerned(container));
         let partitions = containers.flat_map(|container| &container.partitions);
-        partitions.flat_map(|partition| partition.gates.close()).collect()
+        partitions.flat_map(|partition| partition.locks.lock_all()).collect()
     }
 }
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// Brings an item under a rule that is being built, in one of its passes; whether it breaks it.
-    fn bring_under(&mut self, site: Site<'e>, pass: u8, spot: &Spot<'e>) -> Result<bool> {
-        let Some(value) = self.past_image(&spot.at.key)? else { return Ok(false) };
-        let visible = self.current(&spot.at.key).is_some();
+    fn bring_under(&mut self, site: Site<'e>, pass: u8, address: &ItemAddress<'e>) -> Result<bool> {
+        let shard = self.tx.shard_of(address);
+        let Some(value) = self.tx.past_image(shard, &address.at.key)? else { return Ok(false) };
+        let visible = self.tx.current(shard, &address.at.key).is_some();
         let (kept, broken) = match site.relation() {
             None => {
                 let is_bucket = Marker::read(&value).is_some();
                 // Buckets that an earlier model left come first.
                 let now = visible && is_bucket == (pass == 0);
-                (if now { self.shelve(spot, &value)? } else { value.clone() }, false)
+                (if now { self.shelve(address, &value)? } else { value.clone() }, false)
             }
-            Some(rule) if pass == 0 => self.target_under(site, rule, spot, &value, visible)?,
-            Some(rule) => self.source_under(site, rule, spot, &value, visible)?,
+            Some(rule) if pass == 0 => self.target_under(site, rule, address, &value, visible)?,
+            Some(rule) => self.source_under(site, rule, address, &value, visible)?,
         };
         if kept != value {
-            self.put_derived(spot, kept.clone())?;
+            self.put_derived(address, kept.clone())?;
         }
         if pass == 1 || kept != value {
-            self.follow(vec![Event::new(spot.clone(), Some(value), Some(kept))])?;
+            self.cascade(vec![ItemChange::new(address.clone(), Some(value), Some(kept))])?;
         }
         Ok(broken)
     }
@@ -516,20 +538,20 @@ impl<'e> Draft<'e> {
         &mut self,
         site: Site<'e>,
         rule: &RelationRule,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         value: &Value,
         visible: bool,
     ) -> Result<(Value, bool)> {
         let rules = &site.scope.model.rules;
         let mut kept = value.clone();
-        if !visible || !rules.types[rule.to].matches(&spot.container.id, value) {
+        if !visible || !rules.types[rule.to].matches(&address.container.id, value) {
             return Ok((kept, false));
         }
         let mut broken = inverse_path(rule).is_some_and(|p| !p.get(value, &[]).is_undefined());
         if let Some(inverse) = &rule.def.inverse
             && let Some(path) = &inverse.store
         {
-            let truth = self.true_inverse(site.index, spot)?;
+            let truth = self.true_inverse(site.index, address)?;
             broken |= is_displaced(path.get(&kept, &[]), &truth);
             broken |= truth.as_array().map_or(0, <[Value]>::len) > inverse.max_items;
             if !broken && !same_ids(path.get(&kept, &[]), &truth) {
@@ -538,10 +560,10 @@ impl<'e> Draft<'e> {
         }
         for aggregate in rules.aggregates.iter().filter(|a| a.relation == site.index) {
             let truth = if aggregate.held() == Held::InItem {
-                self.watch(spot)?;
-                self.recomputed(site.scope, aggregate, spot)?
+                self.tx.watch_references(address)?;
+                self.recomputed(aggregate, address)?
             } else {
-                self.aggregate_beside(site.scope, aggregate, spot)?
+                self.aggregate_beside(aggregate, address)?
             };
             let path = &aggregate.def.path;
             if is_displaced(path.get(&kept, &[]), &truth) {
@@ -558,24 +580,24 @@ impl<'e> Draft<'e> {
         &mut self,
         site: Site<'e>,
         rule: &RelationRule,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         value: &Value,
         visible: bool,
     ) -> Result<(Value, bool)> {
         let mut kept = value.clone();
         let from = &site.scope.model.rules.types[rule.from];
-        if !visible || !from.matches(&spot.container.id, value) {
+        if !visible || !from.matches(&address.container.id, value) {
             return Ok((kept, false));
         }
         self.copies_anew(rule, &mut kept, true)?;
-        Ok((kept, !self.complaints_of(site.index, rule, spot)?.is_empty()))
+        Ok((kept, !self.complaints_of(site.index, rule, address)?.is_empty()))
     }
 
     /// An item with everything the server keeps of it computed anew.
-    pub(crate) fn kept_anew(&mut self, spot: &Spot<'e>, value: &Value) -> Result<Value> {
-        let Some(scope) = self.model.scope else { return Ok(value.clone()) };
+    pub(crate) fn kept_anew(&mut self, address: &ItemAddress<'e>, value: &Value) -> Result<Value> {
+        let scope = self.context;
         let rules = &scope.model.rules;
-        let types = rules.types_of(&spot.container.id, value);
+        let types = rules.types_of(&address.container.id, value);
         let mut kept = value.clone();
         for (index, rule) in rules.relations.iter().enumerate() {
             if scope.model.is_building(index) {
@@ -586,26 +608,26 @@ impl<'e> Draft<'e> {
             }
             let inverse = rule.def.inverse.as_ref().filter(|_| types.contains(&rule.to));
             let Some(path) = inverse.and_then(|inverse| inverse.store.as_ref()) else { continue };
-            let truth = self.true_inverse(index, spot)?;
+            let truth = self.true_inverse(index, address)?;
             if !same_ids(path.get(&kept, &[]), &truth) {
                 path.set(&mut kept, &[], truth);
             }
         }
         for aggregate in rules.aggregates.iter().filter(|a| types.contains(&a.on)) {
             if !scope.model.is_building(aggregate.relation) {
-                let truth = self.recomputed(scope, aggregate, spot)?;
+                let truth = self.recomputed(aggregate, address)?;
                 aggregate.def.path.set(&mut kept, &[], truth);
             }
         }
-        self.arrays_anew(spot, &types, false, &mut kept)?;
+        self.arrays_anew(address, &types, false, &mut kept)?;
         Ok(kept)
     }
 
     /// Puts copies to what is true; while their rule is built, what they would displace stays.
     fn copies_anew(&mut self, rule: &RelationRule, kept: &mut Value, building: bool) -> Result<()> {
-        for (reference, spot) in self.reference_spots(rule, kept)? {
-            let Some(spot) = spot else { continue };
-            let Some(target) = self.target_at(rule, &spot)? else { continue };
+        for (reference, address) in self.tx.references_of(self.context, rule, kept)? {
+            let Some(address) = address else { continue };
+            let Some(target) = self.target_at(rule, &address)? else { continue };
             for (path, copy) in &rule.copies {
                 let truth = copy.value(&target);
                 if !building || !is_displaced(path.get(kept, &reference.place), &truth) {

@@ -2,13 +2,14 @@
 //! it is stored and when the server starts. Every write of an item goes through it, whoever makes it:
 //!
 //! 1. `model/rules` makes the after image what it must be, or refuses it.
-//! 2. `maintain/cascade` adds to the draft what follows for other items, in whichever partition.
-//! 3. `maintain/references` makes one commit of it all, in which the references of every item change too.
+//! 2. `maintain/cascade` adds what follows for other items, in whichever partition.
+//! 3. `transaction/commit` makes one commit of it all, in which the references of every item change too.
 //!
 //! Nothing is locked: whatever was looked at is checked by the commit, and a reference that comes
 //! while its target goes is seen by one of the two (`storage::key::guard`).
 
 mod build;
+mod context;
 mod expression;
 pub(crate) mod names;
 mod purge;
@@ -16,12 +17,12 @@ mod reach;
 pub(crate) mod rules;
 mod state;
 mod store;
+mod transaction;
 pub(crate) mod unique_conflict;
 mod verification;
 mod verify;
 pub(crate) mod violations;
 
-use std::collections::BTreeMap;
 use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
@@ -29,19 +30,15 @@ use std::time::Duration;
 
 use orrery_modeling::Rules;
 use orrery_types::ids::Address;
-use orrery_types::{Lsn, Value, limits};
+use orrery_types::{Value, limits};
 
-use crate::query::relations::Reach;
 use crate::stamp::Stamp;
-use crate::transaction::commit::Becomes;
-use crate::transaction::write_buffer::Draft;
 use crate::{Container, Database, Engine};
 
 pub(crate) use crate::background::model_expiry::Purged;
 pub(crate) use crate::maintain::buckets::Edits;
-pub(crate) use crate::maintain::cascade::Event;
-use crate::maintain::kept_on_target::Kept;
-pub(crate) use crate::transaction::database_snapshot::Moment;
+pub(crate) use context::ModelContext;
+pub(crate) use transaction::ModelTransaction;
 pub use verification::Verification;
 pub(crate) use verification::Verifications;
 pub use verify::{Progress, Verified};
@@ -86,64 +83,32 @@ impl StoredModel {
     }
 }
 
-/// The model that a draft is under.
-#[derive(Clone, Copy)]
-pub(crate) struct ModelScope<'e> {
-    pub(crate) database: &'e Database,
-    pub(crate) model: &'e StoredModel,
-}
-
-/// What a draft has for its model.
-#[derive(Default)]
-pub(crate) struct ModelDraft<'e> {
-    /// `None`: no model says anything about the container.
-    pub(crate) scope: Option<ModelScope<'e>>,
-    /// Drafts of other physical partitions.
-    pub(crate) others: Vec<Draft<'e>>,
-    /// What the current change has replaced, to take it back.
-    pub(crate) log: Vec<(Vec<u8>, Becomes)>,
-    /// Guards of items whose references were looked at, with their versions then.
-    pub(crate) guards: BTreeMap<Vec<u8>, Option<Lsn>>,
-    /// What is kept beside items, and what it was before the current change.
-    pub(crate) kept: Kept,
-    pub(crate) kept_before: Kept,
-    /// Whether no bound refuses what follows: nobody waits for it.
-    pub(crate) relaxed: bool,
-    /// How far what follows from the current change may go.
-    pub(crate) reach: Reach,
-    /// Evaluations of schemas that the current change has taken.
-    pub(crate) schema_steps: u64,
-    /// What the current change is warned of.
-    pub(crate) warnings: Vec<String>,
-    /// The charge of what followed from the current change.
-    pub(crate) charge: f64,
-}
-
-/// Whose turn it is.
+/// The locks that models need beside those of partitions.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
-    /// The schema lock: shared during a commit whose effects depend on the model but that passes no
-    /// gate, exclusive while a model takes over.
-    still: RwLock<()>,
-    /// Held by writers that have lost too often: a target that all of them change is in no gate.
-    turn: Mutex<()>,
-    /// Held by whoever does what follows later.
+pub(crate) struct ModelLocks {
+    /// The schema lock: shared during a commit whose effects depend on the model but that holds no
+    /// partition lock, exclusive while a model takes over.
+    schema: RwLock<()>,
+    /// The escalation lock, of writers that have lost too often: no partition lock covers a target that
+    /// all of them change.
+    escalation: Mutex<()>,
+    /// The worker lock, held by whoever applies deferred effects.
     worker: Mutex<()>,
-    /// Whether something new is to follow.
-    news: (Mutex<bool>, Condvar),
+    /// The wakeup of the worker: whether there is a new deferred effect.
+    wakeup: (Mutex<bool>, Condvar),
 }
 
-impl Turns {
-    /// Something is to follow.
+impl ModelLocks {
+    /// Wakes the worker.
     pub(crate) fn wake(&self) {
-        *self.news.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.news.1.notify_all();
+        *self.wakeup.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.wakeup.1.notify_all();
     }
 
-    /// Waits until something is to follow, or for so long.
-    pub(crate) fn wait_for_news(&self, time: Duration) {
-        let news = self.news.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.news.1.wait_timeout_while(news, time, |news| !*news);
+    /// Waits for a wakeup, or for so long.
+    pub(crate) fn wait_for_wakeup(&self, time: Duration) {
+        let woken = self.wakeup.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.wakeup.1.wait_timeout_while(woken, time, |woken| !*woken);
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
 
@@ -151,12 +116,14 @@ impl Turns {
         self.worker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, ()> {
-        self.still.read().unwrap_or_else(PoisonError::into_inner)
+    /// Takes the schema lock shared: no model takes over meanwhile.
+    pub(crate) fn schema_shared(&self) -> RwLockReadGuard<'_, ()> {
+        self.schema.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, ()> {
-        self.still.write().unwrap_or_else(PoisonError::into_inner)
+    /// Takes the schema lock exclusively, for a model that takes over.
+    fn schema_exclusive(&self) -> RwLockWriteGuard<'_, ()> {
+        self.schema.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -166,25 +133,25 @@ impl Engine {
         self.catalog.database(&Address::Rid(container.database_rid())).ok()
     }
 
-    /// Whether a draft of the container is under another model than that of now.
+    /// Whether a transaction on the container is under another model than the current one.
     pub(crate) fn model_changed(
         &self,
         container: &Container,
-        scope: Option<ModelScope<'_>>,
+        scope: Option<ModelContext<'_>>,
     ) -> bool {
         let database = self.database_of(container);
-        let stamp = |scope: Option<ModelScope<'_>>| scope.map(|scope| scope.model.stamp);
-        stamp(ModelScope::of(database.as_deref(), container)) != stamp(scope)
+        let stamp = |scope: Option<ModelContext<'_>>| scope.map(|scope| scope.model.stamp);
+        stamp(ModelContext::of(database.as_deref(), container)) != stamp(scope)
     }
 
     /// Whether a model says anything about the items of a container.
     pub fn is_modelled(&self, container: &Container) -> bool {
-        ModelScope::of(self.database_of(container).as_deref(), container).is_some()
+        ModelContext::of(self.database_of(container).as_deref(), container).is_some()
     }
 
-    /// For an attempt after many: one at a time.
-    pub(crate) fn model_turn(&self, attempt: usize) -> Option<MutexGuard<'_, ()>> {
+    /// The escalation lock for an attempt after several conflicts, so that such attempts run one at a time.
+    pub(crate) fn escalation_lock(&self, attempt: usize) -> Option<MutexGuard<'_, ()>> {
         let late = attempt >= limits::COMMIT_ATTEMPTS_SHARED;
-        late.then(|| self.models.turn.lock().unwrap_or_else(PoisonError::into_inner))
+        late.then(|| self.model_locks.escalation.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

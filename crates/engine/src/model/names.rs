@@ -6,11 +6,11 @@
 use orrery_modeling::{BucketRule, ModelPath, Place, RelationRule, Step};
 use orrery_types::{Error, Result, Value, limits};
 
-use super::ModelScope;
-use crate::item::address::Spot;
-use crate::maintain::index_terms::Numbers;
-use crate::transaction::commit::{Current, stored_value};
-use crate::transaction::write_buffer::Draft;
+use super::{ModelContext, ModelTransaction};
+use crate::item::address::ItemAddress;
+use crate::item::image::{CurrentImage, stored_value};
+use crate::maintain::index_terms::PathIdAllocation;
+use crate::transaction::retry;
 
 /// A virtual property in the body of an item.
 struct Name<'e> {
@@ -33,7 +33,7 @@ pub(crate) fn inverse_path(rule: &RelationRule) -> Option<ModelPath> {
 }
 
 /// The names of relations and inverses that an item of these types has values at.
-fn names_in<'e>(scope: ModelScope<'e>, types: &[usize], item: &Value) -> Vec<Name<'e>> {
+fn names_in<'e>(scope: ModelContext<'e>, types: &[usize], item: &Value) -> Vec<Name<'e>> {
     let mut found = Vec::new();
     for (index, rule) in scope.model.rules.relations.iter().enumerate() {
         let rule: &'e RelationRule = rule;
@@ -51,23 +51,23 @@ fn names_in<'e>(scope: ModelScope<'e>, types: &[usize], item: &Value) -> Vec<Nam
     found
 }
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// Takes virtual properties off an item that is saved back; refuses what is not that.
     pub(crate) fn take_off_names(
         &mut self,
-        scope: ModelScope<'e>,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         types: &[usize],
         before: Option<&Value>,
         value: &mut Value,
     ) -> Result<()> {
+        let scope = self.context;
         let found = names_in(scope, types, value);
         if found.is_empty() {
             return Ok(());
         }
-        if let Numbers::Known = self.numbers {
+        if let PathIdAllocation::LookupOnly = self.tx.path_ids {
             // Many items may have to be read: not on the thread of a connection.
-            return Err(Error::RetryWith);
+            return Err(retry::needs_waiting());
         }
         let whole = value.clone();
         for name in &found {
@@ -81,7 +81,8 @@ impl<'e> Draft<'e> {
             // A reference may change in the same write: then the old target is shown.
             let mut shown = false;
             for item in std::iter::once(&whole).chain(before) {
-                shown = shown || self.is_shown(scope, name, (spot, item), given, 1, &mut left)?;
+                shown =
+                    shown || self.is_shown(scope, name, (address, item), given, 1, &mut left)?;
             }
             if !shown {
                 return Err(occupied(name, given));
@@ -94,9 +95,9 @@ impl<'e> Draft<'e> {
     /// Whether a value is what expansion shows of an item at a name, or a part of that.
     fn is_shown(
         &mut self,
-        scope: ModelScope<'e>,
+        scope: ModelContext<'e>,
         name: &Name<'e>,
-        (spot, item): (&Spot<'e>, &Value),
+        (address, item): (&ItemAddress<'e>, &Value),
         given: &Value,
         depth: usize,
         left: &mut usize,
@@ -106,7 +107,9 @@ impl<'e> Draft<'e> {
                 let holder = ModelPath::of(rule.holder().to_vec());
                 let mut targets = Vec::new();
                 for target in rule.targets_at(item, holder.get(item, &name.place)) {
-                    let Some(to) = self.spot_of(rule, &target)? else { continue };
+                    let Some(to) = self.tx.target_address(self.context, rule, &target)? else {
+                        continue;
+                    };
                     let Some(seen) = self.seen_at(&to)? else { continue };
                     if scope.model.rules.types[rule.to].matches(&to.container.id, &seen) {
                         targets.push((to, seen));
@@ -122,7 +125,7 @@ impl<'e> Draft<'e> {
                 let Some(list) = given.as_array().filter(|list| list.len() <= *left) else {
                     return Ok(false);
                 };
-                let sources = self.referrers_up_to(index, spot, list.len())?;
+                let sources = self.referrers_up_to(index, address, list.len())?;
                 let Some(sources) = sources else { return Ok(false) };
                 let mut seen = Vec::new();
                 for source in sources {
@@ -132,7 +135,7 @@ impl<'e> Draft<'e> {
                 seen
             }
             Kind::Array(at) => {
-                let elements = self.elements_of(at, spot)?;
+                let elements = self.elements_of(at, address)?;
                 let Some(list) = given.as_array() else { return Ok(false) };
                 let alike = |(own, given): (&Value, &Value)| own == given || is_part(own, given);
                 return Ok(elements.len() == list.len() && elements.iter().zip(list).all(alike));
@@ -152,8 +155,8 @@ impl<'e> Draft<'e> {
     /// Whether a value is an item, or some of its properties, with relations of its own expanded.
     fn is_part(
         &mut self,
-        scope: ModelScope<'e>,
-        (spot, item): (&Spot<'e>, &Value),
+        scope: ModelContext<'e>,
+        (address, item): (&ItemAddress<'e>, &Value),
         given: &Value,
         depth: usize,
         left: &mut usize,
@@ -164,14 +167,14 @@ impl<'e> Draft<'e> {
         *left -= 1;
         let mut rest = given.clone();
         if depth < limits::MODEL_EXPAND_DEPTH_MAX {
-            let types = scope.model.rules.types_of(&spot.container.id, item);
+            let types = scope.model.rules.types_of(&address.container.id, item);
             let mut names = names_in(scope, &types, given);
             names.extend(arrays_in(scope, &types, given));
             for name in names {
                 let is_stored = !name.path.get(item, &name.place).is_undefined();
                 let given = name.path.get(given, &name.place);
                 if is_stored
-                    || !self.is_shown(scope, &name, (spot, item), given, depth + 1, left)?
+                    || !self.is_shown(scope, &name, (address, item), given, depth + 1, left)?
                 {
                     return Ok(false);
                 }
@@ -182,18 +185,18 @@ impl<'e> Draft<'e> {
     }
 
     /// An item as a read shows it, with its system properties.
-    fn seen_at(&mut self, spot: &Spot<'e>) -> Result<Option<Value>> {
-        let draft = self.beside(spot.container, spot.at.partition);
-        draft.load(&spot.at)?;
-        match draft.current(&spot.at.key) {
+    fn seen_at(&mut self, address: &ItemAddress<'e>) -> Result<Option<Value>> {
+        let shard = self.tx.shard_of(address);
+        self.tx.load(shard, &address.at)?;
+        match self.tx.current(shard, &address.at.key) {
             None => Ok(None),
-            Some(Current::Stored(before)) => before.value().cloned().map(Some),
-            Some(Current::Own(after)) => stored_value(&after.text).map(Some),
+            Some(CurrentImage::Stored(before)) => before.value().cloned().map(Some),
+            Some(CurrentImage::Own(after)) => stored_value(&after.text).map(Some),
         }
     }
 }
 
-fn arrays_in<'e>(scope: ModelScope<'e>, types: &[usize], item: &Value) -> Vec<Name<'e>> {
+fn arrays_in<'e>(scope: ModelContext<'e>, types: &[usize], item: &Value) -> Vec<Name<'e>> {
     let rules = scope.model.rules.buckets.iter().enumerate();
     let has = |rule: &BucketRule| {
         types.contains(&rule.on) && !rule.def.array.get(item, &[]).is_undefined()

@@ -7,10 +7,9 @@
 use orrery_modeling::{OnDelete, RelationRule};
 use orrery_types::{Error, Result, limits};
 
-use super::ModelScope;
-use crate::item::address::Spot;
+use super::{ModelContext, ModelTransaction};
+use crate::item::address::ItemAddress;
 use crate::query::relations::Reach;
-use crate::transaction::write_buffer::Draft;
 use crate::{Container, Engine};
 
 /// Whether the end of a target changes the items that refer to it.
@@ -18,21 +17,21 @@ fn changes_sources(rule: &RelationRule) -> bool {
     matches!(rule.def.on_delete, OnDelete::Cascade | OnDelete::Unset | OnDelete::Pull)
 }
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// Refuses the end of a target if items refer to it that the request may not change. `origin` is
     /// the item that the request is about.
     pub(crate) fn must_reach_sources(
         &mut self,
         index: usize,
         rule: &RelationRule,
-        target: &Spot<'e>,
-        origin: &Spot<'e>,
+        target: &ItemAddress<'e>,
+        origin: &ItemAddress<'e>,
     ) -> Result<()> {
-        let reach = self.model.reach;
+        let reach = self.tx.operation.reach;
         if reach == Reach::Database || !changes_sources(rule) {
             return Ok(());
         }
-        let is_open = |source: &Spot<'_>| match reach {
+        let is_open = |source: &ItemAddress<'_>| match reach {
             Reach::Database => true,
             Reach::Container => source.container.number == origin.container.number,
             Reach::Partition => source.is_beside(origin),
@@ -58,7 +57,7 @@ impl Engine {
     /// of what it may change: a script, and a delete by partition key.
     pub fn must_stay_within(&self, container: &Container, reach: Reach) -> Result<()> {
         let database = self.database_of(container);
-        let Some(scope) = ModelScope::of(database.as_deref(), container) else { return Ok(()) };
+        let Some(scope) = ModelContext::of(database.as_deref(), container) else { return Ok(()) };
         let rules = &scope.model.rules;
         let is_here = |item_type: usize| *rules.types[item_type].def.container == *container.id;
         let leads_out = |rule: &RelationRule| {

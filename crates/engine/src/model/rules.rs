@@ -5,29 +5,29 @@
 use orrery_modeling::{Action, ClientWrites, Level, ModelPath, OnMissing, RelationRule, TypeRule};
 use orrery_types::{Error, Result, Value, limits};
 
-use super::Edits;
-use crate::item::address::Spot;
+use super::{Edits, ModelTransaction};
+use crate::item::address::{ItemAddress, ItemKey};
 use crate::item::body::{ItemBody, SYSTEM_PROPERTIES};
-use crate::item::read::Located;
-use crate::maintain::index_terms::Numbers;
-use crate::transaction::write_buffer::Draft;
+use crate::maintain::index_terms::PathIdAllocation;
+use crate::transaction::retry;
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// The body as it is to be written at a place.
-    pub(crate) fn govern(
+    pub(crate) fn apply_rules(
         &mut self,
-        at: &Located<'e>,
+        at: &ItemKey<'e>,
         before: Option<&Value>,
         body: ItemBody,
         edits: &Edits,
     ) -> Result<ItemBody> {
-        let Some(scope) = self.model.scope else { return Ok(body) };
+        let scope = self.context;
         let rules = &scope.model.rules;
         let mut value = body.value;
-        let types = rules.types_of(&self.container.id, &value);
-        let old_types = before.map(|b| rules.types_of(&self.container.id, b)).unwrap_or_default();
-        let spot = self.spot(at);
-        self.take_off_names(scope, &spot, &types, before, &mut value)?;
+        let types = rules.types_of(&self.tx.container().id, &value);
+        let old_types =
+            before.map(|b| rules.types_of(&self.tx.container().id, b)).unwrap_or_default();
+        let address = self.tx.address(at);
+        self.take_off_names(&address, &types, before, &mut value)?;
         for (index, rule) in rules.relations.iter().enumerate() {
             if types.contains(&rule.from) {
                 let old = before.filter(|_| old_types.contains(&rule.from));
@@ -36,8 +36,9 @@ impl<'e> Draft<'e> {
                 self.references(rule, old, past, &mut value)?;
             }
         }
-        self.kept(&spot, &types, &old_types, before, &mut value)?;
-        let written = self.keep_arrays(&spot, (&types, &old_types), before, &mut value, edits)?;
+        self.kept(&address, &types, &old_types, before, &mut value)?;
+        let written =
+            self.keep_arrays(&address, (&types, &old_types), before, &mut value, edits)?;
         for index in &types {
             let rule = &rules.types[*index];
             let old = before.filter(|_| old_types.contains(index));
@@ -51,7 +52,7 @@ impl<'e> Draft<'e> {
             }
             self.validate(rule, old, &value, &shown)?;
         }
-        ItemBody::check(self.container, value)
+        ItemBody::check(self.tx.container(), value)
     }
 
     /// New references must lead somewhere, if the relation says so; copies are put beside them.
@@ -63,11 +64,13 @@ impl<'e> Draft<'e> {
         value: &mut Value,
     ) -> Result<()> {
         let old = before.map(|b| rule.references(b)).unwrap_or_default();
-        for (reference, spot) in self.reference_spots(rule, value)? {
+        for (reference, address) in self.tx.references_of(self.context, rule, value)? {
             let known = old.iter().find(|o| o.target == reference.target && o.target.is_some());
             let check = known.is_none() && rule.def.on_missing == OnMissing::Reject;
-            let target = match &spot {
-                Some(spot) if check || !rule.copies.is_empty() => self.target_at(rule, spot)?,
+            let target = match &address {
+                Some(address) if check || !rule.copies.is_empty() => {
+                    self.target_at(rule, address)?
+                }
                 _ => None,
             };
             if check && target.is_none() {
@@ -93,28 +96,28 @@ impl<'e> Draft<'e> {
         Ok(())
     }
 
-    /// The item at a spot, if it is of the relation's target type.
+    /// The item at a address, if it is of the relation's target type.
     pub(crate) fn target_at(
         &mut self,
         rule: &RelationRule,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
     ) -> Result<Option<Value>> {
-        let Some(scope) = self.model.scope else { return Ok(None) };
-        let value = self.value_at(spot)?;
+        let scope = self.context;
+        let value = self.tx.value_at(address)?;
         let to = &scope.model.rules.types[rule.to];
-        Ok(value.filter(|value| to.matches(&spot.container.id, value)))
+        Ok(value.filter(|value| to.matches(&address.container.id, value)))
     }
 
     /// What the server keeps of an item that others refer to: as it was, or as it is for a new one.
     fn kept(
         &mut self,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
         types: &[usize],
         old_types: &[usize],
         before: Option<&Value>,
         value: &mut Value,
     ) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
+        let scope = self.context;
         let rules = &scope.model.rules;
         for (index, rule) in rules.relations.iter().enumerate() {
             let store = rule.def.inverse.as_ref().and_then(|inverse| inverse.store.as_ref());
@@ -122,7 +125,7 @@ impl<'e> Draft<'e> {
                 let old = before.filter(|_| old_types.contains(&rule.to));
                 let truth = match kept_before(path, old, value)? {
                     Some(kept) => kept,
-                    None => self.true_inverse(index, spot)?,
+                    None => self.true_inverse(index, address)?,
                 };
                 refuse_given(rule.def.client_writes, path, path.get(value, &[]), &truth)?;
                 path.set(value, &[], truth);
@@ -133,7 +136,7 @@ impl<'e> Draft<'e> {
             let old = before.filter(|_| old_types.contains(&aggregate.on));
             let truth = match kept_before(path, old, value)? {
                 Some(kept) => kept,
-                None => self.aggregate_beside(scope, aggregate, spot)?,
+                None => self.aggregate_beside(aggregate, address)?,
             };
             refuse_given(aggregate.def.client_writes, path, path.get(value, &[]), &truth)?;
             path.set(value, &[], truth);
@@ -155,7 +158,7 @@ impl<'e> Draft<'e> {
             let size = plain(value).to_json().len();
             let over_max = rule.def.limits.max_bytes.is_some_and(|max| size > max);
             if size > limit && !over_max {
-                self.model.warnings.push(format!(
+                self.tx.operation.warnings.push(format!(
                     "type {}: limits/warnBytes: the item has {size} bytes, more than {limit}",
                     rule.def.name
                 ));
@@ -173,7 +176,7 @@ impl<'e> Draft<'e> {
                 Err(Error::ModelViolated(format!("The item breaks the model: {text}").into()))
             }
             _ => {
-                self.model.warnings.extend(complaints);
+                self.tx.operation.warnings.extend(complaints);
                 Ok(())
             }
         }
@@ -181,25 +184,30 @@ impl<'e> Draft<'e> {
 
     /// An item that changes because of another's write stays valid, or the write is refused. One that
     /// was not valid before is left to its owner.
-    pub(crate) fn validate_derived(&mut self, spot: &Spot<'e>, value: &Value) -> Result<()> {
-        let Some(scope) = self.model.scope else { return Ok(()) };
+    pub(crate) fn validate_derived(
+        &mut self,
+        address: &ItemAddress<'e>,
+        value: &Value,
+    ) -> Result<()> {
+        let scope = self.context;
         let rules = &scope.model.rules;
         let says = |rule: &TypeRule| rule.schema.is_some() || rule.def.limits.max_bytes.is_some();
         for rule in rules.types.iter().filter(|rule| says(rule)) {
-            let of = |value: &Value| rule.matches(&spot.container.id, value);
+            let of = |value: &Value| rule.matches(&address.container.id, value);
             if !of(value) {
                 continue;
             }
             self.take_steps(rule, value)?;
             let complaints = complaints(rule, value, value);
-            let before = if complaints.is_empty() { continue } else { self.value_at(spot)? };
+            let before =
+                if complaints.is_empty() { continue } else { self.tx.value_at(address)? };
             if before.is_some_and(|before| !of(&before) || !complaints_none(rule, &before)) {
                 continue;
             }
             let text = format!(
                 "The item '{}' of '{}' would change by the model, and then break it: {}",
-                spot.id(),
-                spot.container.id,
+                address.id(),
+                address.container.id,
                 complaints.join("; ")
             );
             match rule.def.validation.action {
@@ -207,7 +215,7 @@ impl<'e> Draft<'e> {
                     let text = format!("{text}. Nothing was written.");
                     return Err(Error::ModelViolated(text.into()));
                 }
-                Action::Warn => self.model.warnings.push(text),
+                Action::Warn => self.tx.operation.warnings.push(text),
             }
         }
         Ok(())
@@ -217,22 +225,22 @@ impl<'e> Draft<'e> {
     fn take_steps(&mut self, rule: &TypeRule, value: &Value) -> Result<()> {
         let Some(schema) = &rule.schema else { return Ok(()) };
         let steps = schema.steps(value);
-        let sum = self.model.schema_steps.saturating_add(steps);
-        if let Numbers::Known = self.numbers
+        let sum = self.tx.operation.schema_steps.saturating_add(steps);
+        if let PathIdAllocation::LookupOnly = self.tx.path_ids
             && sum > limits::IN_PLACE_SCHEMA_STEPS_MAX
         {
             // Not on the thread of a connection.
-            return Err(Error::RetryWith);
+            return Err(retry::needs_waiting());
         }
         // What one item takes is bounded by its schema.
-        if !self.model.relaxed && self.model.schema_steps > limits::MODEL_SCHEMA_STEPS_MAX {
+        if !self.tx.relaxed && self.tx.operation.schema_steps > limits::MODEL_SCHEMA_STEPS_MAX {
             return Err(Error::ModelViolated(
                 "The write changes so many items that checking their schemas would take too long. \
                  Nothing was written."
                     .into(),
             ));
         }
-        self.model.schema_steps = sum;
+        self.tx.operation.schema_steps = sum;
         Ok(())
     }
 }

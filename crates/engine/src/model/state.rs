@@ -6,11 +6,12 @@ use orrery_storage::{ReadAt, Scan, Space, key};
 use orrery_types::{Result, Value, limits};
 
 use super::build::left_out;
-use super::{ModelScope, Stage, StoredModel};
+use super::{ModelContext, Stage, StoredModel};
 use crate::background::units::FailingUnit;
 use crate::catalog::resource::object;
 use crate::error::storage;
-use crate::transaction::write_buffer::{Draft, View};
+use crate::transaction::read_view::ReadView;
+use crate::transaction::state::TransactionState;
 use crate::{Database, Engine};
 
 impl Stage {
@@ -77,7 +78,7 @@ impl Engine {
         if !model.is_building(index) {
             return Ok(());
         }
-        let scope = ModelScope { database, model };
+        let scope = ModelContext { database, model };
         state.set("progress", Value::from(self.build_progress(scope, index)?));
         let (violations, samples) = self.violations(scope, index)?;
         if violations > 0 {
@@ -88,7 +89,7 @@ impl Engine {
     }
 
     /// How many items break a rule that is being built, and what is wrong with some.
-    fn violations(&self, scope: ModelScope<'_>, index: usize) -> Result<(usize, Vec<String>)> {
+    fn violations(&self, scope: ModelContext<'_>, index: usize) -> Result<(usize, Vec<String>)> {
         let (mut found, mut samples) = (0, Vec::new());
         let rule: Option<&RelationRule> = scope.model.rules.relations.get(index).map(|r| &**r);
         let bounds = key::violations_of(scope.model.numbers[index]);
@@ -110,17 +111,18 @@ impl Engine {
                     if samples.len() >= limits::MODEL_HOLDERS_MAX {
                         break;
                     }
-                    let mut draft = Draft::new(self, container, partition, View::Now);
-                    draft.model.scope = Some(scope);
+                    let view = ReadView::latest(self);
+                    let mut tx = TransactionState::new(self, container, partition, view);
                     let item = key::parse_violation(&note.key).unwrap_or_default();
-                    let Some(spot) = draft.spot_of_key(container, item)? else { continue };
+                    let Some(address) = tx.address_of_key(container, item)? else { continue };
+                    let mut model = tx.under(scope);
                     let complaints = match (left_out(&note.value.bytes), rule) {
                         (Some(reason), _) => vec![reason.to_owned()],
-                        (None, Some(rule)) => draft.complaints_of(index, rule, &spot)?,
-                        (None, None) => draft.complaints_of_arrays(&spot)?,
+                        (None, Some(rule)) => model.complaints_of(index, rule, &address)?,
+                        (None, None) => model.complaints_of_arrays(&address)?,
                     };
                     samples.extend(complaints.into_iter().take(1).map(|complaint| {
-                        format!("item '{}' in '{}': {complaint}", spot.id(), container.id)
+                        format!("item '{}' in '{}': {complaint}", address.id(), container.id)
                     }));
                 }
             }

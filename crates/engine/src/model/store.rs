@@ -207,8 +207,8 @@ impl Engine {
         let newest = given.max().copied().unwrap_or_default();
         database.model = Some(Arc::new(model));
         // Nobody writes to the containers of the old or the new model while it takes over.
-        let still = self.models.write();
-        let passes = database.close_gates(old.as_deref());
+        let schema = self.model_locks.schema_exclusive();
+        let locks = database.lock_containers(old.as_deref());
         let parent = u64::from(database.number);
         let stored = database.model.as_ref().ok_or_else(|| Error::internal("it was just set"))?;
         if let Some(old) = old.as_deref() {
@@ -224,7 +224,7 @@ impl Engine {
         };
         change.state.insert(database.clone());
         change.commit()?;
-        drop((passes, still));
+        drop((locks, schema));
         // Numbers rise: those of a model that comes meanwhile are newer.
         self.purge_kept(&database, &|number| number <= newest && !numbers.contains(&number))?;
         Ok((outcome, Address::Rid(database.rid())))
@@ -327,12 +327,12 @@ impl Engine {
         let mut database = (**found).clone();
         let model = database.model.take().ok_or(Error::NotFound)?;
         conditions.check_write(Some(model.stamp))?;
-        let still = self.models.write();
-        let passes = database.close_gates(Some(&model));
+        let schema = self.model_locks.schema_exclusive();
+        let locks = database.lock_containers(Some(&model));
         change.remove(RecordKind::Model, u64::from(database.number), NUMBER, NAME);
         change.state.insert(database.clone());
         change.commit()?;
-        drop((passes, still));
+        drop((locks, schema));
         let newest = model.numbers.iter().max().copied().unwrap_or_default();
         self.purge_kept(&database, &|number| number <= newest)
     }

@@ -7,20 +7,20 @@ use orrery_types::{Error, Result};
 
 use crate::Engine;
 use crate::error::storage;
-use crate::transaction::commit::UniqueGuard;
+use crate::maintain::unique_keys::UniqueKeyCheck;
 
 impl Engine {
     /// The refusal that a failed precondition means; `None` if the commit may be tried again.
     pub(crate) fn refusal_of(
         &self,
-        guards: &[UniqueGuard<'_>],
+        unique: &[UniqueKeyCheck<'_>],
         failed: &FailedPrecondition,
     ) -> Result<Option<Error>> {
-        let Some(guard) = guards.iter().find(|guard| guard.is(failed)) else {
+        let Some(unique) = unique.iter().find(|unique| unique.is(failed)) else {
             return Ok(None);
         };
-        let shard = guard.slot.at.partition.shard;
-        let holder = self.store.get(shard, Space::Index, &guard.key).map_err(storage)?.1;
-        Ok(holder.map(|_| guard.violation()))
+        let shard = unique.entry.at.partition.shard;
+        let holder = self.store.get(shard, Space::Index, &unique.key).map_err(storage)?.1;
+        Ok(holder.map(|_| unique.violation()))
     }
 }

@@ -1,6 +1,6 @@
 //! Whether everything that the model promises holds: copies, inverses and aggregates are computed
 //! anew from the items and compared, and what is kept beside items is looked for where it must stand,
-//! and nowhere else. All of it is of one moment, so writers may go on.
+//! and nowhere else. All of it is read from one database snapshot, so writers are not held up.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,14 +13,14 @@ use orrery_types::{Error, Result, Value, limits};
 
 use super::names::inverse_path;
 use super::rules::{complaints, plain};
-use super::{ModelScope, Moment};
+use super::{ModelContext, ModelTransaction};
 use crate::error::storage;
-use crate::item::address::Spot;
-use crate::item::read::Located;
+use crate::item::address::{ItemAddress, ItemKey};
+use crate::item::image::BeforeImage;
 use crate::maintain::kept_on_target::tally_of;
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::Before;
-use crate::transaction::write_buffer::{Draft, View};
+use crate::transaction::read_view::{DatabaseSnapshot, ReadView};
+use crate::transaction::state::TransactionState;
 use crate::{Container, Engine};
 
 /// A key with its shard.
@@ -76,8 +76,8 @@ impl Progress {
 /// What should be stored, and what is not as it should be.
 struct Audit<'e> {
     engine: &'e Engine,
-    scope: ModelScope<'e>,
-    moment: &'e Moment<'e>,
+    scope: ModelContext<'e>,
+    snapshot: &'e DatabaseSnapshot<'e>,
     progress: &'e Progress,
     found: Verified,
     entries: BTreeMap<Place, Vec<u8>>,
@@ -90,8 +90,8 @@ impl Engine {
         Ok(self.verify_model_watched(database, &Progress::default())?.drift)
     }
 
-    /// The same, watched. It reads one moment of the database, so it stands in nobody's way, and it
-    /// takes time in proportion to the data.
+    /// The same, watched. It reads a database snapshot, so it blocks nobody, and it takes time in
+    /// proportion to the data.
     pub fn verify_model_watched(
         &self,
         database: &Address,
@@ -99,27 +99,27 @@ impl Engine {
     ) -> Result<Verified> {
         let mut attempts = 0..ATTEMPTS;
         loop {
-            match self.verify_moment(database, progress) {
+            match self.verify_snapshot(database, progress) {
                 Err(Error::PartitionGone) if attempts.next().is_some() => {}
                 result => return result,
             }
         }
     }
 
-    fn verify_moment(&self, database: &Address, progress: &Progress) -> Result<Verified> {
-        let (database, moment) = {
+    fn verify_snapshot(&self, database: &Address, progress: &Progress) -> Result<Verified> {
+        let (database, snapshot) = {
             // No other model takes over between the two.
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
-            let moment = Moment::open(self, &database)?;
-            (database, moment)
+            let snapshot = DatabaseSnapshot::open(self, &database)?;
+            (database, snapshot)
         };
         let model = database.model.as_deref().ok_or(Error::NotFound)?;
-        let scope = ModelScope { database: &database, model };
+        let scope = ModelContext { database: &database, model };
         let mut audit = Audit {
             engine: self,
             scope,
-            moment: &moment,
+            snapshot: &snapshot,
             progress,
             found: Verified::default(),
             entries: BTreeMap::new(),
@@ -143,7 +143,7 @@ impl<'e> Audit<'e> {
         let mut all = 0;
         for container in self.scope.database.containers() {
             for partition in &container.partitions {
-                let snapshot = self.moment.shard(partition.shard)?;
+                let snapshot = self.snapshot.shard(partition.shard)?;
                 let mut ranges =
                     vec![(Space::Index, key::model_entries()), (Space::Meta, key::all_tallies())];
                 if self.scope.model.rules.concerns(&container.id) {
@@ -174,30 +174,31 @@ impl<'e> Audit<'e> {
         partition: &'e PhysicalPartition,
         entry: &Entry,
     ) -> Result<()> {
-        let before = Before::read(entry.value.clone())?;
+        let before = BeforeImage::read(entry.value.clone())?;
         let value = before.value()?.clone();
-        let view = View::Moment(self.moment);
-        let mut draft = Draft::new(self.engine, container, partition, view);
+        let view = ReadView::database(self.engine, self.snapshot);
+        let mut tx = TransactionState::new(self.engine, container, partition, view);
         self.found.items += 1;
-        draft.model.scope = Some(self.scope);
         let partition_key = container.definition.partition_key.extract(&value);
-        let at = Located { partition, partition_key, key: entry.key.clone() };
-        let spot = Spot { container, at };
+        let at = ItemKey { partition, partition_key, key: entry.key.clone() };
+        let address = ItemAddress { container, at };
         // What is hidden is not brought up to date any more, and counts until it is removed.
-        if !draft.is_hidden(&entry.key, &before) {
+        let hidden = tx.view.hides(container, &entry.key, &before);
+        let mut model = tx.under(self.scope);
+        if !hidden {
             let rules = &self.scope.model.rules;
             let types = rules.types_of(&container.id, &value);
             for index in &types {
-                self.judge(&rules.types[*index], &spot, &value, &value);
+                self.judge(&rules.types[*index], &address, &value, &value);
             }
-            self.hidden(&spot, &types, &value);
-            let truth = draft.kept_anew(&spot, &value)?;
-            if truth != value && self.is_to_follow(&draft, &spot, &value)? {
+            self.hidden(&address, &types, &value);
+            let truth = model.kept_anew(&address, &value)?;
+            if truth != value && self.is_to_follow(&model, &address, &value)? {
                 self.found.pending += 1;
             } else if truth != value {
                 self.drift(format!(
                     "'{}' in '{}' is {} and should be {}",
-                    spot.id(),
+                    address.id(),
                     container.id,
                     plain(&value).to_json(),
                     plain(&truth).to_json()
@@ -205,25 +206,30 @@ impl<'e> Audit<'e> {
             }
         }
         if let Some(marker) = Marker::read(&value).filter(|_| self.scope.has_buckets(container)) {
-            self.bucket(&mut draft, &spot, &value, &marker)?;
+            self.bucket(&mut model, &address, &value, &marker)?;
         }
-        self.expect(&mut draft, &spot, &value)
+        self.expect(&mut tx, &address, &value)
     }
 
     /// Whether something is noted that is to follow at this place.
-    fn is_due(&self, index: usize, what: Due, target: &Spot<'e>) -> Result<bool> {
+    fn is_due(&self, index: usize, what: Due, target: &ItemAddress<'e>) -> Result<bool> {
         let key = key::due(self.scope.model.numbers[index], what, &target.at.key);
-        let snapshot = self.moment.shard(target.at.partition.shard)?;
+        let snapshot = self.snapshot.shard(target.at.partition.shard)?;
         Ok(snapshot.get(Space::Meta, &key).map_err(storage)?.is_some())
     }
 
     /// Whether an item that is not what it should be is to follow another later.
-    fn is_to_follow(&self, draft: &Draft<'e>, spot: &Spot<'e>, value: &Value) -> Result<bool> {
+    fn is_to_follow(
+        &self,
+        model: &ModelTransaction<'_, 'e>,
+        address: &ItemAddress<'e>,
+        value: &Value,
+    ) -> Result<bool> {
         for (index, rule) in self.scope.model.rules.relations.iter().enumerate() {
-            if self.is_due(index, Due::Aggregates, spot)? {
+            if self.is_due(index, Due::Aggregates, address)? {
                 return Ok(true);
             }
-            for target in draft.target_spots(self.scope, rule, spot.container, Some(value))? {
+            for target in model.tx.targets_of(self.scope, rule, address.container, Some(value))? {
                 if self.is_due(index, Due::Sources, &target)? {
                     return Ok(true);
                 }
@@ -235,22 +241,22 @@ impl<'e> Audit<'e> {
     /// A bucket has a parent, and the parent knows of it.
     fn bucket(
         &mut self,
-        draft: &mut Draft<'e>,
-        spot: &Spot<'e>,
+        model: &mut ModelTransaction<'_, 'e>,
+        address: &ItemAddress<'e>,
         value: &Value,
         marker: &Marker,
     ) -> Result<()> {
-        if self.scope.bucket_rule(spot.container, marker).is_none() {
+        if self.scope.bucket_rule(address.container, marker).is_none() {
             // It is what a rule that is gone has left: an item like any other.
             return Ok(());
         }
-        let Some((at, parent)) = draft.owner_of_bucket(self.scope, spot, Some(marker))? else {
-            self.drift(format!("the bucket '{}' belongs to no item", spot.id()));
+        let Some((at, parent)) = model.owner_of_bucket(address, Some(marker))? else {
+            self.drift(format!("the bucket '{}' belongs to no item", address.id()));
             return Ok(());
         };
-        let mut entries = self.scope.bucket_entries(at, spot, value, marker)?;
+        let mut entries = self.scope.bucket_entries(at, address, value, marker)?;
         entries.retain(|(key, _)| self.is_judged(key));
-        let shard = spot.at.partition.shard.0;
+        let shard = address.at.partition.shard.0;
         self.entries.extend(entries.into_iter().map(|(key, value)| ((shard, key), value)));
         let rules = &self.scope.model.rules;
         let rule = &rules.buckets[at];
@@ -258,13 +264,13 @@ impl<'e> Audit<'e> {
         rule.def.array.set(&mut shown, &[], Value::array(rule.elements(value).to_vec()));
         // What is wrong with the parent alone is said of the parent.
         if complaints(&rules.types[rule.on], &parent, &parent).is_empty() {
-            self.judge(&rules.types[rule.on], spot, &parent, &shown);
+            self.judge(&rules.types[rule.on], address, &parent, &shown);
         }
         Ok(())
     }
 
     /// Whether an item keeps its type, where that is refused to those that do not.
-    fn judge(&mut self, rule: &TypeRule, spot: &Spot<'e>, value: &Value, shown: &Value) {
+    fn judge(&mut self, rule: &TypeRule, address: &ItemAddress<'e>, value: &Value, shown: &Value) {
         if rule.def.validation.action != Action::Error {
             return;
         }
@@ -273,14 +279,14 @@ impl<'e> Audit<'e> {
             let text = broken.join("; ");
             self.drift(format!(
                 "'{}' in '{}' breaks its type: {text}",
-                spot.id(),
-                spot.container.id
+                address.id(),
+                address.container.id
             ));
         }
     }
 
     /// Properties that a name of the model hides.
-    fn hidden(&mut self, spot: &Spot<'e>, types: &[usize], value: &Value) {
+    fn hidden(&mut self, address: &ItemAddress<'e>, types: &[usize], value: &Value) {
         let rules = &self.scope.model.rules;
         let mut all: Vec<ModelPath> = Vec::new();
         for rule in &rules.relations {
@@ -290,7 +296,7 @@ impl<'e> Audit<'e> {
         for path in all {
             if let Some((_, found)) = path.collect(value).first() {
                 let text: String = found.to_json().chars().take(40).collect();
-                let (id, container) = (spot.id(), &spot.container.id);
+                let (id, container) = (address.id(), &address.container.id);
                 self.drift(format!(
                     "'{id}' in '{container}' has {text} at '{path}', which a name of the model hides"
                 ));
@@ -299,16 +305,21 @@ impl<'e> Audit<'e> {
     }
 
     /// What must stand beside the targets of an item.
-    fn expect(&mut self, draft: &mut Draft<'e>, spot: &Spot<'e>, value: &Value) -> Result<()> {
+    fn expect(
+        &mut self,
+        tx: &mut TransactionState<'e>,
+        address: &ItemAddress<'e>,
+        value: &Value,
+    ) -> Result<()> {
         let model = self.scope.model;
         for (index, rule) in model.rules.relations.iter().enumerate() {
             if model.is_building(index) {
                 continue;
             }
-            for target in draft.target_spots(self.scope, rule, spot.container, Some(value))? {
-                self.leads_somewhere(draft, spot, index, &target)?;
+            for target in tx.targets_of(self.scope, rule, address.container, Some(value))? {
+                self.leads_somewhere(tx, address, index, &target)?;
                 let (shard, at) = (target.at.partition.shard.0, &target.at.key);
-                let reference = key::reference(model.numbers[index], at, &spot.at.key);
+                let reference = key::reference(model.numbers[index], at, &address.at.key);
                 self.entries.insert((shard, reference), vec![]);
                 for aggregate in model.rules.aggregates.iter().filter(|a| a.relation == index) {
                     let value = aggregate.argument.value(value);
@@ -320,7 +331,7 @@ impl<'e> Audit<'e> {
                             tally.merge(&Tally::of(aggregate.def.kind, &value));
                         }
                         Held::Values => {
-                            let key = model.extreme_key(aggregate, at, &value, &spot.at.key);
+                            let key = model.extreme_key(aggregate, at, &value, &address.at.key);
                             self.entries.extend(key.map(|key| ((shard, key), vec![])));
                         }
                     }
@@ -333,10 +344,10 @@ impl<'e> Audit<'e> {
     /// A reference leads to an item, if the rule refuses others and cares for those that go.
     fn leads_somewhere(
         &mut self,
-        draft: &mut Draft<'e>,
-        spot: &Spot<'e>,
+        tx: &mut TransactionState<'e>,
+        address: &ItemAddress<'e>,
         index: usize,
-        target: &Spot<'e>,
+        target: &ItemAddress<'e>,
     ) -> Result<()> {
         let rule = &self.scope.model.rules.relations[index];
         if rule.def.on_missing != OnMissing::Reject
@@ -345,9 +356,9 @@ impl<'e> Audit<'e> {
         {
             return Ok(());
         }
-        let beside = draft.beside(target.container, target.at.partition);
-        beside.load(&target.at)?;
-        if beside.past_image(&target.at.key)?.is_some() {
+        let shard = tx.shard_of(target);
+        tx.load(shard, &target.at)?;
+        if tx.past_image(shard, &target.at.key)?.is_some() {
             return Ok(());
         }
         if self.is_due(index, Due::Sources, target)? {
@@ -355,8 +366,8 @@ impl<'e> Audit<'e> {
         } else {
             self.drift(format!(
                 "'{}' in '{}' refers to '{}' by '{}', which is not there",
-                spot.id(),
-                spot.container.id,
+                address.id(),
+                address.container.id,
                 target.id(),
                 rule.def.name
             ));
@@ -411,7 +422,7 @@ impl<'e> Audit<'e> {
         mut bounds: Bounds,
         check: impl Fn(&mut Self, &Entry) -> Result<()>,
     ) -> Result<()> {
-        let snapshot = self.moment.shard(partition.shard)?;
+        let snapshot = self.snapshot.shard(partition.shard)?;
         loop {
             let scan = Scan {
                 space,

@@ -4,22 +4,22 @@
 use orrery_modeling::{BucketRule, ModelPath, OnMissing, RelationRule};
 use orrery_types::{Error, Result, Value};
 
+use super::ModelTransaction;
 use super::names::inverse_path;
 use super::rules::{displaced, is_displaced};
-use crate::item::address::Spot;
-use crate::transaction::write_buffer::Draft;
+use crate::item::address::ItemAddress;
 
-impl<'e> Draft<'e> {
+impl<'e> ModelTransaction<'_, 'e> {
     /// What an item would be refused for by a relation.
     pub(crate) fn complaints_of(
         &mut self,
         index: usize,
         rule: &RelationRule,
-        spot: &Spot<'e>,
+        address: &ItemAddress<'e>,
     ) -> Result<Vec<String>> {
-        let Some(scope) = self.model.scope else { return Ok(vec![]) };
-        let Some(value) = self.value_at(spot)? else { return Ok(vec![]) };
-        let types = scope.model.rules.types_of(&spot.container.id, &value);
+        let scope = self.context;
+        let Some(value) = self.tx.value_at(address)? else { return Ok(vec![]) };
+        let types = scope.model.rules.types_of(&address.container.id, &value);
         let mut all = Vec::new();
         if types.contains(&rule.to) {
             all.extend(self.hidden_by_inverse(index, rule, &value));
@@ -27,7 +27,7 @@ impl<'e> Draft<'e> {
         if let Some(inverse) = rule.def.inverse.as_ref().filter(|i| i.store.is_some())
             && types.contains(&rule.to)
         {
-            let count = self.true_inverse(index, spot)?.as_array().map_or(0, <[Value]>::len);
+            let count = self.true_inverse(index, address)?.as_array().map_or(0, <[Value]>::len);
             if count > inverse.max_items {
                 all.push(format!(
                     "{count} items refer to it, more than 'maxItems' of the inverse '{}'",
@@ -45,7 +45,7 @@ impl<'e> Draft<'e> {
                 rule.navigation, rule.def.name
             ));
         }
-        for (reference, to) in self.reference_spots(rule, &value)? {
+        for (reference, to) in self.tx.references_of(self.context, rule, &value)? {
             let Some(to) = to.filter(|_| !rule.copies.is_empty()) else { continue };
             let Some(target) = self.target_at(rule, &to)? else { continue };
             for (path, copy) in &rule.copies {
@@ -56,7 +56,7 @@ impl<'e> Draft<'e> {
             }
         }
         if rule.def.on_missing == OnMissing::Reject {
-            for (reference, to) in self.reference_spots(rule, &value)? {
+            for (reference, to) in self.tx.references_of(self.context, rule, &value)? {
                 let found = to.map(|to| self.target_at(rule, &to)).transpose()?.flatten();
                 if found.is_none() {
                     let value = reference.value.to_json();
@@ -69,7 +69,7 @@ impl<'e> Draft<'e> {
 
     /// What a target holds that the rules over an inverse would hide or replace.
     fn hidden_by_inverse(&self, index: usize, rule: &RelationRule, value: &Value) -> Vec<String> {
-        let Some(scope) = self.model.scope else { return vec![] };
+        let scope = self.context;
         let mut all = Vec::new();
         if let Some(path) = inverse_path(rule)
             && !path.get(value, &[]).is_undefined()
@@ -92,11 +92,15 @@ impl<'e> Draft<'e> {
     }
 
     /// What an item would be refused for by the buckets of its arrays.
-    pub(crate) fn complaints_of_arrays(&mut self, spot: &Spot<'e>) -> Result<Vec<String>> {
-        let Some(value) = self.past_image(&spot.at.key)? else { return Ok(vec![]) };
-        self.begin_change();
-        let refused = self.shelve(spot, &value).err();
-        self.undo_change();
+    pub(crate) fn complaints_of_arrays(
+        &mut self,
+        address: &ItemAddress<'e>,
+    ) -> Result<Vec<String>> {
+        let shard = self.tx.shard_of(address);
+        let Some(value) = self.tx.past_image(shard, &address.at.key)? else { return Ok(vec![]) };
+        let savepoint = self.tx.writes.savepoint();
+        let refused = self.shelve(address, &value).err();
+        self.tx.writes.rollback_to(savepoint);
         Ok(refused.into_iter().map(|error| error.to_string()).collect())
     }
 }

@@ -10,7 +10,7 @@ use super::copy::{EntryRouter, ShardCopier};
 use super::layout::{LayoutChange, newest_epoch};
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
-use crate::transaction::locks::Pass;
+use crate::transaction::locks::LockGuard;
 use crate::{Container, Engine};
 
 /// Why a split or merge was aborted, and whether the children's shards may be dropped.
@@ -40,7 +40,7 @@ impl Engine {
         let mut next = (**found.ok_or(Error::NotFound)?).clone();
         let parents = next.take_partitions(&layout.parents)?;
         // Writers in progress finish first; later ones wait here and then read the new layout.
-        let _passes: Vec<Pass> = parents.iter().flat_map(|p| p.gates.close()).collect();
+        let _guards: Vec<LockGuard> = parents.iter().flat_map(|p| p.locks.lock_all()).collect();
         let mut frozen = FrozenShards { store: &*self.store, shards: vec![] };
         for parent in &parents {
             frozen.freeze(parent.shard)?;

@@ -1,7 +1,7 @@
-//! A change of what writes leave behind raises the epoch of the container's shards; a change of the
-//! layout retires some of them. From then on the
-//! store refuses what was prepared under the definition before, so that no such write can come after
-//! the work that the change began; whoever is refused takes the definition anew and starts over.
+//! Epochs fence writers with an old definition. A change of what writes leave behind raises the epoch of
+//! the container's shards, and a split or merge retires some of them. From then on the store refuses
+//! commits that were prepared under the old definition, so that none of them lands after the backfill
+//! that the change has started. A writer that is refused reloads the definition and starts over.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use orrery_types::ids::Address;
 use orrery_types::{Epoch, Error, Result, ShardId};
 
 use crate::error::storage;
-use crate::model::ModelScope;
+use crate::model::ModelContext;
 use crate::{Container, Engine};
 
-/// How often a write follows a definition that changes under it.
-const RENEWALS_MAX: usize = 8;
+/// How often a request reloads a definition that changes under it.
+const RELOADS_MAX: usize = 8;
 
 impl Container {
     /// Gives its partitions the next epoch; the catalog must know it before the store does.
@@ -33,25 +33,25 @@ impl Container {
 }
 
 impl Engine {
-    /// Does it with the definition of now: again, if the store refuses the epoch.
-    pub(crate) fn with_current<T>(
+    /// Runs `work` with the current definition, and again while the store refuses its epoch.
+    pub(crate) fn retry_on_stale_epoch<T>(
         &self,
         container: &Container,
         work: &mut dyn FnMut(&Container) -> Result<T>,
     ) -> Result<T> {
         let mut result = work(container);
-        for _ in 0..RENEWALS_MAX {
+        for _ in 0..RELOADS_MAX {
             if !matches!(result, Err(Error::PartitionGone)) {
                 break;
             }
-            let Some(now) = self.renewed(container)? else { break };
+            let Some(now) = self.reload_and_fence(container)? else { break };
             result = work(&now);
         }
         result
     }
 
-    /// Reads with the layout of now: again, if one of the shards that it began with is gone.
-    pub(crate) fn reading<T>(
+    /// Runs a read with the current layout, and again if one of the shards that it began with is gone.
+    pub(crate) fn retry_on_gone_shard<T>(
         &self,
         container: &Container,
         work: &dyn Fn(&Container) -> Result<T>,
@@ -61,8 +61,8 @@ impl Engine {
             return result;
         }
         let mut tried = container.shards();
-        for _ in 0..RENEWALS_MAX {
-            let Some(now) = self.renewed(container)? else { break };
+        for _ in 0..RELOADS_MAX {
+            let Some(now) = self.reload_and_fence(container)? else { break };
             // What is gone was never in the layout: the client asked for it.
             if now.shards() == tried {
                 break;
@@ -76,9 +76,9 @@ impl Engine {
         result
     }
 
-    /// The container as it is once every change of the catalog in progress is over, its shards
-    /// fenced, and so those that its writes reach through a model; `None` if it is gone.
-    fn renewed(&self, container: &Container) -> Result<Option<Arc<Container>>> {
+    /// The container as of now, after every catalog change in progress has ended. Its shards are fenced,
+    /// and so are those that its writes reach through a model. `None` if it is gone.
+    fn reload_and_fence(&self, container: &Container) -> Result<Option<Arc<Container>>> {
         self.catalog.wait_for_changes();
         let database = Address::Rid(container.database_rid());
         let Ok(now) = self.catalog.container(&database, &Address::Rid(container.rid())) else {
@@ -86,7 +86,7 @@ impl Engine {
         };
         self.fence(&now)?;
         let owner = self.database_of(&now);
-        if let Some(scope) = ModelScope::of(owner.as_deref(), &now) {
+        if let Some(scope) = ModelContext::of(owner.as_deref(), &now) {
             let reached = |other: &&Arc<Container>| {
                 other.number != now.number && scope.model.rules.concerns(&other.id)
             };

@@ -27,7 +27,8 @@ use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Lsn, Result, ShardId, V
 use crate::catalog::resource::{Resource, object};
 use crate::error::storage;
 use crate::query::access::cardinality::TermSizes;
-use crate::transaction::locks::Gates;
+use crate::transaction::locks::PartitionLocks;
+use crate::transaction::retry;
 use crate::{Container, Engine};
 use row_ids::{Reservation, RowIds};
 
@@ -44,8 +45,8 @@ pub struct PhysicalPartition {
     pub epoch: Epoch,
     /// The partitions whose place it took, and those whose place they took, oldest first.
     pub parents: Vec<u32>,
-    /// Who may write to its logical partitions.
-    pub(crate) gates: Arc<Gates>,
+    /// The locks of its logical partitions.
+    pub(crate) locks: Arc<PartitionLocks>,
     rows: Arc<RowIds>,
     /// Whether it is being split, which clients see.
     pub(crate) splitting: Arc<AtomicBool>,
@@ -59,7 +60,7 @@ pub struct PhysicalPartition {
 
 impl PhysicalPartition {
     pub(crate) fn new(id: u32, range: KeyRange, shard: ShardId, epoch: Epoch) -> Self {
-        let (gates, rows, dictionary) = (Arc::default(), Arc::default(), Arc::default());
+        let (locks, rows, dictionary) = (Arc::default(), Arc::default(), Arc::default());
         let (parents, splitting) = (vec![], Arc::default());
         let (items, term_sizes) = (Arc::default(), Arc::default());
         Self {
@@ -68,7 +69,7 @@ impl PhysicalPartition {
             shard,
             epoch,
             parents,
-            gates,
+            locks,
             rows,
             splitting,
             dictionary,
@@ -132,7 +133,7 @@ impl PhysicalPartition {
         let number = if may_wait {
             self.rows.next(store, self.shard, self.epoch)?
         } else {
-            self.rows.try_next(store, self.shard, self.epoch).ok_or(Error::RetryWith)?
+            self.rows.try_next(store, self.shard, self.epoch).ok_or_else(retry::needs_waiting)?
         };
         Ok(Row(u64::from(self.id) << ROW_BITS | number))
     }
@@ -196,7 +197,7 @@ impl Container {
 impl Engine {
     /// The ranges of a container as clients see them.
     pub fn list_ranges(&self, container: &Container) -> Result<Vec<Resource>> {
-        self.reading(container, &|now| {
+        self.retry_on_gone_shard(container, &|now| {
             now.partitions.iter().map(|p| self.range_resource(now, p)).collect()
         })
     }

@@ -12,7 +12,7 @@ use orrery_types::{Error, Lsn, Result};
 
 use crate::catalog::SYSTEM_SHARD;
 use crate::error::storage;
-use crate::item::read::Place;
+use crate::item::read::CommitPosition;
 use crate::partition::PhysicalPartition;
 use crate::partition::scope::ScopeRequest;
 use crate::{Container, Engine};
@@ -25,8 +25,8 @@ impl Engine {
 
     /// The partition that a request addresses, as it is now; `None` if that is not exactly one, or
     /// nobody can tell. Clients take the session token of a refusal for that of one partition.
-    pub fn addressed(&self, container: &Container, part: &ScopeRequest) -> Option<Place> {
-        let place = self.reading(container, &|now| {
+    pub fn addressed(&self, container: &Container, part: &ScopeRequest) -> Option<CommitPosition> {
+        let place = self.retry_on_gone_shard(container, &|now| {
             if let [only] = &now.partitions[..] {
                 return self.place_now(only).map(Some);
             }
@@ -49,7 +49,7 @@ impl Engine {
     /// was split or merged holds for those that took its place; one of a partition that never was is
     /// of no concern: clients send all they know.
     pub fn check_session(&self, container: &Container, tokens: &str) -> Result<()> {
-        self.reading(container, &|now| self.check_session_of(now, tokens))
+        self.retry_on_gone_shard(container, &|now| self.check_session_of(now, tokens))
     }
 
     /// Refuses what is no session token. A write needs nothing of what its client has seen, but clients

@@ -26,7 +26,7 @@ use orrery_types::ids::Rid;
 use orrery_types::{CancellationToken, Error, PartitionKey, Result, Value, limits};
 
 use crate::catalog::resource::require_object;
-use crate::model::ModelScope;
+use crate::model::ModelContext;
 use crate::partition::scope::Scope;
 use crate::query::access::Shards;
 use crate::query::access::index_facts::Facts;
@@ -322,7 +322,9 @@ impl Engine {
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<Option<QueryPage>> {
-        self.reading(container, &|now| self.query_items_in(now, scope, request, size, paging))
+        self.retry_on_gone_shard(container, &|now| {
+            self.query_items_in(now, scope, request, size, paging)
+        })
     }
 
     fn query_items_in(
@@ -338,7 +340,7 @@ impl Engine {
             return Ok(None);
         }
         let database = self.database_of(container);
-        let model = ModelScope::of(database.as_deref(), container);
+        let model = ModelContext::of(database.as_deref(), container);
         let names = model.map(|model| Names::new(model, container));
         let udfs = UdfCalls::new(self, container);
         let bound = bind(container, request, &udfs, names.as_ref())?;
@@ -496,7 +498,7 @@ impl Engine {
     ) -> Result<QueryPage> {
         let udfs = UdfCalls::new(self, container);
         let database = self.database_of(container);
-        let model = ModelScope::of(database.as_deref(), container);
+        let model = ModelContext::of(database.as_deref(), container);
         let names = model.map(|model| Names::new(model, container));
         let bound = bind(container, request, &udfs, names.as_ref())?;
         if let Some(followed) = bound.relations().first() {
@@ -557,7 +559,7 @@ impl Engine {
         skip_order_by_rewrite: bool,
     ) -> Result<String> {
         let database = self.database_of(container);
-        let model = ModelScope::of(database.as_deref(), container);
+        let model = ModelContext::of(database.as_deref(), container);
         let names = model.map(|model| Names::new(model, container));
         let facts = container_facts(container, None, names.as_ref())?;
         let target = PlanTarget {

@@ -56,7 +56,9 @@ impl Engine {
         size: PageSize,
         continuation: Option<&str>,
     ) -> Result<ItemPage> {
-        self.reading(container, &|now| self.read_items_in(now, scope, size, continuation))
+        self.retry_on_gone_shard(container, &|now| {
+            self.read_items_in(now, scope, size, continuation)
+        })
     }
 
     fn read_items_in(

@@ -6,7 +6,7 @@ use orrery_types::{Error, Etag, PartitionKey, Result, Value, limits};
 
 use super::host::TransactionHost;
 use super::{ScriptKind, script_error, script_of};
-use crate::item::read::Place;
+use crate::item::read::CommitPosition;
 use crate::throughput::charge;
 use crate::{Container, Engine};
 
@@ -18,7 +18,7 @@ pub struct Executed {
     /// What it logged.
     pub log: String,
     /// Where it committed.
-    pub place: Place,
+    pub place: CommitPosition,
     /// The charge of all it did.
     pub charge: f64,
 }

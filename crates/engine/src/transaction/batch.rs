@@ -7,10 +7,11 @@ use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
 use crate::catalog::resource::Preconditions;
+use crate::item::address::{complete_key, key_missing};
 use crate::item::body::ItemBody;
 use crate::item::operation::ItemWrite;
 use crate::item::patch::Patch;
-use crate::item::read::{ItemRead, Place, Written, complete_key, key_missing};
+use crate::item::read::{CommitPosition, ItemRead, Written};
 use crate::partition::PhysicalPartition;
 use crate::throughput::charge::{REFUSED, rounded};
 use crate::transaction::Transaction;
@@ -87,14 +88,14 @@ pub struct Answers {
     /// One for each operation, in their order.
     pub answers: Vec<Answer>,
     /// The physical partitions that were touched, each once.
-    pub places: Vec<Place>,
+    pub places: Vec<CommitPosition>,
     /// The charge of everything that was done, or tried.
     pub charge: f64,
 }
 
 impl Answers {
     /// Those of one partition. They cost together what each of them cost.
-    fn of(answers: Vec<Answer>, place: Place) -> Self {
+    fn of(answers: Vec<Answer>, place: CommitPosition) -> Self {
         let charge = rounded(answers.iter().map(Answer::charge).sum());
         Self { answers, places: vec![place], charge }
     }
@@ -152,9 +153,9 @@ impl Engine {
     }
 
     /// A partition as it is now, for the session of a client that changed nothing.
-    pub(crate) fn place_now(&self, partition: &PhysicalPartition) -> Result<Place> {
+    pub(crate) fn place_now(&self, partition: &PhysicalPartition) -> Result<CommitPosition> {
         let lsn = self.shard_lsn(partition)?;
-        Ok(Place { partition: partition.id, lsn, item_lsn: lsn })
+        Ok(CommitPosition { partition: partition.id, lsn, item_lsn: lsn })
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Those of one physical partition are tried in one transaction together, whatever their logical
 //! partitions: one commit costs little more than the smallest. If somebody is in the way (another
-//! writer was faster, a gate is closed, a model applies) nothing was written, and each logical
+//! writer was faster, a lock is held exclusively, a model applies) nothing was written, and each logical
 //! partition goes for itself, a few at a time, so that their commits share syncs.
 
 use std::collections::HashMap;
@@ -12,8 +12,9 @@ use std::sync::{Mutex, PoisonError};
 
 use orrery_types::{Error, PartitionKey, Result, limits};
 
+use crate::item::address::{complete_key, key_missing};
 use crate::item::body::ItemBody;
-use crate::item::read::{Place, complete_key, key_missing};
+use crate::item::read::CommitPosition;
 use crate::partition::PhysicalPartition;
 use crate::throughput::charge::rounded;
 use crate::transaction::Transaction;
@@ -94,20 +95,19 @@ impl Engine {
         }
         for partition in &container.partitions {
             let Some(groups) = homes.remove(&partition.id) else { continue };
-            let (mut passes, mut open) = (Vec::with_capacity(groups.len()), Vec::new());
+            let (mut locks, mut open) = (Vec::with_capacity(groups.len()), Vec::new());
             for group in groups {
-                match partition.gates.of(&group.key.to_canonical()).try_shared() {
-                    Some(pass) => {
-                        passes.push(pass);
+                match partition.locks.stripe(&group.key.to_canonical()).try_shared() {
+                    Some(lock) => {
+                        locks.push(lock);
                         open.push(group);
                     }
                     None => alone.push(group),
                 }
             }
-            let transacted =
-                self.transact_together(container, partition, passes, &mut |together| {
-                    run_all(together, operations, &open)
-                });
+            let transacted = self.transact_together(container, partition, locks, &mut |together| {
+                run_all(together, operations, &open)
+            });
             match transacted {
                 Ok(Some(done)) => {
                     tally.add(Done { answers: done.value, place: Some(done.place) });
@@ -205,13 +205,13 @@ fn grouped(operations: usize, aim: &dyn Fn(usize) -> Result<Aim>, tally: &mut Ta
 /// What came of a group.
 struct Done {
     answers: Vec<(usize, Answer)>,
-    place: Option<Place>,
+    place: Option<CommitPosition>,
 }
 
 /// What came of the groups so far.
 struct Tally {
     answers: Vec<Answer>,
-    places: Vec<Place>,
+    places: Vec<CommitPosition>,
 }
 
 impl Tally {

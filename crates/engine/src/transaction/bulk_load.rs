@@ -1,21 +1,24 @@
 //! Many items at once, of any logical partitions, in few large commits: the way into a data folder
 //! that no server has open. Everything that a single write checks is checked here, and an item and
-//! what stands beside it are one commit here too. Only the gates are not passed: a transaction that
+//! what stands beside it are one commit here too. Only the partition locks are not taken: a transaction that
 //! reads a range would not notice, so a process that loads has the engine to itself.
 
-use orrery_storage::{Commit, ReadAt, StorageError};
-use orrery_types::{Error, Result, limits};
+use orrery_storage::StorageError;
+use orrery_types::{Error, Result};
 
+use super::read_view::ReadView;
+use super::retry::{self, Attempt};
+use super::state::TransactionState;
 use crate::catalog::resource::Preconditions;
 use crate::error::storage;
+use crate::item::address::ItemKey;
 use crate::item::body::ItemBody;
 use crate::item::operation::ItemWrite;
-use crate::item::read::{Located, Outcome};
+use crate::item::read::Outcome;
 use crate::maintain::unique_keys::UniqueClaims;
-use crate::model::ModelScope;
+use crate::model::ModelContext;
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
-use crate::transaction::write_buffer::{Draft, View};
 use crate::{Container, Engine};
 
 /// What to do with an item whose id is taken.
@@ -42,7 +45,7 @@ pub enum Loaded {
 /// One item, where it goes, and which of the given ones it is.
 struct Arrival<'c> {
     number: usize,
-    at: Located<'c>,
+    at: ItemKey<'c>,
     write: ItemWrite,
 }
 
@@ -93,40 +96,40 @@ impl Engine {
         }
         let database = self.database_of(container);
         let mut kept = vec![];
-        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
-            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-            let mut draft = Draft::new(self, container, partition, View::Snapshot(snapshot));
-            draft.model.scope = ModelScope::of(database.as_deref(), container);
-            draft.claims = Some(UniqueClaims::new(kept.clone()));
+        retry::run(|_| {
+            let (view, _) = ReadView::snapshot(self, partition.shard)?;
+            let tx = TransactionState::new(self, container, partition, view);
+            let mut tx = tx.with_model(ModelContext::of(database.as_deref(), container));
+            tx.claims = Some(UniqueClaims::new(kept.clone()));
             for Arrival { number, at, write } in group {
-                let applied = draft.apply(at, write);
-                if draft.unblock().is_some() {
+                let applied = tx.apply(at, write);
+                if tx.doomed.is_some() {
                     break;
                 }
                 answers[*number] = answer(applied.map(|written| written.outcome), existing)?;
             }
-            if let Some(unblock) = draft.unblock() {
-                drop(draft);
-                kept.extend(self.unblock(unblock)?);
-                continue;
+            if let Some(reason) = tx.doomed {
+                drop(tx);
+                kept.extend(self.before_retry(reason)?);
+                return Ok(Attempt::Again(reason.text()));
             }
-            if draft.is_empty() {
-                return Ok(());
+            if tx.is_empty() {
+                return Ok(Attempt::Done(()));
             }
-            let (parts, _) = draft.parts()?;
-            match self.store.commit(Commit { parts }) {
-                Ok(_) => return Ok(()),
+            let (commit, _) = tx.assemble()?.into_commit();
+            match self.store.commit(commit) {
+                Ok(_) => Ok(Attempt::Done(())),
                 // Another one loads too, and was faster.
-                Err(StorageError::Conflict(_)) => {}
+                Err(StorageError::Conflict(failed)) => Ok(tx.after_conflict(&failed)),
                 Err(StorageError::TooLarge) if group.len() > 1 => {
                     let (first, second) = group.split_at(group.len() / 2);
                     self.load_group(container, partition, first, existing, answers)?;
-                    return self.load_group(container, partition, second, existing, answers);
+                    self.load_group(container, partition, second, existing, answers)?;
+                    Ok(Attempt::Done(()))
                 }
-                Err(error) => return Err(storage(error)),
+                Err(error) => Err(storage(error)),
             }
-        }
-        Err(Error::RetryWith)
+        })
     }
 }
 

@@ -1,388 +1,179 @@
-//! What a change of items writes. A *slot* is the place of one item with its before image and its
-//! after image; from the slots of a commit follows everything that must change with them, so that
-//! an item and what stands beside it are always one commit.
+//! From a write buffer to a commit: one part for each shard, with the preconditions of everything that was
+//! read and the writes of everything that changes with the items, so that an item and what is derived
+//! from it are always one commit.
+//!
+//! The preconditions of a part stand in this order: items that were only read, items that are written,
+//! unique keys, keys beside items, the range, path ids.
 
-use std::cell::OnceCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeSet;
 
-use bytes::Bytes;
-use orrery_index::Terms;
-use orrery_index::maintain::{Image, maintain};
-use orrery_storage::key::{self, Row};
-use orrery_storage::record::{self, Header};
-use orrery_storage::{
-    FailedPrecondition, Part, Precondition, Put, Space, StorageError, Value as Stored,
-};
-use orrery_types::{Error, Lsn, PartitionKey, PropertyPath, Result, Value};
+use orrery_storage::{Commit, Part, Put, StorageError};
+use orrery_types::{Error, Result};
 
-use crate::background::expiry_sweep::expiry;
+use super::state::TransactionState;
+use super::write_buffer::{ItemEntry, ShardIndex, ShardWrites};
+use crate::Engine;
 use crate::error::storage;
-use crate::item::read::Located;
-use crate::maintain::index_terms::Indexer;
-use crate::stamp::Stamp;
-use crate::{Container, Engine};
+use crate::maintain::index_terms::{Indexer, PathIdAllocation};
+use crate::maintain::unique_keys::{self, UniqueKeyCheck};
+use crate::maintain::{COMMIT_MAINTAINERS, CommitContext};
+use crate::partition::PhysicalPartition;
 
-/// A stored record, expired or not.
-#[derive(Debug)]
-pub(crate) struct Before {
-    pub(crate) version: Lsn,
-    pub(crate) header: Header,
-    bytes: Bytes,
-    value: OnceCell<Value>,
-    terms: OnceCell<Terms>,
+/// A commit that is ready, with the unique keys that it requires to be free.
+pub(crate) struct PreparedCommit<'t> {
+    parts: Vec<Part>,
+    unique: Vec<UniqueKeyCheck<'t>>,
 }
 
-impl Before {
-    pub(crate) fn read(stored: Stored) -> Result<Self> {
-        let (header, _) = record::decode(&stored.bytes).map_err(storage)?;
-        let (version, bytes) = (stored.version, stored.bytes);
-        let (value, terms) = (OnceCell::new(), OnceCell::new());
-        Ok(Self { version, header, bytes, value, terms })
+impl<'t> PreparedCommit<'t> {
+    pub(crate) fn into_commit(self) -> (Commit, Vec<UniqueKeyCheck<'t>>) {
+        (Commit { parts: self.parts }, self.unique)
     }
 
-    pub(crate) fn text(&self) -> Bytes {
-        self.bytes.slice(record::BODY_AT..)
-    }
-
-    /// Bytes of its text.
-    pub(crate) fn size_bytes(&self) -> usize {
-        self.bytes.len().saturating_sub(record::BODY_AT)
-    }
-
-    pub(crate) fn stamp(&self) -> Stamp {
-        Stamp { etag: self.header.etag, ts: self.header.ts_s }
-    }
-
-    /// The item, parsed once.
-    pub(crate) fn value(&self) -> Result<&Value> {
-        if let Some(value) = self.value.get() {
-            return Ok(value);
-        }
-        let value = stored_value(&self.bytes.slice(record::BODY_AT..))?;
-        Ok(self.value.get_or_init(|| value))
-    }
-
-    /// Its index terms, found once.
-    pub(crate) fn terms(&self, indexer: &Indexer<'_>) -> Result<&Terms> {
-        if let Some(terms) = self.terms.get() {
-            return Ok(terms);
-        }
-        let terms = indexer.terms(self.stamp(), || self.value())?;
-        Ok(self.terms.get_or_init(|| terms))
+    /// The part of a shard.
+    pub(crate) fn part_of(&mut self, partition: &PhysicalPartition) -> &mut Part {
+        part_of(&mut self.parts, partition)
     }
 }
 
-/// Parses what the server itself has written.
-pub(crate) fn stored_value(text: &[u8]) -> Result<Value> {
-    Value::parse(text).map_err(|e| Error::internal(format!("a stored item: {e}")))
+/// The part of a shard, which is added if there is none.
+pub(crate) fn part_of<'p>(parts: &'p mut Vec<Part>, partition: &PhysicalPartition) -> &'p mut Part {
+    let at = parts.iter().position(|part| part.shard == partition.shard).unwrap_or_else(|| {
+        parts.push(Part::new(partition.shard, partition.epoch));
+        parts.len() - 1
+    });
+    &mut parts[at]
 }
 
-/// What is to be written.
-#[derive(Debug)]
-pub(crate) struct After {
-    /// As the client sent it; the system properties are in the text only.
-    pub(crate) value: Value,
-    pub(crate) text: Bytes,
-    pub(crate) ttl: Option<i64>,
-    pub(crate) row: Row,
-    pub(crate) stamp: Stamp,
-    pub(crate) terms: Terms,
-    /// Whether no client wrote it: it follows from the change of another item.
-    pub(crate) derived: bool,
-}
-
-/// The place of an item and what becomes of it.
-#[derive(Debug)]
-pub(crate) struct Slot<'c> {
-    pub(crate) at: Located<'c>,
-    pub(crate) before: Option<Before>,
-    pub(crate) outcome: Becomes,
-}
-
-/// What becomes of an item.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "slots are boxed, and most are written")]
-pub(crate) enum Becomes {
-    /// It was only read; the commit holds if it is still the same.
-    Unchanged,
-    Gone,
-    Is(After),
-}
-
-impl Slot<'_> {
-    /// The precondition under which a commit holds that has read the item.
-    pub(crate) fn check(&self) -> Precondition {
-        let version = self.before.as_ref().map(|before| before.version);
-        Precondition::unchanged(Space::Items, self.at.key.clone(), version)
-    }
-
-    pub(crate) fn after(&self) -> Option<&After> {
-        match &self.outcome {
-            Becomes::Is(after) => Some(after),
-            Becomes::Unchanged | Becomes::Gone => None,
-        }
-    }
-
-    pub(crate) fn is_written(&self) -> bool {
-        !matches!(self.outcome, Becomes::Unchanged)
-    }
-
-    /// Whether the after image has the row of the before image.
-    pub(crate) fn keeps_row(&self) -> bool {
-        self.before.as_ref().zip(self.after()).is_some_and(|(b, a)| b.header.row == a.row)
-    }
-}
-
-/// An item as a write or a read finds it: in the store, or as the same transaction has written it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Current<'s> {
-    Stored(&'s Before),
-    Own(&'s After),
-}
-
-impl<'s> Current<'s> {
-    pub(crate) fn stamp(self) -> Stamp {
-        match self {
-            Self::Stored(before) => before.stamp(),
-            Self::Own(after) => after.stamp,
-        }
-    }
-
-    pub(crate) fn row(self) -> Row {
-        match self {
-            Self::Stored(before) => before.header.row,
-            Self::Own(after) => after.row,
-        }
-    }
-
-    /// Bytes of its text.
-    pub(crate) fn size_bytes(self) -> usize {
-        match self {
-            Self::Stored(before) => before.size_bytes(),
-            Self::Own(after) => after.text.len(),
-        }
-    }
-
-    pub(crate) fn text(self) -> Bytes {
-        match self {
-            Self::Stored(before) => before.text(),
-            Self::Own(after) => after.text.clone(),
-        }
-    }
-
-    pub(crate) fn value(self) -> Result<&'s Value> {
-        match self {
-            Self::Stored(before) => before.value(),
-            Self::Own(after) => Ok(&after.value),
-        }
-    }
-
-    pub(crate) fn terms(self, indexer: &Indexer<'_>) -> Result<&'s Terms> {
-        match self {
-            Self::Stored(before) => before.terms(indexer),
-            Self::Own(after) => Ok(&after.terms),
-        }
-    }
-}
-
-/// A unique key that must be free, by the number of its check in its part of the commit.
-pub(crate) struct UniqueGuard<'s> {
-    pub(crate) key: Vec<u8>,
-    /// Which of the container's unique keys it is.
-    pub(crate) ordinal: usize,
-    pub(crate) container: &'s Container,
-    /// The item that shall have it.
-    pub(crate) slot: &'s Slot<'s>,
-}
-
-impl UniqueGuard<'_> {
-    /// Whether this is the precondition that failed.
-    pub(crate) fn is(&self, failed: &FailedPrecondition) -> bool {
-        failed.shard == self.slot.at.partition.shard
-            && failed.precondition.key() == Some((Space::Index, &self.key[..]))
-    }
-
-    /// What the writer is told if another item has the key.
-    pub(crate) fn violation(&self) -> Error {
-        unique_violation(self.container, self.ordinal, self.slot)
-    }
-}
-
-/// An item would get a unique key that another one has.
-pub(crate) fn unique_violation(container: &Container, ordinal: usize, slot: &Slot<'_>) -> Error {
-    let Some(after) = slot.after().filter(|after| after.derived) else {
-        return Error::UniqueKeyViolation;
-    };
-    let id = key::parse_item(&slot.at.key).map_or("", |key| key.id);
-    let paths = container.definition.unique_keys.get(ordinal).map_or(&[][..], |paths| paths);
-    let names: Vec<String> = paths.iter().map(ToString::to_string).collect();
-    let values = unique_values(paths, &after.value);
-    Error::DerivedKeyViolation(
-        format!(
-            "Unique index constraint violation: by the model, this write gives the item '{id}' of \
-             container '{}' the value {} for its unique key '{}', and another item of the same \
-             partition key has it. Nothing was written.",
-            container.id,
-            Value::array(values).to_json(),
-            names.join(", ")
-        )
-        .into(),
-    )
-}
-
-/// Everything that the slots of one physical partition change, in one part: records, rows, unique
-/// keys, index terms, expiries, feed entries and versions, the latter two in the order of the slots.
-pub(crate) fn part<'s>(
+/// Everything that the items of one shard change, in one part.
+pub(crate) fn item_part<'s>(
     engine: &Engine,
     indexer: &Indexer<'s>,
-    slots: &[&'s Slot<'s>],
-) -> Result<(Part, Vec<UniqueGuard<'s>>)> {
-    let Indexer { container, partition, .. } = *indexer;
-    let mut part = Part::new(partition.shard, partition.epoch);
-    for slot in slots {
-        part.preconditions.push(slot.check());
-        if slot.is_written() {
-            if let Some(before) = &slot.before {
-                unwrite(container, slot, before, &mut part);
+    entries: &[&'s ItemEntry<'s>],
+) -> Result<(Part, Vec<UniqueKeyCheck<'s>>)> {
+    let mut part = Part::new(indexer.partition.shard, indexer.partition.epoch);
+    let context = CommitContext { engine, indexer: *indexer };
+    for entry in entries {
+        part.preconditions.push(entry.precondition());
+        if entry.is_written() {
+            for maintainer in COMMIT_MAINTAINERS {
+                maintainer.maintain(entry, &context, &mut part)?;
             }
-            if let Some(after) = slot.after() {
-                write(container, slot, after, &mut part)?;
+        }
+    }
+    let unique = unique_keys::maintain(indexer.container, entries, &mut part)?;
+    Ok((part, unique))
+}
+
+impl TransactionState<'_> {
+    /// Its commit: the part of the home shard first, then those of other shards.
+    pub(crate) fn assemble(&self) -> Result<PreparedCommit<'_>> {
+        let (mut parts, mut unique) = (Vec::with_capacity(1), vec![]);
+        for (index, shard) in self.writes.shards() {
+            if index != ShardIndex::HOME && shard.items().is_empty() {
+                continue;
             }
-            index_terms(indexer, slot, &mut part)?;
-            engine.keep_versions(container, slot, &mut part);
+            let entries = shard.in_commit_order();
+            let (part, required) = item_part(self.engine, &self.indexer(index), &entries)?;
+            unique.extend(required);
+            parts.push(part);
+        }
+        if !self.reads.is_empty() {
+            for (index, shard) in self.writes.shards().filter(|(i, _)| self.reads.has_read(*i)) {
+                let part = part_of(&mut parts, shard.partition);
+                part.preconditions.extend(self.reads.preconditions(index));
+            }
+        }
+        if let Some(model) = self.model {
+            for (_, shard) in self.writes.shards() {
+                put_keys(shard, &mut parts);
+                name_stripes(shard, &mut parts);
+                self.put_references(model, shard, &mut parts)?;
+            }
+        }
+        if let (PathIdAllocation::WithCommit(ids), Some(part)) = (self.path_ids, parts.first_mut())
+        {
+            ids.borrow().write(part);
+        }
+        Ok(PreparedCommit { parts, unique })
+    }
+
+    /// Whether all that was read is of one instant, so that a refusal needs no validation.
+    pub(crate) fn is_of_one_instant(&self) -> bool {
+        if self.view.is_database() {
+            return true;
+        }
+        let home = self.writes.shard(ShardIndex::HOME);
+        if self.view.is_fixed(home.partition.shard) {
+            return self
+                .writes
+                .shards()
+                .skip(1)
+                .all(|(index, shard)| shard.items().is_empty() && !self.reads.has_read(index));
+        }
+        // What a model looks at beside items has no version of its own.
+        self.model.is_none() && home.items().len() + self.reads.len() <= 1
+    }
+
+    /// The read set as parts without writes.
+    fn read_parts(&self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for (index, shard) in self.writes.shards() {
+            if shard.items().is_empty() && !self.reads.has_read(index) {
+                continue;
+            }
+            let mut part = Part::new(shard.partition.shard, shard.partition.epoch);
+            part.preconditions.extend(shard.items().values().map(|entry| entry.precondition()));
+            part.preconditions.extend(self.reads.preconditions(index));
+            parts.push(part);
+        }
+        parts
+    }
+
+    /// Whether everything that was read is still so, all of it at one instant; `held` is read beside it.
+    pub(crate) fn validate(&self, held: Option<Part>) -> Result<bool> {
+        let mut parts = self.read_parts();
+        if let Some(held) = held {
+            match parts.iter_mut().find(|part| part.shard == held.shard) {
+                Some(part) => part.preconditions.extend(held.preconditions),
+                None => parts.push(held),
+            }
+        }
+        match self.engine.store.commit(Commit { parts }) {
+            Ok(_) => Ok(true),
+            Err(StorageError::Conflict(_)) => Ok(false),
+            Err(error) => Err(storage(error)),
         }
     }
-    let guards = unique_keys(container, slots, &mut part)?;
-    Ok((part, guards))
-}
 
-/// Takes back what the before image had written beside its record.
-fn unwrite(container: &Container, slot: &Slot<'_>, before: &Before, part: &mut Part) {
-    let header = &before.header;
-    // The feed names every item once, at its latest change.
-    part.deletes.push((Space::Feed, key::feed(before.version, header.feed_seq).to_vec()));
-    if let Some(expiry_s) = expiry(&container.definition, header) {
-        part.deletes.push((Space::Ttl, key::ttl(expiry_s, header.row).to_vec()));
-    }
-    if !slot.keeps_row() {
-        part.deletes.push((Space::Items, key::row(header.row).to_vec()));
-    }
-    if slot.after().is_none() {
-        part.deletes.push((Space::Items, slot.at.key.clone()));
+    /// Whether a refusal may be returned; else the work must run again.
+    pub(crate) fn justifies(&self, refusal: &Error) -> Result<bool> {
+        if refusal.retryable() || self.is_of_one_instant() {
+            return Ok(true);
+        }
+        self.validate(None)
     }
 }
 
-/// Index terms that change. A renamed item keeps its row: what its old slot deletes its new one puts,
-/// and puts come after deletes.
-fn index_terms(indexer: &Indexer<'_>, slot: &Slot<'_>, part: &mut Part) -> Result<()> {
-    let before = match &slot.before {
-        Some(before) => Some(Image { terms: before.terms(indexer)?, row: before.header.row }),
-        None => None,
-    };
-    let after = slot.after().map(|after| Image { terms: &after.terms, row: after.row });
-    maintain(before, after, indexer.container.index.rules().all(), part);
-    Ok(())
-}
-
-/// Writes the record and what goes with it, but for unique keys and index terms.
-fn write(container: &Container, slot: &Slot<'_>, after: &After, part: &mut Part) -> Result<()> {
-    let feed_seq = u16::try_from(part.feed.len()).map_err(|_| storage(StorageError::TooLarge))?;
-    let header = Header {
-        etag: after.stamp.etag,
-        ts_s: after.stamp.ts,
-        row: after.row,
-        feed_seq,
-        ttl_s: after.ttl,
-    };
-    let key = &slot.at.key;
-    let value = record::encode(&header, &after.text);
-    part.puts.push(Put { space: Space::Items, key: key.clone(), value });
-    if !slot.keeps_row() {
-        let row = key::row(after.row).to_vec();
-        part.puts.push(Put { space: Space::Items, key: row, value: key.clone() });
-    }
-    if let Some(expiry_s) = expiry(&container.definition, &header) {
-        let expiry = key::ttl(expiry_s, after.row).to_vec();
-        part.puts.push(Put { space: Space::Ttl, key: expiry, value: key.clone() });
-    }
-    part.feed.push(key.clone());
-    Ok(())
-}
-
-/// Unique keys that change: the old ones go, the new ones must be free, or be freed by another
-/// slot of the same commit. No two slots may have one in the end, whoever wrote them.
-fn unique_keys<'s>(
-    container: &'s Container,
-    slots: &[&'s Slot<'s>],
-    part: &mut Part,
-) -> Result<Vec<UniqueGuard<'s>>> {
-    let mut guards = Vec::new();
-    if container.definition.unique_keys.is_empty() {
-        return Ok(guards);
-    }
-    let mut moves = Vec::new();
-    for slot in slots.iter().filter(|slot| slot.is_written()) {
-        let keys = |value: &Value| unique_keys_of(container, &slot.at.partition_key, value);
-        let old = slot.before.as_ref().map(Before::value).transpose()?.map(keys);
-        let new = slot.after().map(|after| keys(&after.value));
-        for ordinal in 0..container.definition.unique_keys.len() {
-            let nth = |keys: &Option<Vec<Vec<u8>>>| keys.as_ref()?.get(ordinal).cloned();
-            moves.push((*slot, ordinal, nth(&old), nth(&new)));
+/// Adds the keys that a transaction writes beside items.
+fn put_keys(shard: &ShardWrites<'_>, parts: &mut Vec<Part>) {
+    let puts = shard.keys();
+    for (space, key, value) in puts {
+        let part = part_of(parts, shard.partition);
+        match value {
+            Some(value) => part.puts.push(Put { space, key: key.to_vec(), value: value.to_vec() }),
+            None => part.deletes.push((space, key.to_vec())),
         }
     }
-    let freed: HashSet<&Vec<u8>> = moves
-        .iter()
-        .filter(|(_, _, old, new)| old != new)
-        .filter_map(|(_, _, old, _)| old.as_ref())
-        .collect();
-    part.deletes.extend(freed.iter().map(|key| (Space::Index, (*key).clone())));
-    let mut holders: HashMap<&Vec<u8>, &Slot<'_>> = HashMap::new();
-    for (slot, ordinal, old, new) in &moves {
-        let (Some(key), Some(after)) = (new, slot.after()) else { continue };
-        if let Some(other) = holders.insert(key, slot) {
-            // Of the two, the one that no client has named is the one to tell of.
-            let told = if after.derived { *slot } else { other };
-            return Err(unique_violation(container, *ordinal, told));
-        }
-        if old == new && slot.keeps_row() {
-            continue;
-        }
-        if old != new && !freed.contains(key) {
-            let ordinal = *ordinal;
-            guards.push(UniqueGuard { key: key.clone(), ordinal, container, slot });
-            part.preconditions.push(Precondition::Absent { space: Space::Index, key: key.clone() });
-        }
-        let value = after.row.0.to_be_bytes().to_vec();
-        part.puts.push(Put { space: Space::Index, key: key.clone(), value });
+    crate::maintain::kept_on_target::put_tallies(shard, parts);
+}
+
+/// What follows from a write holds no lock of the logical partition that it lands in: the stripe tells
+/// those who have read a range there.
+fn name_stripes(shard: &ShardWrites<'_>, parts: &mut Vec<Part>) {
+    let written = shard.items().values().filter(|entry| entry.is_written());
+    let stripes: BTreeSet<u8> = written.map(|entry| entry.at.stripe()).collect();
+    if !stripes.is_empty() {
+        part_of(parts, shard.partition).stripes.extend(stripes);
     }
-    Ok(guards)
-}
-
-/// The keys under which an item stands in the container's unique keys, in their order.
-pub(crate) fn unique_keys_of(
-    container: &Container,
-    partition_key: &PartitionKey,
-    value: &Value,
-) -> Vec<Vec<u8>> {
-    let definition = &container.definition;
-    let effective = definition.partition_key.effective(partition_key);
-    let key = |(ordinal, paths): (u8, &Vec<PropertyPath>)| {
-        key::unique(ordinal, &effective, partition_key, &unique_values(paths, value))
-    };
-    (0_u8..).zip(&definition.unique_keys).map(key).collect()
-}
-
-/// A missing value counts as null.
-pub(crate) fn unique_values(paths: &[PropertyPath], item: &Value) -> Vec<Value> {
-    let value = |path: &PropertyPath| match path.value_in(item) {
-        Value::Undefined => Value::Null,
-        value => value.clone(),
-    };
-    paths.iter().map(value).collect()
-}
-
-/// The row that the value of a unique key names.
-pub(crate) fn unique_holder(bytes: &[u8]) -> Result<Row> {
-    let row = bytes.try_into().map(u64::from_be_bytes);
-    row.map(Row).map_err(|_| Error::internal("a unique key is corrupt"))
 }

@@ -1,6 +1,7 @@
-//! Who may write to a logical partition. Writes are optimistic: they come in side by side, and the
-//! checks of their commits find out who was faster. A transaction that reads a range, or that has
-//! lost too often, closes the gate behind the others and is alone until it has committed.
+//! The striped partition lock: 256 stripes for each physical partition, of which a logical partition has
+//! one, by the hash of its key. Writers are optimistic: they hold their stripe shared, and the
+//! preconditions of their commits decide between them. A transaction that reads a range, or that has
+//! lost several times, takes its stripe exclusively until it has committed.
 
 use std::hash::Hasher;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,93 +9,103 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use orrery_types::limits;
 use xxhash_rust::xxh3::Xxh3;
 
-/// How to pass a gate.
+/// How a stripe is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passage {
-    /// Beside others.
+pub(crate) enum LockMode {
+    /// Beside other shared holders.
     Shared,
-    /// Alone.
-    Alone,
+    /// Without any other holder.
+    Exclusive,
 }
 
-/// The gates of one physical partition. Each serves a share of the logical partitions, so that
+impl LockMode {
+    /// The mode of an attempt: after several conflicts a writer takes its stripe exclusively, so that
+    /// it cannot starve.
+    pub(crate) fn of_attempt(attempt: usize) -> Self {
+        if attempt < limits::COMMIT_ATTEMPTS_SHARED { Self::Shared } else { Self::Exclusive }
+    }
+}
+
+/// The stripes of one physical partition. Each serves a share of the logical partitions, so that
 /// their number does not grow with the data.
 #[derive(Debug)]
-pub(crate) struct Gates(Box<[Arc<Gate>]>);
+pub(crate) struct PartitionLocks(Box<[Arc<StripeLock>]>);
 
-impl Default for Gates {
+impl Default for PartitionLocks {
     fn default() -> Self {
-        Self((0..limits::GATES_PER_PARTITION).map(|_| Arc::default()).collect())
+        Self((0..limits::LOCK_STRIPES_PER_PARTITION).map(|_| Arc::default()).collect())
     }
 }
 
-impl Gates {
-    /// Passes all of them alone: nobody writes to the partition while the passes are held.
-    pub(crate) fn close(&self) -> Vec<Pass> {
-        self.0.iter().map(|gate| gate.pass(Passage::Alone)).collect()
+impl PartitionLocks {
+    /// Takes all stripes exclusively: nobody else writes to the partition while the guards are held.
+    pub(crate) fn lock_all(&self) -> Vec<LockGuard> {
+        self.0.iter().map(|stripe| stripe.acquire(LockMode::Exclusive)).collect()
     }
 
-    /// The gate of a logical partition, named by any bytes that it alone has.
-    pub(crate) fn of(&self, logical_partition: &[u8]) -> &Arc<Gate> {
+    /// The stripe of a logical partition, named by any bytes that it alone has.
+    pub(crate) fn stripe(&self, logical_partition: &[u8]) -> &Arc<StripeLock> {
         self.0.get(usize::from(stripe_of(logical_partition))).expect("there is one for each stripe")
     }
 }
 
-/// The stripe of a logical partition, named by any bytes that it alone has: what one lock serves,
-/// and what `Precondition::StripeUnchanged` is about.
+/// The number of the stripe of a logical partition, named by any bytes that it alone has: what one
+/// lock serves, and what `Check::StripeUnchanged` is about.
 pub(crate) fn stripe_of(logical_partition: &[u8]) -> u8 {
     let mut hasher = Xxh3::new();
     hasher.write(logical_partition);
-    let count = u64::try_from(limits::GATES_PER_PARTITION).unwrap_or(1);
+    let count = u64::try_from(limits::LOCK_STRIPES_PER_PARTITION).unwrap_or(1);
     u8::try_from(hasher.finish() % count).unwrap_or_default()
 }
 
+/// The lock of one stripe. An exclusive waiter holds back new shared holders, so that it cannot
+/// starve.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct StripeLock {
     state: Mutex<State>,
-    freed: Condvar,
+    released: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    inside: usize,
-    alone: bool,
-    /// How many want to be alone: newcomers queue behind them.
-    wanting: usize,
+    holders: usize,
+    exclusive: bool,
+    /// How many wait for the exclusive mode.
+    exclusive_waiters: usize,
 }
 
-impl Gate {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl StripeLock {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the way is free.
-    pub(crate) fn pass(self: &Arc<Self>, passage: Passage) -> Pass {
-        let mut state = self.lock();
-        match passage {
-            Passage::Shared => {
-                let closed = |s: &mut State| s.alone || s.wanting > 0;
-                state = self.wait_while(state, closed);
+    /// Waits until the stripe can be held in this mode.
+    pub(crate) fn acquire(self: &Arc<Self>, mode: LockMode) -> LockGuard {
+        let mut state = self.state();
+        match mode {
+            LockMode::Shared => {
+                let blocked = |s: &mut State| s.exclusive || s.exclusive_waiters > 0;
+                state = self.wait_while(state, blocked);
             }
-            Passage::Alone => {
-                state.wanting += 1;
-                state = self.wait_while(state, |s| s.inside > 0);
-                state.wanting -= 1;
-                state.alone = true;
+            LockMode::Exclusive => {
+                state.exclusive_waiters += 1;
+                state = self.wait_while(state, |s| s.holders > 0);
+                state.exclusive_waiters -= 1;
+                state.exclusive = true;
             }
         }
-        state.inside += 1;
-        Pass { gate: self.clone() }
+        state.holders += 1;
+        LockGuard { stripe: self.clone() }
     }
 
-    /// Passes beside others if nobody is alone inside or wants to be.
-    pub(crate) fn try_shared(self: &Arc<Self>) -> Option<Pass> {
-        let mut state = self.lock();
-        if state.alone || state.wanting > 0 {
+    /// Takes the stripe shared if that needs no waiting.
+    pub(crate) fn try_shared(self: &Arc<Self>) -> Option<LockGuard> {
+        let mut state = self.state();
+        if state.exclusive || state.exclusive_waiters > 0 {
             return None;
         }
-        state.inside += 1;
-        Some(Pass { gate: self.clone() })
+        state.holders += 1;
+        Some(LockGuard { stripe: self.clone() })
     }
 
     fn wait_while<'g>(
@@ -102,24 +113,24 @@ impl Gate {
         state: MutexGuard<'g, State>,
         condition: impl FnMut(&mut State) -> bool,
     ) -> MutexGuard<'g, State> {
-        self.freed.wait_while(state, condition).unwrap_or_else(PoisonError::into_inner)
+        self.released.wait_while(state, condition).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Being inside; dropping it leaves.
+/// A stripe that is held; dropping it releases the stripe.
 #[derive(Debug)]
-pub(crate) struct Pass {
-    gate: Arc<Gate>,
+pub(crate) struct LockGuard {
+    stripe: Arc<StripeLock>,
 }
 
-impl Drop for Pass {
+impl Drop for LockGuard {
     fn drop(&mut self) {
-        let mut state = self.gate.lock();
-        state.inside -= 1;
-        state.alone = false;
-        if state.inside == 0 {
+        let mut state = self.stripe.state();
+        state.holders -= 1;
+        state.exclusive = false;
+        if state.holders == 0 {
             drop(state);
-            self.gate.freed.notify_all();
+            self.stripe.released.notify_all();
         }
     }
 }
@@ -131,30 +142,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_pass_side_by_side_and_one_passes_alone() {
-        let gate = Arc::<Gate>::default();
-        let (first, second) = (gate.pass(Passage::Shared), gate.pass(Passage::Shared));
-        let (entered, alone) = channel();
-        let (leave, leaving) = channel::<()>();
+    fn many_hold_a_stripe_shared_and_one_holds_it_exclusively() {
+        let stripe = Arc::<StripeLock>::default();
+        let (first, second) = (stripe.acquire(LockMode::Shared), stripe.acquire(LockMode::Shared));
+        let (acquired, exclusive) = channel();
+        let (release, released) = channel::<()>();
         let thread = {
-            let gate = gate.clone();
+            let stripe = stripe.clone();
             std::thread::spawn(move || {
-                let pass = gate.pass(Passage::Alone);
-                entered.send(()).expect("somebody waits");
-                leaving.recv().expect("somebody says so");
-                drop(pass);
+                let guard = stripe.acquire(LockMode::Exclusive);
+                acquired.send(()).expect("somebody waits");
+                released.recv().expect("somebody says so");
+                drop(guard);
             })
         };
-        while gate.lock().wanting == 0 {
+        while stripe.state().exclusive_waiters == 0 {
             std::thread::yield_now();
         }
-        assert!(gate.try_shared().is_none(), "newcomers queue behind who wants to be alone");
-        assert!(alone.try_recv().is_err(), "two are inside");
+        assert!(stripe.try_shared().is_none(), "an exclusive waiter holds back new holders");
+        assert!(exclusive.try_recv().is_err(), "there are two shared holders");
         drop((first, second));
-        alone.recv().expect("it is alone now");
-        assert!(gate.try_shared().is_none());
-        leave.send(()).expect("it waits");
+        exclusive.recv().expect("it holds the stripe now");
+        assert!(stripe.try_shared().is_none());
+        release.send(()).expect("it waits");
         thread.join().expect("it ends");
-        assert!(gate.try_shared().is_some());
+        assert!(stripe.try_shared().is_some());
     }
 }

@@ -1,53 +1,100 @@
-//! Several reads and writes of one logical partition that happen together or not at all. Reads
-//! come from one snapshot with the transaction's own writes over it; what was read is checked when
-//! it commits. If another writer was faster, nothing was written and the work runs again, on a new
-//! snapshot: its caller has seen nothing of the first run.
+//! The write path, and the concurrency control of all writers: optimistic concurrency control with backward
+//! validation at a single commit point.
 //!
-//! A check can watch over an item, not over what is missing from a range. So a transaction that
-//! reads a range, by a query or a feed, closes the gate of its logical partition first and is
-//! alone until it ends.
+//! ```text
+//! lock stripe (shared) ─▶ definition, model ─▶ reads, decisions, buffer ─▶ commit{epoch, preconditions, writes}
+//!                                                                           │ group commit: epoch? frozen? every precondition?
+//!    conflict: nothing was written, run again (from the 5th exclusive)    ◀┤ no
+//!                                                                           ▼ yes: LSN ─▶ batch ─▶ sync ─▶ publish ─▶ answer ─▶ unlock
+//! ```
+//!
+//! **Isolation.** A transaction is strictly serializable within its logical partition: a commit whose
+//! preconditions hold is as if the whole transaction had run at that instant, so the serial order is the
+//! commit order. What a model derives from it in other partitions is the same commit. A transaction that
+//! wrote nothing has read one snapshot.
+//!
+//! **Read view** (`read_view`). A single write reads the newest values; a batch, a procedure, a write with
+//! triggers and bulk read the home shard from one snapshot, with their own writes over it (`overlay`), and
+//! other shards newest; verification reads a snapshot of the whole database. The statement time is fixed
+//! when the view is opened, and judges which items have expired.
+//!
+//! **Read set** (`read_set`, and the before images in the buffer). Every item and every key that a decision
+//! rests on is a precondition of the commit, by its version or by its absence, also those that were only
+//! read: so there is no write skew.
+//!
+//! **Write set** (`write_buffer`). Items and keys of any number of shards in one flat buffer. Each operation
+//! has a savepoint; a refused operation is rolled back by the undo log, and its reads stay in the read set.
+//!
+//! **Validation** is the store's: it tests the preconditions of commits one after another, and a commit with
+//! a failed one writes nothing. A refusal has no commit: if it rests on reads of several instants, the
+//! read set is validated by a commit without writes before the refusal is returned.
+//!
+//! **Locks** (`locks`). A writer holds the stripe of its logical partition shared, from before its first read
+//! until the answer. *Escalation*: after four conflicts it takes the stripe exclusively and the engine's
+//! escalation lock, so it cannot starve. Erasures, a new model and the cutover of a split take stripes
+//! exclusively too. Lock order: catalog, schema lock, stripes in the order of partitions, escalation lock.
+//!
+//! **Phantoms.** A precondition protects a key, not a gap between keys. A transaction that reads a range of
+//! its logical partition takes the stripe exclusively, on a new snapshot, and requires the stripe unchanged
+//! since then, because derived writes of other transactions hold no lock there. Ranges of references and
+//! of extremes have a guard beside the target, which every new reference writes.
+//!
+//! **Unique keys** (`maintain/unique_keys`) are index entries that the commit requires to be absent; a
+//! transaction also looks at them after each operation, so that the right operation is refused.
+//!
+//! **Retries** (`retry`). One loop: a conflict, a missing exclusive lock, a hidden holder of a unique key and
+//! an outdated refusal run the work again, up to 50 times; then the sender is told to retry. A stale epoch
+//! reloads the definition first (`partition/epoch`). An unknown outcome is never retried.
+//!
+//! **A commit** (`commit`) has one part for each shard: its epoch, the preconditions, and the writes of all
+//! maintainers (`maintain`): record, row, expiry entry, feed entry, index terms, versions, unique keys, and
+//! under a model references, tallies, copies and whatever else follows.
 
 pub mod batch;
 pub mod bulk;
 pub mod bulk_load;
 pub(crate) mod commit;
-pub(crate) mod database_snapshot;
 pub(crate) mod key_entries;
 pub(crate) mod locks;
 mod overlay;
 pub mod point_write;
-mod read_set;
+pub(crate) mod read_set;
+pub(crate) mod read_view;
+pub(crate) mod retry;
+pub(crate) mod state;
 pub(crate) mod write_buffer;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use orrery_storage::key::{self, Row};
-use orrery_storage::{ReadAt, StorageError};
+use orrery_storage::{StorageError, key};
 use orrery_types::ids::Address;
-use orrery_types::{Error, Lsn, PartitionKey, Result, ShardId, limits};
+use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
 
+use self::locks::{LockGuard, LockMode, StripeLock, stripe_of};
+use self::overlay::{OverlaidItem, OverlaySource};
+use self::read_view::ReadView;
+use self::retry::{Attempt, RetryReason};
+use self::state::TransactionState;
+use self::write_buffer::{ItemEntry, ShardIndex};
 use crate::catalog::resource::Preconditions;
 use crate::error::storage;
+use crate::item::address::{ItemKey, complete_key, item_row};
 use crate::item::body::ItemBody;
+use crate::item::image::CurrentImage;
 use crate::item::operation::ItemWrite;
 use crate::item::patch::Patch;
-use crate::item::read::{ItemRead, Located, Place, Written, complete_key, item_row, place_of};
-use crate::maintain::index_terms::Numbers;
-use crate::maintain::unique_keys::{Unblock, UniqueClaims};
-use crate::model::ModelScope;
+use crate::item::read::{CommitPosition, ItemRead, Written};
+use crate::maintain::index_terms::PathIdAllocation;
+use crate::maintain::unique_keys::UniqueClaims;
+use crate::model::ModelContext;
 use crate::partition::PhysicalPartition;
 use crate::query::continuation;
 use crate::query::read_feed::{ItemPage, PageSize};
 use crate::query::{QueryPage, QueryRequest};
 use crate::stamp::Stamp;
 use crate::throughput::charge;
-use crate::transaction::commit::{Current, Slot};
-use crate::transaction::locks::{Gate, Pass, Passage, stripe_of};
-use crate::transaction::overlay::{OverlaidItem, OverlaySource};
-use crate::transaction::point_write::passage;
-use crate::transaction::write_buffer::{Draft, View};
 use crate::{Container, Engine};
 
 /// What a transaction came to.
@@ -56,24 +103,22 @@ pub struct Transacted<T> {
     /// What its work returned.
     pub value: T,
     /// Where it committed, or what it read if it wrote nothing.
-    pub place: Place,
+    pub place: CommitPosition,
     /// The charge of all its operations.
     pub charge: f64,
 }
 
 /// A transaction while its work runs.
 pub struct Transaction<'e> {
-    draft: Draft<'e>,
+    tx: TransactionState<'e>,
     partition_key: PartitionKey,
-    gate: &'e Arc<Gate>,
-    passage: Passage,
-    pass: Option<Pass>,
-    /// Passes of logical partitions that it works on together, if there are several: then it never
-    /// waits for a gate.
-    together: Vec<Pass>,
+    stripe: &'e Arc<StripeLock>,
+    lock_mode: LockMode,
+    lock: Option<LockGuard>,
+    /// Locks of the logical partitions that it works on together, if there are several: then it never
+    /// waits for a lock.
+    together: Vec<LockGuard>,
     lsn: Lsn,
-    /// The run counts for nothing, whatever it returns: it has to start over, alone.
-    must_be_alone: bool,
     charge: f64,
 }
 
@@ -86,7 +131,9 @@ impl Engine {
         partition_key: &PartitionKey,
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Transacted<T>> {
-        self.with_current(container, &mut |now| self.transact_under(now, partition_key, work))
+        self.retry_on_stale_epoch(container, &mut |now| {
+            self.transact_under(now, partition_key, work)
+        })
     }
 
     /// The same under one definition.
@@ -99,119 +146,100 @@ impl Engine {
         let key = complete_key(container, partition_key)?;
         let effective = container.definition.partition_key.effective(&key);
         let partition = container.partition_of(&effective)?;
-        let (mut alone, mut kept) = (false, vec![]);
-        for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
-            let passage = if alone { Passage::Alone } else { passage(attempt) };
-            let pass = partition.gates.of(&key.to_canonical()).pass(passage);
-            // Before the snapshot: whoever had its turn before may have changed what is read.
-            let turn = self.model_turn(attempt);
-            // Behind the gate: a model takes over while it is closed.
-            let (database, carried) = (self.database_of(container), RefCell::default());
-            let mut transaction = Transaction::inside(self, container, partition, &key)?;
-            (transaction.pass, transaction.passage) = (Some(pass), passage);
+        let (mut exclusive, mut kept) = (false, vec![]);
+        retry::run(|attempt| {
+            let lock_mode =
+                if exclusive { LockMode::Exclusive } else { LockMode::of_attempt(attempt) };
+            let lock = partition.locks.stripe(&key.to_canonical()).acquire(lock_mode);
+            // Before the snapshot: the last holder may have changed what is read.
+            let escalation = self.escalation_lock(attempt);
+            // Under the lock: a model takes over while it holds all of them.
+            let (database, ids) = (self.database_of(container), RefCell::default());
+            let mut transaction = Transaction::begin(self, container, partition, &key)?;
+            (transaction.lock, transaction.lock_mode) = (Some(lock), lock_mode);
             if attempt == 0 {
-                transaction.draft.numbers = Numbers::Carried(&carried);
+                transaction.tx.path_ids = PathIdAllocation::WithCommit(&ids);
             }
-            transaction.draft.claims = Some(UniqueClaims::new(kept.clone()));
-            transaction.draft.model.scope = ModelScope::of(database.as_deref(), container);
+            transaction.tx.claims = Some(UniqueClaims::new(kept.clone()));
+            transaction.tx.model = ModelContext::of(database.as_deref(), container);
             let result = work(&mut transaction);
-            if transaction.must_be_alone {
-                alone = true;
-                continue;
-            }
-            if let Some(unblock) = transaction.draft.unblock() {
-                drop((transaction, turn));
-                kept.extend(self.unblock(unblock)?);
-                continue;
+            if let Some(reason) = transaction.tx.doomed {
+                exclusive |= matches!(reason, RetryReason::NeedsExclusiveLock);
+                drop((transaction, escalation));
+                kept.extend(self.before_retry(reason)?);
+                return Ok(Attempt::Again(reason.text()));
             }
             let charge = transaction.charge;
             match result {
-                Ok(value) => {
-                    if let Some(place) = transaction.commit()? {
-                        return Ok(Transacted { value, place, charge });
-                    }
-                }
-                Err(refusal) => {
-                    if self.justifies(&transaction.draft, &refusal)? {
-                        return Err(refusal);
-                    }
-                }
+                Ok(value) => Ok(match transaction.commit()? {
+                    Attempt::Done(place) => Attempt::Done(Transacted { value, place, charge }),
+                    Attempt::Again(reason) => Attempt::Again(reason),
+                }),
+                Err(refusal) if transaction.tx.justifies(&refusal)? => Err(refusal),
+                Err(_) => Ok(Attempt::Again(RetryReason::RefusalOutdated.text())),
             }
-        }
-        Err(Error::RetryWith)
-    }
-
-    /// Does what must be done before a transaction runs again. An item that holds a unique key and
-    /// cannot be removed is returned.
-    pub(crate) fn unblock(&self, unblock: Unblock<'_>) -> Result<Option<(ShardId, Row)>> {
-        let Unblock::Remove(container, partition, row) = unblock else { return Ok(None) };
-        let _still = self.models.read();
-        let gone = self.purge_hidden_row(container, partition, row)?;
-        Ok((!gone).then_some((partition.shard, row)))
+        })
     }
 
     /// Runs `work` once in a transaction over logical partitions of one physical partition, whose
-    /// gates were passed and to which it turns one after the other. `None` if nothing was written,
+    /// locks are held and to which it turns one after the other. `None` if nothing was written,
     /// for whatever reason: each of them must go for itself then. An error if nobody knows.
     pub(crate) fn transact_together<T>(
         &self,
         container: &Container,
         partition: &PhysicalPartition,
-        passes: Vec<Pass>,
+        locks: Vec<LockGuard>,
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Option<Transacted<T>>> {
         let database = self.database_of(container);
-        if passes.is_empty() || ModelScope::of(database.as_deref(), container).is_some() {
+        if locks.is_empty() || ModelContext::of(database.as_deref(), container).is_some() {
             return Ok(None);
         }
-        let carried = RefCell::default();
+        let ids = RefCell::default();
         let nowhere = PartitionKey::default();
-        let begun = Transaction::inside(self, container, partition, &nowhere);
-        let Ok(mut transaction) = begun else { return Ok(None) };
-        transaction.together = passes;
-        transaction.draft.claims = Some(UniqueClaims::default());
-        transaction.draft.numbers = Numbers::Carried(&carried);
+        let transaction = Transaction::begin(self, container, partition, &nowhere);
+        let Ok(mut transaction) = transaction else { return Ok(None) };
+        transaction.together = locks;
+        transaction.tx.claims = Some(UniqueClaims::default());
+        transaction.tx.path_ids = PathIdAllocation::WithCommit(&ids);
         let Ok(value) = work(&mut transaction) else { return Ok(None) };
-        if transaction.must_be_alone || transaction.draft.unblock().is_some() {
+        if transaction.tx.doomed.is_some() {
             return Ok(None);
         }
         let charge = transaction.charge;
         match transaction.commit() {
-            Ok(place) => Ok(place.map(|place| Transacted { value, place, charge })),
+            Ok(Attempt::Done(place)) => Ok(Some(Transacted { value, place, charge })),
             Err(unknown @ Error::Unavailable(_)) => Err(unknown),
-            Err(_) => Ok(None),
+            Ok(Attempt::Again(_)) | Err(_) => Ok(None),
         }
     }
 }
 
 impl<'e> Transaction<'e> {
-    /// Begins behind gates that were passed.
-    fn inside(
+    /// Begins under locks that are held.
+    fn begin(
         engine: &'e Engine,
         container: &'e Container,
         partition: &'e PhysicalPartition,
         partition_key: &PartitionKey,
     ) -> Result<Self> {
-        let gate = partition.gates.of(&partition_key.to_canonical());
-        let snapshot = engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-        let lsn = snapshot.lsn();
-        let draft = Draft::new(engine, container, partition, View::Snapshot(snapshot));
+        let stripe = partition.locks.stripe(&partition_key.to_canonical());
+        let (view, lsn) = ReadView::snapshot(engine, partition.shard)?;
         Ok(Self {
-            draft,
+            tx: TransactionState::new(engine, container, partition, view),
             partition_key: partition_key.clone(),
-            gate,
-            passage: Passage::Shared,
-            pass: None,
+            stripe,
+            lock_mode: LockMode::Shared,
+            lock: None,
             together: vec![],
             lsn,
-            must_be_alone: false,
             charge: 0.0,
         })
     }
 
     /// The container it works on.
     pub fn container(&self) -> &'e Container {
-        self.draft.container
+        self.tx.container()
     }
 
     /// The logical partition it works on.
@@ -219,7 +247,7 @@ impl<'e> Transaction<'e> {
         &self.partition_key
     }
 
-    /// Goes on with another logical partition, whose gate was passed too.
+    /// Goes on with another logical partition, whose lock is held too.
     pub(crate) fn turn_to(&mut self, partition_key: &PartitionKey) {
         self.partition_key.clone_from(partition_key);
     }
@@ -231,35 +259,36 @@ impl<'e> Transaction<'e> {
 
     /// What is to be stored of a version that the transaction has written, if a model is about it.
     pub(crate) fn latest_text(&self, stamp: Stamp) -> Option<Bytes> {
-        self.draft.model.scope?;
-        let mut written = self.draft.slots.values().filter_map(|slot| slot.after());
+        self.tx.model?;
+        let entries = self.tx.writes.shard(ShardIndex::HOME).items().values();
+        let mut written = entries.filter_map(|entry| entry.after());
         written.find(|after| after.stamp == stamp).map(|after| after.text.clone())
     }
 
     /// Reads one item.
     pub fn read(&mut self, item: &Address) -> Result<ItemRead> {
         let at = self.locate(item)?;
-        self.draft.load(&at)?;
-        let current = self.draft.current(&at.key).ok_or(Error::NotFound)?;
+        self.tx.load(ShardIndex::HOME, &at)?;
+        let current = self.tx.current(ShardIndex::HOME, &at.key).ok_or(Error::NotFound)?;
         let (body, stamp) = (current.text(), current.stamp());
         let item_lsn = match current {
-            Current::Stored(before) => before.version,
-            Current::Own(_) => Lsn(0),
+            CurrentImage::Stored(before) => before.version,
+            CurrentImage::Own(_) => Lsn(0),
         };
         let charge = charge::read(body.len());
         self.charge += charge;
-        let place = Place { partition: self.draft.partition.id, lsn: self.lsn, item_lsn };
+        let place = CommitPosition { partition: self.tx.partition().id, lsn: self.lsn, item_lsn };
         Ok(ItemRead { body, stamp, place, charge })
     }
 
     /// Makes an item; an item with its id must not be there.
     pub fn create(&mut self, text: &[u8]) -> Result<Written> {
-        self.write(&ItemWrite::Create(ItemBody::parse(self.draft.container, text)?))
+        self.write(&ItemWrite::Create(ItemBody::parse(self.tx.container(), text)?))
     }
 
     /// Makes an item or replaces the one with its id.
     pub fn upsert(&mut self, text: &[u8], conditions: &Preconditions) -> Result<Written> {
-        let body = ItemBody::parse(self.draft.container, text)?;
+        let body = ItemBody::parse(self.tx.container(), text)?;
         self.write(&ItemWrite::Upsert(body, conditions.clone()))
     }
 
@@ -270,7 +299,7 @@ impl<'e> Transaction<'e> {
         text: &[u8],
         conditions: &Preconditions,
     ) -> Result<Written> {
-        let body = ItemBody::parse(self.draft.container, text)?;
+        let body = ItemBody::parse(self.tx.container(), text)?;
         self.write(&ItemWrite::Replace(item.clone(), body, conditions.clone()))
     }
 
@@ -291,47 +320,48 @@ impl<'e> Transaction<'e> {
 
     /// Does one of the above. A refusal changes nothing: the transaction may go on.
     pub fn write(&mut self, write: &ItemWrite) -> Result<Written> {
-        let container = self.draft.container;
+        let container = self.tx.container();
         let at = match write {
             ItemWrite::Create(_) | ItemWrite::Upsert(..) => {
-                write.locate(self.draft.engine, container, Some(&self.partition_key))?
+                write.locate(self.tx.engine, container, Some(&self.partition_key))?
             }
             ItemWrite::Replace(item, ..)
             | ItemWrite::Patch(item, ..)
             | ItemWrite::Delete(item, _) => {
                 let at = self.locate(item)?;
                 if let Err(mismatch) = write.check(container, &at) {
-                    self.draft.load(&at)?;
-                    let there = self.draft.current(&at.key).is_some();
+                    self.tx.load(ShardIndex::HOME, &at)?;
+                    let there = self.tx.current(ShardIndex::HOME, &at.key).is_some();
                     return Err(if there { mismatch } else { Error::NotFound });
                 }
                 at
             }
         };
-        let written = self.draft.apply(&at, write)?;
+        let written = self.tx.apply(&at, write)?;
         self.charge += written.charge;
         Ok(written)
     }
 
     /// The place of an item, which may have been written by this transaction only.
-    fn locate(&mut self, item: &Address) -> Result<Located<'e>> {
-        let container = self.draft.container;
+    fn locate(&mut self, item: &Address) -> Result<ItemKey<'e>> {
+        let container = self.tx.container();
         let Some(row) = item_row(item)? else {
-            return self.draft.engine.locate(container, Some(&self.partition_key), item);
+            return self.tx.engine.locate(container, Some(&self.partition_key), item);
         };
-        let has_row = |slot: &Slot<'_>| slot.after().is_some_and(|after| after.row == row);
-        if let Some(slot) = self.draft.slots.values().find(|slot| has_row(slot)) {
-            return Ok(slot.at.clone());
+        let has_row = |entry: &ItemEntry<'_>| entry.after().is_some_and(|after| after.row == row);
+        let mut entries = self.tx.writes.shard(ShardIndex::HOME).items().values();
+        if let Some(entry) = entries.find(|entry| has_row(entry)) {
+            return Ok(entry.at.clone());
         }
-        let key = self.draft.key_of_row(row)?;
-        if self.draft.slots.get(&key).is_some_and(|slot| slot.is_written()) {
+        let key = self.tx.key_of_row(row)?;
+        if self.tx.entry(ShardIndex::HOME, &key).is_some_and(ItemEntry::is_written) {
             // The transaction has deleted it, and perhaps made another item with its id.
             return Err(Error::NotFound);
         }
         let id = key::parse_item(&key).ok_or_else(|| Error::internal("a row leads to no item"))?.id;
-        let located = place_of(container, complete_key(container, &self.partition_key)?, id)?;
+        let at = ItemKey::of(container, complete_key(container, &self.partition_key)?, id)?;
         // It is an item of another logical partition otherwise.
-        if located.key == key { Ok(located) } else { Err(Error::NotFound) }
+        if at.key == key { Ok(at) } else { Err(Error::NotFound) }
     }
 
     /// A page of the items of the logical partition.
@@ -340,7 +370,7 @@ impl<'e> Transaction<'e> {
         let owner =
             format!("items of {} {}", self.container().rid(), self.partition_key.to_header());
         let resume = token.map(|t| continuation::decode(&owner, t)).transpose()?;
-        let mut source = OverlaySource::new(&self.draft, &self.partition_key, resume.as_deref());
+        let mut source = OverlaySource::new(&self.tx, &self.partition_key, resume.as_deref());
         let (mut items, mut last, mut bytes, mut more) = (Vec::new(), Vec::new(), 0, false);
         'page: loop {
             let batch = source.next_texts(size.items.saturating_add(1))?;
@@ -361,7 +391,7 @@ impl<'e> Transaction<'e> {
         let charge = charge::feed(items.iter().map(bytes::Bytes::len));
         self.charge += charge;
         let continuation = more.then(|| continuation::encode(&owner, &last));
-        let session_token = self.container().token(self.draft.partition.id, self.lsn);
+        let session_token = self.container().token(self.tx.partition().id, self.lsn);
         Ok(ItemPage { items, continuation, session_token, charge })
     }
 
@@ -373,69 +403,67 @@ impl<'e> Transaction<'e> {
         token: Option<&str>,
     ) -> Result<QueryPage> {
         self.read_range()?;
-        let (engine, container) = (self.draft.engine, self.draft.container);
-        let mut source = OverlaySource::new(&self.draft, &self.partition_key, None);
+        let (engine, container) = (self.tx.engine, self.tx.container());
+        let mut source = OverlaySource::new(&self.tx, &self.partition_key, None);
         let owner = format!("query of {} {}", container.rid(), self.partition_key.to_header());
         let mut page = engine.query_source(container, request, &mut source, size, &owner, token)?;
-        page.session_token = container.token(self.draft.partition.id, self.lsn);
+        page.session_token = container.token(self.tx.partition().id, self.lsn);
         self.charge += page.charge;
         Ok(page)
     }
 
-    /// Before a range is read. What follows from writes elsewhere passes no gate: the commit checks
+    /// Before a range is read. What follows from writes elsewhere holds no lock here: the commit checks
     /// that none of it has come into the logical partition since the snapshot.
     fn read_range(&mut self) -> Result<()> {
-        self.go_alone()?;
-        self.draft.range = Some((stripe_of(&self.partition_key.to_canonical()), self.lsn));
+        self.lock_exclusively()?;
+        self.tx.reads.add_range(stripe_of(&self.partition_key.to_canonical()), self.lsn);
         Ok(())
     }
 
-    /// Before a range is read: nobody else may write to the logical partition from now on. Who
-    /// has read nothing yet takes a new snapshot; who has must start over.
-    fn go_alone(&mut self) -> Result<()> {
-        if self.passage == Passage::Alone {
+    /// Takes the exclusive lock, so that nobody else writes to the logical partition from now on. A
+    /// transaction that has read nothing yet takes a new snapshot; one that has must start over.
+    fn lock_exclusively(&mut self) -> Result<()> {
+        if self.lock_mode == LockMode::Exclusive {
             return Ok(());
         }
-        let has_read = !self.draft.slots.is_empty() || !self.draft.lookups.is_empty();
+        let home = self.tx.writes.shard(ShardIndex::HOME);
+        let has_read = !home.items().is_empty() || !self.tx.reads.is_empty();
         if has_read || !self.together.is_empty() {
-            self.must_be_alone = true;
-            return Err(Error::RetryWith);
+            return Err(self.tx.run_again(RetryReason::NeedsExclusiveLock));
         }
-        drop(self.pass.take());
-        self.pass = Some(self.gate.pass(Passage::Alone));
-        self.passage = Passage::Alone;
-        if self.draft.engine.model_changed(self.draft.container, self.draft.model.scope) {
-            self.must_be_alone = true;
-            return Err(Error::RetryWith);
+        drop(self.lock.take());
+        self.lock = Some(self.stripe.acquire(LockMode::Exclusive));
+        self.lock_mode = LockMode::Exclusive;
+        if self.tx.engine.model_changed(self.tx.container(), self.tx.model) {
+            return Err(self.tx.run_again(RetryReason::NeedsExclusiveLock));
         }
-        let store = &self.draft.engine.store;
-        let snapshot = store.snapshot(self.draft.partition.shard, ReadAt::Latest);
-        let snapshot = snapshot.map_err(storage)?;
-        self.lsn = snapshot.lsn();
-        self.draft.view = View::Snapshot(snapshot);
-        self.draft.now_s = self.draft.engine.clock.now_s();
+        (self.tx.view, self.lsn) = ReadView::snapshot(self.tx.engine, self.tx.partition().shard)?;
         Ok(())
     }
 
-    /// Commits; `None` if another writer was faster. A transaction that wrote nothing has read
+    /// Commits, unless another writer was faster. A transaction that wrote nothing has read
     /// one snapshot and needs no commit, unless refused writes have looked elsewhere.
-    fn commit(self) -> Result<Option<Place>> {
-        let partition = self.draft.partition.id;
-        let (engine, container) = (self.draft.engine, self.draft.container);
-        if self.draft.is_empty() {
-            let holds =
-                self.draft.is_of_one_moment() || engine.read_set_holds(&self.draft, None)?;
-            return Ok(holds.then_some(Place { partition, lsn: self.lsn, item_lsn: self.lsn }));
+    fn commit(self) -> Result<Attempt<CommitPosition>> {
+        let partition = self.tx.partition().id;
+        let (engine, container) = (self.tx.engine, self.tx.container());
+        if self.tx.is_empty() {
+            let holds = self.tx.is_of_one_instant() || self.tx.validate(None)?;
+            let place = CommitPosition { partition, lsn: self.lsn, item_lsn: self.lsn };
+            let outdated = Attempt::Again(RetryReason::RefusalOutdated.text());
+            return Ok(if holds { Attempt::Done(place) } else { outdated });
         }
-        let (commit, _) = self.draft.commit()?;
+        let (commit, _) = self.tx.assemble()?.into_commit();
         match engine.commit_all(commit) {
             Ok(committed) => {
                 engine.follow_definition(container);
                 let lsn = committed.lsns.first().copied().unwrap_or_default();
-                Ok(Some(Place { partition, lsn, item_lsn: lsn }))
+                Ok(Attempt::Done(CommitPosition { partition, lsn, item_lsn: lsn }))
             }
-            Err(StorageError::Conflict(_)) => Ok(None),
+            Err(StorageError::Conflict(failed)) => Ok(self.tx.after_conflict(&failed)),
             Err(error) => Err(storage(error)),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,9 +8,9 @@ use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::{Scan, Space};
 use orrery_types::{Error, PartitionKey, Result, limits};
 
-use crate::error::storage;
-use crate::transaction::commit::{Before, stored_value};
-use crate::transaction::write_buffer::{Draft, View};
+use super::state::TransactionState;
+use super::write_buffer::ShardIndex;
+use crate::item::image::{BeforeImage, stored_value};
 
 /// An item as the transaction sees it.
 pub(crate) struct OverlaidItem {
@@ -21,7 +21,7 @@ pub(crate) struct OverlaidItem {
 
 /// The items of the logical partition in the order of their keys.
 pub(crate) struct OverlaySource<'t, 'e> {
-    draft: &'t Draft<'e>,
+    tx: &'t TransactionState<'e>,
     bounds: Bounds,
     from: Vec<u8>,
 }
@@ -29,19 +29,19 @@ pub(crate) struct OverlaySource<'t, 'e> {
 impl<'t, 'e> OverlaySource<'t, 'e> {
     /// From the beginning, or after the item with a key.
     pub(crate) fn new(
-        draft: &'t Draft<'e>,
+        tx: &'t TransactionState<'e>,
         partition_key: &PartitionKey,
         last: Option<&[u8]>,
     ) -> Self {
-        let effective = draft.container.definition.partition_key.effective(partition_key);
+        let effective = tx.container().definition.partition_key.effective(partition_key);
         let bounds = key::items_of(&effective, partition_key);
         let from = last.map_or_else(|| bounds.from.clone(), key::after).max(bounds.from.clone());
-        Self { draft, bounds, from }
+        Self { tx, bounds, from }
     }
 
     /// Items with their keys and rows, from where the last call ended; empty at the end.
     pub(crate) fn next_texts(&mut self, items_max: usize) -> Result<Vec<OverlaidItem>> {
-        let View::Snapshot(snapshot) = &self.draft.view else { return Ok(vec![]) };
+        let (view, home) = (&self.tx.view, self.tx.writes.shard(ShardIndex::HOME));
         loop {
             if self.from >= self.bounds.to {
                 return Ok(vec![]);
@@ -55,22 +55,22 @@ impl<'t, 'e> OverlaySource<'t, 'e> {
                 max_bytes: limits::PAGE_SIZE_BYTES_MAX,
                 keys_only: false,
             };
-            let entries = snapshot.scan(&scan).map_err(storage)?;
+            let entries = view.scan(home.partition.shard, &scan)?;
             // Own writes beyond the last entry wait for their turn, unless there is no more.
             let to = entries.last().map_or_else(|| self.bounds.to.clone(), |e| key::after(&e.key));
             let mut found: BTreeMap<Vec<u8>, (Row, Bytes)> = BTreeMap::new();
             for entry in entries {
-                let before = Before::read(entry.value)?;
-                if !self.draft.is_hidden(&entry.key, &before) {
+                let before = BeforeImage::read(entry.value)?;
+                if !view.hides(home.container, &entry.key, &before) {
                     found.insert(entry.key, (before.header.row, before.text()));
                 }
             }
-            for (key, slot) in self.draft.slots.range(self.from.clone()..to.clone()) {
-                match slot.after() {
+            for (key, entry) in home.items().range(self.from.clone()..to.clone()) {
+                match entry.after() {
                     Some(after) => {
                         drop(found.insert(key.clone(), (after.row, after.text.clone())));
                     }
-                    None if slot.is_written() => drop(found.remove(key)),
+                    None if entry.is_written() => drop(found.remove(key)),
                     None => {}
                 }
             }

@@ -2,7 +2,7 @@
 //! everything that must change with it, and commit all of it at once. If another writer was
 //! faster, the commit's checks fail, nothing was written, and it starts over.
 //!
-//! A caller that must not block prepares the first attempt with [`Engine::begin_write`] and is
+//! A caller that must not block prepares the first attempt with [`Engine::prepare_write`] and is
 //! called back when it is durable; only what then has to start over needs a thread to wait on.
 
 use std::cell::RefCell;
@@ -12,35 +12,40 @@ use orrery_storage::{
     Commit, Committed, Part, Precondition, Put, Space, StorageError, Value as Stored,
 };
 use orrery_types::ids::Address;
-use orrery_types::{Error, PartitionKey, Result, limits};
+use orrery_types::{Error, PartitionKey, Result};
 
+use super::commit::item_part;
+use super::locks::{LockGuard, LockMode};
+use super::read_set::ConflictReason;
+use super::read_view::ReadView;
+use super::retry::{self, Attempt, RetryReason};
+use super::state::TransactionState;
+use super::write_buffer::ItemEntry;
 use crate::error::storage;
+use crate::item::address::ItemKey;
+use crate::item::image::BeforeImage;
 use crate::item::operation::ItemWrite;
-use crate::item::read::{Located, Written};
-use crate::maintain::index_terms::{Indexer, Numbers};
-use crate::model::{ModelScope, Purged};
-use crate::transaction::commit::{
-    Becomes, Before, Slot, UniqueGuard, part, unique_holder, unique_keys_of,
-};
-use crate::transaction::locks::{Pass, Passage};
-use crate::transaction::write_buffer::{Draft, View};
+use crate::item::read::Written;
+use crate::maintain::index_terms::{Indexer, PathIdAllocation};
+use crate::maintain::unique_keys::{UniqueKeyCheck, unique_holder, unique_keys_of};
+use crate::model::{ModelContext, Purged};
 use crate::{Container, Database, Engine};
 
 type Answer = std::result::Result<Committed, StorageError>;
 
-/// A write that waits to be committed.
-pub struct Begun {
+/// A write that is ready to be committed. It holds the lock of its logical partition.
+pub struct PreparedWrite {
     commit: Commit,
     written: Written,
-    pass: Pass,
+    lock: LockGuard,
 }
 
-/// A write whose commit was answered.
-pub struct Settled {
+/// The result of a prepared write's commit. Dropping it releases the lock.
+pub struct CommitResult {
     answer: Answer,
     written: Written,
     follows: bool,
-    _pass: Pass,
+    _lock: LockGuard,
 }
 
 impl Engine {
@@ -51,7 +56,7 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
     ) -> Result<Written> {
-        self.with_current(container, &mut |now| self.write_under(now, partition_key, write))
+        self.retry_on_stale_epoch(container, &mut |now| self.write_under(now, partition_key, write))
     }
 
     /// The same under one definition.
@@ -61,86 +66,99 @@ impl Engine {
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
     ) -> Result<Written> {
-        for attempt in 0..limits::COMMIT_ATTEMPTS_MAX {
+        retry::run(|attempt| {
             let at = write.locate(self, container, partition_key)?;
-            let pass = at.gate().pass(passage(attempt));
-            let turn = self.model_turn(attempt);
-            let carried = RefCell::default();
-            let numbers = if attempt == 0 { Numbers::Carried(&carried) } else { Numbers::Given };
+            let lock = at.lock().acquire(LockMode::of_attempt(attempt));
+            let escalation = self.escalation_lock(attempt);
+            let ids = RefCell::default();
+            let path_ids = match attempt {
+                0 => PathIdAllocation::WithCommit(&ids),
+                _ => PathIdAllocation::Immediate,
+            };
             let database = self.database_of(container);
-            let mut draft = self.draft(container, database.as_deref(), &at, numbers);
-            let applied = draft.apply_at(&at, write);
-            let prepared = applied.and_then(|written| Ok((written, draft.commit()?)));
-            let (written, (commit, guards)) = match prepared {
+            let mut tx = self.single_write(container, database.as_deref(), &at, path_ids);
+            let applied = tx.apply_at(&at, write);
+            let prepared = applied.and_then(|written| Ok((written, tx.assemble()?.into_commit())));
+            let (written, (commit, unique)) = match prepared {
                 Ok(prepared) => prepared,
-                // The item that a rid names has moved.
-                Err(Error::RetryWith) => continue,
-                Err(refusal) if self.justifies(&draft, &refusal)? => return Err(refusal),
-                Err(_) => continue,
+                Err(Error::RetryWith) => {
+                    return Ok(Attempt::Again(tx.doomed.map_or("waiting", RetryReason::text)));
+                }
+                Err(refusal) if tx.justifies(&refusal)? => return Err(refusal),
+                Err(_) => return Ok(Attempt::Again(RetryReason::RefusalOutdated.text())),
             };
             let answer = self.commit_all(commit);
-            drop((turn, pass));
+            drop((escalation, lock));
             match answer {
-                Ok(committed) => return Ok(self.conclude(container, &committed, written)),
+                Ok(committed) => Ok(Attempt::Done(self.conclude(container, &committed, written))),
                 Err(StorageError::Conflict(failed)) => {
                     // Anything else that another writer has changed is looked at again.
-                    if let Some(guard) = guards.iter().find(|guard| guard.is(&failed)) {
-                        self.resolve_unique(&draft, guard)?;
+                    if let Some(unique) = unique.iter().find(|unique| unique.is(&failed)) {
+                        self.resolve_unique(&tx, unique)?;
                     }
+                    Ok(tx.after_conflict(&failed))
                 }
-                Err(error) => return Err(storage(error)),
+                Err(error) => Err(storage(error)),
             }
-        }
-        Err(Error::RetryWith)
+        })
     }
 
     /// Prepares the first attempt at a write without waiting for anybody; `None` if somebody else
     /// has to be waited for, so that it must go through [`Engine::write_item`].
-    pub fn begin_write(
+    pub fn prepare_write(
         &self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
-    ) -> Result<Option<Begun>> {
+    ) -> Result<Option<PreparedWrite>> {
         let database = self.database_of(container);
-        let scope = ModelScope::of(database.as_deref(), container);
+        let scope = ModelContext::of(database.as_deref(), container);
         if scope.is_some_and(|scope| !scope.is_light(container)) {
             return Ok(None);
         }
         let at = write.locate(self, container, partition_key)?;
-        let Some(pass) = at.gate().try_shared() else { return Ok(None) };
-        // Behind the gate: a model takes over while it is closed.
+        let Some(lock) = at.lock().try_shared() else { return Ok(None) };
+        // Under the lock: a model takes over while it holds all of them.
         let database = self.database_of(container);
-        let mut draft = self.draft(container, database.as_deref(), &at, Numbers::Known);
-        let applied = draft.apply_at(&at, write);
-        match applied.and_then(|written| Ok((written, draft.commit()?.0))) {
-            Ok((written, commit)) => Ok(Some(Begun { commit, written, pass })),
+        let path_ids = PathIdAllocation::LookupOnly;
+        let mut tx = self.single_write(container, database.as_deref(), &at, path_ids);
+        let applied = tx.apply_at(&at, write);
+        match applied.and_then(|written| Ok((written, tx.assemble()?.into_commit().0))) {
+            Ok((written, commit)) => Ok(Some(PreparedWrite { commit, written, lock })),
             // A path of the item has no number yet, or the definition has changed.
             Err(Error::RetryWith | Error::PartitionGone) => Ok(None),
             // It must be validated first, which waits.
-            Err(_) if !draft.is_of_one_moment() => Ok(None),
+            Err(_) if !tx.is_of_one_instant() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Commits a prepared write; `done` is called once, when it is durable or refused.
-    pub fn submit(&self, begun: Begun, done: impl FnOnce(Settled) + Send + 'static) {
-        let Begun { commit, written, pass } = begun;
+    pub fn submit(
+        &self,
+        prepared: PreparedWrite,
+        done: impl FnOnce(CommitResult) + Send + 'static,
+    ) {
+        let PreparedWrite { commit, written, lock } = prepared;
         let follows = follows_later(&commit);
-        let settle = move |answer| done(Settled { answer, written, follows, _pass: pass });
-        self.store.submit(commit, Box::new(settle));
+        let answered = move |answer| done(CommitResult { answer, written, follows, _lock: lock });
+        self.store.submit(commit, Box::new(answered));
     }
 
     /// What came of a submitted write; `None` if another writer or a new definition was faster:
     /// nothing was written,
     /// and it must go through [`Engine::write_item`].
-    pub fn settle(&self, container: &Container, settled: Settled) -> Result<Option<Written>> {
-        match settled.answer {
+    pub fn finish_write(
+        &self,
+        container: &Container,
+        result: CommitResult,
+    ) -> Result<Option<Written>> {
+        match result.answer {
             Ok(committed) => {
-                if settled.follows {
-                    self.models.wake();
+                if result.follows {
+                    self.model_locks.wake();
                 }
-                Ok(Some(self.conclude(container, &committed, settled.written)))
+                Ok(Some(self.conclude(container, &committed, result.written)))
             }
             Err(StorageError::Conflict(_) | StorageError::Gone { .. }) => Ok(None),
             Err(error) => Err(storage(error)),
@@ -152,23 +170,24 @@ impl Engine {
         let follows = follows_later(&commit);
         let answer = self.store.commit(commit);
         if follows && answer.is_ok() {
-            self.models.wake();
+            self.model_locks.wake();
         }
         answer
     }
 
-    /// A draft of one write, under the model of its database if that has one.
-    fn draft<'e>(
+    /// The transaction of one write, under the model of its database if that has one.
+    fn single_write<'e>(
         &'e self,
         container: &'e Container,
         database: Option<&'e Database>,
-        at: &Located<'e>,
-        numbers: Numbers<'e>,
-    ) -> Draft<'e> {
-        let mut draft = Draft::new(self, container, at.partition, View::Now);
-        draft.numbers = numbers;
-        draft.model.scope = ModelScope::of(database, container);
-        draft
+        at: &ItemKey<'e>,
+        path_ids: PathIdAllocation<'e>,
+    ) -> TransactionState<'e> {
+        let view = ReadView::latest(self);
+        let tx = TransactionState::new(self, container, at.partition, view);
+        let mut tx = tx.with_model(ModelContext::of(database, container));
+        tx.path_ids = path_ids;
+        tx
     }
 
     fn conclude(
@@ -197,44 +216,40 @@ impl Engine {
     }
 
     /// A unique key is taken. If a hidden item holds it, that item is removed now and the write
-    /// may try again; else the write is refused, if it still is as its draft has read it.
-    fn resolve_unique(&self, draft: &Draft<'_>, guard: &UniqueGuard<'_>) -> Result<()> {
-        let (container, partition) = (guard.container, guard.slot.at.partition);
+    /// may try again; else the write is refused, if everything still is as it has read it.
+    fn resolve_unique(&self, tx: &TransactionState<'_>, unique: &UniqueKeyCheck<'_>) -> Result<()> {
+        let (container, partition) = (unique.container, unique.entry.at.partition);
         let get = |space, key: &[u8]| {
             self.store.get(partition.shard, space, key).map_err(storage).map(|(_, value)| value)
         };
-        let Some(holder) = get(Space::Index, &guard.key)? else { return Ok(()) };
+        let Some(holder) = get(Space::Index, &unique.key)? else { return Ok(()) };
         let row: Row = unique_holder(&holder.bytes)?;
         {
-            let _still = self.models.read();
+            let _schema = self.model_locks.schema_shared();
             if self.purge_hidden_row(container, partition, row)? {
                 return Ok(());
             }
         }
-        if !draft.is_of_one_moment() {
+        if !tx.is_of_one_instant() {
             let Some(key) = get(Space::Items, &key::row(row))? else { return Ok(()) };
             let Some(held) = get(Space::Items, &key.bytes)? else { return Ok(()) };
             let (space, lsn) = (Space::Items, held.version);
             let mut part = Part::new(partition.shard, partition.epoch);
             part.preconditions.push(Precondition::Version { space, key: key.bytes.into(), lsn });
-            if !holds_key(guard, held)? || !self.read_set_holds(draft, Some(part))? {
+            if !holds_key(unique, held)? || !tx.validate(Some(part))? {
                 return Ok(());
             }
         }
-        Err(guard.violation())
+        Err(unique.violation())
     }
 
     /// Removes an item if it is hidden; whether it is gone afterwards.
-    pub(crate) fn purge_hidden(
-        &self,
-        container: &Container,
-        located: &Located<'_>,
-    ) -> Result<bool> {
+    pub(crate) fn purge_hidden(&self, container: &Container, at: &ItemKey<'_>) -> Result<bool> {
         if self.is_modelled(container) {
-            return Ok(matches!(self.purge_modelled(container, located)?, Purged::Gone));
+            return Ok(matches!(self.purge_modelled(container, at)?, Purged::Gone));
         }
-        let Some(before) = self.before(located)? else { return Ok(true) };
-        let Some(part) = self.removal_of_hidden(container, located, before)? else {
+        let Some(before) = self.before(at)? else { return Ok(true) };
+        let Some(part) = self.removal_of_hidden(container, at, before)? else {
             return Ok(false);
         };
         match self.store.commit(Commit { parts: vec![part] }) {
@@ -248,51 +263,43 @@ impl Engine {
     pub(crate) fn removal_of_hidden(
         &self,
         container: &Container,
-        located: &Located<'_>,
-        before: Before,
+        at: &ItemKey<'_>,
+        before: BeforeImage,
     ) -> Result<Option<Part>> {
-        if !self.is_hidden(container, &located.key, before.version, &before.header) {
+        if !self.is_hidden(container, &at.key, before.version, &before.header) {
             return Ok(None);
         }
-        let slot = Slot { at: located.clone(), before: Some(before), outcome: Becomes::Gone };
-        let (store, partition) = (&*self.store, located.partition);
-        let indexer = Indexer { store, container, partition, numbers: Numbers::Given };
-        part(self, &indexer, &[&slot]).map(|(part, _)| Some(part))
+        let entry = ItemEntry::removed(at.clone(), before);
+        let (store, partition) = (&*self.store, at.partition);
+        let path_ids = PathIdAllocation::Immediate;
+        let indexer = Indexer { store, container, partition, path_ids };
+        item_part(self, &indexer, &[&entry]).map(|(part, _)| Some(part))
     }
 
-    fn before(&self, located: &Located<'_>) -> Result<Option<Before>> {
-        let shard = located.partition.shard;
-        let (_, value) = self.store.get(shard, Space::Items, &located.key).map_err(storage)?;
-        value.map(Before::read).transpose()
+    fn before(&self, at: &ItemKey<'_>) -> Result<Option<BeforeImage>> {
+        let shard = at.partition.shard;
+        let (_, value) = self.store.get(shard, Space::Items, &at.key).map_err(storage)?;
+        value.map(BeforeImage::read).transpose()
     }
 }
 
-impl<'e> Draft<'e> {
-    /// Adds a write, which must still be at its place if a rid names it.
-    fn apply_at(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
+impl<'e> TransactionState<'e> {
+    /// Adds a write, which must still have its key if a rid names it.
+    fn apply_at(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
         if let Some(row) = write.row()?
             && self.key_of_row(row)? != at.key
         {
-            return Err(Error::RetryWith);
+            return Err(self.run_again(RetryReason::Conflict(ConflictReason::RowMoved)));
         }
         self.apply(at, write)
-    }
-
-    /// Its commit, with the path numbers that it gives.
-    pub(crate) fn commit(&self) -> Result<(Commit, Vec<UniqueGuard<'_>>)> {
-        let (mut parts, guards) = self.parts()?;
-        if let (Numbers::Carried(carried), Some(part)) = (self.numbers, parts.first_mut()) {
-            carried.borrow().write(part);
-        }
-        Ok((Commit { parts }, guards))
     }
 }
 
 /// Whether a stored item has a unique key.
-fn holds_key(guard: &UniqueGuard<'_>, held: Stored) -> Result<bool> {
-    let before = Before::read(held)?;
-    let keys = unique_keys_of(guard.container, &guard.slot.at.partition_key, before.value()?);
-    Ok(keys.contains(&guard.key))
+fn holds_key(unique: &UniqueKeyCheck<'_>, held: Stored) -> Result<bool> {
+    let before = BeforeImage::read(held)?;
+    let keys = unique_keys_of(unique.container, &unique.entry.at.partition_key, before.value()?);
+    Ok(keys.contains(&unique.key))
 }
 
 /// Whether something is to follow from a commit later, by the model of a database.
@@ -300,9 +307,4 @@ fn follows_later(commit: &Commit) -> bool {
     let due = key::all_due();
     let is_due = |put: &Put| put.space == Space::Meta && put.key.starts_with(&due.from);
     commit.parts.iter().flat_map(|part| &part.puts).any(is_due)
-}
-
-/// After four conflicts a writer takes the partition lock exclusively, so it cannot starve.
-pub(crate) fn passage(attempt: usize) -> Passage {
-    if attempt < limits::COMMIT_ATTEMPTS_SHARED { Passage::Shared } else { Passage::Alone }
 }

@@ -1,301 +1,428 @@
-//! Changes that are being prepared: the items they are about as they were found, and what becomes
-//! of them. A single write is a draft of one item, read as it is now; a transaction is a draft of
-//! many, read from one snapshot.
+//! What a transaction is going to write, in any number of shards: items with their before images, keys
+//! beside them, and the unique keys as they are afterwards. One undo log covers all of it, so that an
+//! operation that is refused is rolled back to its savepoint. A rollback undoes writes only: what was
+//! read stays in the read set, because the refusal rests on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use bytes::Bytes;
-use orrery_storage::key::Row;
-use orrery_storage::{Part, Snapshot, Space};
-use orrery_types::{Error, Lsn, Result};
+use orrery_modeling::Tally;
+use orrery_storage::key::AggregateId;
+use orrery_storage::{Precondition, Space};
+use orrery_types::Etag;
 
-use crate::background::expiry_sweep::expiry;
-use crate::insight::workload::Wrote;
-use crate::item::body::ItemBody;
-use crate::item::operation::{Decision, ItemWrite};
-use crate::item::read::{Located, Outcome, Place, Written, place_of};
-use crate::maintain::index_terms::{Indexer, Numbers};
-use crate::maintain::unique_keys::UniqueClaims;
-use crate::model::{Event, ModelDraft, Moment};
+use crate::Container;
+use crate::item::address::ItemKey;
+use crate::item::image::{AfterImage, BeforeImage};
+use crate::maintain::unique_keys::Holder;
 use crate::partition::PhysicalPartition;
-use crate::stamp::Stamp;
-use crate::throughput::charge;
-use crate::transaction::commit::{
-    self as change, After, Becomes, Before, Current, Slot, UniqueGuard,
-};
-use crate::{Container, Engine};
 
-/// Where items are read from.
-pub(crate) enum View<'e> {
-    /// The store as it is at each read.
-    Now,
-    /// One moment of its physical partition.
-    Snapshot(Box<dyn Snapshot + 'e>),
-    /// One moment of all that its model reaches.
-    Moment(&'e Moment<'e>),
+/// A shard of the transaction, by its position in the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ShardIndex(usize);
+
+impl ShardIndex {
+    /// The shard that the transaction was begun on.
+    pub(crate) const HOME: Self = Self(0);
 }
 
-/// The slots of one physical partition, by item key.
-pub(crate) struct Draft<'e> {
-    pub(crate) engine: &'e Engine,
+/// An item that was read, and what becomes of it.
+#[derive(Debug)]
+pub(crate) struct ItemEntry<'c> {
+    pub(crate) at: ItemKey<'c>,
+    pub(crate) before: Option<BeforeImage>,
+    mutation: Mutation,
+    /// When it was written last, in the order of the transaction's writes.
+    written_at: u32,
+}
+
+/// What a commit does to an item.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "entries are boxed, and most are written")]
+pub(crate) enum Mutation {
+    /// It was only read; the commit holds if it is still the same.
+    None,
+    Delete,
+    Put(AfterImage),
+}
+
+impl<'c> ItemEntry<'c> {
+    /// An item that was read.
+    pub(crate) fn read(at: ItemKey<'c>, before: Option<BeforeImage>) -> Self {
+        Self { at, before, mutation: Mutation::None, written_at: 0 }
+    }
+
+    /// An item that is removed.
+    pub(crate) fn removed(at: ItemKey<'c>, before: BeforeImage) -> Self {
+        Self { at, before: Some(before), mutation: Mutation::Delete, written_at: 0 }
+    }
+
+    pub(crate) fn mutation(&self) -> &Mutation {
+        &self.mutation
+    }
+
+    /// The precondition under which a commit holds that has read the item.
+    pub(crate) fn precondition(&self) -> Precondition {
+        let version = self.before.as_ref().map(|before| before.version);
+        Precondition::unchanged(Space::Items, self.at.key.clone(), version)
+    }
+
+    pub(crate) fn after(&self) -> Option<&AfterImage> {
+        match &self.mutation {
+            Mutation::Put(after) => Some(after),
+            Mutation::None | Mutation::Delete => None,
+        }
+    }
+
+    pub(crate) fn is_written(&self) -> bool {
+        !matches!(self.mutation, Mutation::None)
+    }
+
+    /// Whether the after image has the row of the before image.
+    pub(crate) fn keeps_row(&self) -> bool {
+        self.before.as_ref().zip(self.after()).is_some_and(|(b, a)| b.header.row == a.row)
+    }
+}
+
+/// What a commit does to a key beside items.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum KeyWrite {
+    Put(Vec<u8>),
+    Delete,
+}
+
+impl KeyWrite {
+    /// The value that the key has afterwards.
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        match self {
+            Self::Put(value) => Some(value),
+            Self::Delete => None,
+        }
+    }
+}
+
+/// The tally of a target: as it was read, and as the transaction leaves it.
+#[derive(Debug)]
+pub(crate) struct TallyEntry {
+    pub(crate) stored: Tally,
+    now: Tally,
+}
+
+impl TallyEntry {
+    pub(crate) fn now(&self) -> &Tally {
+        &self.now
+    }
+}
+
+/// The changes of a tally that are written down for later, under a mark of their own.
+pub(crate) type Delta = (Etag, Tally);
+
+type ItemEntries<'e> = BTreeMap<Vec<u8>, Box<ItemEntry<'e>>>;
+
+/// What the transaction reads and writes in one shard.
+pub(crate) struct ShardWrites<'e> {
     pub(crate) container: &'e Container,
     pub(crate) partition: &'e PhysicalPartition,
-    pub(crate) view: View<'e>,
-    /// The statement time: the second by which everything in the draft judges whether an item has
-    /// expired, from its first read to its commit.
-    pub(crate) now_s: u64,
-    pub(crate) slots: BTreeMap<Vec<u8>, Box<Slot<'e>>>,
-    pub(crate) numbers: Numbers<'e>,
-    /// Keys of the slots that were written, in the order of their last write.
-    pub(crate) written: Vec<Vec<u8>>,
-    /// Keys beside items that were looked up, with their versions; `None`: it was not there.
-    pub(crate) lookups: Vec<(Space, Vec<u8>, Option<Lsn>)>,
-    /// The stripe of the logical partition of which a range was read, and the LSN of its snapshot.
-    pub(crate) range: Option<(u8, Lsn)>,
-    /// Unique keys as the changes so far leave them; `None`: the commit's checks decide.
-    pub(crate) claims: Option<UniqueClaims>,
-    /// What the model of the database makes of the changes.
-    pub(crate) model: ModelDraft<'e>,
+    items: ItemEntries<'e>,
+    /// How many of the items are written.
+    written: usize,
+    /// Keys beside items.
+    keys: BTreeMap<(Space, Vec<u8>), KeyWrite>,
+    tallies: BTreeMap<Vec<u8>, TallyEntry>,
+    deltas: BTreeMap<(AggregateId, Vec<u8>), Delta>,
+    /// Unique keys that the transaction has taken or freed.
+    unique: HashMap<Vec<u8>, Holder>,
 }
 
-impl<'e> Draft<'e> {
-    pub(crate) fn new(
-        engine: &'e Engine,
-        container: &'e Container,
-        partition: &'e PhysicalPartition,
-        view: View<'e>,
-    ) -> Self {
+impl<'e> ShardWrites<'e> {
+    fn new(container: &'e Container, partition: &'e PhysicalPartition) -> Self {
         Self {
-            engine,
             container,
             partition,
-            view,
-            now_s: engine.clock.now_s(),
-            slots: BTreeMap::new(),
-            numbers: Numbers::Given,
-            written: vec![],
-            lookups: vec![],
-            range: None,
-            claims: None,
-            model: ModelDraft::default(),
+            items: BTreeMap::new(),
+            written: 0,
+            keys: BTreeMap::new(),
+            tallies: BTreeMap::new(),
+            deltas: BTreeMap::new(),
+            unique: HashMap::new(),
         }
     }
 
-    pub(crate) fn indexer(&self) -> Indexer<'e> {
-        let (container, partition) = (self.container, self.partition);
-        Indexer { store: &*self.engine.store, container, partition, numbers: self.numbers }
+    fn is(&self, container: &Container, partition: &PhysicalPartition) -> bool {
+        self.container.number == container.number && self.partition.id == partition.id
     }
 
-    /// Whether it changes nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.written.is_empty()
+    /// Items in the order of their keys.
+    pub(crate) fn items(&self) -> &ItemEntries<'e> {
+        &self.items
     }
 
-    /// How many items it changes, in whichever partition.
-    pub(crate) fn changes(&self) -> usize {
-        let others = self.model.others.iter().map(|other| other.written.len());
-        self.written.len() + others.sum::<usize>()
+    pub(crate) fn item(&self, key: &[u8]) -> Option<&ItemEntry<'e>> {
+        self.items.get(key).map(|entry| &**entry)
     }
 
-    /// Makes sure that the item at a place has been read.
-    pub(crate) fn load(&mut self, at: &Located<'e>) -> Result<()> {
-        if self.slots.contains_key(&at.key) {
-            return Ok(());
+    /// Items that are written, in the order of their last writes.
+    pub(crate) fn written(&self) -> Vec<&ItemEntry<'e>> {
+        self.in_commit_order().split_off(self.items.len() - self.written)
+    }
+
+    /// Items as a commit lists them: those that were only read, then the others in the order of their
+    /// last writes.
+    pub(crate) fn in_commit_order(&self) -> Vec<&ItemEntry<'e>> {
+        let mut all: Vec<&ItemEntry<'e>> = self.items.values().map(|entry| &**entry).collect();
+        all.sort_by_key(|entry| if entry.is_written() { entry.written_at } else { 0 });
+        all
+    }
+
+    /// What the transaction has made of a key beside items, if it has written it.
+    pub(crate) fn key(&self, space: Space, key: &[u8]) -> Option<&KeyWrite> {
+        if self.keys.is_empty() {
+            return None;
         }
-        let stored = self.stored(self.partition.shard, Space::Items, &at.key)?;
-        let before = stored.map(Before::read).transpose()?;
-        let slot = Slot { at: at.clone(), before, outcome: Becomes::Unchanged };
-        self.slots.insert(at.key.clone(), Box::new(slot));
-        Ok(())
+        self.keys.get(&(space, key.to_vec()))
     }
 
-    /// Whether a stored item is not to be seen.
-    pub(crate) fn is_hidden(&self, key: &[u8], before: &Before) -> bool {
-        let expired = expiry(&self.container.definition, &before.header);
-        expired.is_some_and(|at| at <= self.now_s)
-            || self.container.erasures.hide(key, before.version)
+    /// The keys of a range that the transaction has written, in their order.
+    pub(crate) fn keys_in<'k>(
+        &'k self,
+        space: Space,
+        from: &[u8],
+        to: &[u8],
+    ) -> impl DoubleEndedIterator<Item = (&'k [u8], Option<&'k [u8]>)> {
+        let range = self.keys.range((space, from.to_vec())..(space, to.to_vec()));
+        range.map(|((_, key), write)| (&key[..], write.value()))
     }
 
-    /// The item in a slot, if it is there and to be seen.
-    pub(crate) fn current(&self, key: &[u8]) -> Option<Current<'_>> {
-        let slot = self.slots.get(key)?;
-        match &slot.outcome {
-            Becomes::Is(after) => Some(Current::Own(after)),
-            Becomes::Gone => None,
-            Becomes::Unchanged => {
-                let alive = |b: &&Before| !self.is_hidden(key, b);
-                slot.before.as_ref().filter(alive).map(Current::Stored)
-            }
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (Space, &[u8], Option<&[u8]>)> {
+        self.keys.iter().map(|((space, key), write)| (*space, &key[..], write.value()))
+    }
+
+    pub(crate) fn tallies(&self) -> &BTreeMap<Vec<u8>, TallyEntry> {
+        &self.tallies
+    }
+
+    pub(crate) fn deltas(&self) -> &BTreeMap<(AggregateId, Vec<u8>), Delta> {
+        &self.deltas
+    }
+
+    pub(crate) fn unique_holder(&self, key: &[u8]) -> Option<Holder> {
+        self.unique.get(key).copied()
+    }
+}
+
+/// What a rollback puts back.
+enum Undo {
+    Item { shard: ShardIndex, key: Vec<u8>, mutation: Mutation, written_at: u32 },
+    Key { shard: ShardIndex, space: Space, key: Vec<u8>, write: Option<KeyWrite> },
+    Tally { shard: ShardIndex, key: Vec<u8>, now: Tally },
+    Delta { shard: ShardIndex, of: AggregateId, target: Vec<u8>, delta: Option<Delta> },
+    Unique { shard: ShardIndex, key: Vec<u8>, holder: Option<Holder> },
+}
+
+/// A point to which writes can be rolled back: a length of the undo log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Savepoint(usize);
+
+/// The write buffer of one transaction.
+pub(crate) struct WriteBuffer<'e> {
+    home: ShardWrites<'e>,
+    /// The other shards, in the order in which they were first used.
+    others: Vec<ShardWrites<'e>>,
+    undo: Vec<Undo>,
+    /// Writes so far.
+    sequence: u32,
+}
+
+impl<'e> WriteBuffer<'e> {
+    pub(crate) fn new(container: &'e Container, partition: &'e PhysicalPartition) -> Self {
+        let home = ShardWrites::new(container, partition);
+        Self { home, others: vec![], undo: vec![], sequence: 0 }
+    }
+
+    /// The shard of a physical partition, which joins the transaction if it is new.
+    pub(crate) fn shard_of(
+        &mut self,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+    ) -> ShardIndex {
+        if self.home.is(container, partition) {
+            return ShardIndex::HOME;
+        }
+        let known = self.others.iter().position(|shard| shard.is(container, partition));
+        let at = known.unwrap_or_else(|| {
+            self.others.push(ShardWrites::new(container, partition));
+            self.others.len() - 1
+        });
+        ShardIndex(at + 1)
+    }
+
+    pub(crate) fn shard(&self, shard: ShardIndex) -> &ShardWrites<'e> {
+        match shard.0.checked_sub(1) {
+            None => &self.home,
+            Some(at) => &self.others[at],
         }
     }
 
-    /// Adds a change with all that the model makes of it, unless it is refused.
-    pub(crate) fn apply(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
-        self.begin_change();
-        let written = self.change(at, write);
-        let written = written.and_then(|written| self.claim_unique_keys().map(|()| written));
-        if written.is_err() {
-            self.undo_change();
+    fn shard_mut(&mut self, shard: ShardIndex) -> &mut ShardWrites<'e> {
+        match shard.0.checked_sub(1) {
+            None => &mut self.home,
+            Some(at) => &mut self.others[at],
         }
-        if let Ok(written) = &written {
-            self.note(at, written);
-        }
-        written
     }
 
-    /// Tells the advisor's notes of a write.
-    fn note(&self, at: &Located<'e>, written: &Written) {
-        let item = self.slots.get(&at.key).and_then(|slot| slot.after()).map(|after| &after.value);
-        let wrote = Wrote {
-            key: &at.partition_key,
-            charge: written.charge,
-            derived: self.model.charge,
-            item,
-        };
-        self.engine.workload.wrote(self.container, self.engine.clock.now_s(), &wrote);
+    /// All shards, the home shard first.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = (ShardIndex, &ShardWrites<'e>)> {
+        let all = std::iter::once(&self.home).chain(&self.others);
+        all.enumerate().map(|(at, shard)| (ShardIndex(at), shard))
     }
 
-    fn change(&mut self, at: &Located<'e>, write: &ItemWrite) -> Result<Written> {
-        self.model.reach = write.reach();
-        self.load(at)?;
-        let (edits, rest) = self.array_edits(at, write)?;
-        let write = rest.as_ref().unwrap_or(write);
-        let current = self.current(&at.key);
-        let decision = write.decide(self.engine, self.container, current)?;
-        let stamp = current.map(Current::stamp);
-        let row = current.map(Current::row);
-        self.refuse_bucket(at, &decision)?;
-        let Decision::Put(body) = decision else {
-            let stamp = stamp.ok_or(Error::NotFound)?;
-            let charge = self.charge(&at.key, None, write.patched())?;
-            let before = self.known_image(&at.key)?;
-            self.settle(at, Becomes::Gone);
-            self.follow(vec![Event::new(self.spot(at), before, None)])?;
-            return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, charge));
-        };
-        let target = self.target(at, &body)?;
-        let before = self.known_image(&at.key)?;
-        let past = match self.model.scope {
-            Some(_) => self.past_image(&at.key)?,
-            None => None,
-        };
-        let mut body = body;
-        if target.is_some() {
-            self.carry_arrays(at, &mut body.value)?;
-        }
-        // Under another id it is a new item to those that refer.
-        let known = before.as_ref().filter(|_| target.is_none());
-        let body = self.govern(target.as_ref().unwrap_or(at), known, body, &edits)?;
-        let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
-        let after = self.after(at, row, body)?;
-        let charge = self.charge(&at.key, Some(&after), write.patched())?;
-        let (mut text, stamp) = (after.text.clone(), after.stamp);
-        let value = after.value.clone();
-        if let Some(target) = &target {
-            self.settle(at, Becomes::Gone);
-            self.settle(target, Becomes::Is(after));
-            let gone = Event::new(self.spot(at), before, None);
-            self.follow(vec![Event::new(self.spot(target), None, Some(value)), gone])?;
-        } else {
-            self.settle(at, Becomes::Is(after));
-            self.follow(vec![Event::new(self.spot(at), past, Some(value))])?;
-        }
-        // What followed may have changed the item itself, if it refers to itself.
-        if self.model.scope.is_some()
-            && let Some(Current::Own(last)) = self.current(&target.as_ref().unwrap_or(at).key)
-        {
-            text = last.text.clone();
-        }
-        Ok(self.result(outcome, text, stamp, charge))
+    /// How many items are written, in whichever shard.
+    pub(crate) fn written(&self) -> usize {
+        self.home.written + self.others.iter().map(|shard| shard.written).sum::<usize>()
     }
 
-    /// The place that a body with another id renames its item to, which must be free.
-    fn target(&mut self, at: &Located<'e>, body: &ItemBody) -> Result<Option<Located<'e>>> {
-        if at.id_is(&body.id) {
-            return Ok(None);
-        }
-        let target = place_of(self.container, body.key.clone(), &body.id)?;
-        self.load(&target)?;
-        if self.current(&target.key).is_some() {
-            return Err(Error::AlreadyExists);
-        }
-        Ok(Some(target))
+    /// How many items of the home shard are written.
+    pub(crate) fn written_at_home(&self) -> usize {
+        self.home.written
     }
 
-    /// The after image: an item keeps its number as long as it lives.
-    fn after(&self, at: &Located<'e>, row: Option<Row>, body: ItemBody) -> Result<After> {
-        self.stamped(at, row, self.engine.stamper.next(), body)
+    pub(crate) fn savepoint(&self) -> Savepoint {
+        Savepoint(self.undo.len())
     }
 
-    /// The after image of a version.
-    pub(crate) fn stamped(
+    /// Forgets how to undo what was written since a savepoint.
+    pub(crate) fn release(&mut self, savepoint: Savepoint) {
+        self.undo.truncate(savepoint.0);
+    }
+
+    /// The items that were written since a savepoint, each once, with what they were to become then.
+    pub(crate) fn items_since(
         &self,
-        at: &Located<'e>,
-        row: Option<Row>,
-        stamp: Stamp,
-        body: ItemBody,
-    ) -> Result<After> {
-        // Terms may be refused; a row number is not taken before.
-        let terms = self.indexer().terms(stamp, || Ok(&body.value))?;
-        let row = match row {
-            Some(row) => row,
-            None => {
-                let may_wait = !matches!(self.numbers, Numbers::Known);
-                at.partition.next_row(&*self.engine.store, may_wait)?
+        savepoint: Savepoint,
+        of: ShardIndex,
+    ) -> impl Iterator<Item = (&[u8], &Mutation)> {
+        let mut seen = std::collections::HashSet::new();
+        let log = self.undo.get(savepoint.0..).unwrap_or_default();
+        log.iter().filter_map(move |undo| match undo {
+            Undo::Item { shard, key, mutation, .. } if *shard == of => {
+                seen.insert(&key[..]).then_some((&key[..], mutation))
             }
-        };
-        let text = Bytes::from(body.to_text(self.container, row, stamp)?);
-        Ok(After { value: body.value, text, ttl: body.ttl, row, stamp, terms, derived: false })
+            _ => None,
+        })
     }
 
-    pub(crate) fn settle(&mut self, at: &Located<'e>, outcome: Becomes) {
-        if let Some(slot) = self.slots.get_mut(&at.key) {
-            if slot.is_written() {
-                self.written.retain(|key| *key != at.key);
-            }
-            let undone = std::mem::replace(&mut slot.outcome, outcome);
-            self.model.log.push((at.key.clone(), undone));
-            self.written.push(at.key.clone());
+    /// Adds an item that was read.
+    pub(crate) fn add(&mut self, shard: ShardIndex, entry: ItemEntry<'e>) {
+        self.shard_mut(shard).items.insert(entry.at.key.clone(), Box::new(entry));
+    }
+
+    /// Says what becomes of an item that was read.
+    pub(crate) fn set_item(&mut self, shard: ShardIndex, key: &[u8], mutation: Mutation) {
+        self.sequence += 1;
+        let written_at = self.sequence;
+        let writes = self.shard_mut(shard);
+        let Some(entry) = writes.items.get_mut(key) else { return };
+        let was_written = entry.is_written();
+        let mutation = std::mem::replace(&mut entry.mutation, mutation);
+        let written_at = std::mem::replace(&mut entry.written_at, written_at);
+        let is_written = entry.is_written();
+        writes.written = writes.written + usize::from(is_written) - usize::from(was_written);
+        self.undo.push(Undo::Item { shard, key: key.to_vec(), mutation, written_at });
+    }
+
+    /// Writes a key beside items, or deletes it.
+    pub(crate) fn set_key(
+        &mut self,
+        shard: ShardIndex,
+        space: Space,
+        key: Vec<u8>,
+        value: Option<Vec<u8>>,
+    ) {
+        let write = value.map_or(KeyWrite::Delete, KeyWrite::Put);
+        let write = self.shard_mut(shard).keys.insert((space, key.clone()), write);
+        self.undo.push(Undo::Key { shard, space, key, write });
+    }
+
+    /// Adds a tally that was read.
+    pub(crate) fn add_tally(&mut self, shard: ShardIndex, key: Vec<u8>, stored: Tally) {
+        let entry = TallyEntry { now: stored.clone(), stored };
+        self.shard_mut(shard).tallies.insert(key, entry);
+    }
+
+    /// Adds to a tally that was read.
+    pub(crate) fn merge_tally(&mut self, shard: ShardIndex, key: &[u8], change: &Tally) {
+        let Some(entry) = self.shard_mut(shard).tallies.get_mut(key) else { return };
+        let now = entry.now.clone();
+        entry.now.merge(change);
+        self.undo.push(Undo::Tally { shard, key: key.to_vec(), now });
+    }
+
+    /// Adds to the changes of a tally that are written down for later, under a mark if they have none.
+    pub(crate) fn merge_delta(
+        &mut self,
+        shard: ShardIndex,
+        (of, target): (AggregateId, &[u8]),
+        mark: Etag,
+        change: &Tally,
+    ) {
+        let deltas = &mut self.shard_mut(shard).deltas;
+        let old = deltas.get(&(of, target.to_vec())).cloned();
+        let (_, tally) =
+            deltas.entry((of, target.to_vec())).or_insert_with(|| (mark, Tally::default()));
+        tally.merge(change);
+        self.undo.push(Undo::Delta { shard, of, target: target.to_vec(), delta: old });
+    }
+
+    /// Says who has a unique key from now on.
+    pub(crate) fn set_unique(&mut self, shard: ShardIndex, key: Vec<u8>, holder: Holder) {
+        let old = self.shard_mut(shard).unique.insert(key.clone(), holder);
+        self.undo.push(Undo::Unique { shard, key, holder: old });
+    }
+
+    /// Undoes what was written since a savepoint.
+    pub(crate) fn rollback_to(&mut self, savepoint: Savepoint) {
+        while self.undo.len() > savepoint.0 {
+            let Some(undo) = self.undo.pop() else { return };
+            self.undo_one(undo);
         }
     }
 
-    /// What it costs to make the item in a slot what it shall be.
-    pub(crate) fn charge(&self, key: &[u8], after: Option<&After>, patched: usize) -> Result<f64> {
-        let indexer = self.indexer();
-        let mut write = charge::Write { patched, ..charge::Write::default() };
-        match (self.current(key), after) {
-            (None, None) => {}
-            (Some(before), None) => {
-                let terms = indexer.charged(before.terms(&indexer)?);
-                write.removed = Some(charge::Image { bytes: before.size_bytes(), terms });
+    fn undo_one(&mut self, undo: Undo) {
+        match undo {
+            Undo::Item { shard, key, mutation, written_at } => {
+                let writes = self.shard_mut(shard);
+                let Some(entry) = writes.items.get_mut(&key) else { return };
+                let was_written = entry.is_written();
+                (entry.mutation, entry.written_at) = (mutation, written_at);
+                let is_written = entry.is_written();
+                writes.written =
+                    writes.written + usize::from(is_written) - usize::from(was_written);
             }
-            (None, Some(after)) => {
-                let terms = indexer.charged(&after.terms);
-                write.added = Some(charge::Image { bytes: after.text.len(), terms });
+            Undo::Key { shard, space, key, write } => {
+                let keys = &mut self.shard_mut(shard).keys;
+                match write {
+                    Some(write) => drop(keys.insert((space, key), write)),
+                    None => drop(keys.remove(&(space, key))),
+                }
             }
-            (Some(before), Some(after)) => {
-                let was = (before.terms(&indexer)?, before.stamp());
-                let (gone, new) = indexer.charged_change(was, (&after.terms, after.stamp));
-                let bytes = before.size_bytes();
-                write.removed = Some(charge::Image { bytes, terms: gone });
-                write.added = Some(charge::Image { bytes: after.text.len(), terms: new });
+            Undo::Tally { shard, key, now } => {
+                if let Some(entry) = self.shard_mut(shard).tallies.get_mut(&key) {
+                    entry.now = now;
+                }
+            }
+            Undo::Delta { shard, of, target, delta } => {
+                let deltas = &mut self.shard_mut(shard).deltas;
+                match delta {
+                    Some(delta) => drop(deltas.insert((of, target), delta)),
+                    None => drop(deltas.remove(&(of, target))),
+                }
+            }
+            Undo::Unique { shard, key, holder } => {
+                let unique = &mut self.shard_mut(shard).unique;
+                match holder {
+                    Some(holder) => drop(unique.insert(key, holder)),
+                    None => drop(unique.remove(&key)),
+                }
             }
         }
-        Ok(charge::write(&write))
-    }
-
-    fn result(&self, outcome: Outcome, body: Bytes, stamp: Stamp, charge: f64) -> Written {
-        let place = Place { partition: self.partition.id, lsn: Lsn(0), item_lsn: Lsn(0) };
-        let charge = charge::rounded(charge + self.model.charge);
-        let warnings = self.model.warnings.clone();
-        Written { outcome, body, stamp, place, charge, warnings }
-    }
-
-    /// The commit's part: what was only read comes first, then the changes in their order.
-    pub(crate) fn part(&self) -> Result<(Part, Vec<UniqueGuard<'_>>)> {
-        let read = self.slots.values().filter(|slot| !slot.is_written());
-        let written = self.written.iter().filter_map(|key| self.slots.get(key));
-        let slots: Vec<&Slot<'_>> = read.chain(written).map(|slot| &**slot).collect();
-        change::part(self.engine, &self.indexer(), &slots)
     }
 }

@@ -10,7 +10,7 @@ use orrery_storage::key;
 use orrery_types::ids::Rid;
 use orrery_types::{PartitionKey, Value};
 
-use crate::reshape::{merge, split, upsert};
+use crate::split_merge::{merge, split, upsert};
 use crate::world::{World, json};
 
 const ITEMS: usize = 90;

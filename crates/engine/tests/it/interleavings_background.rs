@@ -225,7 +225,7 @@ fn an_erasure_that_waits_for_a_model_to_take_over_is_under_that_model() {
     put(&engine, "people", r#"{"id":"p","cityId":"c"}"#);
     let before = container(&engine, "people");
     std::thread::scope(|threads| {
-        // The model stops with the gates closed: the numbers of its rules are reserved before.
+        // The model stops while it holds the locks: the numbers of its rules are reserved before.
         let mut numbers = json(PEOPLE);
         numbers.as_object_mut().expect("an object").remove("relations");
         numbers.as_object_mut().expect("an object").remove("aggregates");

@@ -39,7 +39,7 @@ fn preparing_a_write_makes_no_commit() {
     engine.write_item(&container, None, &create(&container, 0)).expect("an item");
     let before = commits.load(SeqCst);
     for n in 1..100 {
-        let prepared = engine.begin_write(&container, None, &create(&container, n));
+        let prepared = engine.prepare_write(&container, None, &create(&container, n));
         assert!(prepared.expect("it is prepared").is_some(), "a new range has its first rows");
     }
     assert_eq!(commits.load(SeqCst), before);
@@ -47,12 +47,12 @@ fn preparing_a_write_makes_no_commit() {
     let engine = open(&store, &commits);
     let container = engine.read_container(&name("d"), &name("c")).expect("a container");
     let before = commits.load(SeqCst);
-    let prepared = engine.begin_write(&container, None, &create(&container, 100));
+    let prepared = engine.prepare_write(&container, None, &create(&container, 100));
     assert!(prepared.expect("no refusal").is_none(), "somebody who may wait must write it");
     assert_eq!(commits.load(SeqCst), before);
     engine.write_item(&container, None, &create(&container, 100)).expect("an item");
     let before = commits.load(SeqCst);
-    let prepared = engine.begin_write(&container, None, &create(&container, 101));
+    let prepared = engine.prepare_write(&container, None, &create(&container, 101));
     assert!(prepared.expect("it is prepared").is_some());
     assert_eq!(commits.load(SeqCst), before);
 }

@@ -6,7 +6,7 @@ use http::StatusCode;
 use orrery_engine::feed::PageSize;
 use orrery_engine::item_body::ItemBody;
 use orrery_engine::item_write::ItemWrite;
-use orrery_engine::items::{Outcome, Place, Written};
+use orrery_engine::items::{CommitPosition, Outcome, Written};
 use orrery_engine::patch::Patch;
 use orrery_engine::scope::{Scope, ScopeRequest};
 use orrery_engine::script::{TriggerNames, TriggeredWrite, WriteKind};
@@ -228,7 +228,7 @@ pub(crate) fn range_of(session_token: &str) -> Option<&str> {
 }
 
 /// The partition that a request addresses, for the session of a client that was refused.
-pub(crate) fn addressed(call: &Call, container: &Container) -> Option<Place> {
+pub(crate) fn addressed(call: &Call, container: &Container) -> Option<CommitPosition> {
     let mut part = scope_request(call).unwrap_or_default();
     let (Target::Items(_) | Target::Item(..)) = &call.link.target else {
         return call.engine().addressed(container, &part);

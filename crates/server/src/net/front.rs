@@ -148,8 +148,8 @@ impl<S: Service> Front<S> {
             });
         }
         if explorer::is_visit(request.method(), request.uri().path(), request.headers()) {
-            let response = explorer::redirect();
-            return Answering::Now(Answer { operation: "explorer", ..own(response) });
+            let response = front_answer(explorer::redirect());
+            return MaybeFuture::Ready(Answer { operation: "explorer", ..response });
         }
         if request.method() == Method::OPTIONS {
             let mut response = side::text(StatusCode::OK, "");

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
-use orrery_engine::items::Place;
+use orrery_engine::items::CommitPosition;
 use orrery_engine::{Container, Resource};
 use orrery_types::{Etag, Lsn};
 
@@ -146,20 +146,20 @@ impl Reply {
         Self { status: StatusCode::OK, body, headers, charge }
     }
 
-    /// The partition of an operation, and its session token.
-    pub(crate) fn place(self, container: &Container, place: Place) -> Self {
+    /// Where in its container an operation happened, and the session token for it.
+    pub(crate) fn place(self, container: &Container, place: CommitPosition) -> Self {
         self.place_headers(container, place, &PLACE_HEADERS)
     }
 
-    /// The same for an operation that was refused, without the headers of an item.
-    pub(crate) fn refused_at(self, container: &Container, place: Place) -> Self {
+    /// The same for an operation that was refused: there is no item to speak of.
+    pub(crate) fn refused_at(self, container: &Container, place: CommitPosition) -> Self {
         self.place_headers(container, place, &PLACE_HEADERS[..PLACE_HEADERS.len() - 2])
     }
 
     fn place_headers(
         mut self,
         container: &Container,
-        place: Place,
+        place: CommitPosition,
         headers: &[(&'static str, usize)],
     ) -> Self {
         let mut texts = HeaderTexts::<PLACE_TEXTS>::with_capacity(64);
@@ -190,7 +190,7 @@ impl Reply {
 }
 
 /// An item's container, and where in it the item is.
-pub(crate) type At<'c> = (&'c Container, Place);
+pub(crate) type At<'c> = (&'c Container, CommitPosition);
 
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
@@ -224,7 +224,11 @@ const PLACE_HEADERS: [(&str, usize); 11] = [
 ];
 const PLACE_TEXTS: usize = 4;
 
-fn add_place<const N: usize>(texts: &mut HeaderTexts<N>, container: &Container, place: Place) {
+fn add_place<const N: usize>(
+    texts: &mut HeaderTexts<N>,
+    container: &Container,
+    place: CommitPosition,
+) {
     texts.add_number(place.partition.into());
     texts.add_text(&container.token(place.partition, place.lsn));
     texts.add_number(place.lsn.0);

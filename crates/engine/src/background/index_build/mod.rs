@@ -15,9 +15,9 @@ use orrery_types::{Epoch, Error, Lsn, Result, limits};
 use crate::background::{BATCHES_PER_STEP, UnitProgress};
 use crate::catalog::container::index_state;
 use crate::error::storage;
-use crate::maintain::index_terms::{Indexer, Numbers};
+use crate::item::image::BeforeImage;
+use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::partition::PhysicalPartition;
-use crate::transaction::commit::Before;
 use crate::{Container, Engine};
 
 /// How far a partition is: everything up to the key has been built.
@@ -105,7 +105,7 @@ impl Engine {
         &self,
         container: &Container,
         partition: &PhysicalPartition,
-        mut items: Vec<(Vec<u8>, Before)>,
+        mut items: Vec<(Vec<u8>, BeforeImage)>,
         note: &Note,
     ) -> Result<()> {
         loop {
@@ -130,7 +130,7 @@ impl Engine {
         &self,
         container: &Container,
         partition: &PhysicalPartition,
-        items: &[(Vec<u8>, Before)],
+        items: &[(Vec<u8>, BeforeImage)],
         note: &Note,
     ) -> Result<Part> {
         let indexer = self.indexer(container, partition);
@@ -155,11 +155,11 @@ impl Engine {
         container: &Container,
         partition: &PhysicalPartition,
         entries: Vec<Entry>,
-    ) -> Result<Vec<(Vec<u8>, Before)>> {
+    ) -> Result<Vec<(Vec<u8>, BeforeImage)>> {
         let indexer = self.indexer(container, partition);
         let mut items = Vec::with_capacity(entries.len());
         for entry in entries {
-            let before = Before::read(entry.value)?;
+            let before = BeforeImage::read(entry.value)?;
             before.terms(&indexer)?;
             items.push((entry.key, before));
         }
@@ -171,7 +171,7 @@ impl Engine {
         container: &'e Container,
         partition: &'e PhysicalPartition,
     ) -> Indexer<'e> {
-        Indexer { store: &*self.store, container, partition, numbers: Numbers::Given }
+        Indexer { store: &*self.store, container, partition, path_ids: PathIdAllocation::Immediate }
     }
 
     /// Notes in the catalog that it is done, unless the policy has changed again.

@@ -286,7 +286,7 @@ impl Engine {
         }
         if history_begins {
             // Once more, for writes that were on their way.
-            self.with_current(&container, &mut |now| self.begin_history(now))?;
+            self.retry_on_stale_epoch(&container, &mut |now| self.begin_history(now))?;
         }
         if history_ends {
             self.tasks.rebase_history(container.clone());

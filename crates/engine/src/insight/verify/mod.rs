@@ -18,9 +18,9 @@ use orrery_types::{Lsn, PartitionKey, Result, Value, limits};
 use crate::background::expiry_sweep::expiry;
 use crate::error::storage;
 use crate::item::body::item_rid;
+use crate::maintain::unique_keys::unique_values;
 use crate::partition::PhysicalPartition;
 use crate::stamp::Stamp;
-use crate::transaction::commit::unique_values;
 use crate::{Container, Engine};
 use terms::TermCount;
 

@@ -16,7 +16,7 @@ use orrery_types::thread_slot::{Apart, THREAD_SLOTS, thread_slot};
 use orrery_types::{PartitionKey, Value, limits};
 
 use crate::Container;
-use crate::item::read::Located;
+use crate::item::address::ItemKey;
 use chains::Chains;
 use top::Top;
 
@@ -158,7 +158,7 @@ impl Workload {
         &self,
         noted: Noted,
         container: &Container,
-        at: &Located<'_>,
+        at: &ItemKey<'_>,
         charge: f64,
         now_s: u64,
         body: &[u8],

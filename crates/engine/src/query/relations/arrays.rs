@@ -9,7 +9,7 @@ use orrery_types::{Error, Result, Value, limits};
 
 use super::{Expansion, Way, too_much};
 use crate::error::storage;
-use crate::item::read::place_of;
+use crate::item::address::ItemKey;
 use crate::query::access::Taken;
 
 /// Buckets that are loaded at once, when all are wanted.
@@ -68,7 +68,7 @@ impl Expansion<'_> {
         let container = pool.container;
         let partition_key = container.definition.partition_key.extract(item);
         let id = item.get("id").as_str().unwrap_or_default();
-        let Ok(parent) = place_of(container, partition_key, id) else { return Ok(None) };
+        let Ok(parent) = ItemKey::of(container, partition_key, id) else { return Ok(None) };
         let place = (at, parent.key.clone());
         if let Some(known) = self.directories.borrow().get(&place) {
             return Ok(Some(known.clone()));
@@ -99,7 +99,7 @@ impl Expansion<'_> {
         for entry in &entries {
             let (seq, length) = directory_entry(entry)?;
             let bucket = rule.ids.format(id, seq);
-            let bucket = place_of(container, parent.partition_key.clone(), &bucket)?;
+            let bucket = ItemKey::of(container, parent.partition_key.clone(), &bucket)?;
             directory.keys.push(bucket.key);
             directory.lengths.push(length);
         }

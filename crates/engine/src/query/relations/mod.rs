@@ -28,8 +28,8 @@ use arrays::Directory;
 use loads::{Loaded, Loads};
 
 use crate::error::storage;
-use crate::item::read::place_of;
-use crate::model::ModelScope;
+use crate::item::address::ItemKey;
+use crate::model::ModelContext;
 use crate::partition::scope::{Scope, ScopeRequest};
 use crate::query::access::{Shards, Taken};
 use crate::{Container, Engine};
@@ -246,7 +246,7 @@ impl<'e> Expansion<'e> {
         let key = |target: &Target| {
             let partition_key = definition.normalize(target.partition_key.clone());
             // A value that is no id leads nowhere.
-            place_of(shards.container, partition_key, &target.id).ok().map(|at| at.key)
+            ItemKey::of(shards.container, partition_key, &target.id).ok().map(|at| at.key)
         };
         let keys: Vec<Option<Vec<u8>>> = targets.iter().map(key).collect();
         self.load(container, keys.iter().flatten().cloned())?;
@@ -340,7 +340,7 @@ impl<'e> Expansion<'e> {
         let container = pool.container;
         let partition_key = container.definition.partition_key.extract(item);
         let id = item.get("id").as_str().unwrap_or_default();
-        let Ok(at) = place_of(container, partition_key, id) else { return Ok(Rc::default()) };
+        let Ok(at) = ItemKey::of(container, partition_key, id) else { return Ok(Rc::default()) };
         let place = (relation, at.key);
         if let Some(known) = self.lists.borrow().get(&place) {
             return Ok(known.clone());
@@ -496,7 +496,7 @@ impl ItemSource for Prefetching<'_, '_> {
     }
 }
 
-impl<'e> ModelScope<'e> {
+impl<'e> ModelContext<'e> {
     /// A container of the model.
     pub(crate) fn container_named(&self, name: &str) -> Result<&'e Container> {
         let found = self.database.container_named(name);

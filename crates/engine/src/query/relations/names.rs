@@ -7,7 +7,7 @@ use orrery_query::{HolderStep, Navigation, Relations};
 
 use orrery_types::Result;
 
-use crate::model::ModelScope;
+use crate::model::ModelContext;
 use crate::{Container, Engine};
 
 /// Which way a name leads. As a number, for queries: three times that of the rule, plus one for an
@@ -42,14 +42,14 @@ impl Way {
 
 /// The names that a model gives to the items of its containers.
 pub(crate) struct Names<'e> {
-    pub(crate) scope: ModelScope<'e>,
+    pub(crate) scope: ModelContext<'e>,
     root: usize,
     /// Containers of the model; a query knows them by their place here.
     containers: Vec<&'e str>,
 }
 
 impl<'e> Names<'e> {
-    pub(crate) fn new(scope: ModelScope<'e>, container: &Container) -> Self {
+    pub(crate) fn new(scope: ModelContext<'e>, container: &Container) -> Self {
         let mut containers: Vec<&'e str> = Vec::new();
         for rule in &scope.model.rules.types {
             if !containers.contains(&&*rule.def.container) {

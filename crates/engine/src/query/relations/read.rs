@@ -5,7 +5,7 @@ use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
 use super::{Expansion, Names, Reach, Wants, Way};
 use crate::item::read::ItemRead;
-use crate::model::ModelScope;
+use crate::model::ModelContext;
 use crate::partition::scope::ScopeRequest;
 use crate::throughput::charge;
 use crate::{Container, Engine};
@@ -38,20 +38,20 @@ impl Engine {
     ) -> Result<ItemRead> {
         use orrery_query::Relations as _;
         let database = self.database_of(container);
-        let scope = ModelScope::of(database.as_deref(), container).ok_or_else(no_relations)?;
+        let scope = ModelContext::of(database.as_deref(), container).ok_or_else(no_relations)?;
         let names = Names::new(scope, container);
         let wants = Wants::parse(expand, &names, names.root())?;
         let ways = wants.ways();
         reach.allow(names.stay_within(&ways))?;
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
-            let located = self.locate(container, partition_key, item)?;
+            let at = self.locate(container, partition_key, item)?;
             let own = container.scope(&ScopeRequest {
-                partition_key: Some(located.partition_key.clone()),
+                partition_key: Some(at.partition_key.clone()),
                 ..ScopeRequest::default()
             })?;
             let (shards, expansion) = Expansion::open(self, container, &own, &names, &ways)?;
             let read = self.read_item(container, partition_key, item)?;
-            let found = shards.by_keys(&[located.key])?.pop().flatten();
+            let found = shards.by_keys(&[at.key])?.pop().flatten();
             let etag = read.stamp.etag.to_string();
             let same = |value: &Value| value.get("_etag").as_str() == Some(etag.as_str());
             let Some(found) = found.map(|item| item.value).filter(same) else {

@@ -1,0 +1,391 @@
+//! The state of a transaction: where it reads from, what it has read, what it is going to write, and the
+//! model that it is under. A single write is a transaction of one operation that reads the newest
+//! values; batches, procedures and bulk read from a snapshot. Nothing of it is seen by others before
+//! the commit.
+
+use bytes::Bytes;
+use orrery_storage::Space;
+use orrery_storage::key::{self, Row};
+use orrery_types::{Error, Lsn, Result, Value};
+
+use super::read_set::{ConflictReason, ReadSet};
+use super::read_view::ReadView;
+use super::retry::RetryReason;
+use super::write_buffer::{ItemEntry, Mutation, ShardIndex, WriteBuffer};
+use crate::insight::workload::Wrote;
+use crate::item::address::{ItemAddress, ItemKey};
+use crate::item::body::ItemBody;
+use crate::item::image::{AfterImage, BeforeImage, CurrentImage};
+use crate::item::operation::{Decision, ItemWrite};
+use crate::item::read::{CommitPosition, Outcome, Written};
+use crate::maintain::index_terms::{Indexer, PathIdAllocation};
+use crate::maintain::unique_keys::UniqueClaims;
+use crate::model::{ModelContext, ModelTransaction};
+use crate::partition::PhysicalPartition;
+use crate::query::relations::Reach;
+use crate::stamp::Stamp;
+use crate::throughput::charge;
+use crate::{Container, Engine};
+
+/// What the current operation has taken so far.
+#[derive(Default)]
+pub(crate) struct OperationState {
+    /// How far what follows from it may go.
+    pub(crate) reach: Reach,
+    /// Evaluations of schemas.
+    pub(crate) schema_steps: u64,
+    pub(crate) warnings: Vec<String>,
+    /// The charge of what followed from it.
+    pub(crate) charge: f64,
+}
+
+/// A transaction while it runs.
+pub(crate) struct TransactionState<'e> {
+    pub(crate) engine: &'e Engine,
+    pub(crate) view: ReadView<'e>,
+    pub(crate) reads: ReadSet,
+    pub(crate) writes: WriteBuffer<'e>,
+    pub(crate) path_ids: PathIdAllocation<'e>,
+    /// Unique keys are looked at after each operation; `None`: the commit's preconditions decide.
+    pub(crate) claims: Option<UniqueClaims>,
+    /// `None`: no model is about the container.
+    pub(crate) model: Option<ModelContext<'e>>,
+    /// Whether no bound refuses what follows: nobody waits for it.
+    pub(crate) relaxed: bool,
+    pub(crate) operation: OperationState,
+    /// Why the transaction must run again, whatever its work returns: a script may catch the error.
+    pub(crate) doomed: Option<RetryReason<'e>>,
+}
+
+impl<'e> TransactionState<'e> {
+    pub(crate) fn new(
+        engine: &'e Engine,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+        view: ReadView<'e>,
+    ) -> Self {
+        Self {
+            engine,
+            view,
+            reads: ReadSet::default(),
+            writes: WriteBuffer::new(container, partition),
+            path_ids: PathIdAllocation::Immediate,
+            claims: None,
+            model: None,
+            relaxed: false,
+            operation: OperationState::default(),
+            doomed: None,
+        }
+    }
+
+    /// The same under a model, if there is one.
+    pub(crate) fn with_model(mut self, model: Option<ModelContext<'e>>) -> Self {
+        self.model = model;
+        self
+    }
+
+    /// The transaction together with a model that it is under.
+    pub(crate) fn under(&mut self, model: ModelContext<'e>) -> ModelTransaction<'_, 'e> {
+        ModelTransaction::new(self, model)
+    }
+
+    /// The container that it was begun on.
+    pub(crate) fn container(&self) -> &'e Container {
+        self.writes.shard(ShardIndex::HOME).container
+    }
+
+    /// The physical partition that it was begun on.
+    pub(crate) fn partition(&self) -> &'e PhysicalPartition {
+        self.writes.shard(ShardIndex::HOME).partition
+    }
+
+    pub(crate) fn indexer(&self, shard: ShardIndex) -> Indexer<'e> {
+        let writes = self.writes.shard(shard);
+        let (container, partition) = (writes.container, writes.partition);
+        let path_ids = match (shard, self.path_ids) {
+            // Ids are allocated with the commit in the home shard only.
+            (ShardIndex::HOME, path_ids) => path_ids,
+            (_, PathIdAllocation::LookupOnly) => PathIdAllocation::LookupOnly,
+            _ => PathIdAllocation::Immediate,
+        };
+        Indexer { store: &*self.engine.store, container, partition, path_ids }
+    }
+
+    /// Whether it writes nothing in its home shard.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writes.written_at_home() == 0
+    }
+
+    /// The shard of an item.
+    pub(crate) fn shard_of(&mut self, address: &ItemAddress<'e>) -> ShardIndex {
+        self.writes.shard_of(address.container, address.at.partition)
+    }
+
+    /// An item that was read, with what becomes of it.
+    pub(crate) fn entry(&self, shard: ShardIndex, key: &[u8]) -> Option<&ItemEntry<'e>> {
+        self.writes.shard(shard).item(key)
+    }
+
+    /// Makes sure that an item has been read.
+    pub(crate) fn load(&mut self, shard: ShardIndex, at: &ItemKey<'e>) -> Result<()> {
+        if self.entry(shard, &at.key).is_some() {
+            return Ok(());
+        }
+        let stored = self.view.get(at.partition.shard, Space::Items, &at.key)?;
+        let before = stored.map(BeforeImage::read).transpose()?;
+        self.writes.add(shard, ItemEntry::read(at.clone(), before));
+        Ok(())
+    }
+
+    /// The address of an item by its key, which is read; `None` if it does not exist.
+    pub(crate) fn address_of_key(
+        &mut self,
+        container: &'e Container,
+        item_key: &[u8],
+    ) -> Result<Option<ItemAddress<'e>>> {
+        let parsed = key::parse_item(item_key);
+        let parsed = parsed.ok_or_else(|| Error::internal("a reference leads to no item key"))?;
+        let partition = container.partition_of(&parsed.effective)?;
+        let shard = self.writes.shard_of(container, partition);
+        if let Some(entry) = self.entry(shard, item_key) {
+            return Ok(Some(ItemAddress { container, at: entry.at.clone() }));
+        }
+        let stored = self.view.get(partition.shard, Space::Items, item_key)?;
+        let Some(stored) = stored else { return Ok(None) };
+        let before = BeforeImage::read(stored)?;
+        let partition_key = container.definition.partition_key.extract(before.value()?);
+        let at = ItemKey { partition, partition_key, key: item_key.to_vec() };
+        self.writes.add(shard, ItemEntry::read(at.clone(), Some(before)));
+        Ok(Some(ItemAddress { container, at }))
+    }
+
+    /// Finds the key of an item by its row. The row entry enters the read set: as long as it does not
+    /// change, the item has that key.
+    pub(crate) fn key_of_row(&mut self, row: Row) -> Result<Vec<u8>> {
+        let entry = key::row(row).to_vec();
+        let found = self.view.get(self.partition().shard, Space::Items, &entry)?;
+        let version = found.as_ref().map(|value| value.version);
+        let reason = ConflictReason::RowMoved;
+        self.reads.add(ShardIndex::HOME, Space::Items, entry, version, reason);
+        found.map(|value| value.bytes.into()).ok_or(Error::NotFound)
+    }
+
+    /// One definition of a container for the whole transaction.
+    pub(crate) fn same(&self, container: &'e Container) -> &'e Container {
+        let home = self.container();
+        if container.number == home.number { home } else { container }
+    }
+
+    /// The address of an item of the container that the transaction was begun on.
+    pub(crate) fn address(&self, at: &ItemKey<'e>) -> ItemAddress<'e> {
+        ItemAddress { container: self.container(), at: at.clone() }
+    }
+
+    /// An item as it is to be seen, if it exists and is not hidden.
+    pub(crate) fn current(&self, shard: ShardIndex, key: &[u8]) -> Option<CurrentImage<'_>> {
+        let entry = self.entry(shard, key)?;
+        match entry.mutation() {
+            Mutation::Put(after) => Some(CurrentImage::Own(after)),
+            Mutation::Delete => None,
+            Mutation::None => {
+                let container = self.writes.shard(shard).container;
+                let visible = |before: &&BeforeImage| !self.view.hides(container, key, before);
+                entry.before.as_ref().filter(visible).map(CurrentImage::Stored)
+            }
+        }
+    }
+
+    /// The value of an item as it is to be seen.
+    pub(crate) fn image(&self, shard: ShardIndex, key: &[u8]) -> Result<Option<Value>> {
+        self.current(shard, key).map(|current| current.value().cloned()).transpose()
+    }
+
+    /// The same, or the hidden item that is still stored there.
+    pub(crate) fn past_image(&self, shard: ShardIndex, key: &[u8]) -> Result<Option<Value>> {
+        match self.entry(shard, key).map(|entry| (entry.mutation(), &entry.before)) {
+            Some((Mutation::None, Some(before))) => before.value().cloned().map(Some),
+            _ => self.image(shard, key),
+        }
+    }
+
+    /// An item as it is to be seen; from now on the commit holds only if it stays so.
+    pub(crate) fn value_at(&mut self, address: &ItemAddress<'e>) -> Result<Option<Value>> {
+        let shard = self.shard_of(address);
+        self.load(shard, &address.at)?;
+        self.image(shard, &address.at.key)
+    }
+
+    /// Adds an operation with all that follows from it, unless it is refused.
+    pub(crate) fn apply(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
+        self.begin_operation();
+        let savepoint = self.writes.savepoint();
+        let written = self.write(at, write);
+        let written = written.and_then(|written| {
+            self.claim_unique_keys(savepoint)?;
+            Ok(written)
+        });
+        match &written {
+            Ok(written) => {
+                self.writes.release(savepoint);
+                self.note(at, written);
+            }
+            Err(_) => self.writes.rollback_to(savepoint),
+        }
+        written
+    }
+
+    /// Begins the next operation.
+    pub(crate) fn begin_operation(&mut self) {
+        self.operation.warnings.clear();
+        self.operation.schema_steps = 0;
+        self.operation.charge = 0.0;
+    }
+
+    /// Notes a write for the advisor.
+    fn note(&self, at: &ItemKey<'e>, written: &Written) {
+        let entry = self.entry(ShardIndex::HOME, &at.key);
+        let item = entry.and_then(ItemEntry::after).map(|after| &after.value);
+        let (charge, derived) = (written.charge, self.operation.charge);
+        let wrote = Wrote { key: &at.partition_key, charge, derived, item };
+        self.engine.workload.wrote(self.container(), self.engine.clock.now_s(), &wrote);
+    }
+
+    fn write(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
+        self.operation.reach = write.reach();
+        self.load(ShardIndex::HOME, at)?;
+        match self.model {
+            Some(model) => self.under(model).write(at, write),
+            None => self.write_plain(at, write),
+        }
+    }
+
+    /// An operation on a container that no model is about.
+    fn write_plain(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
+        let current = self.current(ShardIndex::HOME, &at.key);
+        let decision = write.decide(self.engine, self.container(), current)?;
+        let (stamp, row) = (current.map(CurrentImage::stamp), current.map(CurrentImage::row));
+        let Decision::Put(body) = decision else {
+            let stamp = stamp.ok_or(Error::NotFound)?;
+            let charge = self.charge(ShardIndex::HOME, &at.key, None, write.patched())?;
+            self.set_item(ShardIndex::HOME, at, Mutation::Delete);
+            return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, charge));
+        };
+        let target = self.rename_target(at, &body)?;
+        let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
+        let after = self.after_image(at, row, body)?;
+        let charge = self.charge(ShardIndex::HOME, &at.key, Some(&after), write.patched())?;
+        let (text, stamp) = (after.text.clone(), after.stamp);
+        if target.is_some() {
+            self.set_item(ShardIndex::HOME, at, Mutation::Delete);
+        }
+        self.set_item(ShardIndex::HOME, target.as_ref().unwrap_or(at), Mutation::Put(after));
+        Ok(self.result(outcome, text, stamp, charge))
+    }
+
+    /// The key that a body with another id renames its item to, which must be free.
+    pub(crate) fn rename_target(
+        &mut self,
+        at: &ItemKey<'e>,
+        body: &ItemBody,
+    ) -> Result<Option<ItemKey<'e>>> {
+        if at.id_is(&body.id) {
+            return Ok(None);
+        }
+        let target = ItemKey::of(self.container(), body.key.clone(), &body.id)?;
+        self.load(ShardIndex::HOME, &target)?;
+        if self.current(ShardIndex::HOME, &target.key).is_some() {
+            return Err(Error::AlreadyExists);
+        }
+        Ok(Some(target))
+    }
+
+    /// The after image: an item keeps its row as long as it exists.
+    pub(crate) fn after_image(
+        &self,
+        at: &ItemKey<'e>,
+        row: Option<Row>,
+        body: ItemBody,
+    ) -> Result<AfterImage> {
+        self.stamped(ShardIndex::HOME, at, row, self.engine.stamper.next(), body)
+    }
+
+    /// The after image of a version.
+    pub(crate) fn stamped(
+        &self,
+        shard: ShardIndex,
+        at: &ItemKey<'e>,
+        row: Option<Row>,
+        stamp: Stamp,
+        body: ItemBody,
+    ) -> Result<AfterImage> {
+        // Terms may be refused; a row is not taken before.
+        let terms = self.indexer(shard).terms(stamp, || Ok(&body.value))?;
+        let row = match row {
+            Some(row) => row,
+            None => {
+                let may_wait = !matches!(self.path_ids, PathIdAllocation::LookupOnly);
+                at.partition.next_row(&*self.engine.store, may_wait)?
+            }
+        };
+        let container = self.writes.shard(shard).container;
+        let text = Bytes::from(body.to_text(container, row, stamp)?);
+        Ok(AfterImage { value: body.value, text, ttl: body.ttl, row, stamp, terms, derived: false })
+    }
+
+    pub(crate) fn set_item(&mut self, shard: ShardIndex, at: &ItemKey<'e>, mutation: Mutation) {
+        self.writes.set_item(shard, &at.key, mutation);
+    }
+
+    /// Deletes an item because another one was deleted.
+    pub(crate) fn delete_derived(&mut self, address: &ItemAddress<'e>) -> Result<()> {
+        let shard = self.shard_of(address);
+        self.operation.charge += self.charge(shard, &address.at.key, None, 0)?;
+        self.set_item(shard, &address.at, Mutation::Delete);
+        Ok(())
+    }
+
+    /// What it costs to make an item what it shall be.
+    pub(crate) fn charge(
+        &self,
+        shard: ShardIndex,
+        key: &[u8],
+        after: Option<&AfterImage>,
+        patched: usize,
+    ) -> Result<f64> {
+        let indexer = self.indexer(shard);
+        let mut write = charge::Write { patched, ..charge::Write::default() };
+        match (self.current(shard, key), after) {
+            (None, None) => {}
+            (Some(before), None) => {
+                let terms = indexer.charged(before.terms(&indexer)?);
+                write.removed = Some(charge::Image { bytes: before.size_bytes(), terms });
+            }
+            (None, Some(after)) => {
+                let terms = indexer.charged(&after.terms);
+                write.added = Some(charge::Image { bytes: after.text.len(), terms });
+            }
+            (Some(before), Some(after)) => {
+                let was = (before.terms(&indexer)?, before.stamp());
+                let (gone, new) = indexer.charged_change(was, (&after.terms, after.stamp));
+                let bytes = before.size_bytes();
+                write.removed = Some(charge::Image { bytes, terms: gone });
+                write.added = Some(charge::Image { bytes: after.text.len(), terms: new });
+            }
+        }
+        Ok(charge::write(&write))
+    }
+
+    pub(crate) fn result(
+        &self,
+        outcome: Outcome,
+        body: Bytes,
+        stamp: Stamp,
+        charge: f64,
+    ) -> Written {
+        let place =
+            CommitPosition { partition: self.partition().id, lsn: Lsn(0), item_lsn: Lsn(0) };
+        let charge = charge::rounded(charge + self.operation.charge);
+        let warnings = self.operation.warnings.clone();
+        Written { outcome, body, stamp, place, charge, warnings }
+    }
+}
