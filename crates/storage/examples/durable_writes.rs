@@ -2,6 +2,7 @@
 //! and how long a folder takes to open that a crash left.
 //! `cargo run -p orrery-storage --example durable_writes -- [seconds] [rounds] [folder]`
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -92,7 +93,8 @@ fn measure(folder: &Path, name: &str, options: &RocksOptions, time: Duration) {
     for writers in [1, 16, 64] {
         let (rate, latencies) = run(&store, writers, time, &next);
         let at = |part: usize| latencies.get(latencies.len() * part / 1000).copied().unwrap_or(0);
-        line += &format!(" | {writers:2}: {rate:6.0}/s p50 {:5} p99 {:6}", at(500), at(990));
+        let (p50, p99) = (at(500), at(990));
+        let _ = write!(line, " | {writers:2}: {rate:6.0}/s p50 {p50:5} p99 {p99:6}");
     }
     let logical = next.load(SeqCst) * size_bytes(&create(7));
     let amplification = (written_bytes() - before) as f64 / logical as f64;

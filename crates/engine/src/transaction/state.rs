@@ -320,12 +320,11 @@ impl<'e> TransactionState<'e> {
     ) -> Result<AfterImage> {
         // Terms may be refused; a row is not taken before.
         let terms = self.indexer(shard).terms(stamp, || Ok(&body.value))?;
-        let row = match row {
-            Some(row) => row,
-            None => {
-                let may_wait = !matches!(self.path_ids, PathIdAllocation::LookupOnly);
-                at.partition.next_row(&*self.engine.store, may_wait)?
-            }
+        let row = if let Some(row) = row {
+            row
+        } else {
+            let may_wait = !matches!(self.path_ids, PathIdAllocation::LookupOnly);
+            at.partition.next_row(&*self.engine.store, may_wait)?
         };
         let container = self.writes.shard(shard).container;
         let text = Bytes::from(body.to_text(container, row, stamp)?);

@@ -33,7 +33,8 @@ fn every_read_of_a_damaged_value_names_shard_and_key() {
     let common = [7; 30];
     let keys: Vec<Vec<u8>> = (0..40_u8).map(|n| [&common[..], &[n]].concat()).collect();
     let bad = keys[20].clone();
-    let shown = bad.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let shown: Vec<String> = bad.iter().map(|byte| format!("{byte:02x}")).collect();
+    let shown = shown.concat();
     let (_folder, store) = damaged(&bad, &keys);
     check(store.get(SHARD, Space::Items, &bad), &shown);
     let snapshot = store.snapshot(SHARD, ReadAt::Latest).expect("a snapshot");

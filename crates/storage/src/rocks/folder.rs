@@ -70,8 +70,11 @@ pub(super) fn open(path: &Path, options: &RocksOptions) -> Result<Opened, OpenEr
         return Err(OpenError::NotWhole { folder, what });
     }
     let mut database = options.database(!known);
-    let inspection =
-        if known { wal::inspect(&files).map_err(|e| at(&files, &e))? } else { Default::default() };
+    let inspection = if known {
+        wal::inspect(&files).map_err(|e| at(&files, &e))?
+    } else {
+        wal::Inspection::default()
+    };
     if let Some(damage) = &inspection.damage {
         if options.on_log_damage == OnLogDamage::Refuse || damage.is_in_tables {
             return Err(OpenError::LogDamaged(damage.clone().into()));
