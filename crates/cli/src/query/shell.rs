@@ -1,9 +1,12 @@
 //! Questions one after another. A line that begins with a backslash is for the shell itself.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use anyhow::{Result, bail};
 
 use super::ask::{Question, parameter, partition_key};
-use super::complete::{COMMANDS, Words, is_open};
+use super::complete::{COMMANDS, Words};
 use super::line::{Line, LineReader};
 use super::output::Form;
 use super::{QueryArguments, answer, explain, say};
@@ -45,37 +48,27 @@ pub(super) fn run(remote: Remote, arguments: &QueryArguments) -> Result<()> {
     };
     // It tells at once whether the server is there and the key right, and what there is to ask.
     let places = shell.places()?;
-    let mut words = Words::new(places);
-    let mut reader = LineReader::new(state_folder().map(|folder| folder.join("history")));
+    let words = Rc::new(RefCell::new(Words::new(places)));
+    let history = state_folder().map(|folder| folder.join("history"));
+    let mut reader = LineReader::new(history, words.clone())?;
     say("Ask a query, or \\help. Tab completes, Ctrl-D leaves.")?;
-    shell.lines(&mut reader, &mut words)
+    shell.lines(&mut reader, &words)
 }
 
 impl Shell {
-    fn lines(&mut self, reader: &mut LineReader, words: &mut Words) -> Result<()> {
-        let mut text = String::new();
+    fn lines(&mut self, reader: &mut LineReader, words: &RefCell<Words>) -> Result<()> {
         loop {
-            let prompt = if text.is_empty() { self.prompt() } else { "...> ".to_owned() };
-            match reader.read(&prompt, words)? {
-                Line::Text(line) => text += &line,
-                Line::Interrupted => {
-                    text.clear();
-                    continue;
-                }
+            let text = match reader.read(&self.prompt())? {
+                Line::Text(text) => text,
+                Line::Interrupted => continue,
                 Line::End => return Ok(()),
-            }
-            // A question goes on while something in it is open.
-            if is_open(&text) {
-                text.push('\n');
-                continue;
-            }
-            let whole = std::mem::take(&mut text);
-            let asked = whole.trim().trim_end_matches(';').trim_end();
+            };
+            let asked = text.trim().trim_end_matches(';').trim_end();
             if asked.is_empty() {
                 continue;
             }
             reader.remember(asked);
-            match self.line(asked, words) {
+            match self.line(asked, &mut words.borrow_mut()) {
                 Ok(Then::GoOn) => {}
                 Ok(Then::Leave) => return Ok(()),
                 Err(error) => eprintln!("{error:#}"),

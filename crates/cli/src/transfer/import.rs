@@ -236,7 +236,7 @@ fn check_not_spread(input: &mut Input) -> Result<()> {
 /// Records of a file, in whatever format.
 enum Reader {
     Json(Records<Input>),
-    Sheet(SheetReader<Input>),
+    Sheet(Box<SheetReader<Input>>),
 }
 
 type Input = Box<dyn BufRead + Send>;
@@ -262,7 +262,7 @@ impl Source {
         if path == Path::new("-") {
             let mut input = buffered(std::io::stdin());
             let reader = if format == Some(Format::Csv) {
-                Reader::Sheet(SheetReader::new(input, cells)?)
+                Reader::Sheet(Box::new(SheetReader::new(input, cells)?))
             } else {
                 check_not_spread(&mut input)?;
                 let shape = shape_of(&mut input)?;
@@ -289,7 +289,7 @@ impl Source {
         let whole = path.canonicalize().with_context(|| format!("cannot find {shown}"))?;
         let name = format!("{} {} {changed_ns}", whole.display(), about.len());
         let (reader, shape) = if format == Some(Format::Csv) {
-            (Reader::Sheet(SheetReader::new(buffered(file), cells)?), None)
+            (Reader::Sheet(Box::new(SheetReader::new(buffered(file), cells)?)), None)
         } else {
             let mut input = buffered(file);
             let shape = if format == Some(Format::Lines) {
