@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 use orrery_engine::Engine;
 use orrery_engine::resource::Preconditions;
 use orrery_engine::throughput::ThroughputRequest;
@@ -102,7 +102,7 @@ const NO_THROUGHPUT: ThroughputRequest = ThroughputRequest { manual: None, autos
 impl Folder {
     pub(super) fn open(folder: &Path) -> Result<Self> {
         orrery_files::create_folders(folder)
-            .with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+            .map_err(|error| data_folder::not_created(folder, &error))?;
         let store = folder.join(STORE);
         Ok(Self { engine: data_folder::open_store(&store, &RocksOptions::default())? })
     }

@@ -50,8 +50,13 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("\\table", "                   print tables"),
     ("\\json", "                    print JSON arrays"),
     ("\\lines", "                   print JSON lines"),
+    ("\\x", "                       print a line for each property, or tables again"),
     ("\\key", "[VALUE]              read one logical partition, or all again"),
     ("\\set", "NAME=VALUE           give a parameter its value"),
+    ("\\get", "ID [KEY]             print an item"),
+    ("\\put", "JSON                 write an item: create it, or replace the one that exists"),
+    ("\\create", "JSON              create an item; refused if one with its id exists"),
+    ("\\delete", "ID [KEY]          delete an item"),
     ("\\help", "                    list the commands"),
     ("\\quit", "                    leave; so does Ctrl-D"),
 ];

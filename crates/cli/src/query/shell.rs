@@ -4,23 +4,24 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use anyhow::{Result, bail};
+use orrery_types::Value;
 
 use super::ask::{Question, parameter, partition_key};
 use super::complete::{COMMANDS, Words};
 use super::line::{Line, LineReader};
 use super::output::Form;
-use super::{QueryArguments, answer, explain, say};
-use crate::account;
+use super::{QueryArguments, Shape, answer, explain, say};
+use crate::item::{Existing, Items};
 use crate::remote::Remote;
 use crate::transfer::state_folder;
+use crate::{account, interrupt, json_input, pretty};
 
 struct Shell {
     remote: Remote,
     database: Option<String>,
     container: Option<String>,
     question: Question,
-    form: Form,
-    limit: Option<usize>,
+    shape: Shape,
 }
 
 /// What becomes of the shell after a line.
@@ -42,8 +43,7 @@ pub(super) fn run(remote: Remote, arguments: &QueryArguments) -> Result<()> {
             partition_key: arguments.partition_key.as_deref().map(partition_key),
             explain: arguments.explain,
         },
-        form: arguments.output.form(),
-        limit: arguments.limit,
+        shape: Shape { form: arguments.output.form(), expanded: false, limit: arguments.limit },
         remote,
     };
     // It tells at once whether the server is there and the key right, and what there is to ask.
@@ -68,7 +68,17 @@ impl Shell {
                 continue;
             }
             reader.remember(asked);
-            match self.line(asked, &mut words.borrow_mut()) {
+            let done = {
+                let _cooperation = interrupt::cooperate();
+                self.line(asked, &mut words.borrow_mut())
+            };
+            if interrupt::acknowledge() {
+                eprintln!(
+                    "Interrupted; the answer is not awaited. What was written stays written."
+                );
+                continue;
+            }
+            match done {
                 Ok(Then::GoOn) => {}
                 Ok(Then::Leave) => return Ok(()),
                 Err(error) => eprintln!("{error:#}"),
@@ -88,16 +98,13 @@ impl Shell {
         if let Some(command) = text.strip_prefix('\\') {
             return self.command(command, words);
         }
-        let (Some(database), Some(container)) = (&self.database, &self.container) else {
-            bail!("choose a container first: \\use DATABASE/CONTAINER");
-        };
-        let (database, container) = (database.clone(), container.clone());
+        let (database, container) = self.place()?;
         let question =
             Question { database, container, text: text.to_owned(), ..self.question.clone() };
         if question.explain {
-            explain(&mut self.remote, &question, self.form)?;
+            explain(&mut self.remote, &question, self.shape.form)?;
         } else {
-            words.learn(&answer(&mut self.remote, &question, self.form, self.limit)?);
+            words.learn(&answer(&mut self.remote, &question, self.shape)?);
         }
         Ok(Then::GoOn)
     }
@@ -127,9 +134,11 @@ impl Shell {
                 }
             }
             "explain" => self.question.explain = !self.question.explain,
-            "table" => self.form = Form::Table,
-            "json" => self.form = Form::Json,
-            "lines" => self.form = Form::Lines,
+            "table" => self.shape.form = Form::Table,
+            "json" => self.shape.form = Form::Json,
+            "lines" => self.shape.form = Form::Lines,
+            "x" => self.shape.expanded = !self.shape.expanded,
+            "get" | "put" | "create" | "delete" => self.item(name, rest, words)?,
             "key" if rest.is_empty() => self.question.partition_key = None,
             "key" => self.question.partition_key = Some(partition_key(rest)),
             "set" => {
@@ -140,6 +149,43 @@ impl Shell {
             other => bail!("there is no command \\{other}; \\help lists them"),
         }
         Ok(Then::GoOn)
+    }
+
+    /// The container at hand.
+    fn place(&self) -> Result<(String, String)> {
+        match (&self.database, &self.container) {
+            (Some(database), Some(container)) => Ok((database.clone(), container.clone())),
+            _ => bail!("choose a container first: \\use DATABASE/CONTAINER"),
+        }
+    }
+
+    /// Reads, writes or deletes one item. Its partition key is named, or that of `\\key`.
+    fn item(&mut self, command: &str, rest: &str, words: &mut Words) -> Result<()> {
+        let (database, container) = self.place()?;
+        if rest.is_empty() {
+            let operand = if matches!(command, "get" | "delete") { "ID [KEY]" } else { "JSON" };
+            bail!("write \\{command} {operand}");
+        }
+        let mut items = Items::new(&mut self.remote, format!("/dbs/{database}/colls/{container}"));
+        let (id, key) = id_and_key(rest);
+        let key = key.or(self.question.partition_key.as_deref());
+        let shown = match command {
+            "get" => items.read(&id, key)?,
+            "delete" => {
+                items.delete(&id, key, None)?;
+                return say(&format!("Item '{id}' is deleted."));
+            }
+            written => {
+                let existing = if written == "put" { Existing::Replace } else { Existing::Refuse };
+                items.write(&json_input::object(Some(rest), None)?, existing, None)?
+            }
+        };
+        words.learn(std::slice::from_ref(&shown));
+        let text = match self.shape.form {
+            Form::Table => pretty::indented(&shown, pretty::is_coloured()),
+            Form::Json | Form::Lines => shown.to_json(),
+        };
+        say(&text)
     }
 
     /// Every container as `database/container`, and databases that have none.
@@ -154,5 +200,43 @@ impl Shell {
             places.extend(containers.iter().map(|container| format!("{database}/{container}")));
         }
         Ok(places)
+    }
+}
+
+/// An id, as JSON or as it is, and the partition key behind it, if there is one.
+fn id_and_key(text: &str) -> (String, Option<&str>) {
+    if let Some(quoted) = text.strip_prefix('"') {
+        let mut escaped = false;
+        let end = quoted.find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        if let Some((id, rest)) = end.map(|end| text.split_at(end + 2))
+            && let Ok(Value::String(id)) = Value::parse(id.as_bytes())
+        {
+            return (id.to_string(), Some(rest.trim()).filter(|key| !key.is_empty()));
+        }
+    }
+    match text.split_once(char::is_whitespace) {
+        Some((id, key)) => (id.to_owned(), Some(key.trim())),
+        None => (text.to_owned(), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_may_be_quoted_and_a_key_may_follow() {
+        let check =
+            |text, id: &str, key| assert_eq!(id_and_key(text), (id.to_owned(), key), "{text}");
+        check("b1", "b1", None);
+        check("b1 mspress", "b1", Some("mspress"));
+        check("b1  [\"a\", 2]", "b1", Some("[\"a\", 2]"));
+        check(r#""my \"id\"" 7"#, "my \"id\"", Some("7"));
+        check(r#""x""#, "x", None);
+        check(r#""open"#, "\"open", None);
     }
 }

@@ -81,3 +81,17 @@ fn shells_learn_the_commands() {
         assert!(script.contains("orrery") && script.contains("restore"), "{shell}");
     }
 }
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let tool = Tool::new();
+    tool.must(&["man", &tool.path("man")]);
+    for (page, expected) in [
+        ("orrery", "orrery\\-query(1)"),
+        ("orrery-query", "partition"),
+        ("orrery-item-write", "if\\-match"),
+    ] {
+        let text = tool.read(&format!("man/{page}.1"));
+        assert!(text.starts_with(".ie") && text.contains(expected), "{page}: {text}");
+    }
+}
