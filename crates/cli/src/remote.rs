@@ -40,6 +40,9 @@ const ESCAPED_ID: &AsciiSet = &ESCAPED.add(b'/');
 /// The version of the protocol that is spoken.
 const VERSION: &str = "2020-07-15";
 
+/// Where a server answers that was started without settings.
+pub(crate) const DEFAULT_ENDPOINT: &str = "http://localhost:8081";
+
 /// Which server, and what proves who asks.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RemoteArguments {
@@ -48,7 +51,7 @@ pub(crate) struct RemoteArguments {
         long,
         env = "ORRERY_ENDPOINT",
         value_name = "URL",
-        default_value = "http://localhost:8081"
+        default_value = DEFAULT_ENDPOINT
     )]
     pub(crate) endpoint: String,
     /// An account key [default: for a server on this machine, the emulator's key]

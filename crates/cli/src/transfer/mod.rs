@@ -28,13 +28,14 @@ use orrery_types::Value;
 
 use crate::account;
 use crate::remote::Remote;
-use bulk::Bulk;
+pub(crate) use bulk::Bulk;
 pub(crate) use export::ExportArguments;
 pub(crate) use export::run as export;
+pub(crate) use import::load;
 pub(crate) use import::run as import;
 pub(crate) use import::{ImportArguments, definition};
 pub(crate) use resume::state_folder;
-pub(crate) use target::Tally;
+pub(crate) use target::{Fate, Item, OnExisting, Tally};
 
 /// The container of a transfer.
 #[derive(Clone, Debug, Args)]
