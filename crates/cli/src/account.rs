@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow};
 use orrery_server::wire::headers;
 use orrery_types::Value;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, is_interrupted};
 use crate::remote::{Answer, Ask, Remote};
 
 /// Sends one request and reads its answer, whatever the status. `path` is not escaped.
@@ -17,8 +17,29 @@ pub(crate) fn send(
     body: &[u8],
 ) -> Result<Answer> {
     let (kind, link) = signed(path);
-    let ask = Ask { method, path, kind: &kind, link: &link, headers, body };
-    remote.request(&ask).map_err(|error| {
+    request(remote, &Ask { method, path, id: None, kind: &kind, link: &link, headers, body })
+}
+
+/// The same for one item of a container, whose id may hold anything.
+pub(crate) fn send_item(
+    remote: &mut Remote,
+    method: &str,
+    container: &str,
+    id: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> Result<Answer> {
+    let path = format!("{container}/docs");
+    let link = format!("{}/{id}", path.trim_start_matches('/'));
+    let ask = Ask { method, path: &path, id: Some(id), kind: "docs", link: &link, headers, body };
+    request(remote, &ask)
+}
+
+fn request(remote: &mut Remote, ask: &Ask<'_>) -> Result<Answer> {
+    remote.request(ask).map_err(|error| {
+        if is_interrupted(&error) {
+            return error;
+        }
         let message = format!("{error:#}; is the server running, and --endpoint right?");
         Failure::new(Exit::Unreachable, message).into()
     })
@@ -62,7 +83,7 @@ fn signed(path: &str) -> (String, String) {
 pub(crate) fn refusal(path: &str, answer: &Answer) -> anyhow::Error {
     let message = message(&answer.body);
     let advice = match answer.status {
-        401 => "; check --key: the server prints it at its start",
+        401 => "; check --key: `orrery keys list` on the server's machine prints it",
         403 => "; a read-only key may not do this",
         404 => "; check the names of database and container",
         _ => "",

@@ -21,7 +21,7 @@ pub(crate) struct AdviseArguments {
     #[arg(long, value_name = "FILE", required_unless_present = "database")]
     items: Vec<PathBuf>,
     /// A database on the server: its data, and what the server has seen of requests
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["items", "model"])]
+    #[arg(long, short, value_name = "NAME", conflicts_with_all = ["items", "model"])]
     database: Option<String>,
     /// The model that the items are under: what it declares is not proposed again
     #[arg(long, value_name = "FILE")]

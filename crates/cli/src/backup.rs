@@ -12,7 +12,9 @@ use orrery_types::{Clock as _, SystemClock, Value, limits};
 
 use crate::archive::{self, ArchiveWriter, Contents};
 use crate::data_folder::{self, STORE};
-use crate::exit::{Exit, Failure, UNREAD};
+use crate::exit::{Exit, Failure, UNREAD, is_interrupted};
+use crate::interrupt::{self, Unfinished};
+use crate::progress::Progress;
 use crate::remote::{Remote, RemoteArguments};
 use crate::{account, inspect, table};
 
@@ -56,21 +58,19 @@ pub(crate) fn backup(arguments: &BackupArguments) -> Result<()> {
         let text = format!("{} is there already; choose another name", path.display());
         return Err(Failure::new(Exit::Refused, text).into());
     }
-    let beside = with_suffix(path, ".part");
-    let written = write(arguments, &beside);
-    let contents = match written {
-        Ok(contents) => contents,
-        Err(error) => {
-            let _ = std::fs::remove_file(&beside);
-            return Err(error);
+    let _cooperation = interrupt::cooperate();
+    // Whatever ends it before the file has its name leaves nothing behind.
+    let beside = Unfinished::new(&with_suffix(path, ".part"));
+    let contents = written(arguments, beside.path()).map_err(|error| {
+        if is_interrupted(&error) {
+            let text = format!("interrupted; {} was not written", path.display());
+            return interrupt::failure(text);
         }
-    };
-    if !arguments.no_check {
-        let again = check(&beside)?;
-        anyhow::ensure!(again == contents, "the backup reads other than it was written");
-    }
-    orrery_files::rename(&beside, path)
+        error
+    })?;
+    orrery_files::rename(beside.path(), path)
         .with_context(|| format!("cannot name {}", path.display()))?;
+    drop(beside);
     let size = std::fs::metadata(path).map_or(0, |about| about.len());
     if arguments.json {
         let text = format!(
@@ -89,6 +89,16 @@ pub(crate) fn backup(arguments: &BackupArguments) -> Result<()> {
     ))
 }
 
+/// Writes the backup, and reads it once more.
+fn written(arguments: &BackupArguments, path: &Path) -> Result<Contents> {
+    let contents = write(arguments, path)?;
+    if !arguments.no_check {
+        let again = check(path)?;
+        anyhow::ensure!(again == contents, "the backup does not read as it was written");
+    }
+    Ok(contents)
+}
+
 fn print(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context(UNREAD)
 }
@@ -101,8 +111,16 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 /// Reads a backup without using it.
 fn check(path: &Path) -> Result<Contents> {
+    let (input, _progress) = opened(path, "checking")?;
+    archive::read(input, &mut |_, _| interrupt::check())
+}
+
+/// A backup that is read, with a bar over its bytes.
+fn opened(path: &Path, step: &str) -> Result<(impl Read + use<>, Progress)> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    archive::read(BufReader::with_capacity(1 << 20, file), &mut |_, _| Ok(()))
+    let progress = Progress::of_bytes(file.metadata().ok().map(|about| about.len()));
+    progress.set_step(0, step);
+    Ok((BufReader::with_capacity(1 << 20, progress.wrap(file)), progress))
 }
 
 fn write(arguments: &BackupArguments, path: &Path) -> Result<Contents> {
@@ -125,26 +143,33 @@ fn from_folder(folder: &Path, mut archive: Archive) -> Result<(BufWriter<File>, 
     let engine = data_folder::open(folder)?;
     let copy = folder.join("backup-in-progress");
     let _ = std::fs::remove_dir_all(&copy);
-    engine.checkpoint(&copy).map_err(|error| anyhow!("cannot copy the data: {error}"))?;
+    let copy = Unfinished::new(&copy);
+    engine.checkpoint(copy.path()).map_err(|error| anyhow!("cannot copy the data: {error}"))?;
     drop(engine);
     let mut contents = Contents::default();
-    let packed = pack(&copy, STORE, &mut archive, &mut contents);
-    let _ = std::fs::remove_dir_all(&copy);
-    packed?;
+    let progress = Progress::of_bytes(Some(inspect::size_of(copy.path())));
+    pack(copy.path(), STORE, &mut archive, &mut contents, &progress)?;
     Ok((archive.end()?, contents))
 }
 
-fn pack(folder: &Path, name: &str, archive: &mut Archive, contents: &mut Contents) -> Result<()> {
+fn pack(
+    folder: &Path,
+    name: &str,
+    archive: &mut Archive,
+    contents: &mut Contents,
+    progress: &Progress,
+) -> Result<()> {
     let mut entries = std::fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
     entries.sort_unstable_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let name = format!("{name}/{}", entry.file_name().to_string_lossy());
         if entry.file_type()?.is_dir() {
-            pack(&entry.path(), &name, archive, contents)?;
+            pack(&entry.path(), &name, archive, contents, progress)?;
             continue;
         }
+        interrupt::check()?;
         let size = entry.metadata()?.len();
-        archive.file(&name, size, File::open(entry.path())?)?;
+        archive.file(&name, size, progress.wrap(File::open(entry.path())?))?;
         contents.files += 1;
         contents.bytes += size;
     }
@@ -174,13 +199,7 @@ fn copy(
     let mut contents = Contents::default();
     let size_of = |file: &Value| file.get("size").as_i64().and_then(|n| u64::try_from(n).ok());
     let total = files.iter().filter_map(size_of).sum();
-    let bar = indicatif::ProgressBar::new(total);
-    bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
-    if let Ok(style) = indicatif::ProgressStyle::with_template(
-        "{bar:30} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
-    ) {
-        bar.set_style(style.progress_chars("━╸─"));
-    }
+    let progress = Progress::of_bytes(Some(total));
     for (number, file) in files.iter().enumerate() {
         let (Some(name), Some(size)) = (file.get("name").as_str(), size_of(file)) else {
             return Err(account::not_an_account());
@@ -194,7 +213,7 @@ fn copy(
             at: 0,
             piece: Vec::new(),
             taken: 0,
-            bar: &bar,
+            progress: &progress,
             failure: &mut failure,
         };
         let added = archive.file(&format!("{STORE}/{name}"), size, content);
@@ -205,7 +224,6 @@ fn copy(
         contents.files += 1;
         contents.bytes += size;
     }
-    bar.finish_and_clear();
     Ok(contents)
 }
 
@@ -218,19 +236,20 @@ struct Pieces<'p> {
     at: u64,
     piece: Vec<u8>,
     taken: usize,
-    bar: &'p indicatif::ProgressBar,
+    progress: &'p Progress,
     /// What went wrong, in full.
     failure: &'p mut Option<anyhow::Error>,
 }
 
 impl Pieces<'_> {
     fn fetch(&mut self) -> Result<()> {
+        interrupt::check()?;
         let last = (self.at + limits::BACKUP_PIECE_BYTES_MAX).min(self.size) - 1;
         let range = format!("bytes={}-{last}", self.at);
         let answer = account::must(self.remote, "GET", &self.path, &[("range", &range)], b"")?;
         anyhow::ensure!(!answer.body.is_empty(), "a file of the backup ends early");
         self.at += answer.body.len() as u64;
-        self.bar.inc(answer.body.len() as u64);
+        self.progress.add(answer.body.len() as u64);
         self.piece = answer.body.into();
         self.taken = 0;
         Ok(())
@@ -261,23 +280,27 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<()> {
     let folder = &arguments.data;
     let store = folder.join(STORE);
     if store.exists() {
-        let text = format!("{} holds data already; restore into another folder", folder.display());
+        let text = format!(
+            "{} holds data already; stop its server, rename {} and restore again, or restore into \
+             another folder",
+            folder.display(),
+            store.display()
+        );
         return Err(Failure::new(Exit::Refused, text).into());
     }
-    let shown = arguments.file.display().to_string();
-    let file = File::open(&arguments.file).with_context(|| format!("cannot open {shown}"))?;
-    let draft = folder.join("restore-in-progress");
-    let _ = std::fs::remove_dir_all(&draft);
-    orrery_files::create_folders(&draft)
-        .with_context(|| format!("cannot make {}", draft.display()))?;
-    let restored = unpack(BufReader::with_capacity(1 << 20, file), &draft, arguments.quick);
-    let done = restored.and_then(|found| {
-        orrery_files::rename(&draft.join(STORE), &store)
-            .context("cannot put the data in its place")?;
-        Ok(found)
-    });
-    let _ = std::fs::remove_dir_all(&draft);
-    let (contents, engine_saw) = done?;
+    let _cooperation = interrupt::cooperate();
+    let is_new = !folder.exists();
+    let restored = restore_into(arguments, folder, &store);
+    if restored.is_err() && is_new {
+        // It is empty again; if not, what is in it is not ours.
+        let _ = std::fs::remove_dir(folder);
+    }
+    let (contents, engine_saw) = restored.map_err(|error| {
+        if is_interrupted(&error) {
+            return interrupt::failure("interrupted; nothing was restored");
+        }
+        error
+    })?;
     if arguments.json {
         let text = format!(
             r#"{{"files":{},"bytes":{},"items":{},"verified":{}}}"#,
@@ -294,8 +317,34 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<()> {
     ))
 }
 
-fn unpack(input: impl Read, into: &Path, quick: bool) -> Result<(Contents, inspect::Seen)> {
+/// Unpacks and checks beside the place of the data, and puts it there when it is found whole.
+fn restore_into(
+    arguments: &RestoreArguments,
+    folder: &Path,
+    store: &Path,
+) -> Result<(Contents, inspect::Seen)> {
+    // One that was left behind by a kill is of no use.
+    let beside = folder.join("restore-in-progress");
+    let _ = std::fs::remove_dir_all(&beside);
+    let (input, progress) = opened(&arguments.file, "unpacking")?;
+    let beside = Unfinished::new(&beside);
+    orrery_files::create_folders(beside.path())
+        .with_context(|| format!("cannot create {}", beside.path().display()))?;
+    let found = unpack(input, &progress, beside.path(), arguments.quick)?;
+    interrupt::check()?;
+    orrery_files::rename(&beside.path().join(STORE), store)
+        .context("cannot put the data in its place")?;
+    Ok(found)
+}
+
+fn unpack(
+    input: impl Read,
+    progress: &Progress,
+    into: &Path,
+    quick: bool,
+) -> Result<(Contents, inspect::Seen)> {
     let contents = archive::read(input, &mut |name, content| {
+        interrupt::check()?;
         let path = into.join(name);
         let parent = path.parent().context("a file of the backup has no folder")?;
         orrery_files::create_folders(parent)?;
@@ -303,6 +352,7 @@ fn unpack(input: impl Read, into: &Path, quick: bool) -> Result<(Contents, inspe
         std::io::copy(content, &mut file)?;
         file.sync_all().with_context(|| format!("cannot write {}", path.display()))
     })?;
+    progress.end();
     let store = into.join(STORE);
     if !store.join("FORMAT").exists() {
         let text = "the backup is whole, and holds no data of Orrery; use another one";

@@ -39,6 +39,28 @@ pub(crate) fn open_store(store: &Path, options: &RocksOptions) -> Result<Engine>
         .context("cannot read the catalog")
 }
 
+/// Why a data folder cannot be created or written, and what to do about it.
+pub(crate) fn not_created(folder: &Path, error: &std::io::Error) -> anyhow::Error {
+    use std::io::ErrorKind;
+    let folder = folder.display();
+    let advice = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "run it as the user who owns the folder, or choose another one with --data"
+        }
+        ErrorKind::ReadOnlyFilesystem => {
+            "the file system is read-only; choose another folder with --data, or use --memory"
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "there is no space left; free some, or choose another folder with --data"
+        }
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            "something else has that name; choose another folder with --data"
+        }
+        _ => "choose another folder with --data",
+    };
+    anyhow!("cannot write to the data folder {folder}: {error}; {advice}")
+}
+
 /// Why a store does not open, and what to do about it.
 pub(crate) fn unopened(error: OpenError) -> anyhow::Error {
     let text = match &error {

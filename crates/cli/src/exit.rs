@@ -7,6 +7,8 @@ use std::fmt;
 pub(crate) enum Exit {
     /// Anything that has no code of its own.
     Failed = 1,
+    /// The arguments are wrong.
+    Usage = 2,
     /// No server answered.
     Unreachable = 3,
     /// The server answered, and refused.
@@ -15,6 +17,8 @@ pub(crate) enum Exit {
     Partly = 5,
     /// Data is damaged.
     Damaged = 6,
+    /// Ended by Ctrl-C; what was done until then is reported.
+    Interrupted = 130,
 }
 
 /// An error with its exit code.
@@ -30,6 +34,11 @@ impl Failure {
     }
 }
 
+/// The error of arguments that are wrong.
+pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
+    Failure::new(Exit::Usage, message).into()
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -37,6 +46,12 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// Whether a command was ended by a signal.
+pub(crate) fn is_interrupted(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<Failure>());
+    causes.any(|failure| failure.exit == Exit::Interrupted)
+}
 
 /// What is said when the output cannot be written.
 pub(crate) const UNREAD: &str = "the output was not read";
@@ -51,7 +66,10 @@ pub(crate) fn is_enough(error: &anyhow::Error) -> bool {
 /// The code of an error: the one that any of its causes has.
 pub(crate) fn code(error: &anyhow::Error) -> u8 {
     let own = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
-    own.map_or(Exit::Failed, |failure| failure.exit) as u8
+    match own.map_or(Exit::Failed, |failure| failure.exit) {
+        Exit::Interrupted => crate::interrupt::code(),
+        exit => exit as u8,
+    }
 }
 
 #[cfg(test)]

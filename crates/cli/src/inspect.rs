@@ -11,6 +11,8 @@ use orrery_types::{Object, Value};
 
 use crate::data_folder::{self, STORE, unread};
 use crate::exit::{Exit, Failure, UNREAD};
+use crate::interrupt;
+use crate::progress::Progress;
 use crate::table::{self, Table};
 
 /// Faults that are told one by one.
@@ -186,13 +188,19 @@ pub(crate) fn count(engine: &Engine) -> Result<Seen> {
 /// Reads everything, and fails if anything is not as it should be.
 pub(crate) fn verify(engine: &Engine) -> Result<Seen> {
     let mut faults: Vec<String> = Vec::new();
+    let progress = Progress::of_items(Some(count(engine)?.items));
+    let mut verified = 0;
     for (database, container) in containers(engine)? {
+        interrupt::check()?;
         let name = format!("{database}/{}", container.id);
+        progress.set_step(verified, &format!("verifying {name}"));
+        verified += engine.usage(&container).map_err(|error| unread(&error))?.items;
         match engine.verify(&container) {
             Ok(found) => faults.extend(found.iter().map(|fault| format!("{name}: {fault}"))),
             Err(error) => faults.push(format!("{name}: {error}")),
         }
     }
+    progress.end();
     if faults.is_empty() {
         return count(engine);
     }
@@ -204,7 +212,7 @@ pub(crate) fn verify(engine: &Engine) -> Result<Seen> {
 }
 
 /// Bytes of all files below a folder; what cannot be read counts nothing.
-fn size_of(folder: &Path) -> u64 {
+pub(crate) fn size_of(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let size = |entry: std::fs::DirEntry| match entry.file_type() {
         Ok(kind) if kind.is_dir() => size_of(&entry.path()),

@@ -3,16 +3,30 @@
 
 mod account;
 mod advise;
+mod announce;
 mod archive;
 mod backup;
 mod bench;
+mod change_feed;
+mod confirm;
+mod container;
 mod data_folder;
+mod database;
 mod demo;
 mod exit;
+mod feed;
 mod inspect;
+mod interrupt;
+mod item;
+mod json_input;
 mod keys;
 mod layout;
+mod man;
 mod model;
+mod output;
+mod pager;
+mod pretty;
+mod progress;
 mod query;
 mod ready;
 mod remote;
@@ -48,28 +62,39 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve the database; what happens without a command too
+    /// Serve the database; the default without a command
     Serve(Box<ServeArguments>),
     /// Ask whether the server of this machine is ready, or wait until it is
     Ready(ready::ReadyArguments),
-    /// Ask a running server, once or from a shell
+    /// Create, list, read and delete databases
+    #[command(subcommand)]
+    Db(database::DatabaseCommand),
+    /// Create, list, read, replace and delete containers
+    #[command(subcommand)]
+    Container(Box<container::ContainerCommand>),
+    /// Create, list, read, write and delete items
+    #[command(subcommand)]
+    Item(item::ItemCommand),
+    /// Print the changes of a container, and follow them
+    Feed(feed::FeedArguments),
+    /// Query a running server, once or from a shell
     Query(Box<query::QueryArguments>),
     /// Show what a server is busy with: charge, rate and latency
     Top(top::TopArguments),
-    /// List the background work of a server that fails, or try it again
+    /// List failing background work of a server, or retry it
     #[command(subcommand)]
     Tasks(tasks::TasksCommand),
     /// Show or set the throughput of a database or container
     Throughput(throughput::ThroughputArguments),
-    /// Bring items in: from files, or from another account
+    /// Import items from files, or from another account
     Import(Box<transfer::ImportArguments>),
-    /// Write the items of a container into a file
+    /// Export the items of a container into a file
     Export(Box<transfer::ExportArguments>),
-    /// Copy everything, as of one moment, into a file
+    /// Write a consistent backup of everything into a file
     Backup(backup::BackupArguments),
-    /// Make a data folder of a backup
+    /// Restore a backup into a new data folder
     Restore(backup::RestoreArguments),
-    /// Say what a data folder holds, and whether it is whole
+    /// Show what a data folder holds, and verify it
     Inspect(inspect::InspectArguments),
     /// List the keys of the account, or make new ones
     #[command(subcommand)]
@@ -78,12 +103,14 @@ enum Command {
     Demo(demo::DemoArguments),
     /// Put a light load on a server
     Bench(bench::BenchArguments),
-    /// Print what a shell needs to complete these commands
+    /// Print the completion script of a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Find out from the data itself what a model would do for it
+    /// Write the manual pages into a folder
+    Man(man::ManArguments),
+    /// Analyse data and report what a model would improve
     Advise(advise::AdviseArguments),
     /// Split a range of a container in two, while it is used
     Split(layout::SplitArguments),
@@ -110,7 +137,16 @@ struct ServeArguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    // A server handles signals itself.
+    if !matches!(arguments.command, None | Some(Command::Serve(_))) {
+        interrupt::watch();
+    }
     let done = match arguments.command {
+        Some(Command::Db(command)) => database::run(&command),
+        Some(Command::Container(command)) => container::run(&command),
+        Some(Command::Item(command)) => item::run(&command),
+        Some(Command::Feed(arguments)) => feed::run(&arguments),
+        Some(Command::Man(arguments)) => man::run(&arguments, Arguments::command()),
         Some(Command::Query(arguments)) => query::run(&arguments),
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Tasks(command)) => tasks::run(&command),

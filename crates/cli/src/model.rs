@@ -14,7 +14,8 @@ use orrery_types::Value;
 
 use crate::account;
 use crate::advise::{look_at, read_model};
-use crate::exit::{Exit, Failure, UNREAD};
+use crate::exit::{Exit, Failure, UNREAD, usage};
+use crate::progress::Progress;
 use crate::remote::{Answer, Remote, RemoteArguments};
 
 /// What to do with a model.
@@ -44,7 +45,7 @@ pub(crate) enum ModelCommand {
 #[derive(Debug, Args)]
 pub(crate) struct OnServer {
     /// The database
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, short, env = "ORRERY_DATABASE", value_name = "NAME")]
     pub(crate) database: String,
     #[command(flatten)]
     pub(crate) server: RemoteArguments,
@@ -166,16 +167,16 @@ fn verify(on: &OnServer) -> Result<String> {
         let answer = on.accepted(answer)?;
         Value::parse(&answer.body).context("the server's answer is not JSON")
     };
-    let (mut report, mut shown) = (ask("start")?, None);
+    let mut report = ask("start")?;
+    let progress = Progress::of_items(Some(100));
     while report.get("state").as_str() == Some("running") {
-        let percent = report.get("progress").as_i64();
-        if percent != shown {
-            eprintln!("{} % verified", percent.unwrap_or_default());
-            shown = percent;
-        }
+        let percent = report.get("progress").as_i64().and_then(|n| u64::try_from(n).ok());
+        let percent = percent.unwrap_or_default();
+        progress.set_step(percent, &format!("{percent} % verified"));
         std::thread::sleep(LOOK_EVERY);
         report = ask("state")?;
     }
+    progress.end();
     let Some(drift) = report.get("drift").as_array() else {
         bail!("the server's answer lists no drift; is it of this version?");
     };
@@ -220,7 +221,7 @@ fn unkept(model: &Value) -> Vec<String> {
 
 fn diagram(arguments: &DiagramArguments) -> Result<String> {
     if arguments.model.is_none() && arguments.items.is_empty() {
-        bail!("name a model, items, or both: --model FILE, --items FILE");
+        return Err(usage("name a model, items, or both: --model FILE, --items FILE"));
     }
     let model = arguments.model.as_deref().map(read_model).transpose()?;
     let report = match arguments.items.as_slice() {

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use orrery_server::auth::keys::WELL_KNOWN_KEY;
 use orrery_server::config::{Choices, LISTEN_DEFAULT};
 
 use crate::exit::{Exit, Failure};
+use crate::remote::{Ask, Remote};
 
 /// How long one answer may take; a server that is alive gives it at once.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
@@ -26,6 +28,13 @@ pub(crate) struct ReadyArguments {
     /// Address and port that the server listens on [default: 127.0.0.1:8081]
     #[arg(long, env = "ORRERY_LISTEN", value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
+    /// Where the server answers, instead of the server of this machine [default: `ORRERY_ENDPOINT`, if
+    /// neither an address nor settings are given]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["listen", "config"])]
+    endpoint: Option<String>,
+    /// Certificate that an https endpoint is trusted by, as PEM
+    #[arg(long, env = "ORRERY_CA", value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Seconds to wait for it to become ready
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     wait: u64,
@@ -33,34 +42,87 @@ pub(crate) struct ReadyArguments {
 
 /// Succeeds when the server is ready, at once or within the time to wait.
 pub(crate) fn run(arguments: &ReadyArguments) -> Result<()> {
-    let from_file = match &arguments.config {
-        Some(path) if arguments.listen.is_none() => Choices::from_file(path)?.listen,
-        _ => None,
-    };
-    let default = || LISTEN_DEFAULT.parse().expect("the default is an address");
-    let address = reachable(arguments.listen.or(from_file).unwrap_or_else(default));
-    let mut answer = ask(address);
+    let mut server = arguments.server()?;
+    let mut answer = server.ask();
     for _ in 0..arguments.wait.saturating_mul(TRIES_PER_SECOND) {
         if is_ready(&answer) {
             return Ok(());
         }
         std::thread::sleep(PAUSE);
-        answer = ask(address);
+        answer = server.ask();
     }
+    let name = server.name();
     match answer {
         answer if is_ready(&answer) => Ok(()),
         Ok(answer) => {
             let status = answer.lines().next().unwrap_or_default();
-            bail!("The server at {address} is not ready: it answered '{status}'.")
+            bail!("The server at {name} is not ready: it answered '{status}'.")
         }
         Err(error) => {
-            let message = format!("No server answers at {address}: {error}.");
+            let message = format!("No server answers at {name}: {error:#}.");
             Err(Failure::new(Exit::Unreachable, message).into())
         }
     }
 }
 
-fn is_ready(answer: &std::io::Result<String>) -> bool {
+impl ReadyArguments {
+    /// What is asked: an endpoint that was named, else the server by its own settings, else the
+    /// endpoint of the environment.
+    fn server(&self) -> Result<Asked> {
+        let from_file = match &self.config {
+            Some(path) if self.listen.is_none() => Choices::from_file(path)?.listen,
+            _ => None,
+        };
+        let named = std::env::var("ORRERY_ENDPOINT").ok().filter(|text| !text.is_empty());
+        let named = named.filter(|_| self.listen.is_none() && self.config.is_none());
+        if let Some(endpoint) = self.endpoint.clone().or(named) {
+            // No key is needed, and none is sent that is not public.
+            let ca = self.ca.as_deref();
+            let mut remote = Remote::connect(&endpoint, Some(WELL_KNOWN_KEY), ca)?;
+            remote.wait_at_most(ANSWER_TIME);
+            return Ok(Asked::Endpoint(endpoint, Box::new(remote)));
+        }
+        let default = || LISTEN_DEFAULT.parse().expect("the default is an address");
+        Ok(Asked::Address(reachable(self.listen.or(from_file).unwrap_or_else(default))))
+    }
+}
+
+/// The server that is asked.
+enum Asked {
+    Address(SocketAddr),
+    Endpoint(String, Box<Remote>),
+}
+
+impl Asked {
+    fn name(&self) -> String {
+        match self {
+            Self::Address(address) => address.to_string(),
+            Self::Endpoint(endpoint, _) => endpoint.clone(),
+        }
+    }
+
+    /// The first line of its answer, as HTTP/1.1 writes it, and whatever follows.
+    fn ask(&mut self) -> Result<String> {
+        match self {
+            Self::Address(address) => Ok(ask(*address)?),
+            Self::Endpoint(_, remote) => {
+                let (method, path, headers, body) = ("GET", "/readyz", &[][..], &b""[..]);
+                let answer = remote.request(&Ask {
+                    method,
+                    path,
+                    id: None,
+                    kind: "",
+                    link: "",
+                    headers,
+                    body,
+                })?;
+                Ok(format!("HTTP/1.1 {} ", answer.status))
+            }
+        }
+    }
+}
+
+fn is_ready(answer: &Result<String>) -> bool {
     answer.as_ref().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
 }
 

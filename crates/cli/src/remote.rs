@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
@@ -29,11 +29,19 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use crate::exit::usage;
+use crate::interrupt;
+
 /// What a path keeps of a link as it is.
 const ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// What a path keeps of an id, which may hold slashes.
+const ESCAPED_ID: &AsciiSet = &ESCAPED.add(b'/');
 /// The version of the protocol that is spoken.
 const VERSION: &str = "2020-07-15";
+
+/// Where a server answers that was started without settings.
+pub(crate) const DEFAULT_ENDPOINT: &str = "http://localhost:8081";
 
 /// Which server, and what proves who asks.
 #[derive(Clone, Debug, Args)]
@@ -43,14 +51,14 @@ pub(crate) struct RemoteArguments {
         long,
         env = "ORRERY_ENDPOINT",
         value_name = "URL",
-        default_value = "http://localhost:8081"
+        default_value = DEFAULT_ENDPOINT
     )]
     pub(crate) endpoint: String,
-    /// An account key; without one, a server on this machine is asked with the key of the emulator
+    /// An account key [default: for a server on this machine, the emulator's key]
     #[arg(long, env = "ORRERY_KEY", value_name = "KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
-    /// Certificate that an https endpoint is trusted by, as PEM [default: those that this machine
-    /// trusts; for a server on this machine, any]
+    /// Certificate that an https endpoint is trusted by, as PEM [default: the system's certificates;
+    /// for localhost, any certificate]
     #[arg(long, env = "ORRERY_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -69,7 +77,20 @@ pub(crate) struct Remote {
     port: u16,
     tls: Option<TlsConnector>,
     key: Vec<u8>,
-    sender: Option<SendRequest<Full<Bytes>>>,
+    sender: Option<Sender>,
+    on_interrupt: OnInterrupt,
+    time_max: Option<Duration>,
+}
+
+type Sender = SendRequest<Full<Bytes>>;
+
+/// What becomes of a request when the command is interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnInterrupt {
+    /// The answer is awaited; the command looks for itself.
+    Wait,
+    /// Nobody waits for the answer any more.
+    Abandon,
 }
 
 /// One request. `link` is what is signed: the resource itself, or the parent of a feed.
@@ -78,6 +99,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) method: &'a str,
     /// Not escaped: `/dbs/my shop/colls`.
     pub(crate) path: &'a str,
+    /// The last segment, where it is an id that may hold slashes.
+    pub(crate) id: Option<&'a str>,
     /// The type of the resource: `dbs`, `colls`, `docs`, `_model`, …
     pub(crate) kind: &'a str,
     pub(crate) link: &'a str,
@@ -102,35 +125,57 @@ impl Answer {
 impl Remote {
     /// Makes ready; the connection is opened by the first request.
     pub(crate) fn connect(endpoint: &str, key: Option<&str>, ca: Option<&Path>) -> Result<Self> {
-        let uri: Uri = endpoint.parse().with_context(|| format!("'{endpoint}' is no URL"))?;
-        let authority = uri.authority().ok_or_else(|| anyhow!("'{endpoint}' names no host"))?;
+        let uri: Uri = endpoint.parse().map_err(|_| usage(format!("'{endpoint}' is no URL")))?;
+        let authority = uri.authority();
+        let authority = authority.ok_or_else(|| usage(format!("'{endpoint}' names no host")))?;
         let host = authority.host().trim_matches(['[', ']']).to_owned();
         let (secure, port) = match uri.scheme_str() {
             Some("http") => (false, 80),
             Some("https") => (true, 443),
-            _ => bail!("'{endpoint}' starts neither with http:// nor with https://"),
+            _ => {
+                let text = format!("'{endpoint}' starts neither with http:// nor with https://");
+                return Err(usage(text));
+            }
         };
         let local = is_loopback(&host);
         let key = match key {
             Some(key) => key,
             None if local => WELL_KNOWN_KEY,
-            None => bail!("give the account key: --key KEY, or ORRERY_KEY"),
+            None => return Err(usage("give the account key: --key KEY, or ORRERY_KEY")),
         };
-        let key = BASE64.decode(key.trim()).context("the key is not base64")?;
+        let key = BASE64.decode(key.trim()).map_err(|_| {
+            usage("the key is not base64; `orrery keys list` on the server's machine prints it")
+        })?;
         let tls = secure.then(|| connector(local, ca)).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let port = authority.port_u16().unwrap_or(port);
         let authority = authority.to_string();
-        Ok(Self { runtime, authority, host, port, tls, key, sender: None })
+        let (sender, on_interrupt, time_max) = (None, OnInterrupt::Wait, None);
+        Ok(Self { runtime, authority, host, port, tls, key, sender, on_interrupt, time_max })
+    }
+
+    /// Abandons a request when the command is interrupted.
+    pub(crate) fn abandon_on_interrupt(&mut self) {
+        self.on_interrupt = OnInterrupt::Abandon;
+    }
+
+    /// Gives up an answer that takes longer.
+    pub(crate) fn wait_at_most(&mut self, time_max: Duration) {
+        self.time_max = Some(time_max);
     }
 
     /// Sends one request and reads its answer, whatever the status.
     pub(crate) fn request(&mut self, ask: &Ask<'_>) -> Result<Answer> {
         let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(SystemClock.now_s()));
         let authorization = self.signature(ask, &date)?;
+        let mut uri = utf8_percent_encode(ask.path, ESCAPED).to_string();
+        if let Some(id) = ask.id {
+            uri.push('/');
+            uri.extend(utf8_percent_encode(id, ESCAPED_ID));
+        }
         let mut request = Request::builder()
             .method(ask.method)
-            .uri(utf8_percent_encode(ask.path, ESCAPED).to_string())
+            .uri(uri)
             .header(header::HOST, &self.authority)
             .header(header::AUTHORIZATION, authorization)
             .header(headers::DATE, &date)
@@ -141,16 +186,24 @@ impl Remote {
         let request = request.body(Full::new(Bytes::copy_from_slice(ask.body)))?;
         let open = self.sender.take().filter(|sender| !sender.is_closed());
         let (host, port, tls) = (&self.host, self.port, self.tls.as_ref());
+        let (on_interrupt, time_max) = (self.on_interrupt, self.time_max);
         let (sender, answer) = self.runtime.block_on(async {
-            let mut sender = match open {
-                Some(sender) => sender,
-                None => dial(host, port, tls).await?,
+            let exchanged = exchange(open, request, host, port, tls);
+            let in_time = async {
+                match time_max {
+                    Some(time) => tokio::time::timeout(time, exchanged)
+                        .await
+                        .map_err(|_| anyhow!("{host}:{port} does not answer"))?,
+                    None => exchanged.await,
+                }
             };
-            let response = sender.send_request(request).await.context("the server hung up")?;
-            let (head, body) = response.into_parts();
-            let body = body.collect().await.context("the answer broke off")?.to_bytes();
-            let answer = Answer { status: head.status.as_u16(), headers: head.headers, body };
-            anyhow::Ok((sender, answer))
+            match on_interrupt {
+                OnInterrupt::Wait => in_time.await,
+                OnInterrupt::Abandon => tokio::select! {
+                    answered = in_time => answered,
+                    () = interrupt::requested() => Err(interrupt::failure("interrupted")),
+                },
+            }
         })?;
         self.sender = Some(sender);
         Ok(answer)
@@ -172,11 +225,37 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
-async fn dial(
+/// Sends a request and reads its answer. A connection that the server has closed meanwhile is replaced:
+/// that is known only when something is sent on it.
+async fn exchange(
+    open: Option<Sender>,
+    request: Request<Full<Bytes>>,
     host: &str,
     port: u16,
     tls: Option<&TlsConnector>,
-) -> Result<SendRequest<Full<Bytes>>> {
+) -> Result<(Sender, Answer)> {
+    let mut unsent = request;
+    if let Some(mut sender) = open {
+        match sender.try_send_request(unsent).await {
+            Ok(response) => return Ok((sender, whole(response).await?)),
+            Err(mut refused) => match refused.take_message() {
+                Some(request) => unsent = request,
+                None => return Err(refused.into_error()).context("the server hung up"),
+            },
+        }
+    }
+    let mut sender = dial(host, port, tls).await?;
+    let response = sender.send_request(unsent).await.context("the server hung up")?;
+    Ok((sender, whole(response).await?))
+}
+
+async fn whole(response: http::Response<hyper::body::Incoming>) -> Result<Answer> {
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.context("the answer broke off")?.to_bytes();
+    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+}
+
+async fn dial(host: &str, port: u16, tls: Option<&TlsConnector>) -> Result<Sender> {
     let at = || format!("cannot reach {host}:{port}");
     let stream = TcpStream::connect((host, port)).await.with_context(at)?;
     stream.set_nodelay(true)?;

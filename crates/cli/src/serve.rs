@@ -2,8 +2,6 @@
 //! requests until a signal. The socket comes before the store so that a port in use costs no
 //! wait, and so that `/healthz` answers while a large store opens.
 
-use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +13,7 @@ use orrery_engine::script::Bounds;
 use orrery_engine::tasks::Background;
 use orrery_server::api::Api;
 use orrery_server::auth::Authenticator;
-use orrery_server::auth::keys::{AccountKeys, WELL_KNOWN_KEY, WellKnownKey};
+use orrery_server::auth::keys::{AccountKeys, KeyError, WellKnownKey};
 use orrery_server::backups::Backups;
 use orrery_server::config::Settings;
 use orrery_server::net::cors::CorsPolicy;
@@ -30,18 +28,20 @@ use orrery_types::{Clock, SystemClock, limits};
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
-use crate::ServeArguments;
 use crate::data_folder::{self, STORE};
+use crate::exit::usage;
+use crate::{ServeArguments, announce};
 
 /// How often the files that may change are looked at.
 const UPKEEP_PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves until a signal says to stop.
 pub(crate) fn run(arguments: ServeArguments) -> Result<()> {
-    let settings = Settings::resolve(arguments.choices, arguments.config.as_deref())?;
+    let settings = Settings::resolve(arguments.choices, arguments.config.as_deref());
+    let settings = settings.map_err(|error| usage(error.to_string()))?;
     let on_log_damage =
         if arguments.accept_log_damage { OnLogDamage::Accept } else { OnLogDamage::Refuse };
-    start_log(&settings.log, settings.log_format)?;
+    start_log(&settings.log, settings.log_format).map_err(|error| usage(error.to_string()))?;
     // For the socket, for upkeep and for what blocks: connections have threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -57,10 +57,18 @@ async fn serve(settings: Settings, on_log_damage: OnLogDamage) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     if let Some(folder) = &settings.data {
         orrery_files::create_folders(folder)
-            .with_context(|| format!("Cannot make the data folder {}", folder.display()))?;
+            .map_err(|error| data_folder::not_created(folder, &error))?;
     }
     let well_known = WellKnownKey::decide(settings.listen, settings.allow_well_known_key);
-    let keys = AccountKeys::open(settings.data.as_deref(), &settings.keys, well_known)?;
+    let keys = AccountKeys::open(settings.data.as_deref(), &settings.keys, well_known);
+    let keys = keys.map_err(|error| match error {
+        KeyError::Malformed(_) => usage(error.to_string()),
+        KeyError::Io { source, .. } if settings.data.is_some() => {
+            let folder = settings.data.as_deref().unwrap_or(Path::new(""));
+            data_folder::not_created(folder, &source)
+        }
+        other => other.into(),
+    })?;
     let tls = settings.tls.as_ref().map(|source| Tls::load(source, &*clock)).transpose()?;
     // Before the socket: a signal must not find the process without a handler.
     let stop = stop_signal()?;
@@ -77,9 +85,10 @@ async fn serve(settings: Settings, on_log_damage: OnLogDamage) -> Result<()> {
     let api = Arc::new(api.with_backups(backups.clone()));
     server.serve(api.clone());
     let upkeep = tokio::spawn(keep_up(settings.clone(), api, backups, clock, well_known));
-    announce(&settings, server.address(), &keys).context("Cannot write to standard output")?;
+    let announced = announce::ready(&settings, server.address(), &keys);
+    announced.context("Cannot write to standard output")?;
     stop.await;
-    tracing::info!("stopping; requests in flight may end");
+    tracing::info!("stopping; requests in flight complete first");
     end_in_time(settings.drain_ms.map_or(Limits::default().drain_time, Duration::from_millis));
     match server.stop().await {
         DrainOutcome::Complete => tracing::info!("stopped"),
@@ -254,67 +263,4 @@ fn stop_signal() -> Result<impl Future<Output = ()>> {
         // Without a handler the process ends at once, which loses nothing that was acknowledged.
         let _ = tokio::signal::ctrl_c().await;
     })
-}
-
-/// Tells how to connect, on standard output, for people and for scripts that wait for it.
-fn announce(settings: &Settings, address: SocketAddr, keys: &AccountKeys) -> std::io::Result<()> {
-    let scheme = if settings.tls.is_some() { "https" } else { "http" };
-    let reachable = reachable(address);
-    let endpoint = match &settings.endpoint {
-        Some(endpoint) => endpoint.clone(),
-        None => format!("{scheme}://{reachable}/"),
-    };
-    let key = keys.primary().text();
-    let out = &mut std::io::stdout().lock();
-    writeln!(out, "Orrery {} is ready.\n", env!("CARGO_PKG_VERSION"))?;
-    writeln!(out, "  Endpoint           {endpoint}")?;
-    if scheme == "https" && settings.endpoint.is_none() {
-        writeln!(out, "                     http://{reachable}/")?;
-    }
-    writeln!(out, "  Key                {key}")?;
-    let takes_well_known = keys.well_known_use() != WellKnownKey::Refused;
-    if takes_well_known {
-        writeln!(out, "                     and the key that the emulator is known by")?;
-    }
-    // Some clients choose the gateway by the emulator's key.
-    let is_local = address.ip().is_loopback() && settings.endpoint.is_none();
-    let key = if takes_well_known && is_local { WELL_KNOWN_KEY } else { key };
-    writeln!(out, "  Connection string  AccountEndpoint={endpoint};AccountKey={key};")?;
-    writeln!(
-        out,
-        "                     Clients must use Gateway mode; Direct mode is not served."
-    )?;
-    writeln!(out, "  Explorer           {endpoint}_explorer/")?;
-    match &settings.data {
-        Some(folder) => writeln!(out, "  Data               {}", folder.display())?,
-        None => writeln!(out, "  Data               in memory; nothing outlives the process")?,
-    }
-    out.flush()
-}
-
-/// An address to connect to: a server on all addresses is reached on this machine's own.
-fn reachable(address: SocketAddr) -> String {
-    let port = address.port();
-    match address.ip() {
-        IpAddr::V4(Ipv4Addr::LOCALHOST | Ipv4Addr::UNSPECIFIED)
-        | IpAddr::V6(Ipv6Addr::UNSPECIFIED) => format!("localhost:{port}"),
-        _ => address.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_to_connect_to_is_one_that_answers() {
-        let check = |address: &str, expected: &str| {
-            assert_eq!(reachable(address.parse().unwrap()), expected);
-        };
-        check("127.0.0.1:8081", "localhost:8081");
-        check("0.0.0.0:8081", "localhost:8081");
-        check("[::]:8081", "localhost:8081");
-        check("[::1]:8081", "[::1]:8081");
-        check("10.1.2.3:1", "10.1.2.3:1");
-    }
 }

@@ -118,6 +118,38 @@ pub(crate) fn of_rows(rows: &[Value]) -> Table {
     table
 }
 
+/// Rows one below the other, each with a line for every property: for rows with many of them.
+pub(crate) fn expanded(rows: &[Value], width: usize) -> String {
+    let names = rows.iter().filter_map(Value::as_object).flat_map(|o| o.iter().map(|(n, _)| n));
+    let head = names.map(|name| name.chars().count()).max().unwrap_or(0).max("value".len());
+    let mut text = String::new();
+    for (number, row) in (1_u64..).zip(rows) {
+        let title = format!("─[ {number} ]");
+        let rule = "─".repeat(width.min(CELL_MAX).saturating_sub(title.chars().count()));
+        text.extend([title.as_str(), &rule, "\n"]);
+        let mut line = |name: &str, value: &Value| {
+            let gap = " ".repeat(head.saturating_sub(name.chars().count()) + 2);
+            text += &cut(&format!("{}{gap}{}", one_line(name), one_line(&cell(value))), width);
+            text.push('\n');
+        };
+        match row.as_object() {
+            Some(object) => object.iter().for_each(|(name, value)| line(name, value)),
+            None => line("value", row),
+        }
+    }
+    text
+}
+
+/// A table with its head in bold, where colours are shown.
+pub(crate) fn with_bold_head(text: &str) -> String {
+    match text.split_once('\n') {
+        Some((head, rows)) if crate::pretty::is_coloured() => {
+            format!("{}\n{rows}", console::Style::new().bold().apply_to(head))
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// A value as a cell shows it: strings without quotes, everything else as JSON.
 fn cell(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_json(), str::to_owned)
@@ -205,6 +237,14 @@ mod tests {
         let text = of_rows(&rows).to_text(12);
         assert!(text.lines().all(|line| line.chars().count() <= 12), "{text}");
         assert!(!text.contains('\u{1b}') && text.ends_with("…\n"), "{text}");
+    }
+
+    #[test]
+    fn expanded_rows_have_a_line_for_each_property() {
+        let rows = rows(&[r#"{"id":"a","name":"Ada\nL"}"#, "7"]);
+        let text = expanded(&rows, 12);
+        let expected = "─[ 1 ]──────\nid     a\nname   Ada L\n─[ 2 ]──────\nvalue  7\n";
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) enum TasksCommand {
 #[derive(Debug, Args)]
 pub(crate) struct TasksArguments {
     /// Only that of one database
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, short, value_name = "NAME")]
     database: Option<String>,
     #[command(flatten)]
     server: RemoteArguments,

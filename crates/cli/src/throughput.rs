@@ -8,15 +8,23 @@ use orrery_server::wire::headers;
 use orrery_types::{Object, Value};
 
 use crate::account::{list_all, must};
-use crate::exit::UNREAD;
+use crate::exit::{UNREAD, usage};
 use crate::remote::{Answer, Remote, RemoteArguments};
 
 /// Arguments of `throughput`.
 #[derive(Debug, Args)]
 pub(crate) struct ThroughputArguments {
     /// The database
-    database: String,
+    #[arg(value_name = "DATABASE", required_unless_present = "database")]
+    first: Option<String>,
     /// The container; without one, what the containers of the database share
+    #[arg(value_name = "CONTAINER")]
+    second: Option<String>,
+    /// The database, as other commands take it
+    #[arg(long, short, env = "ORRERY_DATABASE", value_name = "NAME")]
+    database: Option<String>,
+    /// The container, as other commands take it
+    #[arg(long, short, value_name = "NAME", conflicts_with = "second")]
     container: Option<String>,
     /// Request units a second, always the same
     #[arg(long, value_name = "NUMBER", conflicts_with = "autoscale", allow_hyphen_values = true)]
@@ -32,6 +40,17 @@ pub(crate) struct ThroughputArguments {
     buckets: Option<Vec<String>>,
     #[command(flatten)]
     remote: RemoteArguments,
+}
+
+impl ThroughputArguments {
+    /// The name as an argument counts over the one that the environment may hold.
+    fn database(&self) -> Result<&str> {
+        self.first.as_deref().or(self.database.as_deref()).context("name the database")
+    }
+
+    fn container(&self) -> Option<&str> {
+        self.second.as_deref().or(self.container.as_deref())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -101,7 +120,7 @@ fn bucket(text: &str) -> Result<Value> {
     let pair = text.split_once('=');
     let numbers = pair.and_then(|(id, percent)| Some((id.parse().ok()?, percent.parse().ok()?)));
     let (id, percent): (i64, i64) =
-        numbers.ok_or_else(|| anyhow!("a bucket is given as ID=PERCENT; there is '{text}'"))?;
+        numbers.ok_or_else(|| usage(format!("'{text}' is not a bucket: write ID=PERCENT")))?;
     let mut bucket = Object::new();
     bucket.set("id", id.into());
     bucket.set("maxThroughputPercentage", percent.into());
@@ -113,14 +132,15 @@ fn json(answer: &Answer) -> Result<Value> {
 }
 
 fn find(remote: &mut Remote, arguments: &ThroughputArguments) -> Result<Value> {
-    let path = match &arguments.container {
-        Some(container) => format!("/dbs/{}/colls/{container}", arguments.database),
-        None => format!("/dbs/{}", arguments.database),
+    let database = arguments.database()?;
+    let path = match arguments.container() {
+        Some(container) => format!("/dbs/{database}/colls/{container}"),
+        None => format!("/dbs/{database}"),
     };
     let owner = json(&must(remote, "GET", &path, &[], b"")?)?;
     let offers = list_all(remote, "/offers", "Offers")?;
     let its = offers.into_iter().find(|offer| offer.get("offerResourceId") == owner.get("_rid"));
-    match (its, &arguments.container) {
+    match (its, arguments.container()) {
         (Some(offer), _) => Ok(offer),
         (None, Some(_)) => {
             bail!("the container has no throughput of its own: it shares its database's")

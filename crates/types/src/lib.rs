@@ -3,6 +3,7 @@
 //! of ours.
 
 pub mod cancellation;
+pub mod calendar;
 pub mod clock;
 pub mod effective_key;
 pub mod error;

@@ -2,6 +2,7 @@
 //! complaints, so each has a test; this file reads the repository and prints the verdict.
 
 mod architecture;
+mod dependencies;
 mod edges;
 mod names;
 mod retired;
@@ -30,6 +31,7 @@ impl File {
 pub(crate) fn run() -> Result<()> {
     let files = read_files()?;
     let mut complaints = edges::check(&metadata()?);
+    complaints.extend(dependencies::check(&files));
     complaints.extend(names::check(&files));
     complaints.extend(security::check(&files));
     complaints.extend(sizes::check(&files));

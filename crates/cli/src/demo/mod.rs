@@ -1,6 +1,8 @@
-//! `orrery demo`: five small databases, each with the model that keeps it true, and a picture of each.
-//! They go into a running server, or into a data folder.
+//! `orrery demo`: databases to look at, small ones that are written down and large ones that are
+//! computed, with their models, and what to look at next. They go into a running server, or into a
+//! data folder.
 
+mod generated;
 mod shelf;
 
 use std::io::Write as _;
@@ -15,7 +17,9 @@ use orrery_modeling::diagram::Diagram;
 use orrery_types::Value;
 
 use crate::exit::UNREAD;
-use crate::remote::RemoteArguments;
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::remote::{DEFAULT_ENDPOINT, RemoteArguments};
 use crate::table::{self, Table};
 use shelf::{Folder, Server, Shelf};
 
@@ -38,39 +42,119 @@ pub(crate) struct DemoArguments {
     /// Load into a data folder that no server has open, instead of a running server
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// Folder for the pictures [default: diagrams in the data folder, or orrery-demo here]
+    /// Folder for pictures of the models; without one none are drawn
     #[arg(long, value_name = "FOLDER")]
     diagrams: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &DemoArguments) -> Result<()> {
+    let _cooperation = interrupt::cooperate();
     let mut shelf: Box<dyn Shelf> = match &arguments.data {
         Some(folder) => Box::new(Folder::open(folder)?),
-        None => Box::new(Server::new(arguments.remote.connect()?)),
+        None => Box::new(Server::new(&arguments.remote)?),
     };
-    let pictures = match (&arguments.diagrams, &arguments.data) {
-        (Some(folder), _) => folder.clone(),
-        (None, Some(data)) => data.join("diagrams"),
-        (None, None) => PathBuf::from("orrery-demo"),
-    };
-    orrery_files::create_folders(&pictures)
-        .with_context(|| format!("cannot make {}", pictures.display()))?;
+    if let Some(pictures) = &arguments.diagrams {
+        orrery_files::create_folders(pictures)
+            .with_context(|| format!("cannot create {}", pictures.display()))?;
+    }
     let mut table = Table::new(["database", "items", "what it shows"]);
     for (name, text) in CASES {
         let case = Value::parse(text.as_bytes()).context("a demo is not JSON")?;
         let database = format!("{PREFIX}{name}");
         let items = load(&mut *shelf, &database, &case)?;
-        draw(&pictures.join(format!("{name}.svg")), &case)?;
+        if let Some(pictures) = &arguments.diagrams {
+            draw(&pictures.join(format!("{name}.svg")), &case)?;
+        }
         let about = case.get("about").as_str().unwrap_or_default();
         table.row([database, items.to_string(), about.to_owned()]);
     }
-    let mut out = std::io::stdout();
-    write!(out, "{}", table.to_text(table::width())).context(UNREAD)?;
-    writeln!(out, "Pictures of the models: {}", pictures.display())?;
-    if let Some(folder) = &arguments.data {
-        writeln!(out, "Look at them: orrery --data {}", folder.display())?;
+    let generated = generated::all()?;
+    let total = generated.iter().map(|data| count(&data.items)).sum();
+    let progress = Progress::of_items(Some(total));
+    let mut loaded = 0;
+    for data in generated {
+        let database = format!("{PREFIX}{}", data.name);
+        let items = count(&data.items);
+        load_generated(&mut *shelf, &database, data.containers, data.items, &mut |more| {
+            loaded += more;
+            progress.set_step(loaded, &database);
+        })?;
+        if let Some(model) = &data.model {
+            shelf.model(&database, model)?;
+        }
+        table.row([database, table::count(items), data.about.to_owned()]);
+    }
+    progress.end();
+    let text = table::with_bold_head(&table.to_text(table::width())) + &next(arguments);
+    std::io::stdout().write_all(text.as_bytes()).context(UNREAD)
+}
+
+fn count(items: &[(&str, Vec<Value>)]) -> u64 {
+    items.iter().map(|(_, items)| items.len() as u64).sum()
+}
+
+/// Items that are loaded between two looks at the bar.
+const CHUNK: usize = 1000;
+
+/// Creates a database and its containers, and loads the items; a model that follows is applied to them
+/// in the background, which is faster than under the model.
+fn load_generated(
+    shelf: &mut dyn Shelf,
+    database: &str,
+    containers: Vec<Value>,
+    items: Vec<(&'static str, Vec<Value>)>,
+    loaded: &mut dyn FnMut(u64),
+) -> Result<()> {
+    shelf.database(database)?;
+    for container in &containers {
+        shelf.container(database, container)?;
+    }
+    for (container, list) in items {
+        let mut rest = list.into_iter().peekable();
+        while rest.peek().is_some() {
+            let chunk: Vec<Value> = rest.by_ref().take(CHUNK).collect();
+            let number = chunk.len() as u64;
+            shelf.items(database, container, chunk)?;
+            loaded(number);
+            interrupt::check()?;
+        }
     }
     Ok(())
+}
+
+/// What to look at next.
+fn next(arguments: &DemoArguments) -> String {
+    let (explorer, flags) = match &arguments.data {
+        Some(folder) => {
+            let start = format!("\nStart a server on them: orrery --data {}\n", folder.display());
+            (start, String::new())
+        }
+        None => {
+            let endpoint = arguments.remote.endpoint.trim_end_matches('/');
+            let flags = if endpoint == DEFAULT_ENDPOINT {
+                String::new()
+            } else {
+                format!(" --endpoint {endpoint}")
+            };
+            (format!("\nExplorer: {endpoint}/_explorer/\n"), flags)
+        }
+    };
+    format!(
+        "{explorer}
+Click next:
+  demo-shop      Model: the picture of types, relations and aggregates
+  demo-legacy    Model: the advisor's findings; apply one, and see its change first
+  demo-sensors   readings, Items: a hierarchical partition key
+
+Before and after a model:
+  orrery query{flags} -d demo-shop -c orders \"SELECT TOP 3 c.id, c.customerId, c.customerName FROM c\"
+  orrery query{flags} -d demo-shop -c customers \"SELECT TOP 5 c.name, c.orderCount, c.spent FROM c ORDER BY c.spent DESC\"
+  orrery query{flags} -d demo-blog-before -c blog \"SELECT TOP 3 c.id, ARRAY_LENGTH(c.comments) AS comments FROM c\"
+  orrery query{flags} -d demo-blog -c blog \"SELECT c.title, c.commentCount, c.recentComments FROM c WHERE c.type = 'post'\"
+  orrery advise{flags} -d demo-legacy
+  orrery query{flags} -d demo-sensors -c sensors \"SELECT c.id, c.readingCount, c.average FROM c\"
+"
+    )
 }
 
 /// Makes the database, its containers and its model, then the items, which the model completes.

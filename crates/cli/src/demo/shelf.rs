@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use orrery_engine::Engine;
+use orrery_engine::item_body::ItemBody;
+use orrery_engine::load::Existing;
 use orrery_engine::resource::Preconditions;
 use orrery_engine::throughput::ThroughputRequest;
 use orrery_server::wire::headers;
@@ -14,7 +16,8 @@ use orrery_types::{Error, Object, PartitionKey, Value};
 
 use crate::account;
 use crate::data_folder::{self, STORE};
-use crate::remote::Remote;
+use crate::remote::{Remote, RemoteArguments};
+use crate::transfer::{Bulk, Fate, Item, OnExisting, load};
 
 /// Takes the parts of a demo.
 pub(super) trait Shelf {
@@ -22,6 +25,8 @@ pub(super) trait Shelf {
     fn container(&mut self, database: &str, definition: &Value) -> Result<()>;
     fn model(&mut self, database: &str, model: &Value) -> Result<()>;
     fn item(&mut self, database: &str, container: &str, item: &Value) -> Result<()>;
+    /// Many items; those that exist are kept.
+    fn items(&mut self, database: &str, container: &str, items: Vec<Value>) -> Result<()>;
 }
 
 fn named(name: &str) -> Value {
@@ -33,6 +38,7 @@ fn named(name: &str) -> Value {
 /// A running server.
 pub(super) struct Server {
     remote: Remote,
+    arguments: RemoteArguments,
     /// The path of the partition key of each container.
     keys: Vec<(String, String)>,
 }
@@ -41,8 +47,9 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 const TAKEN: u16 = 409;
 
 impl Server {
-    pub(super) fn new(remote: Remote) -> Self {
-        Self { remote, keys: Vec::new() }
+    pub(super) fn new(arguments: &RemoteArguments) -> Result<Self> {
+        let remote = arguments.connect()?;
+        Ok(Self { remote, arguments: arguments.clone(), keys: Vec::new() })
     }
 
     /// Makes something, if it is not there.
@@ -80,7 +87,26 @@ impl Shelf for Server {
         let body = item.to_json();
         account::must(&mut self.remote, "POST", &path, &sent, body.as_bytes()).map(drop)
     }
+
+    fn items(&mut self, database: &str, container: &str, items: Vec<Value>) -> Result<()> {
+        let path = format!("/dbs/{database}/colls/{container}");
+        let target = Bulk::open(&self.arguments, &path, CONNECTIONS)?;
+        let mut lanes: Vec<Vec<Item>> = vec![Vec::new(); CONNECTIONS];
+        for (line, value) in (0_u64..).zip(items) {
+            let lane = usize::try_from(line).unwrap_or(0) % CONNECTIONS;
+            lanes[lane].push(Item { line, value });
+        }
+        for (_, fate) in load(&target, lanes, OnExisting::Keep)? {
+            if let Fate::Refused(reason) = fate {
+                bail!("the server does not take an item of {database}/{container}: {reason}");
+            }
+        }
+        Ok(())
+    }
 }
+
+/// Connections by which many items are loaded.
+const CONNECTIONS: usize = 4;
 
 fn id_of(definition: &Value) -> &str {
     definition.get("id").as_str().unwrap_or_default()
@@ -102,7 +128,7 @@ const NO_THROUGHPUT: ThroughputRequest = ThroughputRequest { manual: None, autos
 impl Folder {
     pub(super) fn open(folder: &Path) -> Result<Self> {
         orrery_files::create_folders(folder)
-            .with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+            .map_err(|error| data_folder::not_created(folder, &error))?;
         let store = folder.join(STORE);
         Ok(Self { engine: data_folder::open_store(&store, &RocksOptions::default())? })
     }
@@ -139,5 +165,15 @@ impl Shelf for Folder {
         let (text, key) = (item.to_json(), None::<&PartitionKey>);
         let conditions = Preconditions::default();
         made(self.engine.upsert_item(&container, key, text.as_bytes(), &conditions))
+    }
+
+    fn items(&mut self, database: &str, container: &str, items: Vec<Value>) -> Result<()> {
+        let container = self.engine.read_container(&name(database), &name(container));
+        let container = container.map_err(|error| anyhow!("{error}"))?;
+        let body = |item| ItemBody::check(&container, item).map_err(|error| anyhow!("{error}"));
+        let bodies = items.into_iter().map(body).collect::<Result<Vec<_>>>()?;
+        let loaded = self.engine.load_items(&container, bodies, Existing::Keep);
+        let loaded = loaded.map_err(|error| anyhow!("the data cannot be written: {error}"))?;
+        loaded.into_iter().try_for_each(made)
     }
 }

@@ -1,11 +1,9 @@
-//! What the shell proposes: keywords and functions, the names of properties after a dot, names of
+//! What the shell completes: keywords and functions, the names of properties after a dot, names of
 //! databases and containers after `\use`.
 
 use std::collections::BTreeSet;
 
 use orrery_types::Value;
-
-use super::line::Proposals;
 
 /// Words of the language.
 const KEYWORDS: &[&str] = &[
@@ -52,8 +50,13 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("\\table", "                   print tables"),
     ("\\json", "                    print JSON arrays"),
     ("\\lines", "                   print JSON lines"),
+    ("\\x", "                       print a line for each property, or tables again"),
     ("\\key", "[VALUE]              read one logical partition, or all again"),
     ("\\set", "NAME=VALUE           give a parameter its value"),
+    ("\\get", "ID [KEY]             print an item"),
+    ("\\put", "JSON                 write an item: create it, or replace the one that exists"),
+    ("\\create", "JSON              create an item; refused if one with its id exists"),
+    ("\\delete", "ID [KEY]          delete an item"),
     ("\\help", "                    list the commands"),
     ("\\quit", "                    leave; so does Ctrl-D"),
 ];
@@ -94,8 +97,9 @@ impl Words {
     }
 }
 
-impl Proposals for Words {
-    fn proposals(&self, line: &str) -> (usize, Vec<String>) {
+impl Words {
+    /// What a line may go on with: where its last word begins, and what that may become.
+    pub(crate) fn proposals(&self, line: &str) -> (usize, Vec<String>) {
         if let Some(place) = line.strip_prefix("\\use ") {
             let from = line.len() - place.len();
             let places = self.places.iter().filter(|known| known.starts_with(place));
@@ -136,10 +140,12 @@ impl Proposals for Words {
 /// Names kept; data may have more, and nobody looks through so many.
 const PROPERTIES_MAX: usize = 1000;
 
-/// Whether a text has an open parenthesis, bracket, brace or quote.
+/// Whether a text has an open parenthesis, bracket, brace or quote. Comments, from two hyphens to the
+/// end of their line, do not count.
 pub(crate) fn is_open(text: &str) -> bool {
     let (mut depth, mut quote, mut escaped) = (0_i32, None, false);
-    for c in text.chars() {
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
         match quote {
             Some(_) if escaped => escaped = false,
             Some(_) if c == '\\' => escaped = true,
@@ -149,6 +155,7 @@ pub(crate) fn is_open(text: &str) -> bool {
                 '"' | '\'' => quote = Some(c),
                 '(' | '[' | '{' => depth += 1,
                 ')' | ']' | '}' => depth -= 1,
+                '-' if chars.peek() == Some(&'-') => drop(chars.by_ref().find(|c| *c == '\n')),
                 _ => {}
             },
         }
@@ -181,5 +188,8 @@ mod tests {
     fn a_question_goes_on_while_something_is_open() {
         assert!(is_open("SELECT COUNT(") && is_open("SELECT 'a") && is_open("SELECT {a: ["));
         assert!(!is_open("SELECT '(' FROM c") && !is_open(r#"SELECT "\"(" "#) && !is_open(")"));
+        assert!(
+            !is_open("SELECT 1 -- it's") && is_open("SELECT ( -- )\n") && is_open("SELECT '--")
+        );
     }
 }

@@ -1,219 +1,151 @@
-//! A line that a person types, with history and completion. It is small because it can be: `console`
-//! reads keys, and everything else is a list of characters and a place in it. Where nobody types,
-//! lines are read as they come.
+//! The lines that the shell reads. On a terminal `rustyline` edits them, over several lines while
+//! something is open, with history and completion; from a pipe they are read as they come.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::cell::RefCell;
+use std::io::{BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use anyhow::{Context as _, Result};
-use console::{Key, Term, measure_text_width};
-use orrery_server::auth::private_file;
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
-/// Lines of history kept.
+use super::complete::{Words, is_open};
+
+/// Entries of the history that are kept.
 const HISTORY_MAX: usize = 1000;
-/// Columns where the terminal does not tell.
-const WIDTH_UNKNOWN: usize = 80;
 
-/// What came of typing.
+/// What was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Text(String),
-    /// Ctrl-C: the line is given up.
+    /// Ctrl-C: the line is abandoned.
     Interrupted,
     /// Ctrl-D on an empty line, or the end of the input.
     End,
 }
 
-/// Proposes how a line may go on: where the word begins, and what it may become.
-pub(crate) trait Proposals {
-    fn proposals(&self, line: &str) -> (usize, Vec<String>);
-}
-
 /// Reads lines.
 pub(crate) struct LineReader {
-    term: Term,
-    typed: bool,
-    history: Vec<String>,
+    /// Absent where nobody types.
+    editor: Option<Editor<Assistant, FileHistory>>,
+    /// Where the history is kept.
     file: Option<PathBuf>,
 }
 
 impl LineReader {
-    /// A reader with the history of a file.
-    pub(crate) fn new(file: Option<PathBuf>) -> Self {
-        let typed = std::io::stdin().is_terminal();
-        let text = file.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
-        let history = text.unwrap_or_default().lines().map(str::to_owned).collect();
-        Self { term: Term::stdout(), typed, history, file }
+    /// A reader that completes with these words, with the history of a file.
+    pub(crate) fn new(file: Option<PathBuf>, words: Rc<RefCell<Words>>) -> Result<Self> {
+        if !std::io::stdin().is_terminal() {
+            return Ok(Self { editor: None, file });
+        }
+        Ok(Self { editor: Some(editor(file.as_ref(), words)?), file })
     }
 
-    /// One line; what stands before it is the prompt.
-    pub(crate) fn read(&mut self, prompt: &str, proposals: &dyn Proposals) -> Result<Line> {
-        if !self.typed {
-            let mut line = String::new();
-            let read = std::io::stdin().lock().read_line(&mut line).context("cannot read")?;
-            return Ok(if read == 0 { Line::End } else { Line::Text(line) });
-        }
-        let mut edit = Edit { recalled: self.history.len(), ..Edit::default() };
-        self.draw(prompt, &edit)?;
-        loop {
-            let key = self.term.read_key_raw().context("the terminal cannot be read")?;
-            match edit.press(&key, &self.history, proposals) {
-                Pressed::Drawn => {}
-                Pressed::Choices(choices) => {
-                    self.term.write_line("")?;
-                    self.term.write_line(&choices.join("  "))?;
-                }
-                Pressed::Done(line) => {
-                    self.term.write_line("")?;
-                    return Ok(line);
-                }
-            }
-            self.draw(prompt, &edit)?;
+    /// One line, or several if something is open at the end of the first.
+    pub(crate) fn read(&mut self, prompt: &str) -> Result<Line> {
+        let Some(editor) = &mut self.editor else { return read_piped() };
+        let coloured = format!("\x1b[1;36m{prompt}\x1b[0m");
+        match editor.readline(&(prompt, coloured.as_str())) {
+            Ok(line) => Ok(Line::Text(line)),
+            Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
+            Err(ReadlineError::Eof) => Ok(Line::End),
+            Err(error) => Err(error).context("the terminal cannot be read"),
         }
     }
 
-    /// Shows the part of the line that fits, with the cursor in it.
-    fn draw(&self, prompt: &str, edit: &Edit) -> Result<()> {
-        let width = self.term.size_checked().map_or(WIDTH_UNKNOWN, |(_, w)| usize::from(w));
-        let room = width.saturating_sub(measure_text_width(prompt) + 1).max(8);
-        let (text, behind) = edit.window(room);
-        self.term.clear_line()?;
-        write!(&self.term, "{prompt}{text}")?;
-        self.term.move_cursor_left(behind)?;
-        self.term.flush().context("the terminal cannot be written")
-    }
-
-    /// Remembers a line.
+    /// Adds a line to the history.
     pub(crate) fn remember(&mut self, line: &str) {
-        let line = line.replace('\n', " ");
-        if self.history.last() != Some(&line) {
-            self.history.push(line);
+        if let Some(editor) = &mut self.editor {
+            // Without a history the shell works all the same.
+            let _ = editor.add_history_entry(line);
         }
     }
 }
 
 impl Drop for LineReader {
-    /// The history is a comfort: where it cannot be kept, it is not.
+    /// Appends what was typed to the file, which may be another shell's too. Queries hold what people
+    /// ask about, so the file is readable by its owner alone. A history that cannot be written is
+    /// lost, and nothing else.
     fn drop(&mut self) {
-        let Some(path) = self.file.as_ref().filter(|_| self.typed) else { return };
-        let first = self.history.len().saturating_sub(HISTORY_MAX);
-        let text = self.history[first..].join("\n") + "\n";
-        let kept = path.parent().map_or(Ok(()), orrery_files::create_folders);
-        // Queries hold what people ask about.
-        let _ = kept.and_then(|()| private_file::write(path, &text));
+        let (Some(editor), Some(path)) = (&mut self.editor, &self.file) else { return };
+        let created = path.parent().map_or(Ok(()), orrery_files::create_folders);
+        if created.is_ok() {
+            let _ = editor.append_history(path);
+        }
     }
 }
 
-/// A line that is being typed.
-#[derive(Default)]
-struct Edit {
-    chars: Vec<char>,
-    at: usize,
-    /// Which line of the history is shown; past the last, none.
-    recalled: usize,
-    /// What was typed before the history was looked at.
-    kept: Vec<char>,
+fn editor(
+    file: Option<&PathBuf>,
+    words: Rc<RefCell<Words>>,
+) -> Result<Editor<Assistant, FileHistory>> {
+    let config = Config::builder()
+        .max_history_size(HISTORY_MAX)
+        .context("cannot keep a history")?
+        .completion_type(CompletionType::List)
+        .build();
+    let history = FileHistory::with_config(&config);
+    let mut editor = Editor::with_history(config, history).context("cannot use the terminal")?;
+    editor.set_helper(Some(Assistant { words }));
+    if let Some(path) = file {
+        // There may be none yet.
+        let _ = editor.load_history(path);
+    }
+    Ok(editor)
 }
 
-/// What a key did.
-#[derive(Debug, PartialEq, Eq)]
-enum Pressed {
-    Drawn,
-    Choices(Vec<String>),
-    Done(Line),
+/// Reads from a pipe until nothing is open.
+fn read_piped() -> Result<Line> {
+    let mut text = String::new();
+    loop {
+        let read = std::io::stdin().lock().read_line(&mut text).context("cannot read")?;
+        match read {
+            0 if text.is_empty() => return Ok(Line::End),
+            0 => return Ok(Line::Text(text)),
+            _ if is_open(&text) => {}
+            _ => return Ok(Line::Text(text)),
+        }
+    }
 }
 
-impl Edit {
-    fn text(&self) -> String {
-        self.chars.iter().collect()
-    }
+/// Completes words, and says whether a line goes on.
+struct Assistant {
+    words: Rc<RefCell<Words>>,
+}
 
-    fn press(&mut self, key: &Key, history: &[String], proposals: &dyn Proposals) -> Pressed {
-        match *key {
-            Key::Enter => return Pressed::Done(Line::Text(self.text())),
-            Key::CtrlC | Key::Char('\u{3}') => return Pressed::Done(Line::Interrupted),
-            Key::Char('\u{4}') if self.chars.is_empty() => return Pressed::Done(Line::End),
-            Key::Tab => return self.complete(proposals),
-            Key::ArrowUp => self.recall(self.recalled.saturating_sub(1), history),
-            Key::ArrowDown => self.recall((self.recalled + 1).min(history.len()), history),
-            Key::ArrowLeft | Key::Char('\u{2}') => self.at = self.at.saturating_sub(1),
-            Key::ArrowRight | Key::Char('\u{6}') => self.at = (self.at + 1).min(self.chars.len()),
-            Key::Home | Key::Char('\u{1}') => self.at = 0,
-            Key::End | Key::Char('\u{5}') => self.at = self.chars.len(),
-            Key::Backspace if self.at > 0 => {
-                self.at -= 1;
-                self.chars.remove(self.at);
-            }
-            Key::Del | Key::Char('\u{4}') if self.at < self.chars.len() => {
-                self.chars.remove(self.at);
-            }
-            // Ctrl-U, Ctrl-K, Ctrl-W: what is before the cursor, behind it, the word before it.
-            Key::Char('\u{15}') => drop(self.chars.drain(..std::mem::take(&mut self.at))),
-            Key::Char('\u{b}') => self.chars.truncate(self.at),
-            Key::Char('\u{17}') => self.remove_word(),
-            Key::Char(c) if !c.is_control() => {
-                self.chars.insert(self.at, c);
-                self.at += 1;
-            }
-            _ => {}
-        }
-        Pressed::Drawn
-    }
+impl Completer for Assistant {
+    type Candidate = String;
 
-    fn remove_word(&mut self) {
-        let before = &self.chars[..self.at];
-        let word = before.iter().rposition(|c| !c.is_whitespace()).unwrap_or(0);
-        let from = before[..word].iter().rposition(|c| c.is_whitespace()).map_or(0, |at| at + 1);
-        self.chars.drain(from..self.at);
-        self.at = from;
-    }
-
-    fn recall(&mut self, which: usize, history: &[String]) {
-        if self.recalled == history.len() && which < history.len() {
-            self.kept.clone_from(&self.chars);
-        }
-        self.recalled = which;
-        self.chars = history.get(which).map_or_else(|| self.kept.clone(), |l| l.chars().collect());
-        self.at = self.chars.len();
-    }
-
-    /// Goes on as far as all proposals agree; if they do not, they are shown.
-    fn complete(&mut self, proposals: &dyn Proposals) -> Pressed {
-        let before: String = self.chars[..self.at].iter().collect();
-        let (from, choices) = proposals.proposals(&before);
-        let Some(first) = choices.first() else { return Pressed::Drawn };
-        let agreed = choices.iter().skip(1).fold(first.chars().count(), |length, choice| {
-            let same = |(a, b): &(char, char)| a.eq_ignore_ascii_case(b);
-            first.chars().zip(choice.chars()).take(length).take_while(same).count()
-        });
-        let from = before.get(..from).map_or(self.at, |head| head.chars().count());
-        let typed = self.at - from;
-        if agreed > typed || choices.len() == 1 {
-            self.chars.splice(from..self.at, first.chars().take(agreed));
-            self.at = from + agreed;
-        }
-        if choices.len() > 1 && agreed <= typed {
-            Pressed::Choices(choices)
-        } else {
-            Pressed::Drawn
-        }
-    }
-
-    /// As much of the line as fits around the cursor, and how many columns lie behind the cursor.
-    fn window(&self, room: usize) -> (String, usize) {
-        let width = |chars: &[char]| measure_text_width(&chars.iter().collect::<String>());
-        let mut first = 0;
-        while width(&self.chars[first..self.at]) > room {
-            first += 1;
-        }
-        let mut last = self.chars.len();
-        while width(&self.chars[first..last]) > room {
-            last -= 1;
-        }
-        let shown = self.chars[first..last].iter().collect();
-        (shown, width(&self.chars[self.at..last.max(self.at)]))
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        Ok(self.words.borrow().proposals(line.get(..at).unwrap_or(line)))
     }
 }
+
+impl Validator for Assistant {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let open = is_open(context.input());
+        Ok(if open { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
+}
+
+impl Highlighter for Assistant {}
+
+impl Hinter for Assistant {
+    type Hint = String;
+}
+
+impl Helper for Assistant {}
 
 #[cfg(test)]
 mod tests {
@@ -221,100 +153,33 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn the_history_is_for_its_owner_alone() {
+    fn the_history_is_for_its_owner_alone_and_shared_by_shells() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("history");
-        std::fs::write(&path, "older and longer").unwrap();
+        let path = folder.path().join("state").join("history");
+        let open = || {
+            let words = Rc::new(RefCell::new(Words::default()));
+            let editor = editor(Some(&path), words).unwrap();
+            LineReader { editor: Some(editor), file: Some(path.clone()) }
+        };
+        let entries = || {
+            let reader = open();
+            let editor = reader.editor.as_ref().unwrap();
+            editor.history().iter().map(String::from).collect::<Vec<_>>()
+        };
+        std::fs::create_dir(folder.path().join("state")).unwrap();
+        // As earlier versions wrote it.
+        std::fs::write(&path, "\\use shop/books\nSELECT 1\n").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        private_file::write(&path, "SELECT 1\n").unwrap();
+        let (mut one, mut other) = (open(), open());
+        one.remember("SELECT 2 -- two\n FROM c");
+        other.remember("SELECT 3");
+        drop((one, other));
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
         assert_eq!(
-            (mode & 0o777, std::fs::read_to_string(&path).unwrap()),
-            (0o600, "SELECT 1\n".into())
+            entries(),
+            ["\\use shop/books", "SELECT 1", "SELECT 2 -- two\n FROM c", "SELECT 3"]
         );
-    }
-
-    struct Names;
-
-    impl Proposals for Names {
-        fn proposals(&self, line: &str) -> (usize, Vec<String>) {
-            let from = line.rfind(' ').map_or(0, |at| at + 1);
-            let known = ["SELECT", "SELF", "FROM"].into_iter();
-            let fits = |name: &&str| {
-                let word = line[from..].to_uppercase();
-                !word.is_empty() && name.starts_with(&word)
-            };
-            (from, known.filter(fits).map(str::to_owned).collect())
-        }
-    }
-
-    fn typed(edit: &mut Edit, keys: impl IntoIterator<Item = Key>, history: &[String]) -> Pressed {
-        keys.into_iter()
-            .map(|key| edit.press(&key, history, &Names))
-            .last()
-            .unwrap_or(Pressed::Drawn)
-    }
-
-    fn chars(text: &str) -> Vec<Key> {
-        text.chars().map(Key::Char).collect()
-    }
-
-    #[test]
-    fn a_line_is_edited_at_the_cursor() {
-        let mut edit = Edit::default();
-        typed(&mut edit, chars("SELECT äx"), &[]);
-        typed(&mut edit, [Key::ArrowLeft, Key::Backspace, Key::Char('b'), Key::End], &[]);
-        assert_eq!(edit.text(), "SELECT bx");
-        typed(&mut edit, [Key::Char('\u{17}')], &[]);
-        assert_eq!(edit.text(), "SELECT ");
-        typed(&mut edit, [Key::Home, Key::Del, Key::Char('\u{b}')], &[]);
-        assert_eq!(edit.text(), "");
-        let end = typed(&mut edit, [Key::Char('\u{4}')], &[]);
-        assert_eq!(end, Pressed::Done(Line::End));
-    }
-
-    #[test]
-    fn earlier_lines_come_back_and_so_does_what_was_typed() {
-        let history = ["one".to_owned(), "two".to_owned()];
-        let mut edit = Edit { recalled: 2, ..Edit::default() };
-        typed(&mut edit, chars("new"), &history);
-        for (key, expected) in [
-            (Key::ArrowUp, "two"),
-            (Key::ArrowUp, "one"),
-            (Key::ArrowUp, "one"),
-            (Key::ArrowDown, "two"),
-            (Key::ArrowDown, "new"),
-            (Key::ArrowDown, "new"),
-        ] {
-            typed(&mut edit, [key], &history);
-            assert_eq!(edit.text(), expected);
-        }
-    }
-
-    #[test]
-    fn tab_goes_as_far_as_all_agree_and_then_shows_them() {
-        let mut edit = Edit::default();
-        typed(&mut edit, chars("s"), &[]);
-        assert_eq!(typed(&mut edit, [Key::Tab], &[]), Pressed::Drawn);
-        assert_eq!(edit.text(), "SEL");
-        let shown = typed(&mut edit, [Key::Tab], &[]);
-        assert_eq!(shown, Pressed::Choices(vec!["SELECT".into(), "SELF".into()]));
-        typed(&mut edit, [Key::Char('e'), Key::Tab, Key::Char(' '), Key::Char('f'), Key::Tab], &[]);
-        assert_eq!(edit.text(), "SELECT FROM");
-        assert_eq!(
-            typed(&mut edit, [Key::Enter], &[]),
-            Pressed::Done(Line::Text("SELECT FROM".into()))
-        );
-    }
-
-    #[test]
-    fn a_long_line_shows_what_is_around_the_cursor() {
-        let mut edit = Edit::default();
-        typed(&mut edit, chars("0123456789"), &[]);
-        assert_eq!(edit.window(4), ("6789".into(), 0));
-        typed(&mut edit, [Key::Home], &[]);
-        assert_eq!(edit.window(4), ("0123".into(), 4));
-        assert_eq!(edit.window(40), ("0123456789".into(), 10));
     }
 }

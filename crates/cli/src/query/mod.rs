@@ -5,8 +5,8 @@
 //! - `plan`      the plan of a query as a tree
 //! - `mistake`   what is wrong with a query, marked in its text
 //! - `shell`     questions one after another
-//! - `line`      a line that is typed, with history and completion
-//! - `complete`  what the shell proposes
+//! - `line`      the lines that the shell reads, with history and completion
+//! - `complete`  what the shell completes
 
 mod ask;
 mod complete;
@@ -19,7 +19,7 @@ mod shell;
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Args;
 use orrery_types::{Clock as _, Object, SystemClock, Value};
 
@@ -28,9 +28,9 @@ pub(crate) use ask::{parameter, partition_key};
 use output::{Form, Output, OutputArguments, TABLE_ROWS_MAX};
 use plan::Plans;
 
-use crate::exit::UNREAD;
+use crate::exit::{UNREAD, usage};
 use crate::remote::{Remote, RemoteArguments};
-use crate::table;
+use crate::{interrupt, pager, table};
 
 /// Arguments of `query`.
 #[derive(Debug, Args)]
@@ -66,13 +66,15 @@ pub(crate) struct QueryArguments {
 
 pub(crate) fn run(arguments: &QueryArguments) -> Result<()> {
     let mut remote = arguments.remote.connect()?;
+    remote.abandon_on_interrupt();
     let Some(text) = arguments.text()? else {
         return shell::run(remote, arguments);
     };
-    let missing = |name: &str| format!("name the {name}: --{name} NAME");
+    let _cooperation = interrupt::cooperate();
+    let missing = |name: &str| usage(format!("name the {name}: --{name} NAME"));
     let question = Question {
-        database: arguments.database.clone().with_context(|| missing("database"))?,
-        container: arguments.container.clone().with_context(|| missing("container"))?,
+        database: arguments.database.clone().ok_or_else(|| missing("database"))?,
+        container: arguments.container.clone().ok_or_else(|| missing("container"))?,
         text,
         parameters: arguments.parameters.clone(),
         partition_key: arguments.partition_key.as_deref().map(partition_key),
@@ -82,7 +84,8 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<()> {
     if arguments.explain {
         return explain(&mut remote, &question, form);
     }
-    answer(&mut remote, &question, form, arguments.limit).map(drop)
+    let shape = Shape { form, expanded: false, limit: arguments.limit };
+    answer(&mut remote, &question, shape).map(drop)
 }
 
 impl QueryArguments {
@@ -102,7 +105,7 @@ impl QueryArguments {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
         if text.trim().is_empty() {
-            bail!("standard input holds no query");
+            return Err(usage("standard input holds no query"));
         }
         Ok(Some(text))
     }
@@ -128,15 +131,20 @@ impl Totals {
     }
 }
 
-/// Asks and prints the rows; gives back the first of them, from which a shell learns names.
-fn answer(
-    remote: &mut Remote,
-    question: &Question,
+/// How rows are printed, and how many.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
     form: Form,
+    expanded: bool,
     limit: Option<usize>,
-) -> Result<Vec<Value>> {
+}
+
+/// Asks and prints the rows; gives back the first of them, from which a shell learns names.
+fn answer(remote: &mut Remote, question: &Question, shape: Shape) -> Result<Vec<Value>> {
+    let Shape { form, expanded, limit } = shape;
     let limit = limit.or((form == Form::Table).then_some(TABLE_ROWS_MAX)).unwrap_or(usize::MAX);
-    let mut output = Output::new(form, std::io::BufWriter::new(std::io::stdout().lock()));
+    let out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut output = Output::new(form, expanded, out);
     let mut pages = Pages::new(remote, question);
     let mut totals = Totals::default();
     let mut first = Vec::new();
@@ -158,12 +166,13 @@ fn answer(
         }
     }
     totals.took_ms = milliseconds_since(began_us);
-    output.end()?;
+    let mut text = output.end()?;
     if form == Form::Table {
-        say(&totals.to_text())?;
+        text += &(totals.to_text() + "\n");
         if totals.cut {
-            say("There are more rows: --limit shows more, --lines all of them.")?;
+            text += "There are more rows: --limit shows more, --lines all of them.\n";
         }
+        pager::print(&text)?;
     }
     Ok(first)
 }

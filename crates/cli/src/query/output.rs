@@ -52,11 +52,13 @@ pub(crate) struct Output<W> {
     out: W,
     kept: Vec<Value>,
     written: usize,
+    /// Tables have a line for each property.
+    expanded: bool,
 }
 
 impl<W: Write> Output<W> {
-    pub(crate) fn new(form: Form, out: W) -> Self {
-        Self { form, out, kept: Vec::new(), written: 0 }
+    pub(crate) fn new(form: Form, expanded: bool, out: W) -> Self {
+        Self { form, out, kept: Vec::new(), written: 0, expanded }
     }
 
     /// Takes rows; a table keeps them until the end.
@@ -79,17 +81,23 @@ impl<W: Write> Output<W> {
         self.write(&text)
     }
 
-    /// Writes what is left.
-    pub(crate) fn end(mut self) -> Result<()> {
+    /// Writes what is left. A table is given back instead: it may need a pager.
+    pub(crate) fn end(mut self) -> Result<String> {
         let text = match self.form {
-            Form::Table if self.kept.is_empty() => String::new(),
-            Form::Table => table::of_rows(&self.kept).to_text(table::width()),
-            Form::Json if self.written == 0 => "[]\n".to_owned(),
-            Form::Json => "]\n".to_owned(),
-            Form::Lines => String::new(),
+            Form::Json if self.written == 0 => "[]\n",
+            Form::Json => "]\n",
+            Form::Lines | Form::Table => "",
         };
-        self.write(&text)?;
-        self.out.flush().context(UNREAD)
+        self.write(text)?;
+        self.out.flush().context(UNREAD)?;
+        Ok(match self.form {
+            Form::Table if self.kept.is_empty() => String::new(),
+            Form::Table if self.expanded => table::expanded(&self.kept, table::width()),
+            Form::Table => {
+                table::with_bold_head(&table::of_rows(&self.kept).to_text(table::width()))
+            }
+            Form::Json | Form::Lines => String::new(),
+        })
     }
 
     fn write(&mut self, text: &str) -> Result<()> {
@@ -103,13 +111,13 @@ mod tests {
 
     fn written(form: Form, pages: &[&[&str]]) -> String {
         let mut out = Vec::new();
-        let mut output = Output::new(form, &mut out);
+        let mut output = Output::new(form, false, &mut out);
         for page in pages {
             let rows = page.iter().map(|text| Value::parse(text.as_bytes()).unwrap()).collect();
             output.rows(rows).unwrap();
         }
-        output.end().unwrap();
-        String::from_utf8(out).unwrap()
+        let table = output.end().unwrap();
+        String::from_utf8(out).unwrap() + &table
     }
 
     #[test]

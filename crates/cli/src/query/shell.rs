@@ -1,23 +1,27 @@
 //! Questions one after another. A line that begins with a backslash is for the shell itself.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use anyhow::{Result, bail};
+use orrery_types::Value;
 
 use super::ask::{Question, parameter, partition_key};
-use super::complete::{COMMANDS, Words, is_open};
+use super::complete::{COMMANDS, Words};
 use super::line::{Line, LineReader};
 use super::output::Form;
-use super::{QueryArguments, answer, explain, say};
-use crate::account;
+use super::{QueryArguments, Shape, answer, explain, say};
+use crate::item::{Existing, Items};
 use crate::remote::Remote;
 use crate::transfer::state_folder;
+use crate::{account, interrupt, json_input, pretty};
 
 struct Shell {
     remote: Remote,
     database: Option<String>,
     container: Option<String>,
     question: Question,
-    form: Form,
-    limit: Option<usize>,
+    shape: Shape,
 }
 
 /// What becomes of the shell after a line.
@@ -39,43 +43,42 @@ pub(super) fn run(remote: Remote, arguments: &QueryArguments) -> Result<()> {
             partition_key: arguments.partition_key.as_deref().map(partition_key),
             explain: arguments.explain,
         },
-        form: arguments.output.form(),
-        limit: arguments.limit,
+        shape: Shape { form: arguments.output.form(), expanded: false, limit: arguments.limit },
         remote,
     };
     // It tells at once whether the server is there and the key right, and what there is to ask.
     let places = shell.places()?;
-    let mut words = Words::new(places);
-    let mut reader = LineReader::new(state_folder().map(|folder| folder.join("history")));
+    let words = Rc::new(RefCell::new(Words::new(places)));
+    let history = state_folder().map(|folder| folder.join("history"));
+    let mut reader = LineReader::new(history, words.clone())?;
     say("Ask a query, or \\help. Tab completes, Ctrl-D leaves.")?;
-    shell.lines(&mut reader, &mut words)
+    shell.lines(&mut reader, &words)
 }
 
 impl Shell {
-    fn lines(&mut self, reader: &mut LineReader, words: &mut Words) -> Result<()> {
-        let mut text = String::new();
+    fn lines(&mut self, reader: &mut LineReader, words: &RefCell<Words>) -> Result<()> {
         loop {
-            let prompt = if text.is_empty() { self.prompt() } else { "...> ".to_owned() };
-            match reader.read(&prompt, words)? {
-                Line::Text(line) => text += &line,
-                Line::Interrupted => {
-                    text.clear();
-                    continue;
-                }
+            let text = match reader.read(&self.prompt())? {
+                Line::Text(text) => text,
+                Line::Interrupted => continue,
                 Line::End => return Ok(()),
-            }
-            // A question goes on while something in it is open.
-            if is_open(&text) {
-                text.push('\n');
-                continue;
-            }
-            let whole = std::mem::take(&mut text);
-            let asked = whole.trim().trim_end_matches(';').trim_end();
+            };
+            let asked = text.trim().trim_end_matches(';').trim_end();
             if asked.is_empty() {
                 continue;
             }
             reader.remember(asked);
-            match self.line(asked, words) {
+            let done = {
+                let _cooperation = interrupt::cooperate();
+                self.line(asked, &mut words.borrow_mut())
+            };
+            if interrupt::acknowledge() {
+                eprintln!(
+                    "Interrupted; the answer is not awaited. What was written stays written."
+                );
+                continue;
+            }
+            match done {
                 Ok(Then::GoOn) => {}
                 Ok(Then::Leave) => return Ok(()),
                 Err(error) => eprintln!("{error:#}"),
@@ -95,16 +98,13 @@ impl Shell {
         if let Some(command) = text.strip_prefix('\\') {
             return self.command(command, words);
         }
-        let (Some(database), Some(container)) = (&self.database, &self.container) else {
-            bail!("choose a container first: \\use DATABASE/CONTAINER");
-        };
-        let (database, container) = (database.clone(), container.clone());
+        let (database, container) = self.place()?;
         let question =
             Question { database, container, text: text.to_owned(), ..self.question.clone() };
         if question.explain {
-            explain(&mut self.remote, &question, self.form)?;
+            explain(&mut self.remote, &question, self.shape.form)?;
         } else {
-            words.learn(&answer(&mut self.remote, &question, self.form, self.limit)?);
+            words.learn(&answer(&mut self.remote, &question, self.shape)?);
         }
         Ok(Then::GoOn)
     }
@@ -134,9 +134,11 @@ impl Shell {
                 }
             }
             "explain" => self.question.explain = !self.question.explain,
-            "table" => self.form = Form::Table,
-            "json" => self.form = Form::Json,
-            "lines" => self.form = Form::Lines,
+            "table" => self.shape.form = Form::Table,
+            "json" => self.shape.form = Form::Json,
+            "lines" => self.shape.form = Form::Lines,
+            "x" => self.shape.expanded = !self.shape.expanded,
+            "get" | "put" | "create" | "delete" => self.item(name, rest, words)?,
             "key" if rest.is_empty() => self.question.partition_key = None,
             "key" => self.question.partition_key = Some(partition_key(rest)),
             "set" => {
@@ -147,6 +149,43 @@ impl Shell {
             other => bail!("there is no command \\{other}; \\help lists them"),
         }
         Ok(Then::GoOn)
+    }
+
+    /// The container at hand.
+    fn place(&self) -> Result<(String, String)> {
+        match (&self.database, &self.container) {
+            (Some(database), Some(container)) => Ok((database.clone(), container.clone())),
+            _ => bail!("choose a container first: \\use DATABASE/CONTAINER"),
+        }
+    }
+
+    /// Reads, writes or deletes one item. Its partition key is named, or that of `\\key`.
+    fn item(&mut self, command: &str, rest: &str, words: &mut Words) -> Result<()> {
+        let (database, container) = self.place()?;
+        if rest.is_empty() {
+            let operand = if matches!(command, "get" | "delete") { "ID [KEY]" } else { "JSON" };
+            bail!("write \\{command} {operand}");
+        }
+        let mut items = Items::new(&mut self.remote, format!("/dbs/{database}/colls/{container}"));
+        let (id, key) = id_and_key(rest);
+        let key = key.or(self.question.partition_key.as_deref());
+        let shown = match command {
+            "get" => items.read(&id, key)?,
+            "delete" => {
+                items.delete(&id, key, None)?;
+                return say(&format!("Item '{id}' is deleted."));
+            }
+            written => {
+                let existing = if written == "put" { Existing::Replace } else { Existing::Refuse };
+                items.write(&json_input::object(Some(rest), None)?, existing, None)?
+            }
+        };
+        words.learn(std::slice::from_ref(&shown));
+        let text = match self.shape.form {
+            Form::Table => pretty::indented(&shown, pretty::is_coloured()),
+            Form::Json | Form::Lines => shown.to_json(),
+        };
+        say(&text)
     }
 
     /// Every container as `database/container`, and databases that have none.
@@ -161,5 +200,43 @@ impl Shell {
             places.extend(containers.iter().map(|container| format!("{database}/{container}")));
         }
         Ok(places)
+    }
+}
+
+/// An id, as JSON or as it is, and the partition key behind it, if there is one.
+fn id_and_key(text: &str) -> (String, Option<&str>) {
+    if let Some(quoted) = text.strip_prefix('"') {
+        let mut escaped = false;
+        let end = quoted.find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        if let Some((id, rest)) = end.map(|end| text.split_at(end + 2))
+            && let Ok(Value::String(id)) = Value::parse(id.as_bytes())
+        {
+            return (id.to_string(), Some(rest.trim()).filter(|key| !key.is_empty()));
+        }
+    }
+    match text.split_once(char::is_whitespace) {
+        Some((id, key)) => (id.to_owned(), Some(key.trim())),
+        None => (text.to_owned(), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_may_be_quoted_and_a_key_may_follow() {
+        let check =
+            |text, id: &str, key| assert_eq!(id_and_key(text), (id.to_owned(), key), "{text}");
+        check("b1", "b1", None);
+        check("b1 mspress", "b1", Some("mspress"));
+        check("b1  [\"a\", 2]", "b1", Some("[\"a\", 2]"));
+        check(r#""my \"id\"" 7"#, "my \"id\"", Some("7"));
+        check(r#""x""#, "x", None);
+        check(r#""open"#, "\"open", None);
     }
 }

@@ -1,6 +1,7 @@
 //! `orrery top`: what a server is busy with, by container, operation and shape of the query. It asks
 //! twice and shows the difference; the server has counted all along.
 
+mod keyboard;
 mod sample;
 
 use std::fmt::Write as _;
@@ -12,8 +13,11 @@ use clap::{Args, ValueEnum};
 use orrery_types::{Object, Value};
 
 use crate::account::{must, not_an_account};
+use crate::exit::{UNREAD, usage};
+use crate::interrupt;
 use crate::remote::{Remote, RemoteArguments};
 use crate::table::{self, Table};
+use keyboard::{Keyboard, Waited};
 use sample::{Line, Sample};
 
 const COLUMNS: [&str; 10] = [
@@ -65,12 +69,17 @@ enum Order {
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<()> {
     if !(0.01..=3600.0).contains(&arguments.interval) {
-        bail!("--interval must be between 0.01 and 3600 seconds");
+        return Err(usage("--interval must be between 0.01 and 3600 seconds"));
     }
+    let _cooperation = interrupt::cooperate();
     let mut remote = arguments.remote.connect()?;
+    remote.abandon_on_interrupt();
     let mut before = look(&mut remote)?;
+    let keyboard = Keyboard::open();
     loop {
-        std::thread::sleep(Duration::from_secs_f64(arguments.interval));
+        if keyboard.wait(Duration::from_secs_f64(arguments.interval)) == Waited::Quit {
+            return Ok(());
+        }
         let now = look(&mut remote)?;
         let mut lines = now.since(&before);
         lines.sort_by(|a, b| arguments.by.of(b).total_cmp(&arguments.by.of(a)));
@@ -81,7 +90,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<()> {
             let clear = if table::is_terminal() && !arguments.once { CLEAR } else { "" };
             format!("{clear}{}", to_text(&lines, arguments.lines, table::width()))
         };
-        out.write_all(shown.as_bytes()).and_then(|()| out.flush()).context("nobody reads on")?;
+        out.write_all(shown.as_bytes()).and_then(|()| out.flush()).context(UNREAD)?;
         if arguments.once {
             return Ok(());
         }
@@ -165,7 +174,7 @@ fn to_text(lines: &[Line], max: usize, columns: usize) -> String {
             line.shape.clone().unwrap_or_default(),
         ]);
     }
-    text += &shown.to_text(columns);
+    text += &table::with_bold_head(&shown.to_text(columns));
     if let Some(more) = lines.len().checked_sub(max).filter(|more| *more > 0) {
         let _ = writeln!(text, "… and {more} more");
     }

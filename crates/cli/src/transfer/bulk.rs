@@ -12,6 +12,7 @@ use orrery_types::{Value, limits};
 use super::target::{Fate, Item, OnExisting, Target};
 use crate::account;
 use crate::exit::{Exit, Failure};
+use crate::interrupt;
 use crate::remote::{Answer, Remote, RemoteArguments};
 
 /// How often a request is sent again before it is given up.
@@ -73,7 +74,7 @@ impl Bulk {
                 Err(error) if attempt + 1 == ATTEMPTS_MAX => return Err(error),
                 Err(_) => retry_after_ms(None, attempt),
             };
-            std::thread::sleep(Duration::from_millis(wait_ms));
+            interrupt::sleep(Duration::from_millis(wait_ms))?;
         }
         let unanswered = fates.iter().filter(|fate| fate.is_none()).count();
         if unanswered > 0 {
@@ -118,7 +119,7 @@ impl Bulk {
                 Err(error) if attempt + 1 == ATTEMPTS_MAX => return Err(error),
                 Err(_) => retry_after_ms(None, attempt),
             };
-            std::thread::sleep(Duration::from_millis(wait_ms));
+            interrupt::sleep(Duration::from_millis(wait_ms))?;
         }
         Err(no_room(1))
     }

@@ -12,12 +12,13 @@ use orrery_server::wire::headers;
 use orrery_types::{Clock as _, Object, SystemClock, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::progress::Progress;
 use super::resume::Note;
 use super::sheet::SheetWriter;
 use super::{ContainerArguments, Format};
 use crate::account;
 use crate::exit::{Exit, Failure, UNREAD};
+use crate::interrupt;
+use crate::progress::Progress;
 use crate::query::partition_key;
 use crate::remote::{Remote, RemoteArguments};
 use crate::{archive, table};
@@ -63,6 +64,7 @@ pub(crate) struct ExportArguments {
 }
 
 pub(crate) fn run(arguments: &ExportArguments) -> Result<()> {
+    let _cooperation = interrupt::cooperate();
     let began_us = SystemClock.now_us();
     let mut remote = arguments.remote.connect()?;
     let to_file = arguments.file != Path::new("-");
@@ -184,7 +186,7 @@ impl Export {
             export.columns = texts("columns");
             export.left_out = texts("leftOut").into_iter().collect();
             eprintln!(
-                "Going on after {} items; --from-start begins anew.",
+                "Continuing after {} items; --from-start starts over.",
                 table::count(export.items)
             );
         }
@@ -224,6 +226,9 @@ impl Export {
             if self.continuation.is_none() {
                 break;
             }
+            if interrupt::is_requested() {
+                return Err(self.interrupted());
+            }
             self.keep()?;
         }
         if self.format == Format::Json {
@@ -237,6 +242,19 @@ impl Export {
             note.remove();
         }
         Ok(())
+    }
+
+    /// Notes how far it got, and says so.
+    fn interrupted(&mut self) -> anyhow::Error {
+        let text = format!("interrupted after {} items", table::count(self.items));
+        let kept = self.keep();
+        interrupt::failure(match (&self.out, kept) {
+            (_, Err(error)) => format!("{text}; {error:#}"),
+            (Out::File(_), Ok(())) => {
+                format!("{text}; the same command continues in the same file")
+            }
+            (Out::Stream(_), Ok(())) => text,
+        })
     }
 
     fn page(&mut self, items: &[Value], arguments: &ExportArguments) -> Result<()> {

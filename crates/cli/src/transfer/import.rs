@@ -14,7 +14,6 @@ use clap::Args;
 use orrery_types::{Clock as _, Object, SystemClock, Value};
 
 use super::offline::Offline;
-use super::progress::{Progress, summary};
 use super::records::{MARK, Position, Record, Records, Shape, shape_of};
 use super::resume::Note;
 use super::sheet::{Cells, SheetReader};
@@ -22,6 +21,8 @@ use super::target::{Fate, Item, OnExisting, Tally, Target};
 use super::{Bulk, ContainerArguments, Format, live};
 use crate::account;
 use crate::exit::{Exit, Failure, UNREAD};
+use crate::interrupt;
+use crate::progress::{Progress, summary};
 use crate::remote::RemoteArguments;
 
 /// Items of a round, and bytes of their text.
@@ -236,7 +237,7 @@ fn check_not_spread(input: &mut Input) -> Result<()> {
 /// Records of a file, in whatever format.
 enum Reader {
     Json(Records<Input>),
-    Sheet(SheetReader<Input>),
+    Sheet(Box<SheetReader<Input>>),
 }
 
 type Input = Box<dyn BufRead + Send>;
@@ -262,7 +263,7 @@ impl Source {
         if path == Path::new("-") {
             let mut input = buffered(std::io::stdin());
             let reader = if format == Some(Format::Csv) {
-                Reader::Sheet(SheetReader::new(input, cells)?)
+                Reader::Sheet(Box::new(SheetReader::new(input, cells)?))
             } else {
                 check_not_spread(&mut input)?;
                 let shape = shape_of(&mut input)?;
@@ -289,7 +290,7 @@ impl Source {
         let whole = path.canonicalize().with_context(|| format!("cannot find {shown}"))?;
         let name = format!("{} {} {changed_ns}", whole.display(), about.len());
         let (reader, shape) = if format == Some(Format::Csv) {
-            (Reader::Sheet(SheetReader::new(buffered(file), cells)?), None)
+            (Reader::Sheet(Box::new(SheetReader::new(buffered(file), cells)?)), None)
         } else {
             let mut input = buffered(file);
             let shape = if format == Some(Format::Lines) {
@@ -364,6 +365,7 @@ struct Job<'j> {
 
 impl Job<'_> {
     fn run(&self, mut source: Source) -> Result<Tally> {
+        let _cooperation = interrupt::cooperate();
         let mut tally = Tally::default();
         let mut unsure = false;
         if let Some(noted) = self.note.and_then(Note::read) {
@@ -372,7 +374,7 @@ impl Job<'_> {
                 tally = Tally::from_value(&noted);
                 source.seek(Position { offset, lines })?;
                 unsure = true;
-                eprintln!("Going on after line {lines}; --from-start begins anew.");
+                eprintln!("Continuing after line {lines}; --from-start starts over.");
             }
         }
         let progress = Progress::of_bytes(source.length);
@@ -387,7 +389,8 @@ impl Job<'_> {
                     }
                 }
             });
-            self.write(&reading, &progress, &mut tally, unsure)
+            // The channel ends with this call, and with it the thread that reads.
+            self.write(reading, &progress, &mut tally, unsure)
         });
         progress.end();
         done?;
@@ -399,13 +402,16 @@ impl Job<'_> {
 
     fn write(
         &self,
-        rounds: &Receiver<Result<Round>>,
+        rounds: Receiver<Result<Round>>,
         progress: &Progress,
         tally: &mut Tally,
         mut unsure: bool,
     ) -> Result<()> {
         let (began_us, before) = (SystemClock.now_us(), tally.total());
         let mut noted_us = began_us;
+        // What is durable, for the note of an interruption.
+        let mut done: Option<Position> = None;
+        let mut done_tally = *tally;
         for round in rounds {
             let Round { records, end } = round?;
             if records.is_empty() {
@@ -417,7 +423,13 @@ impl Job<'_> {
                 asked => asked,
             };
             unsure = false;
-            let stopped = self.round(records, existing, progress, tally)?;
+            let stopped = match self.round(records, existing, progress, tally) {
+                Err(_) if interrupt::is_requested() => {
+                    return Err(self.interrupted(done, done_tally));
+                }
+                stopped => stopped?,
+            };
+            (done, done_tally) = (Some(end), *tally);
             let now_us = SystemClock.now_us();
             #[expect(clippy::cast_precision_loss, reason = "a rate is shown")]
             let rate = (tally.total() - before) as f64
@@ -431,8 +443,26 @@ impl Job<'_> {
                 noted_us = now_us;
                 note.write(position_note(end, *tally))?;
             }
+            if interrupt::is_requested() {
+                return Err(self.interrupted(done, done_tally));
+            }
         }
         Ok(())
+    }
+
+    /// Notes how far it got, and says so.
+    fn interrupted(&self, done: Option<Position>, tally: Tally) -> anyhow::Error {
+        let text = format!("interrupted: {}", tally.to_text());
+        interrupt::failure(match (self.note, done) {
+            (Some(note), Some(at)) => match note.write(position_note(at, tally)) {
+                Ok(()) => format!(
+                    "{text}; the same command continues after line {}, --from-start starts over",
+                    at.lines
+                ),
+                Err(error) => format!("{text}; {error:#}"),
+            },
+            _ => text,
+        })
     }
 
     /// Writes one round. With `--strict`, the bad line that ends the import.

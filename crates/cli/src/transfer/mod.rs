@@ -9,14 +9,12 @@
 //! - `live`      from another account, by its change feed
 //! - `export`    the command
 //! - `resume`    how far a transfer got, for the next start
-//! - `progress`  what a person sees meanwhile
 
 mod bulk;
 mod export;
 mod import;
 mod live;
 mod offline;
-mod progress;
 mod records;
 mod resume;
 mod sheet;
@@ -30,12 +28,14 @@ use orrery_types::Value;
 
 use crate::account;
 use crate::remote::Remote;
-use bulk::Bulk;
+pub(crate) use bulk::Bulk;
 pub(crate) use export::ExportArguments;
 pub(crate) use export::run as export;
+pub(crate) use import::load;
 pub(crate) use import::run as import;
 pub(crate) use import::{ImportArguments, definition};
 pub(crate) use resume::state_folder;
+pub(crate) use target::{Fate, Item, OnExisting, Tally};
 
 /// The container of a transfer.
 #[derive(Clone, Debug, Args)]

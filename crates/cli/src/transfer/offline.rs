@@ -45,7 +45,7 @@ impl Offline {
             ..RocksOptions::default()
         };
         orrery_files::create_folders(folder)
-            .with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+            .map_err(|error| data_folder::not_created(folder, &error))?;
         let engine = data_folder::open_store(&folder.join(STORE), &options)?;
         let container = container(&engine, at, definition)?;
         // Items of a model may refer to earlier ones, so all of them go one way.

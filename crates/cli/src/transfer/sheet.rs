@@ -1,13 +1,14 @@
-//! CSV, both ways. A cell holds a text as it is; what would be read as something else, a number, a
-//! truth, null, a list, an object or a quoted text, stands as JSON. An empty cell is no property.
-//! So what was exported comes back as it was.
+//! CSV, both ways, by `csv`. A cell holds a string as it is; what would be read as something else, a
+//! number, a boolean, null, an array, an object or a quoted string, is written as JSON. An empty cell
+//! is no property. So exported files are read back unchanged.
 
 use std::io::{BufRead, Write};
 
 use anyhow::{Context as _, Result, bail};
+use csv_core::ReadFieldResult;
 use orrery_types::{Object, Value};
 
-use super::records::{MARK, Position, Record, TEXT_BYTES_MAX};
+use super::records::{Position, Record, TEXT_BYTES_MAX};
 
 /// Whether cells are read as what they look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,19 +17,25 @@ pub(crate) enum Cells {
     Texts,
 }
 
-/// A sheet that is read row by row. Rows end with a line feed, cells with a comma; within quotes both
-/// are text, and a quote stands twice.
+/// Reads a CSV file row by row. It drives the parser of `csv` itself instead of using `csv::Reader`,
+/// which keeps a whole row in memory however long it is, and takes a quote that is never closed for
+/// the end of a cell.
 pub(crate) struct SheetReader<R> {
     input: R,
+    parser: csv_core::Reader,
     at: Position,
     names: Vec<String>,
     cells: Cells,
+    /// What the parser writes into.
+    space: Vec<u8>,
 }
 
 impl<R: BufRead> SheetReader<R> {
     /// Opens a sheet at its beginning, where its head is.
     pub(crate) fn new(input: R, cells: Cells) -> Result<Self> {
-        let mut sheet = Self { input, at: Position::default(), names: Vec::new(), cells };
+        let (parser, space) = (csv_core::Reader::new(), vec![0; SPACE_BYTES]);
+        let at = Position::default();
+        let mut sheet = Self { input, parser, at, names: vec![], cells, space };
         let head = sheet.row()?.context("the file is empty; its first row must hold names")?;
         let head = head.map_err(anyhow::Error::msg).context("the first row must hold names")?;
         if let Some((_, name)) =
@@ -40,7 +47,8 @@ impl<R: BufRead> SheetReader<R> {
         Ok(sheet)
     }
 
-    /// Goes on at a row, where the input stands already.
+    /// Continues at a row, where the input stands already. The parser stays: it has passed the byte
+    /// order mark, and a row that begins with the same bytes keeps them.
     pub(crate) fn go_on(&mut self, input: R, at: Position) {
         (self.input, self.at) = (input, at);
     }
@@ -48,13 +56,11 @@ impl<R: BufRead> SheetReader<R> {
     /// The next row as an item; `None` after the last.
     pub(crate) fn next(&mut self) -> Result<Option<Record>> {
         loop {
+            self.skip_line_ends()?;
             let line = self.at.lines + 1;
             let Some(row) = self.row()? else { return Ok(None) };
-            // A blank line is no row.
-            if row
-                .as_ref()
-                .is_ok_and(|cells| cells.iter().all(String::is_empty) && cells.len() == 1)
-            {
+            // One empty cell is as good as a blank line.
+            if row.as_ref().is_ok_and(|cells| matches!(&cells[..], [only] if only.is_empty())) {
                 continue;
             }
             let text = row.and_then(|row| self.item(&row)).map(String::into_bytes);
@@ -67,25 +73,74 @@ impl<R: BufRead> SheetReader<R> {
         self.at.lines
     }
 
-    /// The cells of the next row, or why they cannot be told; `None` after the last.
+    /// Passes blank lines, so that a row is reported with the line on which it begins.
+    fn skip_line_ends(&mut self) -> Result<()> {
+        loop {
+            let buffer = self.input.fill_buf().context("cannot read the file")?;
+            let ends = buffer.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            self.consume(ends);
+            if ends == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Consumes bytes of the buffer at hand and counts the lines in them.
+    fn consume(&mut self, count: usize) {
+        let buffer = self.input.fill_buf().unwrap_or_default();
+        let taken = buffer.get(..count).unwrap_or(buffer);
+        self.at.lines += memchr::memchr_iter(b'\n', taken).count() as u64;
+        self.at.offset += count as u64;
+        self.input.consume(count);
+    }
+
+    /// The cells of the next row, or why there are none; `None` after the last.
     fn row(&mut self) -> Result<Option<Result<Vec<String>, String>>> {
-        let mut row = RowScan { begin: self.at.offset, ..RowScan::default() };
-        let mut any = false;
+        if self.input.fill_buf().context("cannot read the file")?.is_empty() {
+            return Ok(None);
+        }
+        let mut row = Row::default();
         loop {
             let buffer = self.input.fill_buf().context("cannot read the file")?;
             if buffer.is_empty() {
-                return Ok(any.then(|| row.finish()));
+                return Ok(Some(self.last_row(row)));
             }
-            any = true;
-            let end = buffer.iter().position(|byte| row.take(*byte));
-            let used = end.map_or(buffer.len(), |at| at + 1);
-            self.at.lines += memchr::memchr_iter(b'\n', &buffer[..used]).count() as u64;
-            self.at.offset += used as u64;
-            self.input.consume(used);
-            if end.is_some() {
+            let mut used = 0;
+            let mut ended = false;
+            while used < buffer.len() && !ended {
+                let (read, taken, written) =
+                    self.parser.read_field(&buffer[used..], &mut self.space);
+                used += taken;
+                ended = row.push(&read, taken, &self.space[..written]);
+            }
+            let is_return = buffer.get(used.wrapping_sub(1)) == Some(&b'\r');
+            self.consume(used);
+            if ended {
+                if is_return {
+                    self.skip_line_feed()?;
+                }
                 return Ok(Some(row.finish()));
             }
         }
+    }
+
+    /// The parser ends a row at a carriage return; the line feed behind it belongs to the row.
+    fn skip_line_feed(&mut self) -> Result<()> {
+        let next = self.input.fill_buf().context("cannot read the file")?.first().copied();
+        if next == Some(b'\n') {
+            self.consume(1);
+        }
+        Ok(())
+    }
+
+    /// A row that ends with the file. A line feed ends any row that is not within quotes.
+    fn last_row(&mut self, mut row: Row) -> Result<Vec<String>, String> {
+        let (read, _, written) = self.parser.read_field(b"\n", &mut self.space);
+        if row.push(&read, 0, &self.space[..written]) {
+            return row.finish();
+        }
+        let too_long = row.finish().err().filter(|fault| fault.contains("longer"));
+        Err(too_long.unwrap_or_else(|| "a quote in it is never closed".to_owned()))
     }
 
     fn item(&self, row: &[String]) -> Result<String, String> {
@@ -123,73 +178,52 @@ fn looks_like_json(cell: &str) -> bool {
     }
 }
 
-/// A row that is being read.
+/// Bytes that the parser writes at once.
+const SPACE_BYTES: usize = 4096;
+
+/// The row that is being read.
 #[derive(Default)]
-struct RowScan {
-    /// Its place in the file: before the first a byte order mark may stand.
-    begin: u64,
+struct Row {
     cells: Vec<Vec<u8>>,
     cell: Vec<u8>,
-    quoted: bool,
-    /// The last byte was a quote within quotes: the end of them, or the first of two.
-    closing: bool,
-    /// The last byte was a carriage return outside quotes: a part of the line's end, if that follows.
-    returned: bool,
+    /// Bytes of the file that it takes.
     bytes: usize,
 }
 
-impl RowScan {
-    /// Takes a byte; whether it ends the row.
-    fn take(&mut self, byte: u8) -> bool {
-        self.bytes += 1;
-        if std::mem::take(&mut self.closing) {
-            if byte == b'"' {
-                self.push(b'"');
-                return false;
+impl Row {
+    /// Takes what the parser has read; whether it ends the row. A row that is too long to be an item
+    /// is counted and not kept.
+    fn push(&mut self, read: &ReadFieldResult, taken: usize, written: &[u8]) -> bool {
+        self.bytes += taken;
+        let is_kept = self.bytes <= TEXT_BYTES_MAX;
+        if is_kept {
+            self.cell.extend_from_slice(written);
+        }
+        match read {
+            ReadFieldResult::Field { record_end } => {
+                if is_kept {
+                    self.cells.push(std::mem::take(&mut self.cell));
+                }
+                *record_end
             }
-            self.quoted = false;
-        }
-        self.returned = byte == b'\r' && !self.quoted || byte == b'\n' && self.returned;
-        match byte {
-            b'"' if self.quoted => self.closing = true,
-            b'"' if self.cell.is_empty() => self.quoted = true,
-            byte if self.quoted => self.push(byte),
-            b',' => self.cells.push(std::mem::take(&mut self.cell)),
-            b'\n' => return true,
-            byte => self.push(byte),
-        }
-        false
-    }
-
-    /// What is too long to be an item is counted and not kept.
-    fn push(&mut self, byte: u8) {
-        if self.bytes <= TEXT_BYTES_MAX {
-            self.cell.push(byte);
-        }
-        if self.begin == 0 && self.bytes == MARK.len() && self.cell == MARK {
-            self.cell.clear();
+            ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull | ReadFieldResult::End => {
+                false
+            }
         }
     }
 
-    fn finish(mut self) -> Result<Vec<String>, String> {
+    fn finish(self) -> Result<Vec<String>, String> {
         if self.bytes > TEXT_BYTES_MAX {
             return Err(format!("it is longer than {TEXT_BYTES_MAX} bytes"));
         }
-        if self.quoted && !self.closing {
-            return Err("a quote in it is never closed".to_owned());
-        }
-        if self.returned {
-            self.cell.pop();
-        }
-        self.cells.push(self.cell);
         let text = |cell| String::from_utf8(cell).map_err(|_| "it is not UTF-8".to_owned());
         self.cells.into_iter().map(text).collect()
     }
 }
 
-/// A sheet that is written row by row.
+/// Writes a CSV file row by row.
 pub(crate) struct SheetWriter<W: Write> {
-    out: W,
+    out: csv::Writer<W>,
     names: Vec<String>,
 }
 
@@ -197,35 +231,21 @@ impl<W: Write> SheetWriter<W> {
     /// Begins a sheet with its head.
     pub(crate) fn new(out: W, names: Vec<String>) -> Result<Self> {
         let mut sheet = Self::resume(out, names);
-        let head = sheet.names.clone();
-        sheet.line(head.into_iter())?;
+        sheet.out.write_record(&sheet.names).context("cannot write")?;
         Ok(sheet)
     }
 
-    /// Goes on with one that has its head.
+    /// Continues one that has its head.
     pub(crate) fn resume(out: W, names: Vec<String>) -> Self {
-        Self { out, names }
+        Self { out: csv::Writer::from_writer(out), names }
     }
 
     /// Writes an item; gives back the names for which there is no column.
     pub(crate) fn row(&mut self, item: &Object) -> Result<Vec<String>> {
         let cell = |name: &String| item.get(name).map_or(String::new(), write_cell);
-        let cells: Vec<String> = self.names.iter().map(cell).collect();
-        self.line(cells.into_iter())?;
+        self.out.write_record(self.names.iter().map(cell)).context("cannot write")?;
         let missing = item.iter().filter(|(name, _)| !self.names.iter().any(|n| **n == ***name));
         Ok(missing.map(|(name, _)| name.to_string()).collect())
-    }
-
-    fn line(&mut self, cells: impl Iterator<Item = String>) -> Result<()> {
-        let quoted = |cell: String| {
-            if cell.contains([',', '"', '\n', '\r']) {
-                format!("\"{}\"", cell.replace('"', "\"\""))
-            } else {
-                cell
-            }
-        };
-        let line = cells.map(quoted).collect::<Vec<_>>().join(",") + "\n";
-        self.out.write_all(line.as_bytes()).context("cannot write")
     }
 
     pub(crate) fn flush(&mut self) -> Result<()> {
@@ -242,18 +262,34 @@ fn write_cell(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Cursor;
+    use std::io::{BufReader, Cursor};
 
     use super::*;
 
-    fn items(text: &str, cells: Cells) -> Vec<(u64, String)> {
-        let mut sheet = SheetReader::new(Cursor::new(text), cells).unwrap();
+    fn read_all<R: BufRead>(mut sheet: SheetReader<R>) -> Vec<(u64, String, Position)> {
         let mut found = Vec::new();
         while let Some(record) = sheet.next().unwrap() {
             let text = record.text.map(|text| String::from_utf8(text).unwrap());
-            found.push((record.line, text.unwrap_or_else(|fault| fault)));
+            let end = Position { offset: record.end, lines: sheet.lines() };
+            found.push((record.line, text.unwrap_or_else(|fault| fault), end));
         }
         found
+    }
+
+    /// All items; read in pieces of a few bytes too, and once more from the end of each row.
+    fn items(text: &str, cells: Cells) -> Vec<(u64, String)> {
+        let open = || SheetReader::new(Cursor::new(text), cells).unwrap();
+        let found = read_all(open());
+        let pieces = BufReader::with_capacity(5, text.as_bytes());
+        assert_eq!(read_all(SheetReader::new(pieces, cells).unwrap()), found, "{text}");
+        for (at, (_, _, end)) in found.iter().enumerate() {
+            let mut rest = Cursor::new(text);
+            rest.set_position(end.offset);
+            let mut sheet = open();
+            sheet.go_on(rest, *end);
+            assert_eq!(read_all(sheet), found[at + 1..], "{text} from {end:?}");
+        }
+        found.into_iter().map(|(line, text, _)| (line, text)).collect()
     }
 
     #[test]
@@ -280,6 +316,34 @@ mod tests {
         assert_eq!(found[0], (2, r#"{"id":"a","t":"x\r\ny"}"#.into()));
         assert_eq!(found[1], (5, r#"{"id":"b","t":"say \"hi\""}"#.into()));
         assert_eq!(found[2], (6, "a quote in it is never closed".into()));
+    }
+
+    #[test]
+    fn a_row_that_is_too_long_is_reported_and_the_next_one_is_read() {
+        let long = "x".repeat(TEXT_BYTES_MAX + 1);
+        let commas = ",".repeat(TEXT_BYTES_MAX + 1);
+        let text = format!("id,t\na,{long}\nb,1\n{commas}\nc,2\nd,\"{long}");
+        let mut sheet = SheetReader::new(Cursor::new(&*text), Cells::Typed).unwrap();
+        let mut found = Vec::new();
+        while let Some(record) = sheet.next().unwrap() {
+            found.push((record.line, record.text.map_err(|fault| fault.contains("longer"))));
+        }
+        let item = |text: &str| Ok(text.as_bytes().to_vec());
+        let expected = [
+            (2, Err(true)),
+            (3, item(r#"{"id":"b","t":1}"#)),
+            (4, Err(true)),
+            (5, item(r#"{"id":"c","t":2}"#)),
+            (6, Err(true)),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_byte_order_mark_counts_only_at_the_beginning() {
+        let found = items("\u{feff}id\n\u{feff}a\nb\n", Cells::Typed);
+        assert_eq!(found[0].1, "{\"id\":\"\u{feff}a\"}");
+        assert_eq!(found[1].1, r#"{"id":"b"}"#);
     }
 
     #[test]

@@ -33,18 +33,18 @@ fn check(server: &Running) {
 }
 
 #[test]
-fn a_demo_loads_five_databases_with_their_models_and_draws_them() {
+fn a_demo_loads_databases_with_their_models_and_draws_them() {
     let tool = Tool::new();
     let data = tool.path("data");
-    let said = tool.must(&["demo", "--data", &data]);
+    let said = tool.must(&["demo", "--data", &data, "--diagrams", &tool.path("pictures")]);
     for name in ["demo-people", "demo-blog", "demo-portfolio", "demo-publishing", "demo-library"] {
         assert!(said.contains(name), "{said}");
     }
     for name in ["people", "blog", "portfolio", "publishing", "library"] {
-        let picture = tool.read(&format!("data/diagrams/{name}.svg"));
+        let picture = tool.read(&format!("pictures/{name}.svg"));
         assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"), "{name}");
     }
-    assert!(tool.read("data/diagrams/library.svg").contains("author"));
+    assert!(tool.read("pictures/library.svg").contains("author"));
     check(&Running::start(&["--data", &data, "--listen", "127.0.0.1:0"]));
 }
 
@@ -53,10 +53,26 @@ fn a_demo_goes_into_a_running_server_and_may_be_repeated() {
     let tool = Tool::new();
     let server = Running::start(&["--memory", "--listen", "127.0.0.1:0"]);
     for _ in 0..2 {
-        tool.must(&with(&["demo"], &at(&server)));
+        let said = tool.must(&with(&["demo"], &at(&server)));
+        assert!(said.contains("demo-shop") && said.contains("/_explorer/"), "{said}");
         check(&server);
     }
-    assert!(tool.folder.path().join("orrery-demo/library.svg").exists());
+    // It writes nothing into the folder that it was started in.
+    assert_eq!(tool.folder.path().read_dir().unwrap().count(), 0);
+    // The shop has 20,000 items, and everything that its model promises holds.
+    let count = ["query", "-d", "demo-shop", "-c", "orders", "SELECT VALUE COUNT(1) FROM c"];
+    assert_eq!(tool.must(&with(&count, &at(&server))), "17500\n");
+    let verify = ["model", "verify", "-d", "demo-shop"];
+    // The model is applied in the background.
+    let is_kept = (0..600).any(|_| tool.run(&with(&verify, &at(&server))).code == 0);
+    assert!(is_kept, "{:?}", tool.run(&with(&verify, &at(&server))));
+    let total =
+        ["query", "-d", "demo-shop", "-c", "customers", "SELECT VALUE SUM(c.orderCount) FROM c"];
+    assert_eq!(tool.must(&with(&total, &at(&server))), "17500\n");
+    let report = tool.must(&with(&["advise", "-d", "demo-legacy", "--json"], &at(&server)));
+    let report = orrery_types::Value::parse(report.as_bytes()).unwrap();
+    let findings = report.get("findings").as_array().unwrap();
+    assert!(findings.len() >= 10, "{}", report.to_json());
 }
 
 #[test]
@@ -79,5 +95,19 @@ fn shells_learn_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = tool.must(&["completions", shell]);
         assert!(script.contains("orrery") && script.contains("restore"), "{shell}");
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let tool = Tool::new();
+    tool.must(&["man", &tool.path("man")]);
+    for (page, expected) in [
+        ("orrery", "orrery\\-query(1)"),
+        ("orrery-query", "partition"),
+        ("orrery-item-write", "if\\-match"),
+    ] {
+        let text = tool.read(&format!("man/{page}.1"));
+        assert!(text.starts_with(".ie") && text.contains(expected), "{page}: {text}");
     }
 }

@@ -12,6 +12,8 @@ mod demo;
 mod full_disk;
 mod golden_http;
 mod hybrid_row;
+#[cfg(unix)]
+mod interrupt;
 mod isolation;
 mod kill;
 mod layout;
@@ -30,11 +32,16 @@ mod process;
 mod query;
 mod random;
 mod ready;
+mod resources;
 mod resume;
+#[cfg(unix)]
+mod shell;
 mod small_disk;
 mod start;
 mod statistics;
 mod tasks;
+#[cfg(unix)]
+mod terminal;
 mod throughput;
 mod tool;
 mod transfer;

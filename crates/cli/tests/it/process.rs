@@ -13,6 +13,9 @@ pub(crate) fn orrery(arguments: &[&str]) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ORRERY_")) {
         command.env_remove(name);
     }
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PAGER"] {
+        command.env_remove(name);
+    }
     command
 }
 

@@ -122,13 +122,22 @@ fn what_is_wrong_is_said_with_its_place_and_its_exit_code() {
     refused(&with(&["SELECT * FORM c"]), 4, "(SC1001)\n  SELECT * FORM c\n           ^^^^\n");
     refused(&with(&["SELECT @x FROM c"]), 4, "SC2011");
     refused(&["-d", "my shop", "-c", "none", "SELECT 1"], 4, "check the names");
-    refused(&["SELECT 1"], 1, "--database NAME");
+    refused(&["SELECT 1"], 2, "--database NAME");
     refused(&with(&["--param", "x", "SELECT 1"]), 2, "name=value");
     refused(&with(&["--key", "d3Jvbmc=", "SELECT 1"]), 2, "--key");
     let endpoint = ["query", "--endpoint", "http://127.0.0.1:1", "-d", "d", "-c", "c", "SELECT 1"];
     let output = orrery(&endpoint).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let wrong = format!("http://{}", shop.running.address());
+    let here = format!("http://{}", shop.running.address());
+    for (endpoint, key, expected) in [
+        (&*here, "not base64", "the key is not base64"),
+        ("localhost:8081", "d3Jvbmc=", "starts neither with http://"),
+    ] {
+        let output = orrery(&["query", "--endpoint", endpoint, "--key", key]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains(expected));
+    }
+    let wrong = here;
     let wrong =
         ["query", "--endpoint", &wrong, "--key", "d3Jvbmc=", "-d", "d", "-c", "c", "SELECT 1"];
     let output = orrery(&wrong).output().unwrap();

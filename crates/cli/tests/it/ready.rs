@@ -25,6 +25,26 @@ fn a_server_that_serves_is_ready() {
 }
 
 #[test]
+fn an_endpoint_is_asked_too_by_a_flag_or_the_environment() {
+    let running = Running::start(&["--memory", "--listen", "127.0.0.1:0"]);
+    let address = running.address().to_string();
+    for scheme in ["http", "https"] {
+        let endpoint = format!("{scheme}://{address}/");
+        assert_eq!(said(&["--endpoint", &endpoint]), (Some(0), String::new()));
+        let mut command = orrery(&["ready"]);
+        let output = command.env("ORRERY_ENDPOINT", &endpoint).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    // What the command names counts over the environment.
+    let mut command = orrery(&["ready", "--listen", &address]);
+    let output = command.env("ORRERY_ENDPOINT", "http://127.0.0.1:1").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let (code, text) = said(&["--endpoint", "http://127.0.0.1:1"]);
+    assert!(code == Some(3) && text.contains("No server answers at http://127.0.0.1:1"), "{text}");
+    assert_eq!(said(&["--endpoint", "nonsense"]).0, Some(2));
+}
+
+#[test]
 fn where_nobody_listens_nobody_is_ready() {
     // A port that was free a moment ago.
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();

@@ -49,13 +49,13 @@ fn an_import_into_another_container_or_with_other_flags_begins_anew() {
     // Whether it was killed in time is a matter of speed; what follows holds either way.
     let killed = killed_when_noted(&tool, &import);
     let said = tool.run(&[&import[..], &["--existing", "replace", "--json"]].concat());
-    assert!(said.code == 0 && !said.err.contains("Going on"), "{killed}: {said:?}");
+    assert!(said.code == 0 && !said.err.contains("Continuing"), "{killed}: {said:?}");
     assert!(!said.out.contains(r#""replaced":0,"#), "{killed}: {said:?}");
     client.must("DELETE", "/dbs/shop/colls/books", &[], "");
     client.must("POST", "/dbs/shop/colls", &[], PLAIN);
     let said = tool.run(&import);
     assert!(said.code == 0 && said.out.starts_with("20,000 created in "), "{killed}: {said:?}");
-    assert!(!said.err.contains("Going on"), "{killed}: {said:?}");
+    assert!(!said.err.contains("Continuing"), "{killed}: {said:?}");
 }
 
 #[test]
@@ -92,6 +92,6 @@ fn an_export_goes_on_only_in_the_file_that_it_wrote() {
     }
     tool.write("out.jsonl", &(begun + "half an it"));
     let said = tool.run(&export);
-    assert!(said.code == 0 && said.err.contains("Going on after"), "{said:?}");
+    assert!(said.code == 0 && said.err.contains("Continuing after"), "{said:?}");
     assert_eq!(sorted(&tool.read("out.jsonl")), sorted(&text));
 }

@@ -132,6 +132,14 @@ fn strict_stops_at_the_first_bad_line() {
 }
 
 #[test]
+fn strict_ends_a_long_file_too() {
+    let tool = Tool::new();
+    let file = tool.write("bad.jsonl", &format!("nonsense\n{}", lines(0..40_000)));
+    let data = tool.path("data");
+    tool.refused(&import(&file, &["--strict", "--data", &data]), 5, "line 1: it is not JSON");
+}
+
+#[test]
 fn what_is_missing_is_said() {
     let tool = Tool::new();
     let server = Running::start(&MEMORY);

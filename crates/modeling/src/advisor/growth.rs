@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use orrery_types::Value;
+use orrery_types::{Value, calendar};
 
 use super::sketch::HashSample;
 use crate::path::{ModelPath, Step};
@@ -136,7 +136,7 @@ fn date(name: &str, value: &Value) -> Option<i64> {
     }
 }
 
-/// `2024-05-01T10:00:00…` to seconds, by the days of the civil calendar.
+/// `2024-05-01T10:00:00…` to seconds.
 fn iso_seconds(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     if bytes.len() < 10 || bytes[4] != b'-' || bytes[7] != b'-' {
@@ -147,27 +147,16 @@ fn iso_seconds(text: &str) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    let shifted = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (shifted.div_euclid(400), shifted.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
     let clock = match (bytes.get(10), number(11, 13), number(14, 16), number(17, 19)) {
         (Some(b'T' | b' '), Some(h), Some(m), Some(s)) => h * 3600 + m * 60 + s,
         _ => 0,
     };
-    Some(days * 86_400 + clock)
+    Some(calendar::days_of(year, month, day) * 86_400 + clock)
 }
 
 /// Seconds to `2024-05-01`.
 pub(crate) fn iso_date(seconds: i64) -> String {
-    let days = seconds.div_euclid(86_400) + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = calendar::date_of(seconds.div_euclid(86_400));
     format!("{year:04}-{month:02}-{day:02}")
 }
 

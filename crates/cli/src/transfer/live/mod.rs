@@ -11,19 +11,16 @@ use orrery_types::partition_key::KeyComponent;
 use orrery_types::{Clock as _, Object, PartitionKey, PropertyPath, SystemClock, Value};
 
 use super::import::{lane, load, prepare};
-use super::progress::Progress;
 use super::resume::Note;
 use super::target::{Fate, Item, OnExisting, Tally, Target as _};
 use super::{Bulk, ContainerArguments};
-use crate::account;
-use crate::remote::{Remote, RemoteArguments};
+use crate::change_feed::{ChangeFeed, Positions};
+use crate::progress::Progress;
+use crate::remote::RemoteArguments;
+use crate::{account, interrupt};
 
 /// How long to wait when there is nothing new.
 const IDLE: Duration = Duration::from_millis(500);
-/// How often the feed of a busy account is asked again before it is given up.
-const ATTEMPTS_MAX: u32 = 10;
-const GONE: u16 = 410;
-const NOTHING_NEW: u16 = 304;
 
 /// What the feed adds to an item beside what every account writes itself.
 const ADDED: [&str; 6] = ["_lsn", "_rid", "_self", "_etag", "_attachments", "_ts"];
@@ -88,8 +85,9 @@ pub(super) fn run(
     from_start: bool,
 ) -> Result<Tally> {
     let (from, there) = arguments.source(place)?;
-    let mut source = Feed { remote: from.connect()?, path: there.path() };
-    let definition = source.definition(&place.container)?;
+    let _cooperation = interrupt::cooperate();
+    let mut source = ChangeFeed::latest(from.connect()?, there.path());
+    let definition = definition_of(&mut source, &place.container)?;
     let key = key_paths(&definition);
     let mut remote = server.connect()?;
     prepare(&mut remote, place, Some(&definition))?;
@@ -106,17 +104,17 @@ pub(super) fn run(
     if from_start {
         note.remove();
     }
-    let mut positions = Positions::read(&note);
+    let mut positions = noted_positions(&note);
     // Behind a page of which something was refused, nothing is noted: the next start reads it again.
     let (mut noted, mut held) = (positions.clone(), Vec::new());
-    if !positions.0.is_empty() {
-        eprintln!("Going on from the positions that were noted; --from-start begins anew.");
+    if !positions.is_empty() {
+        eprintln!("Continuing from the saved positions; --from-start starts over.");
     }
-    let total = source.count()?;
+    let total = count(&mut source)?;
     let progress = Progress::of_items(total);
     let mut tally = Tally::default();
     let began_us = SystemClock.now_us();
-    loop {
+    let interrupted = loop {
         let mut moved = false;
         for range in source.ranges()? {
             while let Some(changes) = source.next(&range, &mut positions)? {
@@ -128,21 +126,37 @@ pub(super) fn run(
                 }
                 if let Some(etag) = positions.of(&range).filter(|_| !range.is_of(&held)) {
                     noted.set(&range, &etag);
-                    noted.write(&note)?;
+                    note_positions(&note, &noted)?;
                 }
                 #[expect(clippy::cast_precision_loss, reason = "a rate is shown")]
                 let rate = tally.total() as f64 * 1e6
                     / SystemClock.now_us().saturating_sub(began_us).max(1) as f64;
                 progress.set(tally.total(), tally.total(), rate);
+                // The page is written and noted.
+                if interrupt::is_requested() {
+                    break;
+                }
             }
         }
-        match (moved, arguments.follow) {
-            (true, _) => {}
-            (false, true) => std::thread::sleep(IDLE),
-            (false, false) => break,
+        if interrupt::is_requested() {
+            break true;
         }
-    }
+        if !moved && !arguments.follow {
+            break false;
+        }
+        if !moved && interrupt::sleep(IDLE).is_err() {
+            break true;
+        }
+    };
     progress.end();
+    // With --follow an interruption is how it ends.
+    if interrupted && !arguments.follow {
+        let text = format!(
+            "interrupted: {}; the same command continues where it stopped",
+            tally.to_text()
+        );
+        return Err(interrupt::failure(text));
+    }
     Ok(tally)
 }
 
@@ -187,162 +201,55 @@ fn copy(
     Ok(())
 }
 
-/// The other account's container.
-struct Feed {
-    remote: Remote,
-    path: String,
-}
-
-impl Feed {
-    /// What the container is like, for one that is made after it.
-    fn definition(&mut self, name: &str) -> Result<Value> {
-        let answer = account::must(&mut self.remote, "GET", &self.path, &[], b"")?;
-        let there = Value::parse(&answer.body).map_err(|_| account::not_an_account())?;
-        let mut here = Object::new();
-        here.set("id", name.into());
-        for property in [
-            "partitionKey",
-            "indexingPolicy",
-            "uniqueKeyPolicy",
-            "defaultTtl",
-            "computedProperties",
-            "vectorEmbeddingPolicy",
-            "fullTextPolicy",
-        ] {
-            match there.get(property) {
-                Value::Undefined | Value::Null => {}
-                value => here.set(property, value.clone()),
-            }
-        }
-        Ok(Value::object(here))
-    }
-
-    /// How many items it has, if it tells.
-    fn count(&mut self) -> Result<Option<u64>> {
-        let sent = [(headers::POPULATE_QUOTA_INFO, "true")];
-        let answer = account::must(&mut self.remote, "GET", &self.path, &sent, b"")?;
-        let usage = answer.header(headers::RESOURCE_USAGE).unwrap_or_default();
-        let count = usage.split(';').find_map(|pair| pair.strip_prefix("documentsCount="));
-        Ok(count.and_then(|text| text.parse().ok()).filter(|count| *count > 0))
-    }
-
-    fn ranges(&mut self) -> Result<Vec<Range>> {
-        let path = format!("{}/pkranges", self.path);
-        let list = account::list_all(&mut self.remote, &path, "PartitionKeyRanges")?;
-        let range = |value: &Value| {
-            let parents = value.get("parents").as_array().unwrap_or_default();
-            let parents = parents.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-            Some(Range { id: value.get("id").as_str()?.to_owned(), parents })
-        };
-        list.iter().map(|value| range(value).ok_or_else(account::not_an_account)).collect()
-    }
-
-    /// Changes of a range after its position, which moves; `None` if there are none by now.
-    fn next(&mut self, range: &Range, positions: &mut Positions) -> Result<Option<Vec<Value>>> {
-        let path = format!("{}/docs", self.path);
-        let after = positions.of(range);
-        for attempt in 0.. {
-            let mut sent = vec![
-                (headers::A_IM, "Incremental Feed"),
-                (headers::MAX_ITEM_COUNT, "1000"),
-                (headers::PARTITION_KEY_RANGE_ID, &*range.id),
-            ];
-            sent.extend(after.as_deref().map(|etag| (headers::IF_NONE_MATCH, etag)));
-            let answer = account::send(&mut self.remote, "GET", &path, &sent, b"")?;
-            let busy = answer.status == 429 || answer.status == 503;
-            if busy && attempt < ATTEMPTS_MAX {
-                let told = answer.header(headers::RETRY_AFTER_MS).and_then(|ms| ms.parse().ok());
-                std::thread::sleep(Duration::from_millis(told.unwrap_or(1000)));
-                continue;
-            }
-            // The range was split: its parts are in the next list.
-            if answer.status == GONE {
-                return Ok(None);
-            }
-            if answer.status >= 400 {
-                return Err(account::refusal(&path, &answer));
-            }
-            if let Some(etag) = answer.header(headers::ETAG) {
-                positions.set(range, etag);
-            }
-            if answer.status == NOTHING_NEW {
-                return Ok(None);
-            }
-            let body = Value::parse(&answer.body).map_err(|_| account::not_an_account())?;
-            let changes = body.get("Documents").as_array().unwrap_or_default();
-            return Ok(Some(changes.to_vec()));
-        }
-        Ok(None)
-    }
-}
-
-/// A physical partition of the other account.
-struct Range {
-    id: String,
-    parents: Vec<String>,
-}
-
-impl Range {
-    /// Whether it is one of these, or a part of one.
-    fn is_of(&self, ids: &[String]) -> bool {
-        std::iter::once(&self.id).chain(&self.parents).any(|id| ids.contains(id))
-    }
-}
-
-/// How far each range was read.
-#[derive(Clone)]
-struct Positions(Vec<(String, String)>);
-
-impl Positions {
-    fn read(note: &Note) -> Self {
-        let noted = note.read();
-        let list = noted.as_ref().and_then(|noted| noted.get("positions").as_object());
-        let pair = |(id, etag): (&std::sync::Arc<str>, &Value)| {
-            Some((id.to_string(), etag.as_str()?.to_owned()))
-        };
-        Self(list.map(|list| list.iter().filter_map(pair).collect()).unwrap_or_default())
-    }
-
-    fn write(&self, note: &Note) -> Result<()> {
-        let mut positions = Object::new();
-        for (id, etag) in &self.0 {
-            positions.set(id, etag.as_str().into());
-        }
-        let mut object = Object::new();
-        object.set("positions", Value::object(positions));
-        note.write(object)
-    }
-
-    fn get(&self, id: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == id).map(|(_, etag)| &**etag)
-    }
-
-    /// The position of a range, or of the one that it was split from.
-    fn of(&self, range: &Range) -> Option<String> {
-        let parents = range.parents.iter().rev().map(String::as_str);
-        std::iter::once(&*range.id).chain(parents).find_map(|id| self.get(id)).map(str::to_owned)
-    }
-
-    fn set(&mut self, range: &Range, etag: &str) {
-        match self.0.iter_mut().find(|(known, _)| *known == range.id) {
-            Some((_, known)) => etag.clone_into(known),
-            None => self.0.push((range.id.clone(), etag.to_owned())),
+/// What the container is like, for one that is created after it.
+fn definition_of(source: &mut ChangeFeed, name: &str) -> Result<Value> {
+    let answer = account::must(&mut source.remote, "GET", &source.path, &[], b"")?;
+    let there = Value::parse(&answer.body).map_err(|_| account::not_an_account())?;
+    let mut here = Object::new();
+    here.set("id", name.into());
+    for property in [
+        "partitionKey",
+        "indexingPolicy",
+        "uniqueKeyPolicy",
+        "defaultTtl",
+        "computedProperties",
+        "vectorEmbeddingPolicy",
+        "fullTextPolicy",
+    ] {
+        match there.get(property) {
+            Value::Undefined | Value::Null => {}
+            value => here.set(property, value.clone()),
         }
     }
+    Ok(Value::object(here))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// How many items it has, if it tells.
+fn count(source: &mut ChangeFeed) -> Result<Option<u64>> {
+    let sent = [(headers::POPULATE_QUOTA_INFO, "true")];
+    let answer = account::must(&mut source.remote, "GET", &source.path, &sent, b"")?;
+    let usage = answer.header(headers::RESOURCE_USAGE).unwrap_or_default();
+    let count = usage.split(';').find_map(|pair| pair.strip_prefix("documentsCount="));
+    Ok(count.and_then(|text| text.parse().ok()).filter(|count| *count > 0))
+}
 
-    #[test]
-    fn a_part_of_a_split_range_goes_on_where_the_whole_was() {
-        let mut positions = Positions(vec![("0".into(), "\"7\"".into())]);
-        let part = Range { id: "2".into(), parents: vec!["0".into()] };
-        assert_eq!(positions.of(&part).as_deref(), Some("\"7\""));
-        positions.set(&part, "\"9\"");
-        assert_eq!(positions.of(&part).as_deref(), Some("\"9\""));
-        let other = Range { id: "3".into(), parents: vec![] };
-        assert_eq!(positions.of(&other), None);
+/// The positions that were noted.
+fn noted_positions(note: &Note) -> Positions {
+    let noted = note.read();
+    let list = noted.as_ref().and_then(|noted| noted.get("positions").as_object());
+    let pair = |(id, etag): (&std::sync::Arc<str>, &Value)| {
+        Some((id.to_string(), etag.as_str()?.to_owned()))
+    };
+    Positions::new(list.map(|list| list.iter().filter_map(pair).collect()).unwrap_or_default())
+}
+
+/// Notes the positions.
+fn note_positions(note: &Note, read: &Positions) -> Result<()> {
+    let mut positions = Object::new();
+    for (id, etag) in read.iter() {
+        positions.set(id, etag.into());
     }
+    let mut object = Object::new();
+    object.set("positions", Value::object(positions));
+    note.write(object)
 }
