@@ -22,7 +22,7 @@ const ALL_VERSIONS_FORMAT: &str = "2021-09-15";
 
 /// What the feed tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ChangeFeedMode {
     /// The latest version of each item that changed.
     Latest,
     /// Every version, and deletes.
@@ -41,14 +41,14 @@ pub(crate) struct ChangeFeed {
     pub(crate) remote: Remote,
     /// `/dbs/…/colls/…`
     pub(crate) path: String,
-    pub(crate) mode: Mode,
+    pub(crate) mode: ChangeFeedMode,
     pub(crate) start: Start,
-    pub(crate) scope: Scope,
+    pub(crate) scope: ChangeFeedScope,
 }
 
 /// What is read at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum ChangeFeedScope {
     /// The whole container.
     Container,
     /// Each of its ranges.
@@ -60,13 +60,14 @@ pub(crate) enum Scope {
 impl ChangeFeed {
     /// The latest versions of all items, from the beginning, range by range.
     pub(crate) fn latest(remote: Remote, path: String) -> Self {
-        let (mode, start, scope) = (Mode::Latest, Start::Beginning, Scope::Ranges);
+        let (mode, start, scope) =
+            (ChangeFeedMode::Latest, Start::Beginning, ChangeFeedScope::Ranges);
         Self { remote, path, mode, start, scope }
     }
 
     /// What is read in turn: the ranges of the container, or all that is read as one.
     pub(crate) fn ranges(&mut self) -> Result<Vec<Range>> {
-        if self.scope != Scope::Ranges {
+        if self.scope != ChangeFeedScope::Ranges {
             return Ok(vec![Range { id: String::new(), parents: Vec::new() }]);
         }
         let path = format!("{}/pkranges", self.path);
@@ -91,16 +92,16 @@ impl ChangeFeed {
         for attempt in 0.. {
             let mut sent = vec![(headers::MAX_ITEM_COUNT, "1000")];
             match self.mode {
-                Mode::Latest => sent.push((headers::A_IM, "Incremental Feed")),
-                Mode::AllVersions => sent.extend([
+                ChangeFeedMode::Latest => sent.push((headers::A_IM, "Incremental Feed")),
+                ChangeFeedMode::AllVersions => sent.extend([
                     (headers::A_IM, "Full-Fidelity Feed"),
                     (headers::CHANGE_FEED_FORMAT, ALL_VERSIONS_FORMAT),
                 ]),
             }
             match &self.scope {
-                Scope::Container => {}
-                Scope::Ranges => sent.push((headers::PARTITION_KEY_RANGE_ID, &*range.id)),
-                Scope::Partition(key) => sent.push((headers::PARTITION_KEY, key)),
+                ChangeFeedScope::Container => {}
+                ChangeFeedScope::Ranges => sent.push((headers::PARTITION_KEY_RANGE_ID, &*range.id)),
+                ChangeFeedScope::Partition(key) => sent.push((headers::PARTITION_KEY, key)),
             }
             sent.extend(after.as_deref().map(|etag| (headers::IF_NONE_MATCH, etag)));
             let answer = account::send(&mut self.remote, "GET", &path, &sent, b"")?;

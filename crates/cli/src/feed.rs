@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 
-use crate::change_feed::{ChangeFeed, Mode, Positions, Scope, Start};
+use crate::change_feed::{ChangeFeed, ChangeFeedMode, ChangeFeedScope, Positions, Start};
 use crate::exit::{UNREAD, is_interrupted};
 use crate::query::partition_key;
 use crate::remote::RemoteArguments;
@@ -56,11 +56,15 @@ pub(crate) fn run(arguments: &FeedArguments) -> Result<()> {
     let mut feed = ChangeFeed {
         remote,
         path: arguments.container.path(),
-        mode: if arguments.all_versions { Mode::AllVersions } else { Mode::Latest },
+        mode: if arguments.all_versions {
+            ChangeFeedMode::AllVersions
+        } else {
+            ChangeFeedMode::Latest
+        },
         start,
         scope: match &arguments.partition_key {
-            Some(key) => Scope::Partition(partition_key(key)),
-            None => Scope::Container,
+            Some(key) => ChangeFeedScope::Partition(partition_key(key)),
+            None => ChangeFeedScope::Container,
         },
     };
     let mut printed = 0;

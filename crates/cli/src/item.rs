@@ -97,8 +97,8 @@ pub(crate) fn run(command: &ItemCommand) -> Result<()> {
         ItemCommand::Create(arguments) if arguments.if_match.is_some() => {
             Err(usage("a new item has no etag; --if-match goes with `orrery item write`"))
         }
-        ItemCommand::Create(arguments) => write(arguments, Existing::Refuse),
-        ItemCommand::Write(arguments) => write(arguments, Existing::Replace),
+        ItemCommand::Create(arguments) => write(arguments, ItemExists::Refuse),
+        ItemCommand::Write(arguments) => write(arguments, ItemExists::Replace),
         ItemCommand::Read { one } => {
             let mut remote = one.place.remote.connect()?;
             let mut items = Items::new(&mut remote, one.place.container.path());
@@ -133,7 +133,7 @@ pub(crate) fn run(command: &ItemCommand) -> Result<()> {
     }
 }
 
-fn write(arguments: &WriteArguments, existing: Existing) -> Result<()> {
+fn write(arguments: &WriteArguments, existing: ItemExists) -> Result<()> {
     let item = json_input::object(arguments.item.as_deref(), arguments.file.as_deref())?;
     let mut remote = arguments.place.remote.connect()?;
     let mut items = Items::new(&mut remote, arguments.place.container.path());
@@ -143,7 +143,7 @@ fn write(arguments: &WriteArguments, existing: Existing) -> Result<()> {
 
 /// What becomes of an item that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Existing {
+pub(crate) enum ItemExists {
     Refuse,
     Replace,
 }
@@ -166,7 +166,7 @@ impl<'r> Items<'r> {
     pub(crate) fn write(
         &mut self,
         item: &Value,
-        existing: Existing,
+        existing: ItemExists,
         if_match: Option<&str>,
     ) -> Result<Value> {
         let body = item.to_json();
@@ -177,7 +177,7 @@ impl<'r> Items<'r> {
             let container = &self.container;
             account::send_item(self.remote, "PUT", container, id, &sent, body.as_bytes())?
         } else {
-            let upsert = if existing == Existing::Replace { "true" } else { "false" };
+            let upsert = if existing == ItemExists::Replace { "true" } else { "false" };
             let sent = [JSON, (headers::IS_UPSERT, upsert)];
             let path = format!("{}/docs", self.container);
             account::send(self.remote, "POST", &path, &sent, body.as_bytes())?

@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<()> {
     for data in generated {
         let database = format!("{PREFIX}{}", data.name);
         let items = count(&data.items);
-        load_generated(&mut *shelf, &database, data.containers, data.items, &mut |more| {
+        load_generated(&mut *shelf, &database, &data.containers, data.items, &mut |more| {
             loaded += more;
             progress.set_step(loaded, &database);
         })?;
@@ -101,12 +101,12 @@ const CHUNK: usize = 1000;
 fn load_generated(
     shelf: &mut dyn Shelf,
     database: &str,
-    containers: Vec<Value>,
+    containers: &[Value],
     items: Vec<(&'static str, Vec<Value>)>,
     loaded: &mut dyn FnMut(u64),
 ) -> Result<()> {
     shelf.database(database)?;
-    for container in &containers {
+    for container in containers {
         shelf.container(database, container)?;
     }
     for (container, list) in items {
@@ -124,20 +124,14 @@ fn load_generated(
 
 /// What to look at next.
 fn next(arguments: &DemoArguments) -> String {
-    let (explorer, flags) = match &arguments.data {
-        Some(folder) => {
-            let start = format!("\nStart a server on them: orrery --data {}\n", folder.display());
-            (start, String::new())
-        }
-        None => {
-            let endpoint = arguments.remote.endpoint.trim_end_matches('/');
-            let flags = if endpoint == DEFAULT_ENDPOINT {
-                String::new()
-            } else {
-                format!(" --endpoint {endpoint}")
-            };
-            (format!("\nExplorer: {endpoint}/_explorer/\n"), flags)
-        }
+    let (explorer, flags) = if let Some(folder) = &arguments.data {
+        let start = format!("\nStart a server on them: orrery --data {}\n", folder.display());
+        (start, String::new())
+    } else {
+        let endpoint = arguments.remote.endpoint.trim_end_matches('/');
+        let is_default = endpoint == DEFAULT_ENDPOINT;
+        let flags = if is_default { String::new() } else { format!(" --endpoint {endpoint}") };
+        (format!("\nExplorer: {endpoint}/_explorer/\n"), flags)
     };
     format!(
         "{explorer}

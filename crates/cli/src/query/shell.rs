@@ -11,7 +11,7 @@ use super::complete::{COMMANDS, Words};
 use super::line::{Line, LineReader};
 use super::output::Form;
 use super::{QueryArguments, Shape, answer, explain, say};
-use crate::item::{Existing, Items};
+use crate::item::{ItemExists, Items};
 use crate::remote::Remote;
 use crate::transfer::state_folder;
 use crate::{account, interrupt, json_input, pretty};
@@ -176,7 +176,8 @@ impl Shell {
                 return say(&format!("Item '{id}' is deleted."));
             }
             written => {
-                let existing = if written == "put" { Existing::Replace } else { Existing::Refuse };
+                let existing =
+                    if written == "put" { ItemExists::Replace } else { ItemExists::Refuse };
                 items.write(&json_input::object(Some(rest), None)?, existing, None)?
             }
         };
