@@ -17,7 +17,7 @@ interface Props {
 }
 
 const HINTS: Readonly<Record<keyof typeof CHOICES, string>> = {
-  onMissing: "If the target does not exist", onDelete: "When the target is deleted", propagate: "Copies, inverses and counts follow",
+  onMissing: "If the target does not exist", onDelete: "When the target is deleted", propagate: "Propagation of copies and counts",
 };
 
 export function RelationDialog({ watch, start }: Props) {
