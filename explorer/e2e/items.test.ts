@@ -296,7 +296,7 @@ it("a file is imported, and what is refused is listed", async () => {
   await choose("comets.csv", "id,kind,period\nhalley,comet,76\nencke,comet,3.3\nearth,rocky,1\n");
   await dialog.getByText("3 items to import.").waitFor();
   await dialog.getByRole("button", { name: "Import" }).click();
-  await dialog.getByText("1 item of 3 were refused.").waitFor();
+  await dialog.getByText("Refused: 1 of 3 items.").waitFor();
   await dialog.getByText(/^earth: /).waitFor();
   await screen(page, "import");
   expect(await planet("halley", "comet")).toMatchObject({ period: 76 });

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Client } from "../src/protocol/client";
 import type { JsonObject } from "../src/protocol/json";
@@ -63,11 +64,24 @@ it("the picture moves and grows with keys, buttons and wheel", async () => {
   await expect.poll(look).toBe(whole);
 });
 
+it("the picture is exported as a file of its own", async () => {
+  const { page } = browser;
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export the picture as SVG" }).click()]);
+  expect(file.suggestedFilename()).toBe(`${DATABASE}-model.svg`);
+  const text = readFileSync(await file.path(), "utf8");
+  expect(text).toMatch(/^<svg [^>]*viewBox="/);
+  expect(text).toContain(">author</text>");
+  expect(text).not.toMatch(/class=|var\(|<img/);
+});
+
 it("a type that is chosen with the keyboard shows its findings alone", async () => {
   const { page } = browser;
   const all = await page.getByRole("article").count();
   expect(all).toBeGreaterThan(1);
-  await box("author").focus();
+  await page.locator(".picture-frame").focus();
+  const name = () => page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? "");
+  for (let presses = 0; presses < 10 && !(await name()).startsWith("author in library"); presses++) await page.keyboard.press("Tab");
+  expect(await name()).toContain("author in library");
   await page.keyboard.press("Enter");
   await expect.poll(() => page.getByRole("article").count()).toBeLessThan(all);
   await page.keyboard.press("Escape");
@@ -125,6 +139,38 @@ it("what the server refuses in a document is marked at its place", async () => {
   expect(await relations()).toMatchObject([{ to: "author", copies: { author: "t.name" } }]);
 });
 
+it("a relation is edited and removed in the picture, and one is drawn", async () => {
+  const { page } = browser;
+  await page.getByRole("tab", { name: "Picture" }).click();
+  const line = (name: string) => page.getByRole("button", { name: new RegExp(`^Edit the relation ${name}:`) });
+  const dialog = page.getByRole("dialog");
+  await line("a").focus();
+  await page.keyboard.press("Enter");
+  await dialog.getByLabel("When the target is deleted").selectOption("unset");
+  await dialog.locator(".added").filter({ hasText: '"onDelete": "unset"' }).waitFor();
+  await screen(page, "relation");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved the relation a.").waitFor();
+  expect(await relations()).toMatchObject([{ name: "a", onDelete: "unset", copies: { author: "t.name" }, inverse: { name: "books" } }]);
+
+  const year = page.locator(".model-box[data-type=book] .model-row").filter({ hasText: "/year" }).locator(".model-port");
+  const [start, end] = [(await year.boundingBox())!, (await box("author").boundingBox())!];
+  await page.mouse.move(start.x + start.width / 2, start.y + start.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(end.x + 60, end.y + 20, { steps: 6 });
+  await page.mouse.up();
+  await dialog.getByLabel("Name").fill("sameYear");
+  expect([await dialog.getByLabel("From").inputValue(), await dialog.getByLabel("Path").inputValue(), await dialog.getByLabel("To").inputValue()]).toEqual(["book", "/year", "author"]);
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await page.getByText("Saved the relation sameYear.").waitFor();
+  expect(await relations()).toHaveLength(2);
+  await line("sameYear").focus();
+  await page.keyboard.press("Enter");
+  await dialog.getByRole("button", { name: "Remove" }).click();
+  await page.getByText("Removed the relation sameYear.").waitFor();
+  await expect.poll(async () => (await relations()).length).toBe(1);
+});
+
 it("everything that the model promises is verified", async () => {
   const { page } = browser;
   await page.getByRole("button", { name: "Verify" }).click();
@@ -140,6 +186,7 @@ it("a rule that data breaks says which items, and goes on when they are put righ
   const types = { ...(model.types as JsonObject), note: { container: "library", where: "c.type = 'note'" } };
   const relation = { name: "about", from: "note", path: "/bookId", to: "book", onMissing: "reject" };
   await storeModel(client, DATABASE, { ...model, types, relations: [...(model.relations as JsonObject[]), relation] }, model);
+  await page.getByRole("tab", { name: "Document" }).click();
   await page.getByRole("button", { name: "Read model and advice again" }).click();
   const rules = page.getByRole("complementary", { name: "Rules" });
   await rules.getByText("1 violation").click();

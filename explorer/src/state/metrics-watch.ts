@@ -78,12 +78,16 @@ export class MetricsWatch {
   private last: Reading | null = null;
 
   start(): void {
+    if (this.timer !== null) return;
     void this.read();
     this.timer = setInterval(() => void this.read(), EVERY_MS);
   }
 
   stop(): void {
     if (this.timer !== null) clearInterval(this.timer);
+    this.timer = null;
+    // What happens until it starts again is no part of the next interval.
+    this.last = null;
   }
 
   private async read(): Promise<void> {

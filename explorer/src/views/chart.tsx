@@ -1,8 +1,10 @@
 // Rows as a chart: one column along the axis, one or more numbers over it.
 import { useSignal } from "@preact/signals";
+import { useRef } from "preact/hooks";
 import { type Json, RawNumber } from "../protocol/json";
 import { cellOf, cellText, columnsOf, isNumeric } from "../text/csv";
 import { shortNumber, ticks } from "../text/scale";
+import { ExportPicture } from "./export-picture";
 
 type Kind = "bars" | "line" | "points";
 
@@ -22,13 +24,14 @@ export function Chart({ rows }: { rows: readonly Json[] }) {
   const chosenX = useSignal<string | null>(null);
   const chosenY = useSignal<string | null>(null);
   const kind = useSignal<Kind>("bars");
+  const frame = useRef<HTMLDivElement>(null);
   if (numeric.length === 0) return <p class="empty">A chart needs a column of numbers, such as<br /><code class="mono">SELECT c.kind, COUNT(1) AS n FROM c GROUP BY c.kind</code></p>;
   const plain = columns.filter((column) => !numeric.includes(column) && !column.startsWith("_"));
   const y = chosenY.value !== null && numeric.includes(chosenY.value) ? chosenY.value : numeric[0]!;
   const x = chosenX.value !== null && (chosenX.value === "" || columns.includes(chosenX.value)) ? chosenX.value : (plain[0] ?? numeric.find((column) => column !== y) ?? "");
   const points = rows.map((row, index) => ({ label: x === "" ? String(index + 1) : cellText(cellOf(row, x)), value: numberOf(cellOf(row, y)) }));
   return (
-    <div class="chart">
+    <div class="chart" ref={frame}>
       <div class="inline chart-settings">
         <div class="segmented">
           {(["bars", "line", "points"] as const).map((one) => (
@@ -44,6 +47,11 @@ export function Chart({ rows }: { rows: readonly Json[] }) {
             {columns.map((column) => <option key={column} value={column}>{column}</option>)}
           </select>
         </label>
+        <span class="grow" />
+        <ExportPicture name="chart" find={() => {
+          const drawing = frame.current?.querySelector<SVGSVGElement>(".chart-drawing");
+          return drawing ? { drawing } : null;
+        }} />
       </div>
       <Drawing points={points} kind={kind.value} label={`${y} by ${x || "row"}`} />
     </div>

@@ -62,7 +62,7 @@ export function ImportDialog({ container, path, onDone }: Props) {
     // What was refused can be imported again once its cause is gone.
     file.value = { items: refused.map(([item]) => item), faults: [] };
     faults.value = refused.map(([item, reason]) => `${String(item.id)}: ${reason}`);
-    throw new Error(`${counted(refused.length, "items")} of ${items.length.toLocaleString("en")} were refused.`);
+    throw new Error(`Refused: ${refused.length.toLocaleString("en")} of ${counted(items.length, "items")}.`);
   };
   return (
     <Dialog title={`Import into ${container.id}`} action="Import" onSubmit={submit}>

@@ -27,14 +27,14 @@ export function LivePlot({ title, unit, lines, length }: Props) {
   const high = marks.at(-1)! || 1;
   const xOf = (index: number, count: number) => (WIDTH * (length - count + index)) / Math.max(1, length - 1);
   const yOf = (value: number) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / high);
-  const path = ({ values }: Line) => {
-    let isDrawing = false;
-    return values.map((value, index) => {
-      const command = value === null ? "" : `${isDrawing ? "L" : "M"}${xOf(index, values.length).toFixed(1)} ${yOf(value).toFixed(1)}`;
-      isDrawing = value !== null;
-      return command;
-    }).join("");
-  };
+  const path = ({ values }: Line) => values.map((value, index) => {
+    if (value === null) return "";
+    const at = `${xOf(index, values.length).toFixed(1)} ${yOf(value).toFixed(1)}`;
+    const isFirst = (values[index - 1] ?? null) === null;
+    // A value between two gaps is a point: a line of no length, which has round ends.
+    const isAlone = isFirst && (values[index + 1] ?? null) === null;
+    return `${isFirst ? "M" : "L"}${at}${isAlone ? "h0" : ""}`;
+  }).join("");
   return (
     <section class="plot">
       <header><b>{title}</b><span class="muted">{unit}</span></header>

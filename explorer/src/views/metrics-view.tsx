@@ -1,6 +1,9 @@
 // What the server is doing, live: operations, latency, responses and charge.
+import { useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { type Moment, MetricsWatch } from "../state/metrics-watch";
+import { activeAddress, addressOf } from "../state/tabs";
+import { isPageVisible } from "../state/visibility";
 import { type Line, LivePlot } from "./live-plot";
 
 const LINES_MAX = 6;
@@ -24,10 +27,12 @@ export function titled(metric: string): { title: string; unit: string } {
 
 export function MetricsView() {
   const watch = useMemo(() => new MetricsWatch(), []);
-  useEffect(() => {
-    watch.start();
-    return () => watch.stop();
-  }, []);
+  // Nothing is read while nobody sees it.
+  useSignalEffect(() => {
+    if (isPageVisible.value && activeAddress.value === addressOf({ kind: "metrics" })) watch.start();
+    else watch.stop();
+  });
+  useEffect(() => () => watch.stop(), []);
   const moments = watch.moments.value;
   // A minute at first; the window grows with what there is to see.
   const length = Math.max(MOMENTS_AT_FIRST, moments.length);

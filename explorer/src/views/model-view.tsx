@@ -6,10 +6,12 @@ import { ModelWatch } from "../state/model-watch";
 import { diagramOf } from "../text/model-diagram";
 import { counted } from "../protocol/plan";
 import { BuildingBar } from "./rule-states";
+import { openDialog } from "./dialog";
 import { Findings } from "./findings";
 import { Icon } from "./icon";
 import { ModelDocument } from "./model-document";
 import { ModelPicture } from "./model-picture";
+import { RelationDialog } from "./relation-dialog";
 import { VerificationBar } from "./verification-bar";
 
 type Face = "picture" | "document";
@@ -30,6 +32,7 @@ export function ModelView({ database }: { database: string }) {
   const choose = (wanted: Face, label: string) => (
     <button type="button" role="tab" aria-selected={face.value === wanted} onClick={() => (face.value = wanted)}>{label}</button>
   );
+  const editRelation = (start: { from: string; path: string; to: string }) => openDialog(<RelationDialog watch={watch} start={start} />);
   const editFirst = (text: string) => {
     draft.value = text;
     face.value = "document";
@@ -40,6 +43,9 @@ export function ModelView({ database }: { database: string }) {
         <div class="segmented" role="tablist" aria-label="Show the model as">{choose("picture", "Picture")}{choose("document", "Document")}</div>
         <span class="muted model-summary">{watch.isModelRead.value && summary(model)}</span>
         <span class="grow" />
+        <button type="button" disabled={model === null} title={model === null ? "Apply a finding or write a document first: relations lead between declared types" : "Or drag from a path of a type to another type"} onClick={() => editRelation({ from: "", path: "", to: "" })}>
+          <Icon name="plus" />Relation
+        </button>
         <button
           type="button" disabled={model === null || watch.verification.value.kind === "running"}
           title={model === null ? "There is no model to verify" : "Recompute all derived values, check all rules, and list the differences"}
@@ -53,7 +59,7 @@ export function ModelView({ database }: { database: string }) {
       <VerificationBar watch={watch} rules={statesOf(model).length} />
       <BuildingBar states={statesOf(model)} />
       <div class="model-split" hidden={face.value !== "picture"}>
-        <ModelPicture diagram={diagram.value} selected={selected} isEmpty={watch.isModelRead.value && watch.report.value !== null} />
+        <ModelPicture diagram={diagram.value} name={`${database}-model`} selected={selected} onRelation={model === null ? null : editRelation} isEmpty={watch.isModelRead.value && watch.report.value !== null} />
         <Findings watch={watch} selected={selected} names={diagram.value.names} onEditFirst={editFirst} />
       </div>
       {watch.isModelRead.value && watch.error.value === null && (

@@ -1,13 +1,17 @@
 // A plan as a picture: boxes for steps, lines as thick as what flows along them.
+import { useRef } from "preact/hooks";
 import type { PlanNode } from "../protocol/plan";
 import { type PlacedEdge, type PlacedNode, placePlan } from "../text/plan-layout";
 import { shortNumber } from "../text/scale";
+import { ExportPicture } from "./export-picture";
 
 export function PlanPicture({ plan }: { plan: PlanNode }) {
   const { nodes, edges, width, height } = placePlan(plan);
+  const drawing = useRef<SVGSVGElement>(null);
   return (
-    <div class="plan-scroll">
-      <svg class="plan" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label="Query plan">
+    <div class="plan-scroll" tabIndex={0} role="group" aria-label="Plan">
+      <div class="picture-corner"><ExportPicture name="plan" find={() => drawing.current && { drawing: drawing.current }} /></div>
+      <svg ref={drawing} class="plan" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label="Query plan">
         {edges.map((edge, index) => <Edge key={index} edge={edge} />)}
         {nodes.map((node, index) => <Box key={index} placed={node} />)}
       </svg>
