@@ -1,4 +1,4 @@
-// Loads the demo databases, those of `orrery demo`, through the public protocol: containers, the model,
+// Loads the five small databases of `orrery demo` through the public protocol: containers, the model,
 // then the items, which the model completes. What exists already is brought up to date.
 import { type Json, type JsonObject, isObject, parseJson } from "../protocol/json";
 import { partitionKeyHeader } from "../protocol/partition-key";
