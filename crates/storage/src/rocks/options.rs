@@ -72,8 +72,7 @@ impl RocksOptions {
         // nothing whole stands behind such a record.
         options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
         options.set_track_and_verify_wals_in_manifest(true);
-        // A record that overwrites allocated blocks is synced without a change of the file's metadata,
-        // which takes a third less time.
+        // A record that overwrites allocated blocks is synced without a change of the file's metadata.
         options.set_recycle_log_file_num(self.recycled_logs);
         options.set_stats_dump_period_sec(0);
         options.set_stats_persist_period_sec(0);
