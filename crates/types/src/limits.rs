@@ -172,9 +172,9 @@ pub const QUERY_TERMS_MAX: usize = 10_000;
 /// way. Ours.
 pub const QUERY_ROWS_GATHERED_MAX: usize = 2_000_000;
 /// Items of the ranges that a query or feed reads, up to which they come in the order of insertion.
-/// Loading them by row takes searches all over the store, which pays only as long as most of it is
-/// in memory; beyond, they come in the order of keys. Ours.
-pub const QUERY_ROW_ORDER_ITEMS_MAX: u64 = 1_000_000;
+/// Loading an item by row takes a search, several times the work of a step along the keys; beyond,
+/// items come in the order of keys. Ours.
+pub const QUERY_ROW_ORDER_ITEMS_MAX: u64 = 10_000;
 /// Items that a query loads at once before it knows how large they are. Ours.
 pub const QUERY_FIRST_BATCH_MAX: usize = 64;
 /// What a logical partition may hold to be read whole before another way is looked for. Ours.

@@ -35,78 +35,76 @@ struct RangePage {
     session_token: String,
 }
 
-impl Engine {
-    /// A page of items from the beginning, or from the state that the last page left.
-    pub(crate) fn read_item_ranges(
-        &self,
-        container: &Container,
-        scope: &Scope,
-        size: PageSize,
-        state: Option<Vec<u8>>,
-        owner: &str,
-    ) -> Result<ItemPage> {
-        let several = scope.partition_key.is_none() && container.partitions.len() > 1;
-        let (mut leg, mut inner) = Leg::parse(container, scope, state, several)?;
-        let started_us = self.clock.now_us();
-        let (mut items, mut bytes) = (Vec::new(), 0);
-        let mut session_tokens: Vec<String> = Vec::new();
-        let next = loop {
-            let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
-            let room = PageLimits {
-                rows_max: size.items.saturating_sub(items.len()),
-                bytes_max: limits::PAGE_SIZE_BYTES_MAX.saturating_sub(bytes),
-            };
-            let page = self.read_item_range(container, part, room, inner.take(), started_us)?;
-            bytes += page.items.iter().map(Bytes::len).sum::<usize>();
-            items.extend(page.items);
-            session_tokens.push(page.session_token);
-            let ended = page.continuation.is_none();
-            let next = match &leg {
-                None => page.continuation,
-                Some(leg) => leg.next(container, scope, page.continuation),
-            };
-            // The first item of a range is read whatever its size.
-            let is_full =
-                items.len() >= size.items || bytes + ITEM_BYTES_MAX > limits::PAGE_SIZE_BYTES_MAX;
-            if !ended || is_full {
-                break next;
-            }
-            let Some(state) = next else { break None };
-            (leg, inner) = Leg::parse(container, scope, Some(state.into_bytes()), several)?;
+/// A page of items from the beginning, or from the state that the last page left.
+pub(super) fn read_item_ranges(
+    engine: &Engine,
+    container: &Container,
+    scope: &Scope,
+    size: PageSize,
+    state: Option<Vec<u8>>,
+    owner: &str,
+) -> Result<ItemPage> {
+    let several = scope.partition_key.is_none() && container.partitions.len() > 1;
+    let (mut leg, mut inner) = Leg::parse(container, scope, state, several)?;
+    let started_us = engine.clock.now_us();
+    let (mut items, mut bytes) = (Vec::new(), 0);
+    let mut session_tokens: Vec<String> = Vec::new();
+    let next = loop {
+        let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
+        let room = PageLimits {
+            rows_max: size.items.saturating_sub(items.len()),
+            bytes_max: limits::PAGE_SIZE_BYTES_MAX.saturating_sub(bytes),
         };
-        Ok(ItemPage {
-            continuation: next.map(|state| continuation::encode(owner, state.as_bytes())),
-            session_token: session_tokens.join(","),
-            charge: charge::feed(items.iter().map(Bytes::len)),
-            items,
-        })
-    }
+        let page = read_item_range(engine, container, part, room, inner.take(), started_us)?;
+        bytes += page.items.iter().map(Bytes::len).sum::<usize>();
+        items.extend(page.items);
+        session_tokens.push(page.session_token);
+        let ended = page.continuation.is_none();
+        let next = match &leg {
+            None => page.continuation,
+            Some(leg) => leg.next(container, scope, page.continuation),
+        };
+        // The first item of a range is read whatever its size.
+        let is_full =
+            items.len() >= size.items || bytes + ITEM_BYTES_MAX > limits::PAGE_SIZE_BYTES_MAX;
+        if !ended || is_full {
+            break next;
+        }
+        let Some(state) = next else { break None };
+        (leg, inner) = Leg::parse(container, scope, Some(state.into_bytes()), several)?;
+    };
+    Ok(ItemPage {
+        continuation: next.map(|state| continuation::encode(owner, state.as_bytes())),
+        session_token: session_tokens.join(","),
+        charge: charge::feed(items.iter().map(Bytes::len)),
+        items,
+    })
+}
 
-    fn read_item_range(
-        &self,
-        container: &Container,
-        scope: &Scope,
-        room: PageLimits,
-        state: Option<String>,
-        started_us: u64,
-    ) -> Result<RangePage> {
-        let bound = all_items()?;
-        let resume = state.map(|text| Resume::parse(&text, bound)).transpose();
-        let resume = resume.map_err(query_error)?;
-        let shards = &Shards::open(self, container, scope)?;
-        let (plan, open) = plan(bound, shards, scope, resume.as_ref(), room.rows_max, true);
-        let run = Run::by(&plan, resume, None);
-        shards.need(bound.members(&run))?;
-        let is_late =
-            || self.clock.now_us().saturating_sub(started_us) > limits::QUERY_PAGE_MS_MAX * 1000;
-        let context = &EvalContext { out_of_time: Some(&is_late), ..self.context() };
-        let (expansion, found) = (None, None);
-        let reader = Reader { bound, run, shards, scope, plan, context, expansion, open, found };
-        let (page, report) = reader.read(room, false)?;
-        Ok(RangePage {
-            items: page.rows.into_iter().map(Row::into_text).collect(),
-            continuation: page.continuation,
-            session_token: report.session_token,
-        })
-    }
+fn read_item_range(
+    engine: &Engine,
+    container: &Container,
+    scope: &Scope,
+    room: PageLimits,
+    state: Option<String>,
+    started_us: u64,
+) -> Result<RangePage> {
+    let bound = all_items()?;
+    let resume = state.map(|text| Resume::parse(&text, bound)).transpose();
+    let resume = resume.map_err(query_error)?;
+    let shards = &Shards::open(engine, container, scope)?;
+    let (plan, open) = plan(bound, shards, scope, resume.as_ref(), room.rows_max, true);
+    let run = Run::by(&plan, resume, None);
+    shards.need(bound.members(&run))?;
+    let is_late =
+        || engine.clock.now_us().saturating_sub(started_us) > limits::QUERY_PAGE_MS_MAX * 1000;
+    let context = &EvalContext { out_of_time: Some(&is_late), ..engine.context() };
+    let (expansion, found) = (None, None);
+    let reader = Reader { bound, run, shards, scope, plan, context, expansion, open, found };
+    let (page, report) = reader.read(room, false)?;
+    Ok(RangePage {
+        items: page.rows.into_iter().map(Row::into_text).collect(),
+        continuation: page.continuation,
+        session_token: report.session_token,
+    })
 }

@@ -9,6 +9,7 @@ use crate::error::storage;
 use crate::partition::PhysicalPartition;
 use crate::partition::scope::Scope;
 use crate::query::continuation;
+use crate::query::feed_page::read_item_ranges;
 use crate::throughput::charge;
 use crate::{Container, Engine};
 
@@ -73,39 +74,40 @@ impl Engine {
         match state {
             // A token of an earlier version: its feed goes on in the order of keys.
             Some(last) if key::parse_item(&last).is_some() => {
-                self.read_items_by_key(container, scope, size, last, &owner)
+                read_items_by_key(self, container, scope, size, last, &owner)
             }
-            state => self.read_item_ranges(container, scope, size, state, &owner),
+            state => read_item_ranges(self, container, scope, size, state, &owner),
         }
     }
+}
 
-    fn read_items_by_key(
-        &self,
-        container: &Container,
-        scope: &Scope,
-        size: PageSize,
-        last: Vec<u8>,
-        owner: &str,
-    ) -> Result<ItemPage> {
-        let mut cursor = ItemCursor::new(self, container, scope, Some(last))?;
-        let mut items: Vec<Bytes> = Vec::new();
-        let mut bytes = 0;
-        let mut more = false;
-        while let Some(item) = cursor.next()? {
-            let full = items.len() >= size.items
-                || (!items.is_empty() && bytes + item.body.len() > limits::PAGE_SIZE_BYTES_MAX);
-            if full {
-                more = true;
-                break;
-            }
-            bytes += item.body.len();
-            items.push(item.body);
-            cursor.taken(item.key);
+/// A page in the order of keys, behind an item key.
+fn read_items_by_key(
+    engine: &Engine,
+    container: &Container,
+    scope: &Scope,
+    size: PageSize,
+    last: Vec<u8>,
+    owner: &str,
+) -> Result<ItemPage> {
+    let mut cursor = ItemCursor::new(engine, container, scope, Some(last))?;
+    let mut items: Vec<Bytes> = Vec::new();
+    let mut bytes = 0;
+    let mut more = false;
+    while let Some(item) = cursor.next()? {
+        let full = items.len() >= size.items
+            || (!items.is_empty() && bytes + item.body.len() > limits::PAGE_SIZE_BYTES_MAX);
+        if full {
+            more = true;
+            break;
         }
-        let continuation = more.then(|| continuation::encode(owner, cursor.last()));
-        let charge = charge::feed(items.iter().map(Bytes::len));
-        Ok(ItemPage { items, continuation, session_token: cursor.session_token(), charge })
+        bytes += item.body.len();
+        items.push(item.body);
+        cursor.taken(item.key);
     }
+    let continuation = more.then(|| continuation::encode(owner, cursor.last()));
+    let charge = charge::feed(items.iter().map(Bytes::len));
+    Ok(ItemPage { items, continuation, session_token: cursor.session_token(), charge })
 }
 
 /// One stored item on the way through a feed.

@@ -47,6 +47,7 @@ impl Planner<'_> {
             Some(SourceOrder::Keys) => ScanPath::Keys,
             Some(SourceOrder::Rows) => self.key_entries().unwrap_or(ScanPath::Directory),
             _ if !shows_order => ScanPath::Keys,
+            _ if self.scope_items() > limits::QUERY_ROW_ORDER_ITEMS_MAX => ScanPath::Keys,
             _ if self.request.key.is_some() => self.key_entries().unwrap_or_else(|| {
                 // What is read whole is in memory, and comes in any order.
                 let is_small = self.request.facts.few_in_partition(SMALL_PARTITION).is_some();
