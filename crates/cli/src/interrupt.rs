@@ -1,6 +1,6 @@
 //! Ctrl-C and SIGTERM. A command that moves data *cooperates*: it ends at the next safe place, removes
 //! what is unfinished, and reports how far it got. Any other command ends at once, with one line. A
-//! cooperating command that does not end within a few seconds is ended, and so is one that is
+//! cooperating command that does not end within half a minute is ended, and so is one that is
 //! interrupted a second time; paths it registered are removed then.
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use crate::exit::{Exit, Failure};
 
 /// How long a cooperating command has before it is ended.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(30);
 /// How often a sleeping command looks whether it was interrupted.
 const SLICE: Duration = Duration::from_millis(50);
 

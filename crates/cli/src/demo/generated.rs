@@ -190,7 +190,7 @@ fn legacy() -> Result<Generated> {
     })?;
     let mut catalogue = items(25, |n| {
         let ids = (0..150).map(|i| format!("\"k{}\"", n * 150 + i)).collect::<Vec<_>>().join(",");
-        format!(r#"{{"id":"pub{n}","type":"publisher","name":"Publisher {n}","books":[{ids}]}}"#)
+        format!(r#"{{"id":"pub{n}","type":"publisher","name":"Publisher {n}","prints":[{ids}]}}"#)
     })?;
     catalogue.extend(items(25 * 150, |n| {
         format!(r#"{{"id":"k{n}","type":"print","title":"Print {n}"}}"#)
@@ -226,7 +226,7 @@ fn sensors() -> Result<Generated> {
         let (sensor, number) = (n % SENSORS, n / SENSORS);
         let (day, hour) = (1 + number / 24, number % 24);
         format!(
-            r#"{{"id":"r{n}","sensorId":"s{sensor}","day":"2025-03-{day:02}","time":"2025-03-{day:02}T{hour:02}:00:00Z","value":{}.{}}}"#,
+            r#"{{"id":"r{n}","sensorId":"s{sensor}","day":"2025-03-{day:02}","time":"2025-03-{day:02}T{hour:02}:00:00Z","degrees":{}.{}}}"#,
             15 + noise(n) % 10,
             noise(n + 1) % 10
         )
@@ -234,12 +234,12 @@ fn sensors() -> Result<Generated> {
     let model = parse(
         r#"{"version":1,
         "types":{"sensor":{"container":"sensors"},
-                 "reading":{"container":"readings","schema":{"required":["value","time"]}}},
+                 "reading":{"container":"readings","schema":{"required":["degrees","time"]}}},
         "relations":[{"name":"sensor","from":"reading","path":"/sensorId","to":"sensor",
           "onMissing":"reject","onDelete":"cascade","inverse":{"name":"readings"}}],
         "aggregates":[
           {"on":"sensor","path":"/readingCount","of":"readings","value":"COUNT(1)"},
-          {"on":"sensor","path":"/average","of":"readings","value":"AVG(c.value)"}]}"#,
+          {"on":"sensor","path":"/average","of":"readings","value":"AVG(c.degrees)"}]}"#,
     )?;
     Ok(Generated {
         name: "sensors",
@@ -282,8 +282,8 @@ mod tests {
             let findings = report.get("findings").as_array().unwrap();
             assert!(findings.len() >= at_least, "{name}: {}", report.to_json());
             for finding in findings {
-                let reason = finding.get("reason").as_str().unwrap();
-                assert!(reason.contains(|c: char| c.is_ascii_digit()), "{reason}");
+                let counts = finding.get("counts").as_object().unwrap();
+                assert!(counts.iter().next().is_some(), "{}", finding.to_json());
             }
         }
     }

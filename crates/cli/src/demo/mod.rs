@@ -140,6 +140,8 @@ Click next:
   demo-legacy    Model: the advisor's findings; apply one, and see its change first
   demo-sensors   readings, Items: a hierarchical partition key
 
+Models of large data are applied in the background; `orrery model show{flags} -d demo-shop` shows how far.
+
 Before and after a model:
   orrery query{flags} -d demo-shop -c orders \"SELECT TOP 3 c.id, c.customerId, c.customerName FROM c\"
   orrery query{flags} -d demo-shop -c customers \"SELECT TOP 5 c.name, c.orderCount, c.spent FROM c ORDER BY c.spent DESC\"

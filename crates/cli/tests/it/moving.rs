@@ -53,7 +53,7 @@ fn a_target_that_was_made_anew_gets_everything() {
     put(&mut there, 20, &item(20));
     let said = tool.run(&with(&[], &moving));
     assert!(said.code == 0 && said.out.starts_with("1 created in "), "{said:?}");
-    assert!(said.err.contains("--from-start begins anew"), "{said:?}");
+    assert!(said.err.contains("--from-start starts over"), "{said:?}");
     let said = tool.run(&with(&["import", "--from-start"], &moving[1..]));
     assert!(said.code == 0 && said.out.starts_with("0 created, 21 replaced"), "{said:?}");
     assert!(!said.err.contains("Continuing"), "{said:?}");
