@@ -94,10 +94,10 @@ impl Announcement {
             lines.push("                     and the key that the emulator is known by".to_owned());
         }
         lines.push(format!("  Connection string  AccountEndpoint={endpoint};AccountKey={shared};"));
-        lines.push(
-            "                     Clients must use Gateway mode; Direct mode is not served."
-                .to_owned(),
-        );
+        if !settings.is_direct {
+            let gateway = "                     Clients must use Gateway mode; Direct mode is off.";
+            lines.push(gateway.to_owned());
+        }
         lines.push(format!("  Explorer           {endpoint}_explorer/"));
         lines.push(format!("  Data               {}\n", self.data));
         lines.join("\n")

@@ -82,6 +82,7 @@ async fn serve(settings: Settings, on_log_damage: OnLogDamage) -> Result<()> {
     let blocking = Handle::current();
     let api = Api::new(engine, authenticator, clock.clone(), endpoint, consistency, blocking);
     let api = api.with_statistics(Statistics::new(settings.statistics));
+    let api = api.with_direct(settings.is_direct);
     let api = Arc::new(api.with_backups(backups.clone()));
     server.serve(api.clone());
     let upkeep = tokio::spawn(keep_up(settings.clone(), api, backups, clock, well_known));
@@ -220,7 +221,8 @@ async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Ser
         limits.drain_time = Duration::from_millis(drain_ms);
     }
     let cors = CorsPolicy::new(settings.cors_origins.clone());
-    let config = ListenerConfig { tls, limits, cors, metrics: Metrics::install() };
+    let is_direct = settings.is_direct;
+    let config = ListenerConfig { tls, is_direct, limits, cors, metrics: Metrics::install() };
     let listen = settings.listen;
     match Server::start(listen, config).await {
         Ok(server) => Ok(server),

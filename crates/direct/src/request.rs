@@ -13,6 +13,8 @@ use crate::table::token_table;
 
 /// The number of the token that says whether a body follows.
 pub const PAYLOAD_PRESENT: u16 = 0x02;
+/// The number of the token that says what the client has seen.
+pub const SESSION_TOKEN: u16 = 0x05;
 /// The number of the token by which an answer names its request.
 pub const TRANSPORT_REQUEST_ID: u16 = 0x4d;
 

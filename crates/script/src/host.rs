@@ -90,6 +90,9 @@ pub(crate) fn number(error: &Error) -> Option<i32> {
         | Error::TransactionTooLarge { .. }
         | Error::ResponseTooLarge { .. } => Some(413),
         Error::ContainerRecreated
+        | Error::ContainerStale
+        | Error::RangeStale
+        | Error::ReplicaGone
         | Error::Unauthenticated(_)
         | Error::OutsideTime(_)
         | Error::SessionNotAvailable

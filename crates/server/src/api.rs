@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) consistency: ConsistencyLevel,
     /// Counts of requests.
     pub(crate) statistics: Statistics,
+    /// Whether clients are told addresses for Direct mode.
+    pub(crate) is_direct: bool,
     /// Where backups are made, if they can be.
     pub(crate) backups: Option<Arc<Backups>>,
     /// The runtime whose blocking threads run long operations.
@@ -57,6 +59,7 @@ impl Api {
             endpoint,
             consistency,
             statistics,
+            is_direct: false,
             backups: None,
             blocking,
         };
@@ -68,6 +71,15 @@ impl Api {
     pub fn with_statistics(mut self, statistics: Statistics) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.statistics = statistics;
+        }
+        self
+    }
+
+    /// The same with Direct mode, which needs a listener that serves it.
+    #[must_use]
+    pub fn with_direct(mut self, is_direct: bool) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.is_direct = is_direct;
         }
         self
     }

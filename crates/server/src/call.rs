@@ -4,21 +4,22 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use http::HeaderValue;
 use orrery_engine::throttle::{Claim, Pass};
 use orrery_engine::{Container, Engine, charge};
 use orrery_types::{CancellationToken, Error, PartitionKey, Result, Value, limits};
 
-use crate::api::SharedRef;
-use crate::auth::Principal;
+use crate::api::{Shared, SharedRef};
+use crate::auth::{Credentials, Principal};
 use crate::consistency::ConsistencyLevel;
 use crate::dispatch;
-use crate::handlers::item;
+use crate::handlers::{addresses, item};
 use crate::operation::Operation;
-use crate::service::{Request, Response};
+use crate::service::{Request, RequestParts, Response};
 use crate::wire::binary_json::{self, BinaryJsonError, Fault};
 use crate::wire::error;
-use crate::wire::headers::{self, RequestHeaders};
-use crate::wire::link::{ContainerAddress, ResourceLink};
+use crate::wire::headers::{self, ReplicaTarget, RequestHeaders};
+use crate::wire::link::{ContainerAddress, ResourceLink, Target};
 use crate::wire::reply::Reply;
 
 /// One request, parsed and authenticated.
@@ -42,11 +43,11 @@ pub(crate) struct Call {
 
 impl Call {
     /// Parses and authenticates a request.
-    pub(crate) fn read(shared: SharedRef, request: Request) -> Result<Self> {
-        let link = ResourceLink::parse(request.path_and_query.as_str())?;
-        let principal =
-            shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
-        let headers = RequestHeaders::parse(&request.headers)?;
+    pub(crate) fn read(shared: SharedRef, mut request: Request) -> Result<Self> {
+        let (link, principal, headers) = match request.parts.take() {
+            Some(parts) => authenticate_parts(&shared, &request, *parts)?,
+            None => authenticate_http(&shared, &request)?,
+        };
         let operation = Operation::of(&request.method, &link.target, &headers);
         let consistency = shared.consistency.admit(headers.consistency_level.as_deref())?;
         Ok(Self {
@@ -76,6 +77,9 @@ impl Call {
             && intended != container.rid_text()
         {
             return Err(Error::ContainerRecreated);
+        }
+        if let Some(replica) = &self.headers.replica {
+            check_replica(&container, replica)?;
         }
         let rid = container.rid();
         let container = self.labels.container.get_or_init(|| container);
@@ -175,7 +179,9 @@ impl Call {
         let uri = self.request.path_and_query.as_str();
         let mut response = error::response(error, self.request.activity_id, uri);
         let charge = if error::is_free(error) { 0.0 } else { charge::REFUSED };
-        let reached = !matches!(error, Error::CrossPartition(_) | Error::PartitionGone);
+        let is_elsewhere =
+            matches!(error, Error::PartitionGone | Error::ContainerStale | Error::RangeStale);
+        let reached = !is_elsewhere && !matches!(error, Error::CrossPartition(_));
         let reached = reached && !dispatch::is_of_catalog(self);
         let container = self.labels.container.get().filter(|_| reached);
         let place = container.and_then(|at| Some((at, item::addressed(self, at)?)));
@@ -189,6 +195,48 @@ impl Call {
             response.headers_mut().insert(name, value.clone());
         }
         (response, charge)
+    }
+}
+
+type Authenticated = (ResourceLink, Principal, Box<RequestHeaders>);
+
+/// Reads the parts of an HTTP request. Headers are parsed only for whom the credentials prove to be
+/// somebody.
+fn authenticate_http(shared: &Shared, request: &Request) -> Result<Authenticated> {
+    let link = ResourceLink::parse(request.path_and_query.as_str())?;
+    if matches!(link.target, Target::Addresses(_)) && !shared.is_direct {
+        return Err(addresses::gateway_only());
+    }
+    let principal = shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
+    Ok((link, principal, RequestHeaders::parse(&request.headers)?))
+}
+
+/// Checks the credentials of a request that came as a frame.
+fn authenticate_parts(
+    shared: &Shared,
+    request: &Request,
+    parts: RequestParts,
+) -> Result<Authenticated> {
+    let RequestParts { link, headers, authorization, date, host } = parts;
+    let credentials = Credentials {
+        authorization: authorization.as_deref(),
+        own_date: date.as_deref().and_then(|date| std::str::from_utf8(date).ok()),
+        standard_date: None,
+        host: host.as_ref().map(HeaderValue::as_bytes),
+    };
+    let principal = shared.authenticator.verify(&request.method, &link, &credentials)?;
+    Ok((link, principal, headers))
+}
+
+/// Refuses a request in Direct mode that is meant for a container or range which is no more, so that its
+/// client reads anew what it believes.
+fn check_replica(container: &Container, replica: &ReplicaTarget) -> Result<()> {
+    if replica.container_rid.as_ref().is_some_and(|rid| rid != container.rid_text()) {
+        return Err(Error::ContainerStale);
+    }
+    match replica.range {
+        Some(range) if !container.range_ids().any(|id| id == range) => Err(Error::RangeStale),
+        _ => Ok(()),
     }
 }
 

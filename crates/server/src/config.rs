@@ -86,6 +86,10 @@ pub struct Choices {
     #[arg(long, env = "ORRERY_NO_TLS", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
     pub no_tls: Option<bool>,
+    /// Serve Gateway mode only: tell clients in Direct mode to use it
+    #[arg(long, env = "ORRERY_NO_DIRECT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL")]
+    pub no_direct: Option<bool>,
 
     /// Endpoint that clients are told to use [default: the one they used]
     #[arg(long, env = "ORRERY_PUBLIC_ENDPOINT", value_name = "URL")]
@@ -158,6 +162,7 @@ impl Choices {
             tls_key: self.tls_key.or(there.tls_key),
             tls_names: self.tls_names.or(there.tls_names),
             no_tls: self.no_tls.or(there.no_tls),
+            no_direct: self.no_direct.or(there.no_direct),
             endpoint: self.endpoint.or(there.endpoint),
             consistency: self.consistency.or(there.consistency),
             cors_origins: self.cors_origins.or(there.cors_origins),
@@ -188,6 +193,8 @@ pub struct Settings {
     pub allow_well_known_key: Option<bool>,
     /// Where the certificate comes from; none is plain HTTP only.
     pub tls: Option<TlsSource>,
+    /// Whether Direct mode is served. It needs TLS.
+    pub is_direct: bool,
     /// What the account answer names instead of the address the client used. Ends in a slash.
     pub endpoint: Option<String>,
     /// The consistency level of the account.
@@ -225,6 +232,7 @@ impl Settings {
         };
         let data = data_folder(&choices)?;
         let tls = tls_source(&choices, data.as_deref())?;
+        let has_tls = tls.is_some();
         let listen = match choices.listen {
             Some(listen) => listen,
             None => LISTEN_DEFAULT.parse().expect("the default is an address"),
@@ -253,6 +261,7 @@ impl Settings {
             },
             allow_well_known_key: choices.allow_well_known_key,
             tls,
+            is_direct: has_tls && !choices.no_direct.unwrap_or(false),
             endpoint: choices.endpoint.map(endpoint).transpose()?,
             consistency: choices.consistency.unwrap_or_default(),
             cors_origins: choices.cors_origins.unwrap_or_default(),
@@ -378,6 +387,14 @@ mod tests {
         check_refused(Choices { ranges: Some(101), ..in_memory() }, "'ranges' is '101'");
         check_refused(Choices { range_mb_max: Some(0), ..in_memory() }, "range-mb-max");
         check_refused(Choices { query_memory_mb: Some(0), ..in_memory() }, "query-memory-mb");
+    }
+
+    #[test]
+    fn direct_mode_needs_tls_and_can_be_turned_off() {
+        let is_direct = |said| Settings::resolve(said, None).unwrap().is_direct;
+        assert!(is_direct(in_memory()));
+        assert!(!is_direct(Choices { no_tls: Some(true), ..in_memory() }));
+        assert!(!is_direct(Choices { no_direct: Some(true), ..in_memory() }));
     }
 
     #[test]

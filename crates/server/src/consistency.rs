@@ -31,6 +31,18 @@ impl ConsistencyLevel {
         Self::Strong,
     ];
 
+    /// The level with this number, as Direct mode has it: the strongest is zero.
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Strong),
+            1 => Some(Self::BoundedStaleness),
+            2 => Some(Self::Session),
+            3 => Some(Self::Eventual),
+            4 => Some(Self::ConsistentPrefix),
+            _ => None,
+        }
+    }
+
     /// The level of a request to an account with this level, whether it names one or not.
     pub(crate) fn admit(self, header: Option<&str>) -> Result<Self> {
         let Some(text) = header else { return Ok(self) };
@@ -62,6 +74,14 @@ impl fmt::Display for ConsistencyLevel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_level_has_a_number_in_direct_mode() {
+        let mut levels: Vec<_> = (0..=5).filter_map(ConsistencyLevel::from_code).collect();
+        levels.sort_unstable();
+        assert_eq!(levels, ConsistencyLevel::ALL);
+        assert_eq!(ConsistencyLevel::from_code(0), Some(ConsistencyLevel::Strong));
+    }
 
     #[test]
     fn a_request_may_weaken_the_account_and_not_strengthen_it() {

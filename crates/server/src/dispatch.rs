@@ -5,8 +5,8 @@ use orrery_types::{Error, Result};
 
 use crate::call::Call;
 use crate::handlers::{
-    account, backup, batch, change, container, database, encryption_key, grant, item, model, offer,
-    permission, query, range, script, statistics, tasks, user,
+    account, addresses, backup, batch, change, container, database, encryption_key, grant, item,
+    model, offer, permission, query, range, script, statistics, tasks, user,
 };
 use crate::operation::Operation;
 use crate::wire::link::Target;
@@ -148,6 +148,7 @@ fn of_scripts(call: &Call) -> Result<Reply> {
 fn of_rest(call: &Call) -> Result<Reply> {
     match (call.operation, &call.link.target) {
         (Operation::ReadAccount, _) => account::read(call),
+        (Operation::ListAddresses, _) => addresses::list(call),
         (Operation::DeletePartitionKey, Target::PartitionKeyDelete(at)) => {
             item::delete_partition_key(call, at)
         }
@@ -225,6 +226,7 @@ pub(crate) fn statistic(call: &Call) -> &'static str {
 pub(crate) fn name(target: &Target) -> &'static str {
     match target {
         Target::Account => "account",
+        Target::Addresses(_) => "addresses",
         Target::Databases | Target::Database(_) => "database",
         Target::Containers(_) | Target::Container(_) => "container",
         Target::Items(_) | Target::Item(..) => "item",

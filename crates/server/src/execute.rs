@@ -81,6 +81,7 @@ fn placement(call: &Call) -> Placement {
         Operation::ReadItem if headers.model_expand.is_some() => Placement::Blocking,
         Operation::ReadItem
         | Operation::ReadAccount
+        | Operation::ListAddresses
         | Operation::ListDatabases
         | Operation::ReadDatabase
         | Operation::ListContainers
@@ -333,6 +334,7 @@ mod tests {
                 body: Bytes::copy_from_slice(body.as_bytes()),
                 scheme: Scheme::Http,
                 peer: "127.0.0.1:1".parse().unwrap(),
+                parts: None,
             };
             Call::read(self.api.shared_ref(), request).unwrap()
         }

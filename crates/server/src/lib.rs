@@ -7,6 +7,7 @@
 pub mod config;
 
 pub mod net;
+pub(crate) mod direct;
 pub mod service;
 pub mod api;
 mod execute;

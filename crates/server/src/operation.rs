@@ -59,6 +59,7 @@ macro_rules! operations {
 
 operations! {
     ReadAccount: Read, Any;
+    ListAddresses: Read, Around;
 
     ListDatabases: Read, None;
     QueryDatabases: Read, None;
@@ -239,6 +240,7 @@ impl Operation {
     fn of_rest(method: &str, target: &Target, query: bool) -> Self {
         match (method, target) {
             ("GET", Target::Account) => Self::ReadAccount,
+            ("GET", Target::Addresses(_)) => Self::ListAddresses,
             ("POST", Target::PartitionKeyDelete(_)) => Self::DeletePartitionKey,
             ("GET", Target::Ranges(_)) => Self::ListRanges,
             ("POST", Target::Ranges(_)) if query => Self::QueryRanges,

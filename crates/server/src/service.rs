@@ -12,6 +12,9 @@ use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::Full;
 use uuid::Uuid;
 
+use crate::wire::headers::RequestHeaders;
+use crate::wire::link::ResourceLink;
+
 /// The scheme a request used; the account's endpoints are returned with the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -49,6 +52,23 @@ pub struct Request {
     pub scheme: Scheme,
     /// The other end.
     pub peer: SocketAddr,
+    /// What a front has read already in place of path and headers.
+    pub parts: Option<Box<RequestParts>>,
+}
+
+/// The parts of a request that came as a frame and not as HTTP.
+#[derive(Clone, Debug)]
+pub struct RequestParts {
+    /// What it is about.
+    pub link: ResourceLink,
+    /// What HTTP has in headers.
+    pub headers: Box<RequestHeaders>,
+    /// The credentials, as HTTP has them in `Authorization`.
+    pub authorization: Option<Bytes>,
+    /// The date that was signed.
+    pub date: Option<Bytes>,
+    /// The name of the server that the client used.
+    pub host: Option<HeaderValue>,
 }
 
 /// A whole response. The front adds the headers that every response has.

@@ -25,6 +25,9 @@ pub enum Error {
     /// The client means a container that was deleted and recreated under the same name.
     #[error("The container was recreated; its resource id is no longer the one in the request.")]
     ContainerRecreated,
+    /// A client in Direct mode means a container that has the same name no longer.
+    #[error("The name of the container stands for another one now. Read the container again.")]
+    ContainerStale,
     /// No credentials, or credentials that prove nothing.
     #[error("{0}")]
     Unauthenticated(Box<str>),
@@ -68,6 +71,12 @@ pub enum Error {
     /// The physical partition was split, merged or moved.
     #[error("The requested resource is no longer available at the server.")]
     PartitionGone,
+    /// A client in Direct mode means a physical partition that was split or merged.
+    #[error("The partition key range was split or merged. Read the ranges again.")]
+    RangeStale,
+    /// This server takes no requests now; another address, or this one later, does.
+    #[error("This replica takes no requests now. Try again soon.")]
+    ReplicaGone,
     /// An etag condition does not hold.
     #[error("Operation cannot be performed because one of the specified precondition is not met.")]
     PreconditionFailed,
@@ -142,6 +151,7 @@ impl Error {
             Self::SessionNotAvailable
             | Self::Timeout(_)
             | Self::PartitionGone
+            | Self::ReplicaGone
             | Self::RateLimited { .. }
             | Self::BucketSpent { .. }
             | Self::RetryWith
@@ -151,6 +161,8 @@ impl Error {
             | Self::CrossPartition(_)
             | Self::PartitionKeyMismatch(_)
             | Self::ContainerRecreated
+            | Self::ContainerStale
+            | Self::RangeStale
             | Self::Unauthenticated(_)
             | Self::OutsideTime(_)
             | Self::Denied(_)

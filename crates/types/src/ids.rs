@@ -157,7 +157,8 @@ impl Rid {
         }
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    /// The rid that these bytes are, if they are one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| -> Option<u32> {
             Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
         };

@@ -182,8 +182,8 @@ pub const QUERY_SMALL_PARTITION_BYTES_MAX: usize = 256 * 1024;
 /// What it loads at once when it knows. Ours.
 pub const QUERY_BATCH_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Time for one page of a query that may stop anywhere: then it ends, with what it found and a
-/// continuation. Ours.
-pub const QUERY_PAGE_MS_MAX: u64 = 5_000;
+/// continuation. Clients in Direct mode give up on an answer after five seconds. Ours.
+pub const QUERY_PAGE_MS_MAX: u64 = 4_000;
 /// Keys of ORDER BY in a continuation token; beyond, it counts rows. Ours.
 pub const QUERY_TOKEN_KEYS_BYTES_MAX: usize = 600;
 /// The same where a `resumeFilter` leaves nothing to count. Ours; 400.
@@ -221,6 +221,16 @@ pub const TOKEN_LIFE_S: std::ops::RangeInclusive<u64> = 10..=86_400;
 pub const REQUEST_HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the head of a frame in Direct mode: its codes and tokens. Ours; the connection closes.
 pub const DIRECT_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Requests of one connection in Direct mode that run at once; more wait to be read. Ours.
+pub const DIRECT_REQUESTS_MAX: usize = 64;
+/// Bytes of answers that wait for such a client to read them; then nothing more of it is read. Ours.
+pub const DIRECT_OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Time without a request after which a connection in Direct mode is closed: longer than the hour for
+/// which clients keep one. Ours.
+pub const DIRECT_IDLE_MS_MAX: u64 = 2 * 60 * 60 * 1000;
+/// The same for a connection on which no request has shown a key or token: clients open some before
+/// they need them. Ours.
+pub const DIRECT_UNAUTHENTICATED_IDLE_MS_MAX: u64 = 60_000;
 /// Headers of one request. Ours; 431, and the connection closes.
 pub const REQUEST_HEADERS_MAX: usize = 128;
 /// Time for a client to send a request's head. Ours; the connection closes.

@@ -1,7 +1,7 @@
-//! Our end-to-end tests through the official Java SDK in gateway mode, once for each address of the
-//! server. Maven's downloads and what it builds lie in the user's cache.
+//! Our end-to-end tests through the official Java SDK: in Gateway mode, once for each address of the
+//! server, and in Direct mode. Maven's downloads and what it builds lie in the user's cache.
 
-use super::{Options, Target};
+use super::{ConnectionMode, Options, Target};
 use crate::toolchain::Language;
 use crate::{process, project, server};
 use anyhow::{Context as _, Result, ensure};
@@ -20,23 +20,36 @@ pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
     let source = project::root().join("conformance/java");
     let classes = classes(&source.join("src/test/java/orrery"), options)?;
     let mut red = Vec::new();
-    for endpoint in &target.endpoints {
-        println!("java: {} classes against {endpoint}", classes.len());
+    for (endpoint, mode) in runs(&target.endpoints, options.mode) {
+        println!("java: {} classes against {endpoint} in {mode} mode", classes.len());
         let mut maven = maven(&source, "conformance/java/build")?;
         maven
             .arg("test")
             .arg(format!("-Dtest={}", classes.join(",")))
             .env("ORRERY_ENDPOINT", endpoint)
+            .env("ORRERY_MODE", mode)
             .env("ORRERY_KEY", &target.key);
         if endpoint.starts_with("https:") {
             maven.arg(format!("-DargLine={}", trust(endpoint)?.join(" ")));
         }
         if process::run(&mut maven).is_err() {
-            red.push(endpoint.as_str());
+            red.push(format!("{endpoint} in {mode} mode"));
         }
     }
     ensure!(red.is_empty(), "tests failed against {}", red.join(" and "));
     Ok(())
+}
+
+/// Which tests run: every address in Gateway mode, and those behind TLS, which Direct mode needs, in
+/// that too.
+fn runs(endpoints: &[String], mode: Option<ConnectionMode>) -> Vec<(&str, &'static str)> {
+    let wants = |wanted| mode.is_none_or(|mode| mode == wanted);
+    let gateway = endpoints.iter().filter(|_| wants(ConnectionMode::Gateway));
+    let gateway = gateway.map(|endpoint| (endpoint.as_str(), "gateway"));
+    let direct = endpoints
+        .iter()
+        .filter(|endpoint| wants(ConnectionMode::Direct) && endpoint.starts_with("https:"));
+    gateway.chain(direct.map(|endpoint| (endpoint.as_str(), "direct"))).collect()
 }
 
 /// Maven in batch mode, for the project in a folder.
@@ -91,4 +104,19 @@ fn classes(source: &Path, options: &Options) -> Result<Vec<String>> {
     ensure!(!names.is_empty(), "no test class is selected");
     names.sort();
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn direct_mode_runs_behind_tls_and_where_it_is_asked_for() {
+        let endpoints = ["http://localhost:1/", "https://localhost:1/"].map(String::from);
+        let [http, https] = ["http://localhost:1/", "https://localhost:1/"];
+        let all = [(http, "gateway"), (https, "gateway"), (https, "direct")];
+        assert_eq!(runs(&endpoints, None), all);
+        assert_eq!(runs(&endpoints, Some(ConnectionMode::Gateway)), all[..2]);
+        assert_eq!(runs(&endpoints, Some(ConnectionMode::Direct)), all[2..]);
+    }
 }

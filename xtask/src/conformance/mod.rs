@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// Physical partitions of every new container, on the server that is started.
     #[arg(long, default_value_t = 1, conflicts_with = "endpoint")]
     ranges: u16,
+    /// Only this mode of the Java SDK; otherwise both.
+    #[arg(long)]
+    mode: Option<ConnectionMode>,
     /// How many test files run at once.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -60,6 +63,15 @@ enum Suite {
     GoOwn,
     Java,
     All,
+}
+
+/// How an SDK reaches items.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ConnectionMode {
+    /// Over HTTP.
+    Gateway,
+    /// By binary frames.
+    Direct,
 }
 
 /// Selections of the Python suite by the marks its authors gave the tests.

@@ -106,6 +106,10 @@ fn samples(operation: Operation, rids: &Rids) -> Vec<Sample> {
     let one = |sample: Sample| vec![sample];
     match operation {
         O::ReadAccount => one(sample("GET", "/")),
+        O::ListAddresses => vec![
+            sample("GET", "/addresses/?$resolveFor=dbs").note("master"),
+            sample("GET", "/addresses/?$resolveFor=dbs/d/colls/c/docs").note("container"),
+        ],
         O::ListDatabases => one(sample("GET", "/dbs")),
         O::QueryDatabases => one(sample("POST", "/dbs").query()),
         O::CreateDatabase => one(sample("POST", "/dbs").body("{}")),
@@ -328,7 +332,7 @@ struct Bench {
 
 impl Bench {
     fn start() -> Self {
-        let local = Local::start_with(ConsistencyLevel::default(), with_old_permissions);
+        let local = Local::start_direct(ConsistencyLevel::default(), with_old_permissions);
         let (credentials, rids) = (Vec::new(), Rids { offer: String::new(), item: String::new() });
         let mut bench = Self { local, credentials, rids };
         bench.fill();

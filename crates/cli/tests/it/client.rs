@@ -46,6 +46,8 @@ pub(crate) fn signature(key: &str, method: &str, kind: &str, link: &str, date: &
 /// What is signed for a path: the type of the resource and its link. Names of types stand at the
 /// even places; a path of an odd number of segments is a feed, signed by its parent.
 pub(crate) fn signed(path: &str) -> (String, String) {
+    // Addresses are signed as what they are of.
+    let path = path.split_once("$resolveFor=").map_or(path, |(_, resolved)| resolved);
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     // What is done to a container is signed as the container is.
     let segments = match &segments[..] {

@@ -9,10 +9,11 @@ use orrery_server::auth::Authenticator;
 use orrery_server::auth::keys::{AccountKeys, GivenKeys, WellKnownKey};
 use orrery_server::consistency::ConsistencyLevel;
 use orrery_server::net::cors::CorsPolicy;
+use orrery_server::net::tls::{Tls, TlsSource};
 use orrery_server::telemetry::Metrics;
-use orrery_server::{Limits, ListenerConfig, Server};
+use orrery_server::{DrainOutcome, Limits, ListenerConfig, Server};
 use orrery_storage::MemoryStore;
-use orrery_types::{Clock, ManualClock};
+use orrery_types::{Clock, ManualClock, SystemClock};
 
 use crate::client::{Answer, Connection, http_date, signature, signed};
 
@@ -27,8 +28,8 @@ pub(crate) const SECONDARY_READ_ONLY: &str =
     "c2Vjb25kYXJ5LXJlYWRvbmx5LWtleS1vZi10aGUtdGVzdHMtd2l0aC1lbm91Z2gtYnl0ZXM=";
 
 pub(crate) struct Local {
-    _runtime: tokio::runtime::Runtime,
-    _server: Server<Api>,
+    runtime: tokio::runtime::Runtime,
+    server: Server<Api>,
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<ManualClock>,
 }
@@ -42,6 +43,23 @@ impl Local {
     pub(crate) fn start_with(
         consistency: ConsistencyLevel,
         made: impl FnOnce(Engine) -> Engine,
+    ) -> Self {
+        Self::start_as(consistency, made, None)
+    }
+
+    /// One that serves Direct mode too, behind TLS.
+    pub(crate) fn start_direct(
+        consistency: ConsistencyLevel,
+        made: impl FnOnce(Engine) -> Engine,
+    ) -> Self {
+        let source = TlsSource::SelfSigned { folder: None, names: Vec::new() };
+        Self::start_as(consistency, made, Some(Tls::load(&source, &SystemClock).unwrap()))
+    }
+
+    fn start_as(
+        consistency: ConsistencyLevel,
+        made: impl FnOnce(Engine) -> Engine,
+        tls: Option<Tls>,
     ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let clock = Arc::new(ManualClock::at_s(START_S));
@@ -57,8 +75,10 @@ impl Local {
         let authenticator = Authenticator::new(keys, as_clock.clone());
         let (engine, blocking) = (Arc::new(made(engine)), runtime.handle().clone());
         let api = Api::new(engine, authenticator, as_clock, None, consistency, blocking);
+        let api = api.with_direct(tls.is_some());
         let config = ListenerConfig {
-            tls: None,
+            is_direct: tls.is_some(),
+            tls,
             limits: Limits::default(),
             cors: CorsPolicy::default(),
             metrics: Metrics::install(),
@@ -67,7 +87,12 @@ impl Local {
         let server = runtime.block_on(Server::start(listen, config)).unwrap();
         server.serve(Arc::new(api));
         let address = server.address();
-        Self { _runtime: runtime, _server: server, address, clock }
+        Self { runtime, server, address, clock }
+    }
+
+    /// Stops the server as a signal does.
+    pub(crate) fn stop(self) -> DrainOutcome {
+        self.runtime.block_on(self.server.stop())
     }
 
     /// Sends a request that is signed as it should be.

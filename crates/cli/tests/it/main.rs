@@ -9,6 +9,7 @@ mod backup;
 mod bench;
 mod client;
 mod demo;
+mod direct;
 mod full_disk;
 mod golden_http;
 mod hybrid_row;

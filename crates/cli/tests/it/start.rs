@@ -36,8 +36,12 @@ fn it_says_how_to_connect_and_keeps_its_key() {
     let expected = format!("AccountEndpoint={endpoint};AccountKey={WELL_KNOWN_KEY};");
     assert_eq!(first.word("Connection string"), expected);
     assert_ne!(key, WELL_KNOWN_KEY);
-    assert!(first.said.contains("Gateway mode"), "{}", first.said);
+    assert!(!first.said.contains("Gateway mode"), "{}", first.said);
     drop(first);
+    let gateway = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--no-direct"];
+    let gateway = Running::start(&gateway);
+    assert!(gateway.said.contains("Clients must use Gateway mode"), "{}", gateway.said);
+    drop(gateway);
     assert!(start().said.contains(&key));
     // Where the emulator's key opens nothing, the connection string has the account's own.
     let strict =

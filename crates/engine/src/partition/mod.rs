@@ -174,6 +174,11 @@ impl Container {
         self.partitions.get(at).filter(|p| p.range.contains(key)).ok_or(Error::PartitionGone)
     }
 
+    /// The numbers of its partitions, in the order of their keys.
+    pub fn range_ids(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.partitions.iter().map(|partition| partition.id)
+    }
+
     /// The partition with a number, as clients name it: `0`, or `<container rid>,0`.
     pub fn partition_by_id(&self, text: &str) -> Result<&PhysicalPartition> {
         let id = match text.split_once(',') {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use http::{HeaderMap, HeaderName, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use orrery_types::limits::CLOCK_SKEW_S_MAX;
 use orrery_types::{Clock, Error, Result};
 use subtle::ConstantTimeEq as _;
@@ -91,6 +91,31 @@ pub fn denied() -> Error {
     Error::Denied(message.into())
 }
 
+/// What a request says about its sender, wherever it says it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credentials<'a> {
+    pub(crate) authorization: Option<&'a [u8]>,
+    /// The date that the protocol has for itself.
+    pub(crate) own_date: Option<&'a str>,
+    /// The date that HTTP has.
+    pub(crate) standard_date: Option<&'a str>,
+    /// The name of the server that the client used, with or without a port.
+    pub(crate) host: Option<&'a [u8]>,
+}
+
+impl<'a> Credentials<'a> {
+    fn of(headers: &'a HeaderMap) -> Self {
+        let bytes = |name: HeaderName| headers.get(name).map(HeaderValue::as_bytes);
+        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        Self {
+            authorization: bytes(http::header::AUTHORIZATION),
+            own_date: text(const { HeaderName::from_static(headers::DATE) }),
+            standard_date: text(http::header::DATE),
+            host: bytes(http::header::HOST),
+        }
+    }
+}
+
 /// Checks credentials.
 pub struct Authenticator {
     keys: ArcSwap<AccountKeys>,
@@ -115,17 +140,27 @@ impl Authenticator {
         &self.tokens
     }
 
-    /// Authenticates the sender of a request.
+    /// Authenticates the sender of a request with these headers.
     pub fn authenticate(
         &self,
         method: &Method,
         link: &ResourceLink,
         headers: &HeaderMap,
     ) -> Result<Principal> {
+        self.verify(method, link, &Credentials::of(headers))
+    }
+
+    /// Who sent the request with these credentials.
+    pub(crate) fn verify(
+        &self,
+        method: &Method,
+        link: &ResourceLink,
+        credentials: &Credentials<'_>,
+    ) -> Result<Principal> {
         let malformed = || Error::Unauthenticated(MALFORMED.into());
-        let header = headers.get(http::header::AUTHORIZATION);
+        let header = credentials.authorization;
         let header = header.ok_or_else(|| Error::Unauthenticated(MISSING.into()))?;
-        let header = std::str::from_utf8(header.as_bytes()).map_err(|_| malformed())?;
+        let header = std::str::from_utf8(header).map_err(|_| malformed())?;
         let header = decoded(header).ok_or_else(malformed)?;
         let (kind, signature) = parts(&header).ok_or_else(malformed)?;
         match kind {
@@ -133,18 +168,18 @@ impl Authenticator {
                 let mut bytes = [0; SIGNATURE_BYTES_MAX];
                 // A text too long for the room is no signature either.
                 let length = BASE64.decode_slice(signature, &mut bytes).map_err(|_| malformed())?;
-                self.master(method, link, headers, &bytes[..length])
+                self.master(method, link, credentials, &bytes[..length])
             }
             "resource" => self.tokens.verify(signature, self.clock.now_s()).map(Principal::Grant),
-            "aad" => self.emulator_token(signature, headers),
+            "aad" => self.emulator_token(signature, credentials),
             _ => Err(malformed()),
         }
     }
 
     /// The holder of a token whose signature is a key, where the well-known key is accepted.
-    fn emulator_token(&self, token: &str, headers: &HeaderMap) -> Result<Principal> {
+    fn emulator_token(&self, token: &str, credentials: &Credentials<'_>) -> Result<Principal> {
         let refused = || Error::Unauthenticated(ENTRA.into());
-        self.well_known(headers).map_err(|_| refused())?;
+        self.well_known(credentials).map_err(|_| refused())?;
         let token = EmulatorToken::parse(token).ok_or_else(refused)?;
         let keys = self.keys.load();
         let is_it = |key: &Key| bool::from(key.text().as_bytes().ct_eq(&token.key));
@@ -167,10 +202,10 @@ impl Authenticator {
         &self,
         method: &Method,
         link: &ResourceLink,
-        headers: &HeaderMap,
+        credentials: &Credentials<'_>,
         signature: &[u8],
     ) -> Result<Principal> {
-        let dates = Dates::read(headers)?;
+        let dates = Dates::read(credentials)?;
         let payload = dates.payload(method, &link.signed_type, &link.signed_link);
         let signer = self
             .signer(&payload, signature)
@@ -195,7 +230,7 @@ impl Authenticator {
         let principal = match signer {
             Signer::Role(KeyRole::ReadWrite) => Principal::Master,
             Signer::Role(KeyRole::ReadOnly) => Principal::ReadOnly,
-            Signer::WellKnown => self.well_known(headers)?,
+            Signer::WellKnown => self.well_known(credentials)?,
         };
         dates.check(self.clock.now_s())?;
         Ok(principal)
@@ -210,10 +245,12 @@ impl Authenticator {
     }
 
     /// A client that signs with the well-known key signs correctly, so the refusal says what to do.
-    fn well_known(&self, headers: &HeaderMap) -> Result<Principal> {
+    fn well_known(&self, credentials: &Credentials<'_>) -> Result<Principal> {
         let message = match self.keys.load().well_known_use() {
             WellKnownKey::Accepted => return Ok(Principal::Master),
-            WellKnownKey::Local if names_this_machine(headers) => return Ok(Principal::Master),
+            WellKnownKey::Local if names_this_machine(credentials.host) => {
+                return Ok(Principal::Master);
+            }
             WellKnownKey::Local => {
                 "The emulator's well-known key is accepted only from clients that connect to \
                  localhost or to an address. Use the account's own key, or start the server with \
@@ -238,9 +275,9 @@ enum Signer {
 
 /// Whether `Host` is an address or `localhost`. Browsers send the name of the page they show, and
 /// the owner of a name can make it point at this machine; an address points where it says.
-fn names_this_machine(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(http::header::HOST) else { return true };
-    let authority = http::uri::Authority::try_from(host.as_bytes());
+fn names_this_machine(host: Option<&[u8]>) -> bool {
+    let Some(host) = host else { return true };
+    let authority = http::uri::Authority::try_from(host);
     authority.is_ok_and(|authority| {
         let host = authority.host().trim_matches(['[', ']']);
         let name = host.to_ascii_lowercase();
@@ -288,14 +325,11 @@ struct Dates<'a> {
 }
 
 impl<'a> Dates<'a> {
-    fn read(headers: &'a HeaderMap) -> Result<Self> {
-        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-        if let Some(own) = text(const { HeaderName::from_static(headers::DATE) }) {
-            return Ok(Self { own, standard: "" });
-        }
-        match text(http::header::DATE) {
-            Some(standard) => Ok(Self { own: "", standard }),
-            None => Err(Error::Unauthenticated(NO_DATE.into())),
+    fn read(credentials: &Credentials<'a>) -> Result<Self> {
+        match (credentials.own_date, credentials.standard_date) {
+            (Some(own), _) => Ok(Self { own, standard: "" }),
+            (None, Some(standard)) => Ok(Self { own: "", standard }),
+            (None, None) => Err(Error::Unauthenticated(NO_DATE.into())),
         }
     }
 

@@ -6,6 +6,7 @@ use orrery_types::{Error, Result};
 use serde_json::json;
 
 use crate::call::Call;
+use crate::direct::replica::REPLICAS;
 use crate::wire::reply::Reply;
 
 /// SDKs cache and route by an account's id, unless it is `localhost`.
@@ -13,9 +14,14 @@ const ID: &str = "orrery";
 /// The one region. Some SDKs know no region by another name.
 const REGION: &str = "South Central US";
 
+/// Replicas of the service, which clients in Gateway mode never meet.
+const REPLICAS_GATEWAY: u32 = 4;
+
 pub(crate) fn read(call: &Call) -> Result<Reply> {
     let endpoint = endpoint(call)?;
     let location = json!([{ "name": REGION, "databaseAccountEndpoint": endpoint }]);
+    // Clients in Direct mode expect as many addresses of a partition.
+    let replicas = if call.shared.is_direct { REPLICAS } else { REPLICAS_GATEWAY };
     let body = json!({
         "_self": "",
         "id": ID,
@@ -30,16 +36,17 @@ pub(crate) fn read(call: &Call) -> Result<Reply> {
         "enableNRegionSynchronousCommit": false,
         "enablePerPartitionFailoverBehavior": false,
         "userReplicationPolicy":
-            { "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
+            { "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": replicas },
         "userConsistencyPolicy": { "defaultConsistencyLevel": call.shared.consistency.to_string() },
-        "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
+        "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": replicas },
         "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },
         "queryEngineConfiguration": query_engine_configuration(),
     });
     Ok(Reply::json(StatusCode::OK, body.to_string()))
 }
 
-fn endpoint(call: &Call) -> Result<String> {
+/// Where the client is to send its requests.
+pub(super) fn endpoint(call: &Call) -> Result<String> {
     if let Some(endpoint) = &call.shared.endpoint {
         return Ok(endpoint.clone());
     }

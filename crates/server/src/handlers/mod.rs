@@ -1,6 +1,7 @@
 //! One file a resource: decode the request, call one method of the engine, encode the answer.
 
 pub(crate) mod account;
+pub(crate) mod addresses;
 pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod change;

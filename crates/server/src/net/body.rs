@@ -53,6 +53,13 @@ pub(crate) enum Expectation {
 }
 
 impl BodyMemory {
+    /// Counts a body of so many bytes, unless that would be more than there may be.
+    pub(crate) fn reserve(&self, bytes: usize, limits: &Limits) -> Result<BodyReservation, Error> {
+        let mut reservation = BodyReservation { bodies: self.clone(), bytes: 0 };
+        reservation.add(bytes, limits)?;
+        Ok(reservation)
+    }
+
     /// The whole body. After an error the connection cannot be used again.
     pub(crate) async fn read(
         &self,

@@ -11,6 +11,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use http::HeaderValue;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,9 +21,12 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
+use crate::direct::{self, connection::DirectPeer};
 use crate::net::front::{Arrival, Front};
 use crate::net::listener::Limits;
+use crate::net::opening::{self, PrefixedStream, Protocol};
 use crate::net::slots::Client;
 use crate::net::watch::{ClientDeadline, ConnectionWatch, Overdue, RequestGuard};
 use crate::net::watched_stream::WatchedStream;
@@ -34,9 +38,9 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// body; beyond it hyper answers or closes by itself.
 const HEAD_ROOM: usize = 2;
 
-const EVICTED: &str = "evicted: another connection needed its slot";
+pub(crate) const EVICTED: &str = "evicted: another connection needed its slot";
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves a connection until either side is done with it.
 pub(crate) async fn serve<S: Service>(
@@ -64,9 +68,41 @@ pub(crate) async fn serve<S: Service>(
                 accepted = timeout(limits.tls_time, acceptor.accept(stream)) => accepted??,
                 () = client.evicted() => return Err(EVICTED.into()),
             };
-            speak(stream, peer, Scheme::Https, front, stopping, client).await
+            serve_tls(stream, peer, front, stopping, client).await
         }
         _ => speak(stream, peer, Scheme::Http, front, stopping, client).await,
+    }
+}
+
+/// Serves a connection behind TLS: HTTP, or Direct mode.
+async fn serve_tls<S: Service>(
+    mut stream: TlsStream<TcpStream>,
+    peer: SocketAddr,
+    front: Arc<Front<S>>,
+    stopping: watch::Receiver<bool>,
+    client: &Arc<Client>,
+) -> Result<(), BoxError> {
+    // Clients in Direct mode negotiate no protocol.
+    if !front.is_direct() || stream.get_ref().1.alpn_protocol().is_some() {
+        return speak(stream, peer, Scheme::Https, front, stopping, client).await;
+    }
+    let mut stop = stopping.clone();
+    let (protocol, bytes) = tokio::select! {
+        read = timeout(front.limits().head_time, opening::read(&mut stream)) => read??,
+        _ = stop.wait_for(|stopping| *stopping) => return Ok(()),
+        () = client.evicted() => return Err(EVICTED.into()),
+    };
+    match protocol {
+        Protocol::Http => {
+            let stream = PrefixedStream { bytes, inner: stream };
+            speak(stream, peer, Scheme::Https, front, stopping, client).await
+        }
+        Protocol::Direct => {
+            let server_name = stream.get_ref().1.server_name();
+            let server_name = server_name.and_then(|name| HeaderValue::try_from(name).ok());
+            let peer_info = DirectPeer { peer, server_name };
+            direct::connection::serve(stream, bytes, peer_info, front, stopping, client).await
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
 use crate::explorer;
-use crate::net::body::{BodyMemory, Expectation};
+use crate::net::body::{BodyMemory, BodyReservation, Expectation};
 use crate::net::cors::CorsPolicy;
 use crate::net::listener::{Limits, ListenerConfig};
 use crate::net::side::{self, SideRoute};
@@ -55,6 +55,27 @@ impl<S: Service> Front<S> {
 
     pub(crate) fn tls(&self) -> Option<&Arc<rustls::ServerConfig>> {
         self.config.tls.as_ref().map(|tls| &tls.config)
+    }
+
+    /// Whether clients may speak Direct mode.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.config.is_direct
+    }
+
+    /// Reserves memory for a body of so many bytes.
+    pub(crate) fn reserve_body(&self, bytes: usize) -> Result<BodyReservation, Error> {
+        self.bodies.reserve(bytes, self.limits())
+    }
+
+    /// Answers a request that another front than HTTP has read.
+    pub(crate) fn call(&self, request: Request, client: &Arc<Client>) -> MaybeFuture<Answer> {
+        let unauthenticated = (!client.is_authenticated()).then_some(client);
+        let Some(service) = self.service.get() else {
+            let uri = request.path_and_query.as_str();
+            let response = error::response(&Error::ReplicaGone, request.activity_id, uri);
+            return MaybeFuture::Ready(front_answer(response));
+        };
+        call(service, request, unauthenticated)
     }
 
     pub(crate) fn metrics(&self) -> Metrics {
@@ -188,6 +209,7 @@ impl<S: Service> Front<S> {
             body: Bytes::new(),
             scheme: envelope.arrival.scheme,
             peer: envelope.arrival.peer,
+            parts: None,
         };
         if body.is_end_stream() {
             return call(service, request, envelope.arrival.unauthenticated.as_ref());
@@ -263,7 +285,7 @@ struct Envelope {
 }
 
 /// The answer of the front itself.
-fn front_answer(response: Response) -> Answer {
+pub(crate) fn front_answer(response: Response) -> Answer {
     Answer { response, operation: "other", charge: 0.0, is_authenticated: false }
 }
 
@@ -366,11 +388,11 @@ pub(crate) static USUAL_HEADERS: LazyLock<[(HeaderName, HeaderValue); 8]> = Lazy
         (headers::REQUEST_CHARGE, "0"),
         (headers::VERSION, headers::PROTOCOL_VERSION),
         (headers::GATEWAY_VERSION, "version=2.14.0"),
-        (headers::SERVICE_VERSION, "version=2.14.0.0"),
+        (headers::SERVICE_VERSION, headers::SERVICE_VERSION_VALUE),
         (headers::SCHEMA_VERSION, "1.19"),
         (headers::READ_REGIONS, "0"),
         ("cache-control", "no-store, no-cache"),
-        ("server", concat!("orrery/", env!("CARGO_PKG_VERSION"))),
+        ("server", headers::SERVER_AGENT),
     ]
     .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
 });

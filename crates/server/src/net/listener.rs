@@ -49,6 +49,9 @@ pub struct Limits {
     pub unauthenticated_idle_time: Duration,
     pub half_closed_time: Duration,
     pub streams_max: u32,
+    pub direct_requests_max: usize,
+    pub direct_idle_time: Duration,
+    pub direct_unauthenticated_idle_time: Duration,
     pub drain_time: Duration,
 }
 
@@ -70,6 +73,11 @@ impl Default for Limits {
             unauthenticated_idle_time: Duration::from_millis(limits::UNAUTHENTICATED_IDLE_MS_MAX),
             half_closed_time: Duration::from_millis(limits::HALF_CLOSED_MS_MAX),
             streams_max: limits::HTTP2_STREAMS_MAX,
+            direct_requests_max: limits::DIRECT_REQUESTS_MAX,
+            direct_idle_time: Duration::from_millis(limits::DIRECT_IDLE_MS_MAX),
+            direct_unauthenticated_idle_time: Duration::from_millis(
+                limits::DIRECT_UNAUTHENTICATED_IDLE_MS_MAX,
+            ),
             drain_time: Duration::from_millis(limits::DRAIN_MS_MAX),
         }
     }
@@ -80,6 +88,8 @@ impl Default for Limits {
 pub struct ListenerConfig {
     /// The certificate; without one the port speaks plain HTTP only.
     pub tls: Option<Tls>,
+    /// Whether clients may speak Direct mode behind TLS.
+    pub is_direct: bool,
     /// The limits.
     pub limits: Limits,
     /// Which web pages may call the server.

@@ -9,6 +9,7 @@ pub(crate) mod connection;
 pub(crate) mod watched_stream;
 pub(crate) mod watch;
 pub(crate) mod refusal;
+pub(crate) mod opening;
 pub mod tls;
 pub(crate) mod framing;
 pub(crate) mod front;

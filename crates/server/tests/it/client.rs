@@ -94,7 +94,8 @@ pub(crate) struct Running {
 pub(crate) fn config(limits: Limits) -> ListenerConfig {
     let source = TlsSource::SelfSigned { folder: None, names: Vec::new() };
     let tls = Some(Tls::load(&source, &SystemClock).unwrap());
-    ListenerConfig { tls, limits, cors: CorsPolicy::default(), metrics: Metrics::install() }
+    let (cors, metrics) = (CorsPolicy::default(), Metrics::install());
+    ListenerConfig { tls, is_direct: true, limits, cors, metrics }
 }
 
 pub(crate) async fn start(limits: Limits) -> Running {
@@ -136,7 +137,9 @@ impl Running {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        if !protocol.is_empty() {
+            config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        }
         let name = "localhost".try_into().unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, self.connect().await).await.unwrap()
     }

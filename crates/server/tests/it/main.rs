@@ -5,6 +5,7 @@
 
 mod client;
 mod crowd;
+mod direct;
 mod framing;
 mod hostile;
 mod lifecycle;

@@ -52,6 +52,9 @@ impl WireError {
                 (409, 0, "Conflict")
             }
             Error::PartitionGone => (410, 1002, "Gone"),
+            Error::ContainerStale => (410, 1000, "Gone"),
+            Error::RangeStale => (410, 1007, "Gone"),
+            Error::ReplicaGone => (410, 0, "Gone"),
             Error::PreconditionFailed => (412, 0, "PreconditionFailed"),
             Error::ConditionNotMet => (412, 1110, "PreconditionFailed"),
             Error::TooLarge { .. } => (413, 0, "RequestEntityTooLarge"),
@@ -86,6 +89,9 @@ pub(crate) fn is_free(error: &Error) -> bool {
             | Error::Denied(_)
             | Error::MethodNotAllowed
             | Error::NotImplemented(_)
+            | Error::ContainerStale
+            | Error::RangeStale
+            | Error::ReplicaGone
             | Error::RateLimited { .. }
             | Error::BucketSpent { .. }
             | Error::Unavailable(_)

@@ -16,6 +16,9 @@ fn every_error() -> Vec<Error> {
         Error::CrossPartition("{\"partitionedQueryExecutionInfoVersion\":2}".into()),
         Error::PartitionKeyMismatch("The keys differ.".into()),
         Error::ContainerRecreated,
+        Error::ContainerStale,
+        Error::RangeStale,
+        Error::ReplicaGone,
         Error::Unauthenticated("No credentials.".into()),
         Error::OutsideTime("Too late.".into()),
         Error::Denied("Not allowed.".into()),
@@ -55,6 +58,9 @@ fn every_error() -> Vec<Error> {
             | Error::CrossPartition(_)
             | Error::PartitionKeyMismatch(_)
             | Error::ContainerRecreated
+            | Error::ContainerStale
+            | Error::RangeStale
+            | Error::ReplicaGone
             | Error::Unauthenticated(_)
             | Error::OutsideTime(_)
             | Error::Denied(_)

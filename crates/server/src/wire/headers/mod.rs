@@ -10,7 +10,8 @@ use http::HeaderValue;
 pub use orrery_engine::throttle::Priority;
 pub(crate) use request::parse_date;
 pub use request::{
-    FeedMode, IndexMetrics, IndexingDirective, ModelVerify, ReadKeyType, RequestHeaders,
+    FeedMode, IndexMetrics, IndexingDirective, ModelVerify, ReadKeyType, ReplicaTarget,
+    RequestHeaders,
 };
 
 /// How the protocol's own headers begin.
@@ -143,6 +144,11 @@ pub(crate) fn script_log(log: &str) -> Option<HeaderValue> {
 
 /// Version of the protocol that every response names.
 pub const PROTOCOL_VERSION: &str = "2020-07-15";
+
+/// Version of the service that every response names.
+pub(crate) const SERVICE_VERSION_VALUE: &str = "version=2.14.0.0";
+/// What the server calls itself.
+pub(crate) const SERVER_AGENT: &str = concat!("orrery/", env!("CARGO_PKG_VERSION"));
 
 /// What a browser may send, beside the headers it may always send.
 pub const CORS_ALLOW: &[&str] = &[

@@ -64,6 +64,8 @@ pub struct RequestHeaders {
     pub end_epk: Option<String>,
     pub read_key_type: Option<ReadKeyType>,
     pub intended_collection_rid: Option<String>,
+    /// What a client in Direct mode has sent the request to. HTTP has no such header.
+    pub replica: Option<ReplicaTarget>,
     /// `-1` leaves the number to the server.
     pub max_item_count: Option<i64>,
     pub continuation: Option<String>,
@@ -110,6 +112,14 @@ pub struct RequestHeaders {
     /// What a read of the model is to do about what it promises.
     pub model_verify: ModelVerify,
     pub content_type: Option<String>,
+}
+
+/// The replica that a client in Direct mode believes to have: of which container, and of which range.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaTarget {
+    pub container_rid: Option<String>,
+    /// `None` for the replica of what is no item.
+    pub range: Option<u32>,
 }
 
 /// What to do about what a model promises.

@@ -5,6 +5,9 @@
 //! path is by rids when its second segment is a database rid, and then all of it is; offers
 //! always are. The old wire words (`colls`, `docs`, …) live here and in `wire.rs` only.
 
+mod addresses;
+mod frame;
+
 use std::borrow::Cow;
 
 use base64::Engine as _;
@@ -14,6 +17,8 @@ pub use orrery_types::ids::Address;
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::{Error, Result};
 use percent_encoding::percent_decode_str;
+
+pub use addresses::AddressesOf;
 
 /// A container within its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +43,8 @@ pub struct UserAddress {
 #[expect(missing_docs, reason = "each is one row of the table of paths, named as in the code")]
 pub enum Target {
     Account,
+    /// Where the replicas of a partition are.
+    Addresses(AddressesOf),
     Databases,
     Database(Address),
     Containers(Address),
@@ -94,8 +101,10 @@ impl Target {
             | Self::Split(at)
             | Self::Merge(at)
             | Self::Attachments(at, _)
-            | Self::Attachment(at, ..) => Some(at),
+            | Self::Attachment(at, ..)
+            | Self::Addresses(AddressesOf::Container(at, _)) => Some(at),
             Self::Account
+            | Self::Addresses(AddressesOf::Master)
             | Self::Databases
             | Self::Database(_)
             | Self::Containers(_)
@@ -160,13 +169,16 @@ impl ResourceLink {
                 signed_link_raw: None,
             });
         }
+        if raw.trim_start_matches('/') == addresses::WORD {
+            return Self::of_addresses(path_and_query);
+        }
         let mut split = [""; SEGMENTS_MAX];
         let mut count = 0;
         let mut from = 0;
         // By bytes: on pieces this short a search would take longer to set up than to do.
         let ends = raw.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(at, _)| at);
         for end in ends.chain([raw.len()]) {
-            *split.get_mut(count).ok_or_else(|| unknown(raw))? = &raw[from..end];
+            *split.get_mut(count).ok_or(Error::NotFound)? = &raw[from..end];
             count += 1;
             from = end + 1;
         }
@@ -179,7 +191,7 @@ impl ResourceLink {
         }
         let plain = &split[..count];
         if plain.iter().any(|segment| segment.is_empty()) {
-            return Err(unknown(raw));
+            return Err(Error::NotFound);
         }
         if !path_and_query.contains('%') {
             return Self::of(plain, None);
@@ -192,7 +204,7 @@ impl ResourceLink {
     /// The link of decoded segments, and what they were before if that differs.
     fn of(segments: &[&str], undecoded: Option<&[&str]>) -> Result<Self> {
         let by_rid = is_by_rid(segments);
-        let target = target(segments, by_rid).ok_or_else(|| unknown(&segments.join("/")))?;
+        let target = target(segments, by_rid).ok_or(Error::NotFound)?;
         let (signed_type, signed_link) = signed(segments, by_rid);
         let undecoded = undecoded.map(|segments| signed(segments, by_rid).1);
         let signed_link_raw = undecoded.filter(|undecoded| *undecoded != signed_link);
@@ -202,19 +214,6 @@ impl ResourceLink {
 
 /// `/dbs/{db}/colls/{c}/docs/{id}/attachments/{aid}` is the longest path there is.
 const SEGMENTS_MAX: usize = 8;
-
-/// The refusal of a path that addresses nothing here. Clients in Direct mode ask for the addresses of
-/// replicas, with one slash or two; to them a 404 means a partition that has moved, and they ask
-/// again without end.
-fn unknown(path: &str) -> Error {
-    if path.trim_matches('/') != "addresses" {
-        return Error::NotFound;
-    }
-    Error::invalid(
-        "This server speaks Gateway mode only. Set ConnectionMode.Gateway (.NET: \
-         CosmosClientOptions.ConnectionMode; Java: CosmosClientBuilder.gatewayMode()).",
-    )
-}
 
 fn decode(segment: &str) -> Result<Cow<'_, str>> {
     let bytes = segment.as_bytes();

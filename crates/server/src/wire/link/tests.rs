@@ -165,20 +165,37 @@ fn what_is_no_path_is_not_found() {
 }
 
 #[test]
-fn a_client_in_direct_mode_is_told_to_use_the_gateway() {
-    for path in [
-        "/addresses",
-        "/addresses/",
-        "//addresses",
-        "//addresses/",
-        "/addresses/?$resolveFor=dbs",
-        "//addresses/?$resolveFor=dbs%2fx%2fcolls%2fy%2fdocs&$filter=protocol%20eq%20rntbd",
-    ] {
-        let error = ResourceLink::parse(path).unwrap_err();
-        let says =
-            matches!(&error, Error::Invalid(text) if text.contains("ConnectionMode.Gateway"));
-        assert!(says, "{path}: {error}");
+fn addresses_are_resolved_and_signed_as_what_they_are_of() {
+    for path in ["/addresses/?", "//addresses/?", "/addresses?", "//addresses?"] {
+        let master = format!("{path}$filter=protocol%20eq%20rntbd&$resolveFor=dbs");
+        let link = ResourceLink::parse(&master).expect(&master);
+        assert_eq!(link.target, Target::Addresses(AddressesOf::Master));
+        assert_eq!((&*link.signed_type, &*link.signed_link), ("dbs", ""));
+        let ranges = format!(
+            "{path}$resolveFor=dbs%2FAQAAAA==%2fcolls%2fAQAAAIAAAAE%3d%2Fdocs\
+             &$filter=protocol%20eq%20rntbd&$partitionKeyRangeIds=0,17%2C3"
+        );
+        let link = ResourceLink::parse(&ranges).expect(&ranges);
+        let Target::Addresses(AddressesOf::Container(at, ids)) = link.target else {
+            panic!("{ranges}");
+        };
+        assert_eq!(
+            at.container,
+            Address::Rid(Rid::Container { database: 0x0100_0000, container: 1 })
+        );
+        assert_eq!(ids, "0,17,3");
+        assert_eq!((&*link.signed_type, &*link.signed_link), ("docs", "aqaaaiaaaae="));
     }
+}
+
+#[test]
+fn addresses_of_nothing_are_refused() {
+    for path in ["/addresses", "//addresses/", "/addresses/?$filter=protocol%20eq%20rntbd"] {
+        let error = ResourceLink::parse(path).unwrap_err();
+        assert!(matches!(&error, Error::Invalid(text) if text.contains("$resolveFor")), "{path}");
+    }
+    let unknown = "/addresses/?$resolveFor=tables";
+    assert_eq!(ResourceLink::parse(unknown), Err(Error::NotFound));
 }
 
 #[test]

@@ -7,8 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.azure.cosmos.CosmosException;
 import com.azure.cosmos.models.CosmosDatabaseProperties;
+import com.azure.cosmos.models.PartitionKey;
 import java.net.URI;
 import java.util.Base64;
+import java.util.List;
 import javax.net.ssl.SSLSocket;
 import javax.net.ssl.SSLSocketFactory;
 import org.junit.jupiter.api.Test;
@@ -32,6 +34,16 @@ class AccountTest {
         var error = assertThrows(RuntimeException.class, () -> Place.builder().key(wrong).buildClient());
         var cause = assertInstanceOf(CosmosException.class, error.getCause());
         assertEquals(401, cause.getStatusCode());
+    }
+
+    @Test
+    void itemsGoTheWayThatTheClientWasMadeFor() {
+        var container = place.container();
+        var created = container.createItem(new Item("a", "p", 1));
+        var read = container.readItem("a", new PartitionKey("p"), Item.class);
+        for (var response : List.of(created, read)) {
+            assertEquals(Place.DIRECT, response.getDiagnostics().toString().contains("rntbd://"));
+        }
     }
 
     @Test

@@ -29,12 +29,14 @@ import org.junit.jupiter.api.function.Executable;
 
 /**
  * A database for the tests of one class, and clients of the server under test. {@code cargo xtask
- * conformance java} sets ORRERY_ENDPOINT and ORRERY_KEY, and makes a trust store of the certificate
- * that the server serves.
+ * conformance java} sets ORRERY_ENDPOINT, ORRERY_KEY and ORRERY_MODE, and makes a trust store of the
+ * certificate that the server serves.
  */
 final class Place implements BeforeAllCallback, AfterAllCallback {
     static final String ENDPOINT = required("ORRERY_ENDPOINT");
     static final String KEY = required("ORRERY_KEY");
+    /** Whether items are read and written by frames and not over HTTP. */
+    static final boolean DIRECT = "direct".equals(System.getenv("ORRERY_MODE"));
 
     private static CosmosClient client;
     private static CosmosAsyncClient asyncClient;
@@ -51,9 +53,8 @@ final class Place implements BeforeAllCallback, AfterAllCallback {
 
     /** How every client here begins. */
     static CosmosClientBuilder builder() {
-        return new CosmosClientBuilder()
-                .endpoint(ENDPOINT)
-                .gatewayMode()
+        var builder = new CosmosClientBuilder().endpoint(ENDPOINT);
+        return (DIRECT ? builder.directMode() : builder.gatewayMode())
                 .consistencyLevel(ConsistencyLevel.SESSION)
                 .contentResponseOnWriteEnabled(true);
     }
