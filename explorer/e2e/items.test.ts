@@ -102,11 +102,11 @@ it("items are shown, and HTML in them is text", async () => {
   await unfold(DATABASE);
   await unfold("planets");
   await row("jupiter").waitFor();
-  expect(await row("jupiter").innerText()).toContain("<img src=x onerror");
+  await expect.poll(() => row("jupiter").innerText()).toContain("<img src=x onerror");
   await openItem("jupiter");
   await expect.poll(() => editor(page, "Item").innerText()).toContain("<b>bold</b>");
   expect(await page.title()).toBe("Orrery");
-  expect(await page.locator("img").count()).toBe(0);
+  await expect.poll(() => page.locator("img").count()).toBe(0);
   await screen(page, "items");
 });
 
@@ -146,7 +146,7 @@ it("what is typed before the stored version has arrived is kept, and does not ov
   await changeMoons("mercury", 3);
   await release();
   await page.locator("aside[aria-label=Item][aria-busy=false]").waitFor();
-  expect(await editor(page, "Item").innerText()).toContain('"moons": 5');
+  await expect.poll(() => editor(page, "Item").innerText()).toContain('"moons": 5');
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await page.getByRole("dialog").getByText("was changed meanwhile").waitFor();
   expect(await planet("mercury")).toMatchObject({ moons: 3 });
@@ -164,10 +164,10 @@ it("what is typed while an item is saved is kept, and saved over that version", 
   await release();
   await page.getByText("Saved mercury.").waitFor();
   expect(await planet("mercury")).toMatchObject({ moons: 6 });
-  expect(await editor(page, "Item").innerText()).toContain('"moons": 7');
+  await expect.poll(() => editor(page, "Item").innerText()).toContain('"moons": 7');
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await expect.poll(async () => (await planet("mercury")).moons).toBe(7);
-  expect(await page.getByRole("dialog").count()).toBe(0);
+  await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
 });
 
 it("an item that somebody else has changed is shown as a difference, and any side may win", async () => {
@@ -179,8 +179,8 @@ it("an item that somebody else has changed is shown as a difference, and any sid
   await page.getByRole("button", { name: "Save", exact: true }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("was changed meanwhile").waitFor();
-  expect(await dialog.locator(".removed").allInnerTexts()).toContainEqual(expect.stringContaining('"moons": 17'));
-  expect(await dialog.locator(".added").allInnerTexts()).toContainEqual(expect.stringContaining('"people": 8100000000'));
+  await expect.poll(() => dialog.locator(".removed").allInnerTexts()).toContainEqual(expect.stringContaining('"moons": 17'));
+  await expect.poll(() => dialog.locator(".added").allInnerTexts()).toContainEqual(expect.stringContaining('"people": 8100000000'));
   await screen(page, "conflict");
   await dialog.getByRole("button", { name: "Edit mine further" }).click();
   expect(await planet("earth")).toMatchObject({ moons: 17 });
@@ -222,7 +222,7 @@ it("what is not saved is discarded only when asked", async () => {
   await retype(page, "Item", '{"id": "earth", "kind": "rocky", "moons": 100}');
   await row("saturn").click();
   await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
-  expect(await editor(page, "Item").innerText()).toContain('"moons": 100');
+  await expect.poll(() => editor(page, "Item").innerText()).toContain('"moons": 100');
   await row("saturn").click();
   await page.getByRole("dialog").getByRole("button", { name: "Discard" }).click();
   await expect.poll(() => editor(page, "Item").innerText()).toContain("58232");
@@ -243,7 +243,7 @@ it("a filter narrows the items, and its faults are shown", async () => {
   await page.getByLabel("Filter").fill("c.moons > 90 ORDER BY c.moons DESC");
   await page.getByRole("button", { name: "Apply" }).click();
   await expect.poll(() => page.locator(".grid:visible tbody tr").count()).toBe(2);
-  expect(await page.locator(".grid:visible tbody tr").first().innerText()).toContain("saturn");
+  await expect.poll(() => page.locator(".grid:visible tbody tr").first().innerText()).toContain("saturn");
   await page.getByLabel("Filter").fill("c.moons >");
   await page.keyboard.press("Enter");
   await page.getByText("Syntax error").waitFor();
@@ -320,7 +320,7 @@ it("items are selected, exported and deleted together", async () => {
   await page.getByText("Deleted 2 items.").waitFor();
   await expect(planet("halley", "comet")).rejects.toMatchObject({ status: 404 });
   await row("halley").waitFor({ state: "detached" });
-  expect(await selection.count()).toBe(0);
+  await expect.poll(() => selection.count()).toBe(0);
 });
 
 it("many items are walked page by page, forth and back", async () => {

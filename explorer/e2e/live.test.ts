@@ -90,7 +90,7 @@ it("changes appear as they are written", async () => {
   await create(client, ["dbs", DATABASE, "colls", "events", "docs"], { id: "fresh", kind: "b" });
   await page.getByRole("log").getByText("fresh", { exact: true }).waitFor();
   const [written] = await client.json({ method: "GET", segments: ["dbs", DATABASE, "colls", "events", "docs", "fresh"], headers: { "x-ms-documentdb-partitionkey": '["b"]' } }).then((item) => [(item as { _ts: number })._ts]);
-  expect(await page.locator(".feed-row").filter({ hasText: "fresh" }).locator("time").getAttribute("datetime")).toBe(new Date(written! * 1000).toISOString());
+  await expect.poll(() => page.locator(".feed-row").filter({ hasText: "fresh" }).locator("time").getAttribute("datetime")).toBe(new Date(written! * 1000).toISOString());
   await screen(page, "changes-dark");
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText("Paused").waitFor();
@@ -119,7 +119,7 @@ it("nothing is asked while the changes are not seen, and what was missed appears
 it("all versions and deletes are followed where the container keeps them", async () => {
   const { page } = browser;
   const visible = (name: string) => page.getByRole("button", { name }).locator("visible=true");
-  expect(await page.getByRole("switch").count()).toBe(0);
+  await expect.poll(() => page.getByRole("switch").count()).toBe(0);
   await page.getByRole("treeitem", { name: "Settings" }).first().click();
   await page.getByLabel("Keep all versions and deletes").fill("60");
   await page.getByRole("button", { name: "Save settings" }).click();
@@ -135,8 +135,8 @@ it("all versions and deletes are followed where the container keeps them", async
   await deleteItem(client, events, { id: "brief", partitionKey: '["b"]' });
   const log = page.getByRole("log").locator("visible=true");
   await log.getByText("delete", { exact: true }).waitFor();
-  expect(await log.locator(".operation").allInnerTexts()).toEqual(["delete", "replace", "create"]);
-  expect(await log.locator(".feed-row.delete").innerText()).toContain('"n":2');
+  await expect.poll(() => log.locator(".operation").allInnerTexts()).toEqual(["delete", "replace", "create"]);
+  await expect.poll(() => log.locator(".feed-row.delete").innerText()).toContain('"n":2');
   await screen(page, "changes-all-versions-dark");
 });
 

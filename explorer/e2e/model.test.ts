@@ -41,9 +41,9 @@ it("types and links that the data shows are drawn, and HTML in a name is text", 
   await box("author").waitFor();
   await box("book").waitFor();
   await page.getByText("No model is declared yet").waitFor();
-  expect(await page.locator(".model-arrow .model-line.inferred").count()).toBe(2);
-  expect(await page.getByRole("button", { name: HOSTILE }).count()).toBeGreaterThan(0);
-  expect(await page.locator("img").count()).toBe(0);
+  await expect.poll(() => page.locator(".model-arrow .model-line.inferred").count()).toBe(2);
+  await expect.poll(() => page.getByRole("button", { name: HOSTILE }).count()).toBeGreaterThan(0);
+  await expect.poll(() => page.locator("img").count()).toBe(0);
   expect(await page.title()).toBe("Orrery");
   await screen(page, "model-inferred");
 });
@@ -103,7 +103,7 @@ it("a finding is seen with its evidence, and applied after its change was shown"
   await page.getByText("Applied to the model.").waitFor();
   expect(await relations()).toMatchObject([{ from: "book", path: "/authorId", to: "author" }]);
   await weak.waitFor({ state: "detached" });
-  expect(await page.locator(".model-arrow .model-line:not(.inferred)").count()).toBe(1);
+  await expect.poll(() => page.locator(".model-arrow .model-line:not(.inferred)").count()).toBe(1);
   await screen(page, "model-declared");
 });
 
@@ -129,7 +129,7 @@ it("what the server refuses in a document is marked at its place", async () => {
   await page.getByRole("button", { name: "Save model" }).click();
   const alert = page.getByRole("alert").locator("visible=true");
   await alert.filter({ hasText: "/relations/0/to" }).waitFor();
-  expect(await alert.innerText()).toMatch(/^Line \d+, /);
+  await expect.poll(() => alert.innerText()).toMatch(/^Line \d+, /);
   await page.locator('[data-label="Model"] .cm-lintRange-error').locator("visible=true").first().waitFor();
   await screen(page, "model-refused");
   const right = { ...own, types: { ...own.types, author: { container: "library", where: "c.type = 'author'" } }, relations: [{ ...own.relations[0], to: "author", copies: { author: "t.name" }, inverse: { name: "books" } }] };
@@ -191,7 +191,7 @@ it("a rule that data breaks says which items, and goes on when they are put righ
   const rules = page.getByRole("complementary", { name: "Rules" });
   await rules.getByText("1 violation").click();
   await rules.getByText("x-stray").waitFor();
-  expect(await page.getByText("The data agrees with the model").count()).toBe(0);
+  await expect.poll(() => page.getByText("The data agrees with the model").count()).toBe(0);
   await screen(page, "model-violation");
   await replaceItem(client, stray, { id: "x-stray", partitionKey: '["x-stray"]' }, { ...made, bookId: "b1" }, String(made._etag));
   await rules.getByText("1 violation").waitFor({ state: "detached", timeout: 20_000 });

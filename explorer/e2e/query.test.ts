@@ -37,7 +37,7 @@ const cells = () => browser.page.locator(".results .grid tbody tr");
 it("a query is run and its rows are a table", async () => {
   await run("SELECT c.id, c.price, c.author.name AS author\nFROM c\nWHERE c.price >= 90\nORDER BY c.price DESC");
   await expect.poll(() => cells().count()).toBeGreaterThan(5);
-  expect(await cells().first().innerText()).toContain("99");
+  await expect.poll(() => cells().first().innerText()).toContain("99");
   await screen(browser.page, "query-table");
   await browser.page.getByRole("columnheader", { name: "price" }).getByRole("button").click();
   await expect.poll(() => cells().last().innerText()).toContain("99");
@@ -60,7 +60,7 @@ it("rows are JSON and a chart too, and have statistics", async () => {
   await face("JSON");
   await expect.poll(() => editor(page, "Rows as JSON").innerText()).toContain('"books": 30');
   await face("Chart");
-  expect(await page.locator(".chart-drawing .bar").count()).toBe(4);
+  await expect.poll(() => page.locator(".chart-drawing .bar").count()).toBe(4);
   await screen(page, "query-chart");
   await face("Statistics");
   await page.getByText("server time").waitFor();
@@ -74,7 +74,7 @@ it("parameters and a partition key are used", async () => {
   await page.getByLabel("Parameters", { exact: true }).fill('{"@year": 1600}');
   await run("SELECT VALUE c.year FROM c WHERE c.year > @year");
   await expect.poll(() => cells().count()).toBe(5);
-  expect(await page.locator(".results th.mono").allInnerTexts()).toEqual(["value"]);
+  await expect.poll(() => page.locator(".results th.mono").allInnerTexts()).toEqual(["value"]);
   await page.getByLabel("Partition key").fill("");
   await page.getByLabel("Parameters", { exact: true }).fill("");
 });
@@ -128,8 +128,8 @@ it("the plan of a query is drawn", async () => {
   const plan = page.getByRole("img", { name: "Query plan" });
   await plan.getByText("Filter").waitFor();
   await plan.getByText("c.year = 1507 AND c.price > 5").waitFor();
-  expect(await plan.locator(".plan-node.index").count()).toBeGreaterThan(0);
-  expect(await plan.getByText("item loaded").count()).toBe(1);
+  await expect.poll(() => plan.locator(".plan-node.index").count()).toBeGreaterThan(0);
+  await expect.poll(() => plan.getByText("item loaded").count()).toBe(1);
   expect(await plan.locator(".plan-count").first().textContent()).toMatch(/^[\d,]+ rows?/);
   await screen(page, "query-plan");
   await face("Statistics");

@@ -48,7 +48,7 @@ it("a stored procedure is made and run, and its console is shown as text", async
   await visible("Partition key").fill("a");
   await page.getByRole("button", { name: "Run" }).locator("visible=true").click();
   await expect.poll(() => visible("Result").innerText()).toContain('"greeted": "Kepler"');
-  expect(await visible("Console").innerText()).toContain("<i>hello</i> Kepler");
+  await expect.poll(() => visible("Console").innerText()).toContain("<i>hello</i> Kepler");
   await screen(page, "script");
 });
 
