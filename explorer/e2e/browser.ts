@@ -9,7 +9,6 @@ import { Client } from "../src/protocol/client";
 import type { JsonObject } from "../src/protocol/json";
 import { create, remove } from "../src/protocol/resources";
 import { signerFor } from "../src/protocol/signature";
-import { inParallel } from "../src/state/parallel";
 
 function setting(name: string): string {
   const value = process.env[name];
@@ -130,9 +129,8 @@ export async function makeContainer(
   await create(client, ["dbs"], { id: database }).catch(() => undefined);
   const partitionKey = { paths, kind: paths.length > 1 ? "MultiHash" : "Hash", version: 2 };
   await create(client, ["dbs", database, "colls"], { id: container, partitionKey });
-  await inParallel(items, 8, async (item) => {
-    await create(client, ["dbs", database, "colls", container, "docs"], item);
-  });
+  // One after another: items are shown in the order of insertion, and the first ones choose the columns.
+  for (const item of items) await create(client, ["dbs", database, "colls", container, "docs"], item);
 }
 
 export async function dropDatabase(client: Client, database: string): Promise<void> {

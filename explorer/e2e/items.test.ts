@@ -46,7 +46,7 @@ const planet = (id: string, kind = "rocky") => readItem(client, PATH, { id, part
 
 it("a database and a container with hierarchical and unique keys are made", async () => {
   const { page } = browser;
-  await page.getByRole("button", { name: "New database" }).click();
+  await page.getByTitle("New database").click();
   await page.getByLabel("Name").fill("explorer-made");
   await page.getByRole("button", { name: "Create" }).click();
   await page.getByRole("treeitem", { name: "explorer-made" }).hover();

@@ -21,9 +21,13 @@ afterAll(async () => {
   await dropDatabase(client, DATABASE);
 });
 
-it("metrics are plotted as they come", async () => {
+it("metrics are plotted as they come, after those of the last hour", async () => {
   const { page } = browser;
+  const history = page.waitForResponse((response) => response.url().endsWith("/metrics/history"));
   await page.getByRole("button", { name: "Metrics" }).click();
+  const { readings } = (await (await history).json()) as { readings: unknown[] };
+  expect(readings.length).toBeGreaterThan(0);
+  await page.getByRole("radio", { name: "Live" }).check();
   const legend = page.locator(".plot").filter({ hasText: "Operations" }).locator(".legend");
   await expect.poll(async () => {
     await Promise.all(Array.from({ length: 40 }, () => client.send({ method: "GET", segments: ["dbs", DATABASE] })));
@@ -58,6 +62,28 @@ it("users are given permissions, and their tokens are copied", async () => {
   await page.getByRole("button", { name: "Copy the token of observe" }).click();
   await page.getByText("Copied the token of observe.").waitFor();
   expect(await page.evaluate(() => navigator.clipboard.readText())).toMatch(/^type=resource&ver=1/);
+});
+
+it("roles are made, assigned and revoked", async () => {
+  const { page } = browser;
+  const dialog = page.getByRole("dialog");
+  await page.goto(`${ENDPOINT}_explorer/#/roles`);
+  await page.getByRole("cell", { name: "Cosmos DB Built-in Data Reader", exact: true }).waitFor();
+  await page.getByRole("button", { name: "New role" }).click();
+  await dialog.getByLabel("Name").fill("Feed reader");
+  await dialog.getByLabel("readChangeFeed").check();
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await page.getByRole("cell", { name: "Feed reader", exact: true }).first().waitFor();
+  await page.getByRole("button", { name: "New assignment" }).click();
+  await dialog.getByRole("combobox").selectOption("Feed reader");
+  await dialog.getByLabel("Principal").fill("96313034-4739-43cb-93cd-74193adbe5b6");
+  await dialog.getByLabel("Scope").fill(`/dbs/${DATABASE}`);
+  await dialog.getByRole("button", { name: "Assign" }).click();
+  await page.getByRole("cell", { name: `/dbs/${DATABASE}`, exact: true }).waitFor();
+  await screen(page, "roles-dark");
+  await page.getByRole("button", { name: "Revoke Feed reader" }).click();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.getByText("No assignments yet.").waitFor();
 });
 
 it("everything is reachable on a phone", async () => {

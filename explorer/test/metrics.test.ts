@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { buckets, percentile, readMetrics } from "../src/protocol/prometheus";
-import { momentOf } from "../src/state/metrics-watch";
+import { buckets, percentile, readHistory, readMetrics } from "../src/protocol/prometheus";
+import { momentOf, momentsOf } from "../src/state/metrics-watch";
 import { linesOf, titled } from "../src/views/metrics-view";
 
 const TEXT = `# HELP orrery_requests_total Requests answered
@@ -49,6 +49,26 @@ describe("metrics", () => {
     const before = { at: 0, families: readMetrics(TEXT) };
     const now = { at: 1000, families: readMetrics('orrery_requests_total{operation="item",status="201"} 1\n') };
     expect(momentOf(before, now).operations).toEqual({ item: 0 });
+  });
+});
+
+describe("the last hour", () => {
+  const history = {
+    kinds: { orrery_requests_total: "counter", odd: "gauge" },
+    names: ['orrery_requests_total{operation="item",status="201"}', "odd"],
+    oldest: [10, 0],
+    readings: [[10_000, 0, 20, 1, 3], [20_000], [30_000, 0, 50]] as [number, ...number[]][],
+  };
+
+  it("is made whole from what changed", () => {
+    const values = readHistory(history).map(({ at, families }) => [at, families.get("orrery_requests_total")!.samples[0]!.value, families.get("odd")!.samples[0]!.value]);
+    expect(values).toEqual([[10_000, 20, 3], [20_000, 20, 3], [30_000, 50, 3]]);
+  });
+
+  it("has rates between its readings", () => {
+    const moments = momentsOf(readHistory(history));
+    expect(moments.map(({ operations }) => operations)).toEqual([{ item: 0 }, { item: 3 }]);
+    expect(moments.map(({ gauges }) => gauges)).toEqual([{ odd: 3 }, { odd: 3 }]);
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { hmacSha256, sha256 } from "../src/protocol/sha256";
-import { KeyError, authorization, readKey, signedAddress, signerFor, textToSign } from "../src/protocol/signature";
+import { KeyError, authorization, credentialFor, isToken, readKey, signedAddress, signerFor, textToSign } from "../src/protocol/signature";
 
 const KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 const DATE = "Thu, 27 Apr 2017 00:51:12 GMT";
@@ -62,6 +62,14 @@ describe("what a person types as a key", () => {
   it("may be a connection string", () => {
     expect(readKey(` AccountEndpoint=https://localhost:8081/;AccountKey=${KEY};`)).toBe(KEY);
     expect(readKey(`${KEY}\n`)).toBe(KEY);
+  });
+
+  it("may be an Entra ID token, which is sent as it is", async () => {
+    const token = `${btoa('{"alg":"RS256"}').replaceAll("=", "")}.${btoa('{"oid":"x"}').replaceAll("=", "")}.c2ln-_8`;
+    expect(isToken(` ${token}\n`)).toBe(true);
+    const header = await authorization(await credentialFor(` ${token}\n`), "GET", ["dbs"], DATE);
+    expect(decodeURIComponent(header)).toBe(`type=aad&ver=1.0&sig=${token}`);
+    for (const other of [KEY, `AccountKey=${KEY};`, "a.b.c", "eyJ.x", `${token}.x`, ""]) expect(isToken(other), other).toBe(false);
   });
 
   it.each(["", "  ", "hello world", "abc", "AccountKey=;"])("is refused when it is %j", (input) => {

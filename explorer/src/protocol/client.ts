@@ -2,7 +2,7 @@
 // database goes through here, so that it can do nothing another client could not.
 import { type Json, compactJson, parseJson } from "./json";
 import { readProblem } from "./problem";
-import { type Signer, authorization } from "./signature";
+import { type Credential, authorization } from "./signature";
 
 export interface Call {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -42,7 +42,7 @@ export class Client {
 
   constructor(
     readonly endpoint: string,
-    private readonly signer: Signer,
+    private readonly credential: Credential,
     private readonly log: (request: LoggedRequest) => void = () => {},
   ) {}
 
@@ -70,7 +70,7 @@ export class Client {
     const path = `/${call.segments.map(encodeURIComponent).join("/")}`;
     const headers: Record<string, string> = {
       ...call.headers,
-      authorization: await authorization(this.signer, call.method, call.segments, date),
+      authorization: await authorization(this.credential, call.method, call.segments, date),
       "x-ms-date": date,
       "x-ms-version": VERSION,
     };

@@ -68,3 +68,37 @@ export function percentile(before: Map<number, number>, now: Map<number, number>
   const inside = counts[at]! - below;
   return inside === 0 ? high : low + (high - low) * ((wanted - below) / inside);
 }
+
+/** A reading: when, and every sample that there was. */
+export interface Reading {
+  at: number;
+  families: Map<string, Family>;
+}
+
+/** What `/metrics/history` answers: of each reading the time, and then pairs of a sample's number and its new value. */
+export interface History {
+  kinds: Readonly<Record<string, string>>;
+  names: readonly string[];
+  oldest: readonly number[];
+  readings: readonly (readonly [number, ...number[]])[];
+}
+
+/** The readings of a history, each whole again. */
+export function readHistory({ kinds, names, oldest, readings }: History): Reading[] {
+  const places = names.map((name) => {
+    const [family] = readMetrics(`${name} 0`).values();
+    return { name: family?.name ?? name, labels: family?.samples[0]?.labels ?? {} };
+  });
+  const values = [...oldest];
+  return readings.map(([at, ...changes]) => {
+    for (let i = 0; i < changes.length; i += 2) values[changes[i]!] = changes[i + 1]!;
+    const families = new Map<string, Family>();
+    places.forEach(({ name, labels }, number) => {
+      const kind = kinds[name] ?? "untyped";
+      const family = families.get(name) ?? { name, kind, help: "", samples: [] };
+      family.samples.push({ labels, value: values[number] ?? 0 });
+      families.set(name, family);
+    });
+    return { at, families };
+  });
+}

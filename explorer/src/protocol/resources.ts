@@ -33,6 +33,22 @@ export interface Permission extends Resource {
   _token: string;
 }
 
+/** A role of Entra ID principals; roles and assignments have no rid. */
+export interface RoleDefinition extends JsonObject {
+  id: string;
+  roleName: string;
+  type: string;
+  assignableScopes: string[];
+  permissions: { dataActions: string[] }[];
+}
+
+export interface RoleAssignment extends JsonObject {
+  id: string;
+  roleDefinitionId: string;
+  principalId: string;
+  scope: string;
+}
+
 /** Throughput as people set it: fixed, or a maximum that it scales up to. */
 export type Throughput =
   | { kind: "none" }
@@ -51,6 +67,8 @@ const LISTS: Readonly<Record<string, string>> = {
   permissions: "Permissions",
   offers: "Offers",
   pkranges: "PartitionKeyRanges",
+  _roledefinitions: "RoleDefinitions",
+  _roleassignments: "RoleAssignments",
 };
 
 /** A page of a feed or query. */

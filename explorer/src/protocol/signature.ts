@@ -1,5 +1,5 @@
-// How a request proves that it knows the account's key: an HMAC over verb, kind of resource, its
-// link and the date. The key itself never leaves the browser.
+// How a request proves who sends it. With a key: an HMAC over verb, kind of resource, its link and the date;
+// the key itself never leaves the browser. With an Entra ID token: the token, which is sent as it is.
 import { hmacSha256 } from "./sha256";
 
 /** What a signature says about a path. */
@@ -32,6 +32,24 @@ export function textToSign(method: string, address: SignedAddress, date: string)
 /** Signs texts with one key. */
 export interface Signer {
   sign(text: string): Promise<string>;
+}
+
+/** An Entra ID token in place of a key. */
+export interface BearerToken {
+  token: string;
+}
+
+/** What a request proves its sender with. */
+export type Credential = Signer | BearerToken;
+
+/** Whether a text is a JSON Web Token: three parts in base64url, the first of which is a JSON object. */
+export function isToken(input: string): boolean {
+  return /^eyJ[\w-]+\.[\w-]+\.[\w-]+$/.test(input.trim());
+}
+
+/** The credential that a person has typed: a token, a key, or a connection string. */
+export async function credentialFor(input: string): Promise<Credential> {
+  return isToken(input) ? { token: input.trim() } : signerFor(input);
 }
 
 /** The key is not what it should be; the message is for the person who typed it. */
@@ -67,9 +85,10 @@ export async function signerFor(key: string): Promise<Signer> {
 }
 
 export async function authorization(
-  signer: Signer, method: string, segments: readonly string[], date: string,
+  credential: Credential, method: string, segments: readonly string[], date: string,
 ): Promise<string> {
-  const signature = await signer.sign(textToSign(method, signedAddress(segments), date));
+  if ("token" in credential) return encodeURIComponent(`type=aad&ver=1.0&sig=${credential.token}`);
+  const signature = await credential.sign(textToSign(method, signedAddress(segments), date));
   return encodeURIComponent(`type=master&ver=1.0&sig=${signature}`);
 }
 

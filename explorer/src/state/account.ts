@@ -1,10 +1,10 @@
-// The account the page is connected to. The key lives in this tab's session storage, or in local
+// The account the page is connected to. The key or token lives in this tab's session storage, or in local
 // storage when the person asks for it; never in the page's address or its source.
 import { computed, signal } from "@preact/signals";
 import { Client, type LoggedRequest } from "../protocol/client";
 import type { JsonObject } from "../protocol/json";
 import { Problem, describe } from "../protocol/problem";
-import { readKey, signerFor } from "../protocol/signature";
+import { credentialFor, isToken, readKey } from "../protocol/signature";
 
 const STORED_KEY = "orrery.key";
 const LOG_LENGTH = 200;
@@ -59,11 +59,11 @@ export async function connectLocally(): Promise<void> {
 
 export type Keep = "session" | "browser";
 
-/** Connects with a key or connection string; the promise fails with a message for the person. */
+/** Connects with a key, a connection string or a token; the promise fails with a message for the person. */
 export async function connect(input: string, keep: Keep): Promise<void> {
-  const key = readKey(input);
-  const candidate = new Client(endpoint(), await signerFor(key), logRequest);
-  const properties = await accountProperties(candidate);
+  const key = isToken(input) ? input.trim() : readKey(input);
+  const candidate = new Client(endpoint(), await credentialFor(key), logRequest);
+  const properties = await accountProperties(candidate, isToken(key));
   forget();
   (keep === "browser" ? localStorage : sessionStorage).setItem(STORED_KEY, key);
   const policy = properties.userConsistencyPolicy as JsonObject | undefined;
@@ -74,11 +74,11 @@ export async function connect(input: string, keep: Keep): Promise<void> {
   };
 }
 
-async function accountProperties(candidate: Client): Promise<JsonObject> {
+async function accountProperties(candidate: Client, hasToken: boolean): Promise<JsonObject> {
   try {
     return (await candidate.json({ method: "GET", segments: [] })) as JsonObject;
   } catch (error) {
-    if (error instanceof Problem && error.status === 401) {
+    if (error instanceof Problem && error.status === 401 && !hasToken) {
       throw new Error("The server does not accept this key. It prints its key when it starts.");
     }
     throw new Error(describe(error));
@@ -103,9 +103,10 @@ export async function resume(): Promise<void> {
   }
 }
 
-/** What an application connects with: this endpoint and the key that this page uses. */
+/** What an application connects with: this endpoint and the key that this page uses. A token is a person's own. */
 export function connectionString(): string {
   const key = sessionStorage.getItem(STORED_KEY) ?? localStorage.getItem(STORED_KEY) ?? "";
+  if (isToken(key)) return `AccountEndpoint=${endpoint()};`;
   return `AccountEndpoint=${endpoint()};AccountKey=${key};`;
 }
 

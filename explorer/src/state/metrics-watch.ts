@@ -1,11 +1,14 @@
-// Reads `/metrics` every two seconds and keeps five minutes of what happened in between.
+// Reads `/metrics` every two seconds and keeps five minutes of what happened in between; and an hour in steps of ten
+// seconds, which begins with what the server has kept.
 import { signal } from "@preact/signals";
 import { describe } from "../protocol/problem";
-import { type Family, type Sample, buckets, percentile, readMetrics } from "../protocol/prometheus";
+import { type History, type Reading, type Sample, buckets, percentile, readHistory, readMetrics } from "../protocol/prometheus";
 import { endpoint } from "./account";
 
 const EVERY_MS = 2000;
 const MOMENTS_KEPT = 150;
+const HOUR_STEP_MS = 10_000;
+const HOUR_MOMENTS = 360;
 
 /** What happened between two readings: lines of plots by name. */
 export interface Moment {
@@ -24,11 +27,6 @@ const isOperation = (labels: Sample["labels"]) => !ASIDE.has(labels.operation ??
 const REQUESTS = "orrery_requests_total";
 const SECONDS = "orrery_request_seconds_bucket";
 const CHARGE = "orrery_request_charge_total";
-
-interface Reading {
-  at: number;
-  families: Map<string, Family>;
-}
 
 /** The increase of a counter per second, summed by a name made of the labels. */
 function rates(before: Reading, now: Reading, family: string, nameOf: (labels: Sample["labels"]) => string): Record<string, number> {
@@ -71,15 +69,22 @@ export function momentOf(before: Reading, now: Reading): Moment {
   };
 }
 
+/** What happened between each reading and the next. */
+export function momentsOf(readings: readonly Reading[]): Moment[] {
+  return readings.slice(1).map((now, index) => momentOf(readings[index]!, now));
+}
+
 export class MetricsWatch {
   readonly moments = signal<readonly Moment[]>([]);
+  readonly hour = signal<readonly Moment[]>([]);
   readonly error = signal<string | null>(null);
   private timer: ReturnType<typeof setInterval> | null = null;
   private last: Reading | null = null;
+  private lastOfHour: Reading | null = null;
 
   start(): void {
     if (this.timer !== null) return;
-    void this.read();
+    void this.readHour().then(() => this.read());
     this.timer = setInterval(() => void this.read(), EVERY_MS);
   }
 
@@ -88,18 +93,42 @@ export class MetricsWatch {
     this.timer = null;
     // What happens until it starts again is no part of the next interval.
     this.last = null;
+    this.lastOfHour = null;
+  }
+
+  private async readHour(): Promise<void> {
+    try {
+      const readings = readHistory((await (await this.ask("/metrics/history")).json()) as History);
+      this.hour.value = momentsOf(readings);
+      this.lastOfHour = readings.at(-1) ?? null;
+    } catch (problem) {
+      this.error.value = describe(problem);
+    }
   }
 
   private async read(): Promise<void> {
     try {
-      const response = await fetch(new URL("/metrics", endpoint()), { cache: "no-store", credentials: "omit" });
-      if (!response.ok) throw new Error(`The server answered ${response.status} when asked for its metrics.`);
-      const now = { at: Date.now(), families: readMetrics(await response.text()) };
+      const now = { at: Date.now(), families: readMetrics(await (await this.ask("/metrics")).text()) };
       if (this.last !== null) this.moments.value = [...this.moments.value, momentOf(this.last, now)].slice(-MOMENTS_KEPT);
       this.last = now;
+      this.addToHour(now);
       this.error.value = null;
     } catch (problem) {
       this.error.value = describe(problem);
     }
+  }
+
+  private addToHour(now: Reading): void {
+    this.lastOfHour ??= now;
+    // The server's clock may be ahead of this one; a step of no length has no rates.
+    if (now.at - this.lastOfHour.at < HOUR_STEP_MS) return;
+    this.hour.value = [...this.hour.value, momentOf(this.lastOfHour, now)].slice(-HOUR_MOMENTS);
+    this.lastOfHour = now;
+  }
+
+  private async ask(path: string): Promise<Response> {
+    const response = await fetch(new URL(path, endpoint()), { cache: "no-store", credentials: "omit" });
+    if (!response.ok) throw new Error(`The server answered ${response.status} when asked for its metrics.`);
+    return response;
   }
 }

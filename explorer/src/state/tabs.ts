@@ -7,7 +7,7 @@ export type Route =
   | { kind: "database" | "users" | "model"; database: string }
   | { kind: "items" | "query" | "feed" | "settings"; database: string; container: string }
   | { kind: "script"; database: string; container: string; scripts: ScriptKind; script: string }
-  | { kind: "metrics" };
+  | { kind: "metrics" | "roles" };
 
 export interface Tab {
   address: string;
@@ -23,7 +23,7 @@ export const NEW_SCRIPT = "";
 
 export function addressOf(route: Route): string {
   const parts: string[] =
-    route.kind === "metrics" ? ["metrics"]
+    !("database" in route) ? [route.kind]
     : !("container" in route) ? [route.kind, route.database]
     : route.kind === "script" ? ["script", route.database, route.container, route.scripts, route.script]
     : [route.kind, route.database, route.container];
@@ -39,7 +39,7 @@ export function routeOf(address: string): Route | null {
     return null;
   }
   const [kind, database, container, scripts, script] = parts;
-  if (kind === "metrics") return { kind };
+  if (kind === "metrics" || kind === "roles") return { kind };
   if (!database) return null;
   if (kind === "database" || kind === "users" || kind === "model") return { kind, database };
   if (!container) return null;

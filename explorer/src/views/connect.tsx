@@ -44,7 +44,7 @@ export function Connect({ onStart }: { onStart: () => void }) {
           <output class="mono">{endpoint()}</output>
         </div>
         <label class="field">
-          <span class="label">Key or connection string</span>
+          <span class="label">Key or connection string, or Entra ID token</span>
           <input
             type="password"
             name="key"
@@ -76,8 +76,8 @@ export function Connect({ onStart }: { onStart: () => void }) {
           </button>
         )}
         <p id="connect-note" class="fine muted">
-          The key signs each request in this browser and is never sent. Unless it is kept, it is deleted when this tab is
-          closed.
+          The key signs each request in this browser and is never sent; a token is sent with each request. Unless it is kept,
+          it is deleted when this tab is closed.
           {!window.isSecureContext && (
             <> This page was loaded over plain HTTP: others on the network can read what it sends and receives. Use HTTPS if you can.</>
           )}

@@ -1,5 +1,5 @@
-// What the server is doing, live: operations, latency, responses and charge.
-import { useSignalEffect } from "@preact/signals";
+// What the server does and did: operations, latency, responses and charge, in the last hour or live.
+import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { type Moment, MetricsWatch } from "../state/metrics-watch";
 import { activeAddress, addressOf } from "../state/tabs";
@@ -33,8 +33,9 @@ export function MetricsView() {
     else watch.stop();
   });
   useEffect(() => () => watch.stop(), []);
-  const moments = watch.moments.value;
-  // A minute at first; the window grows with what there is to see.
+  const isLive = useSignal(false);
+  const moments = isLive.value ? watch.moments.value : watch.hour.value;
+  // A few steps at first; the window grows with what there is to see.
   const length = Math.max(MOMENTS_AT_FIRST, moments.length);
   const latency = ["50 %", "95 %", "99 %"].map((name): Line => ({ name, values: moments.map(({ latencyMs }) => latencyMs[name] ?? null) }));
   const charge = linesOf(moments, (moment) => moment.charge);
@@ -42,6 +43,10 @@ export function MetricsView() {
   return (
     <>
       {watch.error.value !== null && <p class="problem bar" role="alert">{watch.error.value}</p>}
+      <div class="plot-time" role="radiogroup" aria-label="Time">
+        <label class="check"><input type="radio" name="metrics-time" checked={!isLive.value} onChange={() => (isLive.value = false)} /> Last hour</label>
+        <label class="check"><input type="radio" name="metrics-time" checked={isLive.value} onChange={() => (isLive.value = true)} /> Live</label>
+      </div>
       <div class="plots">
         <LivePlot title="Operations" unit="per second" lines={linesOf(moments, (moment) => moment.operations)} length={length} />
         <LivePlot title="Latency" unit="ms, in the server" lines={latency} length={length} />

@@ -18,6 +18,7 @@ import { MetricsView } from "./metrics-view";
 import { ModelView } from "./model-view";
 import { NewDatabase } from "./new-database";
 import { QueryView } from "./query-view";
+import { RolesView } from "./roles-view";
 import { ScriptView } from "./script-view";
 import { StatusBar } from "./status-bar";
 import { TabStrip, panelId, tabId } from "./tab-strip";
@@ -46,6 +47,9 @@ export function Shell() {
         <a class="brand" href="#/" onClick={() => (activeAddress.value = null)}><Mark size={26} /><b>Orrery</b></a>
         <span class="endpoint mono muted">{endpoint()}</span>
         <span class="grow" />
+        <button class="quiet" type="button" aria-label="Roles" onClick={() => open({ kind: "roles" })}>
+          <Icon name="users" /><span class="not-narrow">Roles</span>
+        </button>
         <button class="quiet" type="button" aria-label="Metrics" onClick={() => open({ kind: "metrics" })}>
           <Icon name="metrics" /><span class="not-narrow">Metrics</span>
         </button>
@@ -119,6 +123,7 @@ function Panels() {
 function View({ route }: { route: Route }) {
   switch (route.kind) {
     case "metrics": return <MetricsView />;
+    case "roles": return <RolesView />;
     case "database": return <DatabaseView database={route.database} />;
     case "users": return <UsersView database={route.database} />;
     case "model": return <ModelView database={route.database} />;

@@ -10,11 +10,11 @@ import { Menu } from "./menu";
 
 const ICONS: Record<Route["kind"], IconName> = {
   database: "database", users: "users", items: "items", query: "query", feed: "feed", settings: "settings",
-  script: "script", metrics: "metrics", model: "model",
+  script: "script", metrics: "metrics", model: "model", roles: "users",
 };
 
 function hintOf(route: Route): string {
-  if (route.kind === "metrics") return "Metrics of the server";
+  if (!("database" in route)) return route.kind === "roles" ? "Roles of Entra ID principals" : "Metrics of the server";
   return "container" in route ? `${route.database} / ${route.container}` : route.database;
 }
 
