@@ -3,9 +3,7 @@
 #   docker build -t orrery .
 #   docker run -p 127.0.0.1:8081:8081 -v orrery:/var/lib/orrery orrery
 #
-# The packages of a release come out of the same build, for the oldest Debian they should run on:
-#
-#   docker build --target packages --output dist .
+# The images of a release are made by `cargo xtask package oci`, without Docker.
 
 FROM node:22-bookworm-slim AS node
 
@@ -20,11 +18,8 @@ RUN --mount=type=cache,target=/cache \
     --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/npm \
     scripts/setup.sh run \
- && cargo xtask package all --out /out \
+ && cargo xtask package tar --out /out \
  && mkdir /image && tar --extract --gzip --file /out/*.tar.gz --directory /image --strip-components 1
-
-FROM scratch AS packages
-COPY --from=build /out/ /
 
 FROM debian:bookworm-slim
 RUN useradd --system --uid 10001 --user-group --home-dir /var/lib/orrery --shell /usr/sbin/nologin orrery \

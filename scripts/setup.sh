@@ -4,7 +4,7 @@
 #   setup.sh [run|test]
 #
 #   1. installs what the build needs and the machine lacks, and says what: Node.js is for the web
-#      page; `test` also needs a browser for it, and Python for the official SDK;
+#      page; `test` also needs a browser for it, Python for the official SDK, and PostgreSQL;
 #   2. compiles RocksDB once, into the user's cache, for every profile and every checkout:
 #      it is by far the longest part of a fresh build;
 #   3. writes .cargo/local.toml, so that plain `cargo` uses the same cache.
@@ -40,6 +40,8 @@ if [ "$purpose" = test ]; then
   has chromium || has chromium-browser || has google-chrome || need chromium
   # Debian splits Python; both modules are needed to make a virtual environment.
   python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || need python3 python3-venv
+  # The tests of the store start private clusters of it.
+  compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need postgresql
 fi
 
 if [ ${#packages[@]} -gt 0 ]; then

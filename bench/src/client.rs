@@ -15,7 +15,8 @@ pub(crate) struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
     head_end: Finder<'static>,
-    length: Finder<'static>,
+    /// The header as Rust's servers write it, and as Node.js does.
+    lengths: [Finder<'static>; 2],
 }
 
 /// An answer, as far as it was looked at.
@@ -35,7 +36,7 @@ impl Client {
             stream,
             buffer: Vec::with_capacity(READ_BYTES),
             head_end: Finder::new(b"\r\n\r\n"),
-            length: Finder::new(b"\r\ncontent-length: "),
+            lengths: [Finder::new(b"\r\ncontent-length: "), Finder::new(b"\r\nContent-Length: ")],
         })
     }
 
@@ -54,10 +55,11 @@ impl Client {
 
     async fn finish(&mut self, head_end: usize) -> Result<Answer<'_>> {
         let head = &self.buffer[..head_end];
-        let length = match self.length.find(head) {
-            Some(at) => number(&head[at + self.length.needle().len()..]),
-            None => 0,
-        };
+        let length = self
+            .lengths
+            .iter()
+            .find_map(|name| name.find(head).map(|at| number(&head[at + name.needle().len()..])));
+        let length = length.unwrap_or(0);
         let body_at = head_end + self.head_end.needle().len();
         while self.buffer.len() < body_at + length {
             let read = self.stream.read_buf(&mut self.buffer).await?;

@@ -297,7 +297,7 @@ fn commit(folder: &Path, pairs: &Pairs) -> Result<Duration> {
             // The feed is written by commits themselves.
             if put.space == Space::Feed { part.feed.push(put.value) } else { part.puts.push(put) }
         }
-        store.commit(Commit { parts: vec![part] }).map_err(|error| anyhow!("{error}"))?;
+        store.commit(Commit::new(vec![part])).map_err(|error| anyhow!("{error}"))?;
         rest = others;
     }
     drop(store);

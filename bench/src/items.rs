@@ -1,5 +1,5 @@
 //! `items`: point reads and durable creates, by one client and by many. The contestants take turns
-//! within each round, so that whatever else the machine does meets all of them.
+//! within each round, so that other load of the machine affects all of them alike.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ fn events(reads_only: bool) -> Vec<Event> {
     events
 }
 
-/// Everybody who is measured, ready to run.
+/// All that is measured, ready to run.
 struct Arena {
     server: Process,
     bare: Process,

@@ -9,17 +9,23 @@
 //!   while their range is split
 //! - `model`: writes under a model beside plain ones, and appends to long arrays beside short ones
 //! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
+//! - `fairness`: reads and small queries of one client beside many that send products of arrays
 //! - `import`: items from a file, beside `RocksDB` taking the keys that they become
 //! - `advisor`: `orrery advise` over a large export, its time and memory
+//! - `instructions`: instructions of the server for one request, on six paths
+//! - `compare`: the same operations on several databases, from one load generator
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
 mod advisor;
 mod bare;
 mod client;
+mod compare;
 mod disk;
+mod fairness;
 mod feed;
 mod import;
+mod instructions;
 mod items;
 mod load;
 mod machine;
@@ -59,10 +65,16 @@ enum Verb {
     Model(model::Options),
     /// Queries, beside `PostgreSQL`.
     Query(query::Options),
+    /// One client's reads and small queries beside many products of arrays.
+    Fairness(fairness::Options),
     /// Items from a file.
     Import(import::Options),
     /// `orrery advise` over a large export.
     Advisor(advisor::Options),
+    /// Instructions of the server for one request.
+    Instructions(instructions::Options),
+    /// The same operations on several databases.
+    Compare(compare::Options),
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,
 }
@@ -75,8 +87,11 @@ fn main() -> ExitCode {
         Verb::Feed(options) => feed::run(&options),
         Verb::Model(options) => model::run(&options),
         Verb::Query(options) => query::run(&options),
+        Verb::Fairness(options) => fairness::run(&options),
         Verb::Import(options) => import::run(&options),
         Verb::Advisor(options) => advisor::run(&options),
+        Verb::Instructions(options) => instructions::run(&options),
+        Verb::Compare(options) => compare::run(&options),
         Verb::Bare => bare::run(),
     };
     match outcome {

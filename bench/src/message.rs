@@ -88,11 +88,39 @@ impl Signer {
         ]
     }
 
+    /// Creates the container alone, with a throughput of its own.
+    pub(crate) fn container(&self, throughput: u32) -> Vec<u8> {
+        let body = format!(
+            r#"{{"id":"{CONTAINER}","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}}}}"#
+        );
+        let (link, throughput) = (format!("dbs/{DATABASE}"), throughput.to_string());
+        let headers = [("x-ms-offer-throughput", &*throughput)];
+        self.request("POST", ("colls", &link), &format!("{link}/colls"), &headers, &body)
+    }
+
     /// Reads an item.
     pub(crate) fn read(&self, number: u64) -> Vec<u8> {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/docs/{}", id(number));
         let key = key_header(&partition(number));
         self.request("GET", ("docs", &link), &link, &[(KEY_HEADER, &key)], "")
+    }
+
+    /// Reads an item of a partition.
+    pub(crate) fn read_in(&self, partition: &str, number: u64) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/docs/{}", id(number));
+        let key = key_header(partition);
+        self.request("GET", ("docs", &link), &link, &[(KEY_HEADER, &key)], "")
+    }
+
+    /// Writes an item of a partition.
+    pub(crate) fn write_in(&self, partition: &str, body: &str, writing: Writing) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let key = key_header(partition);
+        let mut headers = vec![(KEY_HEADER, &*key)];
+        if writing == Writing::Upsert {
+            headers.push(("x-ms-documentdb-is-upsert", "True"));
+        }
+        self.request("POST", ("docs", &link), &format!("{link}/docs"), &headers, body)
     }
 
     /// Reads a page of the change feed after a position, or from the beginning.
@@ -202,6 +230,13 @@ impl Signer {
         let (key, body) = (key_header(&partition(0)), body(0));
         Numbered::new(self.request("POST", ("docs", &link), &path, &[(KEY_HEADER, &key)], &body))
     }
+}
+
+/// What to do with an item that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    Create,
+    Upsert,
 }
 
 /// A request with a number in it, which is another one each time.

@@ -48,7 +48,7 @@ const CLIENTS: u64 = 32;
 const FEW: u64 = 10;
 /// Comments that one request of the preparation appends.
 const PER_PATCH: u64 = 10;
-/// Who creates: the plain container first.
+/// The clients that create items: that of the plain container first.
 const CREATORS: [(&str, &str); 3] = [
     ("plain", "plain"),
     ("counted", "one relation, a copy and COUNT"),

@@ -13,9 +13,11 @@ use crate::message;
 use crate::stopwatch::Stopwatch;
 
 const READY_LIMIT: Duration = Duration::from_secs(60);
+/// The same under a tool that makes everything slower.
+const READY_UNDER_LIMIT: Duration = Duration::from_secs(600);
 const PROBE_PAUSE: Duration = Duration::from_millis(1);
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
-/// Linux counts processor time in hundredths of a second for whoever asks.
+/// Linux reports processor time in hundredths of a second.
 const TICK: Duration = Duration::from_millis(10);
 
 /// A process with an address; dropping it kills it, as `kill -9` would.
@@ -27,20 +29,32 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a server on a folder; returns it once it is ready, with the time that took.
     pub(crate) fn serve(binary: &Path, data: &Path) -> Result<(Self, Duration)> {
+        Self::start(Command::new(binary), data, READY_LIMIT)
+    }
+
+    /// The same under a tool, such as valgrind, which is given the binary as its last argument.
+    pub(crate) fn serve_under(tool: &[String], binary: &Path, data: &Path) -> Result<Self> {
+        let (program, arguments) = tool.split_first().context("a tool has a name")?;
+        let mut command = Command::new(program);
+        command.args(arguments).arg(binary);
+        Ok(Self::start(command, data, READY_UNDER_LIMIT)?.0)
+    }
+
+    fn start(mut command: Command, data: &Path, limit: Duration) -> Result<(Self, Duration)> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let log = File::create(data.with_extension("log"))?;
-        let mut command = Command::new(binary);
         command.args(["serve", "--listen", &address.to_string(), "--key", &message::key()]);
         command.arg("--data").arg(data).stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log);
         let watch = Stopwatch::start();
-        let child = command.spawn().with_context(|| format!("no {}", binary.display()))?;
+        let program = command.get_program().to_owned();
+        let child = command.spawn().with_context(|| format!("no {}", program.display()))?;
         let mut process = Self { child, address };
         while !is_ready(address) {
             if let Some(status) = process.child.try_wait()? {
                 bail!("the server ended at once ({status})");
             }
-            ensure!(watch.elapsed() < READY_LIMIT, "the server was not ready in {READY_LIMIT:?}");
+            ensure!(watch.elapsed() < limit, "the server was not ready in {limit:?}");
             std::thread::sleep(PROBE_PAUSE);
         }
         Ok((process, watch.elapsed()))
@@ -68,6 +82,11 @@ impl Process {
         let ended = self.child.wait()?;
         ensure!(ended.success(), "the server stopped with {ended}");
         Ok(())
+    }
+
+    /// The number by which the system knows it.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Processor time so far, of all threads, in user and system mode.

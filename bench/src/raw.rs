@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use hdrhistogram::Histogram;
-use orrery_index::maintain::{Image, maintain};
-use orrery_index::{Dictionary, Home, IndexedItem, IndexingPolicy, Rules};
+use orrery_index::maintain::{TermImage, maintain};
+use orrery_index::{Dictionary, DictionaryShard, IndexRules, IndexedItem, IndexingPolicy};
 use orrery_storage::key::{self, Row};
 use orrery_storage::record::{self, Header};
 use orrery_storage::{
@@ -34,7 +34,7 @@ const SYSTEM: &str = ",\"_rid\":\"AbCdEfGhIjKlMnOpAAAAAA==\",\
 pub(crate) struct Raw {
     store: RocksStore,
     definition: PartitionKeyDef,
-    rules: Rules,
+    rules: IndexRules,
     dictionary: Dictionary,
 }
 
@@ -43,9 +43,9 @@ impl Raw {
         let store = RocksStore::open(folder, &RocksOptions::default())?;
         store.create_shard(SHARD, EPOCH).map_err(|error| anyhow!("no shard: {error}"))?;
         let kind = PartitionKeyKind::Hash;
-        // The paths tell where in an item the values stand; here they are at hand.
+        // The paths say where in an item the values are; here the values are known.
         let definition = PartitionKeyDef { paths: vec![], kind, version: 2, system_key: false };
-        let rules = Rules::new(&IndexingPolicy::default(), &[]);
+        let rules = IndexRules::new(&IndexingPolicy::default(), &[]);
         let dictionary = Dictionary::default();
         Ok(Self { store, definition, rules, dictionary })
     }
@@ -101,7 +101,7 @@ impl Raw {
         let own = value.as_object().context("an item is an object")?;
         let system = vec![("_ts", Value::from(1_700_000_000))];
         let indexed = IndexedItem::new(own, &[], system);
-        let home = Home { store: &self.store, shard: SHARD, epoch: EPOCH };
+        let home = DictionaryShard { store: &self.store, shard: SHARD, epoch: EPOCH };
         let terms = match self.dictionary.known_terms(&self.rules, &indexed) {
             Some(terms) => terms,
             None => {
@@ -117,8 +117,8 @@ impl Raw {
         part.puts.push(Put { space, key: item.clone(), value });
         part.puts.push(Put { space, key: key::row(row).to_vec(), value: item.clone() });
         part.feed.push(item);
-        maintain(None, Some(Image { terms: &terms, row }), self.rules.all(), &mut part);
-        Ok(Commit { parts: vec![part] })
+        maintain(None, Some(TermImage { terms: &terms, row }), self.rules.all(), &mut part);
+        Ok(Commit::new(vec![part]))
     }
 }
 

@@ -109,7 +109,8 @@ func scratch(t *testing.T) *azcosmos.DatabaseClient {
 // shelf is a container together with the test that uses it.
 type shelf struct {
 	*azcosmos.ContainerClient
-	t *testing.T
+	t        *testing.T
+	database string
 }
 
 // newShelf makes a container in a new database; its partition key is /pk unless a change says else.
@@ -143,7 +144,7 @@ func addShelf(
 	check(t, err)
 	container, err := database.NewContainer(properties.ID)
 	check(t, err)
-	return shelf{container, t}
+	return shelf{container, t, database.ID()}
 }
 
 // item is what most tests store. A property that is absent stays absent.
@@ -259,18 +260,30 @@ func ctx(t *testing.T) context.Context {
 	return limited
 }
 
+// split divides the range of a container that holds most.
+func (s shelf) split() {
+	s.t.Helper()
+	container := "dbs/" + s.database + "/colls/" + s.ID()
+	send(s.t, "colls", container, container+"/operations/split", nil, http.StatusOK)
+}
+
 // post sends a signed request to a feed, such as `dbs/d/colls/c/triggers`.
 func post(t *testing.T, feed string, body any) {
 	t.Helper()
 	parent, kind := feed[:strings.LastIndex(feed, "/")], feed[strings.LastIndex(feed, "/")+1:]
+	send(t, kind, parent, feed, encode(t, body), http.StatusCreated)
+}
+
+// send posts a request that is signed for a resource and must be answered with a status.
+func send(t *testing.T, kind, resource, path string, body []byte, status int) {
+	t.Helper()
 	date := time.Now().UTC().Format(http.TimeFormat)
 	secret, err := base64.StdEncoding.DecodeString(key)
 	check(t, err)
 	mac := hmac.New(sha256.New, secret)
-	fmt.Fprintf(mac, "post\n%s\n%s\n%s\n\n", kind, parent, strings.ToLower(date))
+	fmt.Fprintf(mac, "post\n%s\n%s\n%s\n\n", kind, resource, strings.ToLower(date))
 	signature := base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	request, err := http.NewRequestWithContext(
-		ctx(t), http.MethodPost, endpoint+feed, bytes.NewReader(encode(t, body)))
+	request, err := http.NewRequestWithContext(ctx(t), http.MethodPost, endpoint+path, bytes.NewReader(body))
 	check(t, err)
 	request.Header.Set("authorization", url.QueryEscape("type=master&ver=1.0&sig="+signature))
 	request.Header.Set("x-ms-date", date)
@@ -280,7 +293,7 @@ func post(t *testing.T, feed string, body any) {
 	defer reply.Body.Close()
 	answer, err := io.ReadAll(reply.Body)
 	check(t, err)
-	if reply.StatusCode != http.StatusCreated {
-		t.Fatalf("POST %s: %s: %s", feed, reply.Status, answer)
+	if reply.StatusCode != status {
+		t.Fatalf("POST %s: %s: %s", path, reply.Status, answer)
 	}
 }

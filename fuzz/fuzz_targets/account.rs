@@ -20,15 +20,15 @@ pub fn value(text: &str) -> Value {
 fn open() -> Engine {
     let engine = Engine::open(Arc::new(MemoryStore::new()), Arc::new(SystemClock), 1).expect("an engine");
     let none = ThroughputRequest { manual: None, autoscale: None };
-    engine.create_database(&value(r#"{"id":"d"}"#), &none).expect("a database");
+    engine.databases().create(&value(r#"{"id":"d"}"#), &none).expect("a database");
     for id in ["a", "b"] {
         let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/p"],"kind":"Hash","version":2}}}}"#);
-        engine.create_container(&name("d"), &value(&body), &none).expect("a container");
+        engine.containers().create(&name("d"), &value(&body), &none).expect("a container");
     }
-    let container = engine.read_container(&name("d"), &name("a")).expect("a container");
+    let container = engine.containers().read(&name("d"), &name("a")).expect("a container");
     for n in 0..5 {
         let item = format!(r#"{{"id":"{n}","p":"x","n":{n}}}"#);
-        engine.create_item(&container, None, item.as_bytes()).expect("an item");
+        engine.items().create(&container, None, item.as_bytes()).expect("an item");
     }
     engine
 }
@@ -39,5 +39,5 @@ pub fn engine() -> &'static Engine {
 }
 
 pub fn container() -> Arc<Container> {
-    engine().read_container(&name("d"), &name("a")).expect("a container")
+    engine().containers().read(&name("d"), &name("a")).expect("a container")
 }

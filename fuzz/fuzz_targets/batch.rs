@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use orrery_engine::batch::Content;
+use orrery_engine::transaction::batch::Content;
 use orrery_server::wire::batch_body::decode;
 
 fuzz_target!(|bytes: &[u8]| {

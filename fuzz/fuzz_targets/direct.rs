@@ -5,7 +5,7 @@
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
 use orrery_direct::{
-    ContextRequest, ContextResponse, FrameKind, FrameLimits, FrameRequest, FrameResponse, Progress,
+    ContextRequest, ContextResponse, FrameKind, FrameLimits, FrameRequest, FrameResponse, FrameProgress,
     next_frame,
 };
 
@@ -19,8 +19,8 @@ fuzz_target!(|bytes: &[u8]| {
     ] {
         let mut buffer = BytesMut::from(bytes);
         while let Ok(progress) = next_frame(&mut buffer, kind, &limits) {
-            let Progress::Whole(frame) = progress else {
-                let Progress::Partial(needed) = progress else { unreachable!() };
+            let FrameProgress::Whole(frame) = progress else {
+                let FrameProgress::Partial(needed) = progress else { unreachable!() };
                 assert!(needed > buffer.len(), "what is there is enough");
                 break;
             };
@@ -49,7 +49,7 @@ fn again(head: &[u8], body: &[u8], kind: FrameKind) {
             let Ok(request) = FrameRequest::decode(head) else { return };
             request.encode(body, &mut first).expect("it fitted before");
             let whole = next_frame(&mut first.clone(), kind, &FrameLimits::default());
-            let Ok(Progress::Whole(frame)) = whole else { panic!("what we wrote is a frame") };
+            let Ok(FrameProgress::Whole(frame)) = whole else { panic!("what we wrote is a frame") };
             assert_eq!(frame.body, body);
             let read = FrameRequest::decode(&frame.head).expect("what we wrote");
             read.encode(body, &mut second).expect("it fitted before");

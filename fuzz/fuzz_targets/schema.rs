@@ -6,7 +6,7 @@ mod account;
 
 use account::{container, engine, name, value};
 use libfuzzer_sys::fuzz_target;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_types::Value;
 
 fuzz_target!(|text: &str| {
@@ -17,7 +17,7 @@ fuzz_target!(|text: &str| {
     let schema = schema.to_json();
     let model = format!(r#"{{"version":1,"types":{{"t":{{"container":"a","schema":{schema}}}}}}}"#);
     let model = value(&model);
-    if engine().store_model(&name("d"), &model, &Preconditions::default()).is_err() {
+    if engine().models().store(&name("d"), &model, &Preconditions::default()).is_err() {
         return;
     }
     if let Some(item) = item.as_object() {
@@ -25,6 +25,6 @@ fuzz_target!(|text: &str| {
         item.set("id", "z".into());
         item.set("p", "x".into());
         let text = Value::object(item).to_json();
-        let _ = engine().upsert_item(&container(), None, text.as_bytes(), &Preconditions::default());
+        let _ = engine().items().upsert(&container(), None, text.as_bytes(), &Preconditions::default());
     }
 });

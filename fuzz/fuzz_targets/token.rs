@@ -9,10 +9,10 @@ use std::sync::{Arc, OnceLock};
 use account::{container, engine};
 use http::{HeaderMap, HeaderValue, Method};
 use libfuzzer_sys::fuzz_target;
-use orrery_engine::continuation;
-use orrery_engine::feed::PageSize;
-use orrery_engine::scope::ScopeRequest;
-use orrery_server::auth::Authenticator;
+use orrery_engine::query::continuation;
+use orrery_engine::query::read_feed::PageSize;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_server::auth::{Authenticator, Transport};
 use orrery_server::auth::keys::{AccountKeys, GivenKeys, WellKnownKey};
 use orrery_server::wire::link::ResourceLink;
 use orrery_types::SystemClock;
@@ -28,7 +28,7 @@ fn authenticator() -> &'static Authenticator {
 fn read(token: &str) {
     let container = container();
     let whole = container.scope(&ScopeRequest::default()).expect("the whole container");
-    let _ = engine().read_items(&container, &whole, PageSize { items: 2 }, Some(token));
+    let _ = engine().queries().read_items(&container, &whole, PageSize { items: 2 }, Some(token));
 }
 
 fuzz_target!(|bytes: &[u8]| {
@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
         let mut headers = HeaderMap::new();
         headers.insert(http::header::AUTHORIZATION, value);
         let link = ResourceLink::parse("/dbs/d/colls/a/docs").expect("a link of our own");
-        let opened = authenticator().authenticate(&Method::GET, &link, &headers);
+        let opened = authenticator().authenticate(&Method::GET, &link, &headers, Transport::Private);
         assert!(opened.is_err(), "a credential that nobody issued");
     }
     let sealed = continuation::encode("fuzz", bytes);
@@ -44,7 +44,7 @@ fuzz_target!(|bytes: &[u8]| {
     read(&sealed);
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = authenticator().tokens().verify(text, 0);
-    let _ = engine().check_session(&container(), text);
+    let _ = engine().sessions().check(&container(), text);
     let _ = continuation::decode("fuzz", text);
     read(text);
 });

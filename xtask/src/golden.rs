@@ -1,4 +1,4 @@
-//! `cargo xtask golden`: lets every golden test write what it sees as what it expects.
+//! `cargo xtask golden`: rewrites the expected output of every golden test with its actual output.
 
 use crate::{process, project};
 use anyhow::Result;

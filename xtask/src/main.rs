@@ -4,7 +4,10 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
 mod bench;
+#[path = "../../crates/storage/tests/it/cluster.rs"]
+mod cluster;
 mod conformance;
+mod docs;
 mod examples;
 mod explorer;
 mod fuzz;
@@ -14,6 +17,7 @@ mod package;
 mod process;
 mod project;
 mod server;
+mod soak;
 mod stopwatch;
 mod tidy;
 mod toolchain;
@@ -38,14 +42,18 @@ enum Verb {
     Conformance(conformance::Options),
     /// Run every program under examples/ against a server, and compare what it prints.
     Examples(examples::Options),
+    /// Build the documentation site, or run every command of its walk-through.
+    Docs(docs::Options),
     /// Build the web page that the server embeds, or check it.
     Explorer(explorer::Options),
-    /// Measure this machine: `start`, `items`, `feed`, `scripts`, `query`, `import`, or all of them.
+    /// Measure this machine: `start`, `items`, `feed`, `scripts`, `query`, `fairness`, `import`, or all of them.
     Bench(bench::Options),
-    /// Make what a release consists of: a Debian package, an archive.
+    /// Make what a release consists of: archive, Debian package, images, npm packages, wheel.
     Package(package::Options),
     /// Run the fuzz targets, each for so many inputs or seconds.
     Fuzz(fuzz::Options),
+    /// Let clients work on a server that is ended all the time, and compare every answer with an oracle.
+    Soak(soak::Options),
     /// Write the expected text of all golden cases anew, to be read before it is committed.
     Golden,
 }
@@ -56,10 +64,12 @@ fn main() -> ExitCode {
         Verb::Tidy => tidy::run(),
         Verb::Conformance(options) => conformance::run(&options),
         Verb::Examples(options) => examples::run(&options),
+        Verb::Docs(options) => docs::run(&options),
         Verb::Explorer(options) => explorer::run(&options),
         Verb::Bench(options) => bench::run(&options),
         Verb::Package(options) => package::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
+        Verb::Soak(options) => soak::run(&options),
         Verb::Golden => golden::run(),
     };
     match outcome {

@@ -1,8 +1,8 @@
-//! A server for the length of one suite: builds `orrery`, starts it in memory on a free port of
-//! this machine, waits until it is ready, and kills it when dropped.
+//! A server for the length of one suite: builds `orrery`, starts it in memory or on a private cluster of `PostgreSQL`, on a
+//! free port of this machine, waits until it is ready, and kills it when dropped.
 
 use crate::stopwatch::Stopwatch;
-use crate::{process, project};
+use crate::{cluster, process, project};
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,6 +10,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Starting takes well under a second; on a machine that is busy compiling it may take longer.
@@ -28,6 +29,32 @@ const KEY_BYTES: &[u8; 64] = b"this key opens one throw-away server that a test 
 pub(crate) enum Profile {
     Dev,
     Release,
+    /// Optimised without link-time optimisation, on the dependencies that tests use. It builds in minutes, and
+    /// is good enough for comparing instructions of two commits.
+    Counted,
+}
+
+/// Where a server keeps its data.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum StoreKind {
+    Memory,
+    /// In a cluster of `PostgreSQL` that ends with this process.
+    Postgres,
+}
+
+impl StoreKind {
+    /// The arguments of `orrery serve` for a new store.
+    fn arguments(self, binary: &Path) -> Result<Vec<String>> {
+        static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+        if self == Self::Memory {
+            return Ok(vec!["--memory".into()]);
+        }
+        let address = cluster::address().context("PostgreSQL is not installed")?;
+        let schema = format!("suite{}", SCHEMAS.fetch_add(1, Ordering::Relaxed));
+        let store = ["--store".into(), address, "--store-schema".into(), schema].to_vec();
+        process::run(Command::new(binary).args(["store", "init"]).args(&store))?;
+        Ok(store)
+    }
 }
 
 /// The endpoint that clients are told to use.
@@ -63,7 +90,18 @@ impl Server {
         announced: Announced,
         arguments: &[&str],
     ) -> Result<Self> {
+        Self::start_on(profile, announced, StoreKind::Memory, arguments)
+    }
+
+    /// The same, with a choice of the store.
+    pub(crate) fn start_on(
+        profile: Profile,
+        announced: Announced,
+        store: StoreKind,
+        arguments: &[&str],
+    ) -> Result<Self> {
         let binary = build("orrery", profile)?;
+        let store = store.arguments(&binary)?;
         let address = free_address()?;
         let log = project::cache("conformance")?.join("server.log");
         let output = std::fs::File::create(&log)
@@ -73,7 +111,8 @@ impl Server {
             command.env("ORRERY_PUBLIC_ENDPOINT", format!("https://{address}/"));
         }
         let process = command
-            .args(["serve", "--memory", "--listen", &address.to_string(), "--key", &key()])
+            .args(["serve", "--listen", &address.to_string(), "--key", &key()])
+            .args(store)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -155,12 +194,44 @@ pub(crate) fn build(package: &str, profile: Profile) -> Result<PathBuf> {
     let mut cargo = project::cargo();
     cargo.args(["build", "--quiet", "--package", package, "--bin", package]);
     cargo.arg("--message-format=json-render-diagnostics");
-    if profile == Profile::Release {
-        cargo.arg("--release");
+    match profile {
+        Profile::Dev => {}
+        Profile::Release => drop(cargo.arg("--release")),
+        Profile::Counted => {
+            cargo.args(counted_settings()?).env("CARGO_INCREMENTAL", "0");
+        }
     }
     println!("server: building {package}");
     executable(&process::output(&mut cargo)?, package)
         .with_context(|| format!("cargo built the package {package} but named no binary"))
+}
+
+/// Settings that optimise the crates of this workspace and leave the dependencies as tests have them.
+fn counted_settings() -> Result<Vec<String>> {
+    const SETTINGS: [&str; 5] = [
+        "opt-level=3",
+        "debug-assertions=false",
+        "overflow-checks=true",
+        "codegen-units=4",
+        "debug=false",
+    ];
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(project::root().join("crates"))? {
+        let folder = entry?.file_name().to_string_lossy().into_owned();
+        names.push(if folder == "cli" { "orrery".to_owned() } else { format!("orrery-{folder}") });
+    }
+    names.sort();
+    // The server embeds the explorer by a macro that must be compiled with the same assertions.
+    let applies = |name: &str, setting: &str| {
+        name != "orrery-server" || !setting.starts_with("debug-assertions")
+    };
+    let settings = names.iter().flat_map(|name| {
+        SETTINGS
+            .iter()
+            .filter(move |setting| applies(name, setting))
+            .map(move |setting| format!("--config=profile.dev.package.{name}.{setting}"))
+    });
+    Ok(settings.collect())
 }
 
 /// Finds a binary in the messages of `cargo build`.
@@ -174,7 +245,7 @@ fn executable(messages: &str, name: &str) -> Option<PathBuf> {
 
 /// A port nobody listens on. Another process could take it before the server does; then the
 /// server says so and ends, which is better than talking to the other process.
-fn free_address() -> Result<SocketAddr> {
+pub(crate) fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
     Ok(listener.local_addr()?)
 }
@@ -187,7 +258,7 @@ fn is_ready(address: SocketAddr) -> bool {
 fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PROBE_LIMIT)?;
     stream.set_read_timeout(Some(PROBE_LIMIT))?;
-    // In one piece: who answers after the first would reset the connection for the rest.
+    // In one piece: a server that answers after the first part would reset the connection for the rest.
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
@@ -195,7 +266,7 @@ fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// The certificate that the server at an endpoint serves for those who want to trust it.
+/// The certificate that the server at an endpoint serves for clients that trust it.
 pub(crate) fn certificate(endpoint: &str) -> Result<String> {
     let authority = endpoint.split('/').nth(2).unwrap_or_default();
     let mut addresses = authority

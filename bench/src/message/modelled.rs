@@ -77,6 +77,26 @@ impl Signer {
         all
     }
 
+    /// What makes the database, two containers, a model with one relation, a copy and a count, and a
+    /// customer.
+    pub(crate) fn counted_setup(&self) -> Vec<Vec<u8>> {
+        let link = format!("dbs/{DATABASE}");
+        let database = format!(r#"{{"id":"{DATABASE}"}}"#);
+        let mut all = vec![self.request("POST", ("dbs", ""), "dbs", &[], &database)];
+        for id in ["counted", "counting"] {
+            let body = format!(
+                r#"{{"id":"{id}","partitionKey":{{"paths":["/id"],"kind":"Hash","version":2}}}}"#
+            );
+            all.push(self.request("POST", ("colls", &link), &format!("{link}/colls"), &[], &body));
+        }
+        let path = format!("{link}/_model");
+        all.push(self.request("PUT", ("_model", &link), &path, &[], COUNTED_MODEL));
+        let id = customer_id(0);
+        let body = format!(r#"{{"id":"{id}","name":"Customer 0"}}"#);
+        all.push(self.create_at("counting", &id, &body));
+        all
+    }
+
     /// Queries of one kind, one for each person.
     pub(crate) fn portfolios(&self, kind: Portfolio) -> Vec<Vec<u8>> {
         let link = format!("dbs/{DATABASE}/colls/people");
@@ -102,15 +122,29 @@ impl Signer {
     }
 
     fn create_at(&self, container: &str, key: &str, body: &str) -> Vec<u8> {
+        self.post_at(container, key, &[], body)
+    }
+
+    fn post_at(&self, container: &str, key: &str, more: &[(&str, &str)], body: &str) -> Vec<u8> {
         let link = format!("dbs/{DATABASE}/colls/{container}");
         let key = key_header(key);
         let path = format!("{link}/docs");
-        self.request("POST", ("docs", &link), &path, &[(KEY_HEADER, &key)], body)
+        let headers = [&[(KEY_HEADER, &*key)], more].concat();
+        self.request("POST", ("docs", &link), &path, &headers, body)
     }
 
     /// Creates an order of a client's customer. In the plain container the client writes the copy
     /// itself, so that all orders have the same index terms.
     pub(crate) fn order(&self, container: &str, client: u64) -> Numbered {
+        self.posted_order(container, client, &[])
+    }
+
+    /// The same by an upsert.
+    pub(crate) fn upserted_order(&self, container: &str, client: u64) -> Numbered {
+        self.posted_order(container, client, &[("x-ms-documentdb-is-upsert", "True")])
+    }
+
+    fn posted_order(&self, container: &str, client: u64, more: &[(&str, &str)]) -> Numbered {
         let (id, customer) = (super::id(0), customer_id(client));
         let copy = match container {
             "plain" => format!(r#","name":"Customer {client}""#),
@@ -121,7 +155,7 @@ impl Signer {
         );
         let words = "the quick brown fox jumps over the lazy dog and runs away ".chars().cycle();
         body.extend(words.take(ORDER_BYTES.saturating_sub(body.len())));
-        Numbered::new(self.create_at(container, &id, &(body + super::END)))
+        Numbered::new(self.post_at(container, &id, more, &(body + super::END)))
     }
 
     /// Appends a comment to a post.
@@ -147,6 +181,14 @@ impl Signer {
 fn customer_id(number: u64) -> String {
     format!("customer-{number}")
 }
+
+const COUNTED_MODEL: &str = r#"{"version":1,"types":{
+    "counting":{"container":"counting"},"counted":{"container":"counted"}},
+  "relations":[
+    {"name":"account","from":"counted","path":"/customer/id","to":"counting","onMissing":"reject",
+     "copies":{"name":"t.name"},"propagate":"sync","inverse":{"name":"orders"}}],
+  "aggregates":[
+    {"on":"counting","path":"/orderCount","of":"orders","value":"COUNT(1)","propagate":"sync"}]}"#;
 
 const MODEL: &str = r#"{"version":1,"types":{
     "counting":{"container":"counting"},"counted":{"container":"counted"},

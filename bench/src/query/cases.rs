@@ -6,7 +6,7 @@ use super::goods;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Case {
+pub(crate) enum Case {
     Equality,
     TwoEqualities,
     RangeOrderTop,
@@ -18,14 +18,14 @@ pub(super) enum Case {
 
 /// What was answered, for comparing: rows, or the one value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     Rows(usize),
     Value(f64),
 }
 
 impl Found {
     /// Whether both sides found the same; sums may differ in their last digits.
-    pub(super) fn agrees(&self, other: &Self) -> bool {
+    pub(crate) fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Rows(a), Self::Rows(b)) => a == b,
             (Self::Value(a), Self::Value(b)) => (a - b).abs() <= a.abs() * 1e-9,
@@ -35,10 +35,10 @@ impl Found {
 }
 
 /// Rows of a page.
-pub(super) const PAGE: usize = 100;
+pub(crate) const PAGE: usize = 100;
 
 impl Case {
-    pub(super) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Equality,
         Self::TwoEqualities,
         Self::RangeOrderTop,
@@ -48,7 +48,7 @@ impl Case {
         Self::SinglePartition,
     ];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Equality => "equality on an indexed path, 1 row",
             Self::TwoEqualities => "two equalities, 10 rows",
@@ -61,12 +61,12 @@ impl Case {
     }
 
     /// Whether the answer is one value.
-    pub(super) fn is_value(self) -> bool {
+    pub(crate) fn is_value(self) -> bool {
         matches!(self, Self::CountByEquality | Self::Aggregate)
     }
 
     /// The query and its parameter, for the server.
-    pub(super) fn query(self, number: u64) -> String {
+    pub(crate) fn query(self, number: u64) -> String {
         let (text, value): (&str, Value) = match self {
             Self::Equality => ("SELECT * FROM c WHERE c.sku = @v", (&*goods::sku(number)).into()),
             Self::TwoEqualities => {
@@ -100,7 +100,7 @@ impl Case {
     }
 
     /// The statement for `PostgreSQL`; its parameters are texts.
-    pub(super) fn statement(self) -> &'static str {
+    pub(crate) fn statement(self) -> &'static str {
         match self {
             Self::Equality | Self::TwoEqualities => {
                 "SELECT doc::text FROM items WHERE doc @> $1::text::jsonb"
@@ -126,7 +126,7 @@ impl Case {
     }
 
     /// The parameters of the statement.
-    pub(super) fn parameters(self, number: u64) -> Vec<String> {
+    pub(crate) fn parameters(self, number: u64) -> Vec<String> {
         let category = || format!(r#"{{"category":"{}"}}"#, goods::category(number));
         match self {
             Self::Equality => vec![format!(r#"{{"sku":"{}"}}"#, goods::sku(number))],

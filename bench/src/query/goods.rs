@@ -4,45 +4,45 @@
 use orrery_types::Value;
 
 /// Items of one logical partition, which is also how many a batch loads.
-pub(super) const PARTITION_ITEMS: u64 = 100;
+pub(crate) const PARTITION_ITEMS: u64 = 100;
 /// Items of one category.
-pub(super) const CATEGORY_ITEMS: u64 = 10_000;
+pub(crate) const CATEGORY_ITEMS: u64 = 10_000;
 /// Brands; each has ten items in every category.
-pub(super) const BRANDS: u64 = 1_000;
+pub(crate) const BRANDS: u64 = 1_000;
 /// Items are padded to this size.
 const ITEM_BYTES: usize = 1024;
 /// How the text of an item ends.
 const END: &str = "\"}";
 
-pub(super) fn partition(number: u64) -> String {
+pub(crate) fn partition(number: u64) -> String {
     format!("p-{:07}", number / PARTITION_ITEMS)
 }
 
-pub(super) fn category(number: u64) -> String {
+pub(crate) fn category(number: u64) -> String {
     format!("category-{:04}", number / CATEGORY_ITEMS)
 }
 
-pub(super) fn brand(number: u64) -> String {
+pub(crate) fn brand(number: u64) -> String {
     format!("brand-{:03}", number % BRANDS)
 }
 
 /// Distinct for each item, and in no order that follows from its number.
-pub(super) fn sku(number: u64) -> String {
+pub(crate) fn sku(number: u64) -> String {
     format!("sku-{:016x}", scramble(number))
 }
 
 /// Between 0 and 1,000,000, spread evenly, in no order that follows from the number.
 #[expect(clippy::cast_precision_loss, reason = "two decimals of a million are exact")]
-pub(super) fn price(number: u64) -> f64 {
+pub(crate) fn price(number: u64) -> f64 {
     (scramble(number ^ 0x5a5a) % 100_000_000) as f64 / 100.0
 }
 
-pub(super) fn kind(number: u64) -> &'static str {
+pub(crate) fn kind(number: u64) -> &'static str {
     ["solid", "liquid", "gas", "plasma"][usize::try_from(number % 4).expect("below four")]
 }
 
 /// An item as a client sends it.
-pub(super) fn text(number: u64) -> String {
+pub(crate) fn text(number: u64) -> String {
     let mut text = format!(
         r#"{{"id":"item-{number:09}","pk":"{}","sku":"{}","category":"{}","brand":"{}","kind":"{}","price":{},"stock":{},"#,
         partition(number),

@@ -1,11 +1,11 @@
 //! `query`: queries of one client on a growing container, beside `PostgreSQL` with `jsonb` and a GIN
 //! index on the same items. The two take turns at every single query, and both must find the same.
 //! Every query is asked twice: the first time its items are on the disk or in the system's memory,
-//! because both were started anew, the second time where the one who is asked keeps them.
+//! because both were restarted, the second time from the caches of the server that is measured.
 
-mod cases;
-mod goods;
-mod postgres;
+pub(crate) mod cases;
+pub(crate) mod goods;
+pub(crate) mod postgres;
 mod server;
 
 use std::path::PathBuf;

@@ -13,10 +13,11 @@ use super::cases::{Case, Found};
 use super::goods;
 
 /// A running server; dropping it stops it.
-pub(super) struct Postgres {
+pub(crate) struct Postgres {
     programs: PathBuf,
     data: PathBuf,
     client: Client,
+    address: String,
 }
 
 /// Enough to keep a million items and their index in memory, as the operating system does for the
@@ -27,6 +28,12 @@ const USER: &str = "postgres";
 
 impl Postgres {
     pub(super) fn start(folder: &Path) -> Result<Self> {
+        Self::start_with_tables(folder, &[("items", "on")])
+    }
+
+    /// Starts one with some tables; of each the name, and whether its GIN index collects entries that
+    /// it inserts later (`fastupdate`).
+    pub(crate) fn start_with_tables(folder: &Path, tables: &[(&str, &str)]) -> Result<Self> {
         let programs = programs()?;
         let data = folder.join("postgres");
         std::fs::create_dir(&data)?;
@@ -35,20 +42,33 @@ impl Postgres {
             run(Command::new("chmod").arg("a+rx").arg(folder))?;
         }
         run(as_user(&programs.join("initdb")).args(["-A", "trust", "-U", USER, "-D"]).arg(&data))?;
-        let mut client = serve(&programs, &data)?;
-        client.batch_execute(
-            "CREATE TABLE items (id text PRIMARY KEY, pk text NOT NULL, doc jsonb NOT NULL);
-             CREATE INDEX items_pk ON items (pk);
-             CREATE INDEX items_doc ON items USING gin (doc jsonb_path_ops);",
-        )?;
-        Ok(Self { programs, data, client })
+        let (mut client, address) = serve(&programs, &data)?;
+        for (table, fast_update) in tables {
+            client.batch_execute(&format!(
+                "CREATE TABLE {table} (id text PRIMARY KEY, pk text NOT NULL, doc jsonb NOT NULL);
+                 CREATE INDEX {table}_pk ON {table} (pk);
+                 CREATE INDEX {table}_doc ON {table} USING gin (doc jsonb_path_ops)
+                   WITH (fastupdate = {fast_update});",
+            ))?;
+        }
+        Ok(Self { programs, data, client, address })
     }
 
     /// Stops and starts it anew, so that nothing is in its own memory.
     pub(super) fn restart(mut self) -> Result<Self> {
         self.stop("fast")?;
-        self.client = serve(&self.programs, &self.data)?;
+        (self.client, self.address) = serve(&self.programs, &self.data)?;
         Ok(self)
+    }
+
+    /// How a client connects.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn version(&self) -> Result<String> {
+        let output = Command::new(self.programs.join("postgres")).arg("--version").output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
     fn stop(&self, how: &str) -> Result<()> {
@@ -97,14 +117,14 @@ impl Drop for Postgres {
 }
 
 /// Starts a server on a folder, and talks to it.
-fn serve(programs: &Path, data: &Path) -> Result<Client> {
+fn serve(programs: &Path, data: &Path) -> Result<(Client, String)> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let settings = format!("{SETTINGS} -p {port} -k {}", data.display());
     let log = data.join("log");
     let mut start = as_user(&programs.join("pg_ctl"));
     run(start.arg("-D").arg(data).arg("-l").arg(&log).args(["-w", "-o", &settings, "start"]))?;
     let address = format!("host=127.0.0.1 port={port} user={USER} dbname=postgres");
-    Ok(Client::connect(&address, NoTls)?)
+    Ok((Client::connect(&address, NoTls)?, address))
 }
 
 /// Where the server's programs are: Debian keeps them off the path, one folder for each version.

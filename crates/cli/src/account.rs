@@ -6,7 +6,7 @@ use orrery_server::wire::headers;
 use orrery_types::Value;
 
 use crate::exit::{Exit, Failure, is_interrupted};
-use crate::remote::{Answer, Ask, Remote};
+use crate::remote::{Ask, Remote, RemoteAnswer};
 
 /// Sends one request and reads its answer, whatever the status. `path` is not escaped.
 pub(crate) fn send(
@@ -15,7 +15,7 @@ pub(crate) fn send(
     path: &str,
     headers: &[(&str, &str)],
     body: &[u8],
-) -> Result<Answer> {
+) -> Result<RemoteAnswer> {
     let (kind, link) = signed(path);
     request(remote, &Ask { method, path, id: None, kind: &kind, link: &link, headers, body })
 }
@@ -28,14 +28,14 @@ pub(crate) fn send_item(
     id: &str,
     headers: &[(&str, &str)],
     body: &[u8],
-) -> Result<Answer> {
+) -> Result<RemoteAnswer> {
     let path = format!("{container}/docs");
     let link = format!("{}/{id}", path.trim_start_matches('/'));
     let ask = Ask { method, path: &path, id: Some(id), kind: "docs", link: &link, headers, body };
     request(remote, &ask)
 }
 
-fn request(remote: &mut Remote, ask: &Ask<'_>) -> Result<Answer> {
+fn request(remote: &mut Remote, ask: &Ask<'_>) -> Result<RemoteAnswer> {
     remote.request(ask).map_err(|error| {
         if is_interrupted(&error) {
             return error;
@@ -52,7 +52,7 @@ pub(crate) fn must(
     path: &str,
     headers: &[(&str, &str)],
     body: &[u8],
-) -> Result<Answer> {
+) -> Result<RemoteAnswer> {
     let answer = send(remote, method, path, headers, body)?;
     if answer.status < 400 { Ok(answer) } else { Err(refusal(path, &answer)) }
 }
@@ -80,11 +80,11 @@ fn signed(path: &str) -> (String, String) {
 }
 
 /// A refusal as an error: the server's words, and what helps.
-pub(crate) fn refusal(path: &str, answer: &Answer) -> anyhow::Error {
+pub(crate) fn refusal(path: &str, answer: &RemoteAnswer) -> anyhow::Error {
     let message = message(&answer.body);
     let advice = match answer.status {
         401 => "; check --key: `orrery keys list` on the server's machine prints it",
-        403 => "; a read-only key may not do this",
+        403 => "; a read-only key may not do this, nor a principal without a role for it",
         404 => "; check the names of database and container",
         _ => "",
     };

@@ -15,8 +15,9 @@ pub(crate) fn ready(
     settings: &Settings,
     address: SocketAddr,
     keys: &AccountKeys,
+    store: Option<&str>,
 ) -> std::io::Result<()> {
-    let announcement = Announcement::new(settings, address);
+    let announcement = Announcement::new(settings, address, store);
     announcement.log();
     let text = match settings.log_format {
         LogFormat::Text => announcement.to_text(settings, address, keys),
@@ -28,9 +29,9 @@ pub(crate) fn ready(
 }
 
 struct Announcement {
-    /// The first is the one that clients are told.
+    /// Clients are given the first.
     endpoints: Vec<String>,
-    /// The data folder, or that there is none.
+    /// The data folder, the place of the store, or that there is none.
     data: String,
     /// Where the keys are.
     keys: String,
@@ -39,7 +40,7 @@ struct Announcement {
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Announcement {
-    fn new(settings: &Settings, address: SocketAddr) -> Self {
+    fn new(settings: &Settings, address: SocketAddr, store: Option<&str>) -> Self {
         let reachable = reachable(address);
         let endpoints = match &settings.endpoint {
             Some(endpoint) => vec![endpoint.clone()],
@@ -48,13 +49,15 @@ impl Announcement {
             }
             None => vec![format!("http://{reachable}/")],
         };
-        let data = match &settings.data {
-            Some(folder) => folder.display().to_string(),
-            None => "in memory; nothing outlives the process".to_owned(),
+        let data = match (&settings.data, store) {
+            (Some(folder), _) => folder.display().to_string(),
+            (None, Some(place)) => place.to_owned(),
+            (None, None) => "in memory; nothing outlives the process".to_owned(),
         };
         let keys = match (&settings.keys.primary, &settings.data) {
             (Some(_), _) => "in the settings".to_owned(),
             (None, Some(folder)) => AccountKeys::file(folder).display().to_string(),
+            (None, None) if store.is_some() => "in the store".to_owned(),
             (None, None) => "in memory".to_owned(),
         };
         Self { endpoints, data, keys }
@@ -90,7 +93,11 @@ impl Announcement {
         let others = self.endpoints.iter().skip(1);
         lines.extend(others.map(|other| format!("                     {other}")));
         lines.push(format!("  Key                {key}"));
-        if takes_well_known {
+        if settings.directory.as_ref().is_some_and(|directory| directory.keys_disabled) {
+            let off =
+                "                     Keys are switched off; clients sign in with Entra ID tokens.";
+            lines.push(off.to_owned());
+        } else if takes_well_known && key != WELL_KNOWN_KEY {
             lines.push("                     and the key that the emulator is known by".to_owned());
         }
         lines.push(format!("  Connection string  AccountEndpoint={endpoint};AccountKey={shared};"));

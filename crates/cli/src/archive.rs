@@ -92,7 +92,7 @@ pub(crate) fn read(
         }
         let mut content = Summing { input: &mut entry, sum: Sha256::new(), count: 0 };
         each(&name, &mut content)?;
-        // Whoever did not want the rest must not keep the sum from being right.
+        // The checksum covers the rest too, even if the reader did not read it.
         std::io::copy(&mut content, &mut std::io::sink()).map_err(|e| damaged(e.to_string()))?;
         contents.files += 1;
         contents.bytes += content.count;
@@ -169,7 +169,7 @@ mod tests {
         let (contents, files) = read_all(&archive()).unwrap();
         assert_eq!(contents, Contents { files: 2, bytes: 100_006 });
         assert_eq!(files, [("store/FORMAT".into(), 6), ("store/lsm/1.sst".into(), 100_000)]);
-        // Nobody has to read a file for it to be checked.
+        // A file is checked even if it was not read.
         assert_eq!(read(&archive()[..], &mut |_, _| Ok(())).unwrap(), contents);
     }
 

@@ -14,7 +14,7 @@ use crate::archive::{self, ArchiveWriter, Contents};
 use crate::data_folder::{self, STORE};
 use crate::exit::{Exit, Failure, UNREAD, is_interrupted};
 use crate::interrupt::{self, Unfinished};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::remote::{Remote, RemoteArguments};
 use crate::{account, inspect, table};
 
@@ -116,9 +116,9 @@ fn check(path: &Path) -> Result<Contents> {
 }
 
 /// A backup that is read, with a bar over its bytes.
-fn opened(path: &Path, step: &str) -> Result<(impl Read + use<>, Progress)> {
+fn opened(path: &Path, step: &str) -> Result<(impl Read + use<>, ProgressLine)> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let progress = Progress::of_bytes(file.metadata().ok().map(|about| about.len()));
+    let progress = ProgressLine::of_bytes(file.metadata().ok().map(|about| about.len()));
     progress.set_step(0, step);
     Ok((BufReader::with_capacity(1 << 20, progress.wrap(file)), progress))
 }
@@ -147,7 +147,7 @@ fn from_folder(folder: &Path, mut archive: Archive) -> Result<(BufWriter<File>, 
     engine.checkpoint(copy.path()).map_err(|error| anyhow!("cannot copy the data: {error}"))?;
     drop(engine);
     let mut contents = Contents::default();
-    let progress = Progress::of_bytes(Some(inspect::size_of(copy.path())));
+    let progress = ProgressLine::of_bytes(Some(inspect::size_of(copy.path())));
     pack(copy.path(), STORE, &mut archive, &mut contents, &progress)?;
     Ok((archive.end()?, contents))
 }
@@ -157,7 +157,7 @@ fn pack(
     name: &str,
     archive: &mut Archive,
     contents: &mut Contents,
-    progress: &Progress,
+    progress: &ProgressLine,
 ) -> Result<()> {
     let mut entries = std::fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
     entries.sort_unstable_by_key(std::fs::DirEntry::file_name);
@@ -199,7 +199,7 @@ fn copy(
     let mut contents = Contents::default();
     let size_of = |file: &Value| file.get("size").as_i64().and_then(|n| u64::try_from(n).ok());
     let total = files.iter().filter_map(size_of).sum();
-    let progress = Progress::of_bytes(Some(total));
+    let progress = ProgressLine::of_bytes(Some(total));
     for (number, file) in files.iter().enumerate() {
         let (Some(name), Some(size)) = (file.get("name").as_str(), size_of(file)) else {
             return Err(account::not_an_account());
@@ -236,7 +236,7 @@ struct Pieces<'p> {
     at: u64,
     piece: Vec<u8>,
     taken: usize,
-    progress: &'p Progress,
+    progress: &'p ProgressLine,
     /// What went wrong, in full.
     failure: &'p mut Option<anyhow::Error>,
 }
@@ -339,7 +339,7 @@ fn restore_into(
 
 fn unpack(
     input: impl Read,
-    progress: &Progress,
+    progress: &ProgressLine,
     into: &Path,
     quick: bool,
 ) -> Result<(Contents, inspect::Seen)> {

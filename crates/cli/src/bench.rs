@@ -148,7 +148,7 @@ fn measure(remote: &mut Remote, arguments: &BenchArguments) -> Result<Vec<Sample
     })
 }
 
-/// One client, until it is told to stop.
+/// One client, until it is stopped.
 fn work(arguments: &BenchArguments, client: u64, stop: &AtomicBool) -> Result<Vec<Sample>> {
     let mut remote = arguments.remote.connect()?;
     let mut samples =

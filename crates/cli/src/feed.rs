@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &FeedArguments) -> Result<()> {
     };
     let mut printed = 0;
     match print(&mut feed, arguments.follow, &mut printed) {
-        // It was to go on until somebody ends it.
+        // It runs until it is interrupted.
         Err(error) if arguments.follow && is_interrupted(&error) => {
             eprintln!("{} changes; stopped.", table::count(printed));
             Ok(())

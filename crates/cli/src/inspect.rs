@@ -12,10 +12,10 @@ use orrery_types::{Object, Value};
 use crate::data_folder::{self, STORE, unread};
 use crate::exit::{Exit, Failure, UNREAD};
 use crate::interrupt;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::table::{self, Table};
 
-/// Faults that are told one by one.
+/// Faults that are reported one by one.
 const FAULTS_TOLD: usize = 20;
 
 /// Arguments of `inspect`.
@@ -103,14 +103,14 @@ fn describe(folder: &Path, format: &str, engine: &Engine, rows: &[Row]) -> Strin
 }
 
 fn databases(engine: &Engine) -> impl Iterator<Item = String> {
-    let list = engine.list_databases().into_iter();
+    let list = engine.databases().list().into_iter();
     list.filter_map(|database| database.body.get("id").as_str().map(str::to_owned))
 }
 
 fn containers(engine: &Engine) -> Result<Vec<(String, std::sync::Arc<Container>)>> {
     let mut found = Vec::new();
     for name in databases(engine) {
-        let database = engine.read_database(&Address::Name(name.clone()));
+        let database = engine.databases().read(&Address::Name(name.clone()));
         let database = database.map_err(|error| unread(&error))?;
         found.extend(database.containers().map(|container| (name.clone(), container.clone())));
     }
@@ -136,17 +136,17 @@ struct Row {
 
 impl Row {
     fn of(engine: &Engine, database: &str, container: &Container) -> Result<Self> {
-        let usage = engine.usage(container).map_err(|error| unread(&error))?;
+        let usage = engine.insight().usage(container).map_err(|error| unread(&error))?;
         let resource = container.to_resource();
         let paths = resource.body.get("partitionKey").get("paths").as_array().unwrap_or_default();
         let paths: Vec<&str> = paths.iter().filter_map(Value::as_str).collect();
         let (mut items_bytes, mut index_bytes, mut lsn) = (0, 0, 0);
-        for sizes in engine.shard_sizes(container).map_err(|error| unread(&error))? {
+        for sizes in engine.insight().shard_sizes(container).map_err(|error| unread(&error))? {
             items_bytes += sizes.items_bytes;
             index_bytes += sizes.index_bytes;
             lsn = lsn.max(sizes.lsn.0);
         }
-        let model = if engine.is_modelled(container) { "yes" } else { "" };
+        let model = if engine.models().is_modelled(container) { "yes" } else { "" };
         Ok(Self {
             database: database.to_owned(),
             container: resource.body.get("id").as_str().unwrap_or_default().to_owned(),
@@ -180,7 +180,7 @@ pub(crate) fn count(engine: &Engine) -> Result<Seen> {
     let mut seen = Seen::default();
     for (_, container) in containers(engine)? {
         seen.containers += 1;
-        seen.items += engine.usage(&container).map_err(|error| unread(&error))?.items;
+        seen.items += engine.insight().usage(&container).map_err(|error| unread(&error))?.items;
     }
     Ok(seen)
 }
@@ -188,14 +188,14 @@ pub(crate) fn count(engine: &Engine) -> Result<Seen> {
 /// Reads everything, and fails if anything is not as it should be.
 pub(crate) fn verify(engine: &Engine) -> Result<Seen> {
     let mut faults: Vec<String> = Vec::new();
-    let progress = Progress::of_items(Some(count(engine)?.items));
+    let progress = ProgressLine::of_items(Some(count(engine)?.items));
     let mut verified = 0;
     for (database, container) in containers(engine)? {
         interrupt::check()?;
         let name = format!("{database}/{}", container.id);
         progress.set_step(verified, &format!("verifying {name}"));
-        verified += engine.usage(&container).map_err(|error| unread(&error))?.items;
-        match engine.verify(&container) {
+        verified += engine.insight().usage(&container).map_err(|error| unread(&error))?.items;
+        match engine.insight().verify(&container) {
             Ok(found) => faults.extend(found.iter().map(|fault| format!("{name}: {fault}"))),
             Err(error) => faults.push(format!("{name}: {error}")),
         }

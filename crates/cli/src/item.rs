@@ -13,10 +13,10 @@ use crate::exit::usage;
 use crate::json_input;
 use crate::output::{Print, PrintArguments};
 use crate::query::partition_key;
-use crate::remote::{Answer, Remote, RemoteArguments};
+use crate::remote::{Remote, RemoteAnswer, RemoteArguments};
 use crate::transfer::ContainerArguments;
 
-/// Items that are listed unless told otherwise.
+/// Items that are listed by default.
 const LISTED: usize = 100;
 
 /// What to do with items.
@@ -27,7 +27,7 @@ pub(crate) enum ItemCommand {
     /// List items
     List {
         #[command(flatten)]
-        place: Place,
+        place: ItemLocation,
         /// One logical partition only: a value, or a JSON list for a hierarchical key
         #[arg(long, short = 'k', value_name = "VALUE")]
         partition_key: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) enum ItemCommand {
 
 /// A container on a server.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct ItemLocation {
     #[command(flatten)]
     container: ContainerArguments,
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub(crate) struct OneItem {
     #[arg(long, short = 'k', value_name = "VALUE")]
     partition_key: Option<String>,
     #[command(flatten)]
-    place: Place,
+    place: ItemLocation,
 }
 
 /// An item that is written.
@@ -89,7 +89,7 @@ pub(crate) struct WriteArguments {
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
     #[command(flatten)]
-    place: Place,
+    place: ItemLocation,
 }
 
 pub(crate) fn run(command: &ItemCommand) -> Result<()> {
@@ -230,14 +230,14 @@ impl<'r> Items<'r> {
         }
     }
 
-    fn value(&self, answer: &Answer) -> Result<Value> {
+    fn value(&self, answer: &RemoteAnswer) -> Result<Value> {
         if answer.status >= 400 {
             return Err(self.refusal(answer));
         }
         Value::parse(&answer.body).map_err(|_| account::not_an_account())
     }
 
-    fn refusal(&self, answer: &Answer) -> anyhow::Error {
+    fn refusal(&self, answer: &RemoteAnswer) -> anyhow::Error {
         use crate::exit::{Exit, Failure};
         let message = account::message(&answer.body);
         let advice = match answer.status {

@@ -1,4 +1,4 @@
-//! `orrery keys`: the keys of the account that a data folder keeps. A server that has the folder open
+//! `orrery keys`: the keys of the account that a data folder or a store keeps. A server that has it open
 //! takes new ones within a second or two.
 
 use std::io::Write as _;
@@ -10,36 +10,63 @@ use orrery_server::auth::keys::{AccountKeys, KeyName};
 use orrery_server::config::{Choices, Settings};
 use orrery_types::{Object, Value};
 
-use crate::exit::UNREAD;
+use crate::exit::{UNREAD, usage};
+use crate::postgres::StoreRecords;
+use crate::store::StoreArguments;
 use crate::table::Table;
 
 /// What to do with keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
     /// List them
-    List(FolderArguments),
-    /// Make a new one in the place of one; who has the old one is locked out
+    List(PlaceArguments),
+    /// Replace a key by a new one; clients that use the old key are refused
     Rotate {
         /// Which one
         #[arg(value_enum)]
         which: KeyName,
         #[command(flatten)]
-        folder: FolderArguments,
+        place: PlaceArguments,
     },
 }
 
-/// The data folder.
+/// Where the account is kept.
 #[derive(Debug, Args)]
-pub(crate) struct FolderArguments {
+pub(crate) struct PlaceArguments {
     /// Folder that holds the data [default: orrery in your data folder]
     #[arg(long, env = "ORRERY_DATA", value_name = "FOLDER")]
     data: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-impl FolderArguments {
+impl PlaceArguments {
+    /// The records of the store, if one is named.
+    fn records(&self) -> Result<Option<StoreRecords>> {
+        let Some(store) = self.store.settings()? else { return Ok(None) };
+        if self.data.is_some() {
+            return Err(usage("A store and a data folder were both named. Choose one."));
+        }
+        StoreRecords::open(&store).map(Some)
+    }
+
+    fn list(&self) -> Result<Vec<(KeyName, String)>> {
+        Ok(match self.records()? {
+            Some(records) => AccountKeys::list_records(&records)?,
+            None => AccountKeys::list(&self.path()?)?,
+        })
+    }
+
+    fn rotate(&self, which: KeyName) -> Result<String> {
+        Ok(match self.records()? {
+            Some(records) => AccountKeys::rotate_record(&records, which)?,
+            None => AccountKeys::rotate(&self.path()?, which)?,
+        })
+    }
+
     fn path(&self) -> Result<PathBuf> {
         let choices = Choices { data: self.data.clone(), ..Choices::default() };
         Settings::resolve(choices, None)?.data.context("name the data folder: --data FOLDER")
@@ -48,11 +75,8 @@ impl FolderArguments {
 
 pub(crate) fn run(command: &KeysCommand) -> Result<()> {
     let (keys, json) = match command {
-        KeysCommand::List(folder) => (AccountKeys::list(&folder.path()?)?, folder.json),
-        KeysCommand::Rotate { which, folder } => {
-            let fresh = AccountKeys::rotate(&folder.path()?, *which)?;
-            (vec![(*which, fresh)], folder.json)
-        }
+        KeysCommand::List(place) => (place.list()?, place.json),
+        KeysCommand::Rotate { which, place } => (vec![(*which, place.rotate(*which)?)], place.json),
     };
     let name = |key: &KeyName| {
         key.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())

@@ -13,6 +13,7 @@ mod container;
 mod data_folder;
 mod database;
 mod demo;
+mod emulator;
 mod exit;
 mod feed;
 mod inspect;
@@ -25,12 +26,15 @@ mod man;
 mod model;
 mod output;
 mod pager;
+mod postgres;
 mod pretty;
 mod progress;
 mod query;
 mod ready;
 mod remote;
+mod role;
 mod serve;
+mod store;
 mod table;
 mod tasks;
 mod throughput;
@@ -64,6 +68,8 @@ struct Arguments {
 enum Command {
     /// Serve the database; the default without a command
     Serve(Box<ServeArguments>),
+    /// Serve as the emulator's image does: its settings, ports and messages
+    Emulator(Box<emulator::EmulatorArguments>),
     /// Ask whether the server of this machine is ready, or wait until it is
     Ready(ready::ReadyArguments),
     /// Create, list, read and delete databases
@@ -96,9 +102,15 @@ enum Command {
     Restore(backup::RestoreArguments),
     /// Show what a data folder holds, and verify it
     Inspect(inspect::InspectArguments),
+    /// Create, show and migrate a store in Postgres
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// List the keys of the account, or make new ones
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// List, create and delete roles of Entra ID principals, and assign them
+    #[command(subcommand)]
+    Role(role::RoleCommand),
     /// Load five small databases that show what models are for
     Demo(demo::DemoArguments),
     /// Put a light load on a server
@@ -131,14 +143,21 @@ struct ServeArguments {
     /// the acknowledged writes behind it
     #[arg(long)]
     accept_log_damage: bool,
+    /// Stop when standard input ends, as a pipe does when the process that holds it is gone; for tests
+    /// that must leave no server behind
+    #[arg(long)]
+    stop_at_eof: bool,
     #[command(flatten)]
     choices: Choices,
+    /// What it does beside serving when it stands in for the emulator.
+    #[arg(skip)]
+    emulator: Option<emulator::Emulator>,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // A server handles signals itself.
-    if !matches!(arguments.command, None | Some(Command::Serve(_))) {
+    if !matches!(arguments.command, None | Some(Command::Serve(_) | Command::Emulator(_))) {
         interrupt::watch();
     }
     let done = match arguments.command {
@@ -156,7 +175,9 @@ fn main() -> ExitCode {
         Some(Command::Backup(arguments)) => backup::backup(&arguments),
         Some(Command::Restore(arguments)) => backup::restore(&arguments),
         Some(Command::Inspect(arguments)) => inspect::run(&arguments),
+        Some(Command::Store(command)) => store::run(&command),
         Some(Command::Keys(command)) => keys::run(&command),
+        Some(Command::Role(command)) => role::run(&command),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
         Some(Command::Bench(arguments)) => bench::run(&arguments),
         Some(Command::Completions { shell }) => {
@@ -174,6 +195,9 @@ fn main() -> ExitCode {
         Some(Command::Split(arguments)) => layout::split(&arguments),
         Some(Command::Merge(arguments)) => layout::merge(&arguments),
         Some(Command::Serve(serve)) => serve::run(*serve),
+        Some(Command::Emulator(arguments)) => {
+            emulator::serve_arguments(*arguments).and_then(serve::run)
+        }
         None => serve::run(arguments.serve),
     };
     match done {

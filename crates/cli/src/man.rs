@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use orrery_files::Access;
+use orrery_files::FileAccess;
 
 /// Arguments of `man`.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ fn write(folder: &Path, command: &clap::Command, name: &str) -> Result<()> {
     // A built command knows its name with those above it, `orrery-item-read`.
     let rendered = clap_mangen::Man::new(command.clone()).render(&mut page);
     rendered.context("cannot write a manual page")?;
-    orrery_files::replace(&path, &page, Access::Default)
+    orrery_files::replace(&path, &page, FileAccess::Default)
         .with_context(|| format!("cannot write {}", path.display()))?;
     for part in command.get_subcommands().filter(|part| !part.is_hide_set()) {
         write(folder, part, &format!("{name}-{}", part.get_name()))?;

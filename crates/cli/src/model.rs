@@ -15,8 +15,8 @@ use orrery_types::Value;
 use crate::account;
 use crate::advise::{look_at, read_model};
 use crate::exit::{Exit, Failure, UNREAD, usage};
-use crate::progress::Progress;
-use crate::remote::{Answer, Remote, RemoteArguments};
+use crate::progress::ProgressLine;
+use crate::remote::{Remote, RemoteAnswer, RemoteArguments};
 
 /// What to do with a model.
 #[derive(Debug, Subcommand)]
@@ -37,7 +37,7 @@ pub(crate) enum ModelCommand {
         #[command(flatten)]
         on: OnServer,
     },
-    /// Compute everything anew that the model promises, and list what differs
+    /// Recompute everything that the model promises, and list the differences
     Verify(OnServer),
 }
 
@@ -98,12 +98,12 @@ impl OnServer {
         method: &str,
         headers: &[(&str, &str)],
         body: &[u8],
-    ) -> Result<Answer> {
+    ) -> Result<RemoteAnswer> {
         account::send(remote, method, &format!("/dbs/{}/_model", self.database), headers, body)
     }
 
     /// The answer, unless it is a refusal.
-    fn accepted(&self, answer: Answer) -> Result<Answer> {
+    fn accepted(&self, answer: RemoteAnswer) -> Result<RemoteAnswer> {
         if answer.status < 400 { Ok(answer) } else { Err(refusal(&self.database, &answer)) }
     }
 }
@@ -112,7 +112,7 @@ impl OnServer {
 const OWNER_NOT_FOUND: &str = "1003";
 
 /// A refusal as an error: the server's words, and what helps.
-pub(crate) fn refusal(database: &str, answer: &Answer) -> anyhow::Error {
+pub(crate) fn refusal(database: &str, answer: &RemoteAnswer) -> anyhow::Error {
     let owner = answer.header(headers::SUB_STATUS) == Some(OWNER_NOT_FOUND);
     let text = match answer.status {
         404 if owner => format!("there is no database '{database}'; check --database"),
@@ -168,7 +168,7 @@ fn verify(on: &OnServer) -> Result<String> {
         Value::parse(&answer.body).context("the server's answer is not JSON")
     };
     let mut report = ask("start")?;
-    let progress = Progress::of_items(Some(100));
+    let progress = ProgressLine::of_items(Some(100));
     while report.get("state").as_str() == Some("running") {
         let percent = report.get("progress").as_i64().and_then(|n| u64::try_from(n).ok());
         let percent = percent.unwrap_or_default();

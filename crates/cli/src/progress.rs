@@ -5,14 +5,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::table;
-use crate::transfer::Tally;
+use crate::transfer::TransferTally;
 
 /// A bar over a known number of bytes or items, or a count without an end.
-pub(crate) struct Progress {
+pub(crate) struct ProgressLine {
     bar: ProgressBar,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Over a file, by bytes.
     pub(crate) fn of_bytes(length: Option<u64>) -> Self {
         let form = "{bar:30} {bytes} of {total_bytes}{msg}{left}";
@@ -68,7 +68,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     /// An error leaves no bar behind.
     fn drop(&mut self) {
         self.bar.finish_and_clear();
@@ -91,7 +91,7 @@ fn write_left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
 }
 
 /// What a transfer came to, in one sentence.
-pub(crate) fn summary(tally: Tally, seconds: f64) -> String {
+pub(crate) fn summary(tally: TransferTally, seconds: f64) -> String {
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

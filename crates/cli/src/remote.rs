@@ -1,5 +1,5 @@
-//! A server, as the commands that need one see it: requests signed with an account key, as the SDKs
-//! sign them, over one connection that is kept. Blocking: a command does one thing after another.
+//! A server, as the commands that need one see it: requests signed with an account key, or with an Entra
+//! ID token, as the SDKs send them, over one connection that is kept. Blocking: a command does one thing after another.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use orrery_server::auth::keys::WELL_KNOWN_KEY;
+use orrery_server::net::trust::trusted_roots;
 use orrery_server::wire::headers;
 use orrery_types::{Clock as _, SystemClock};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -24,10 +25,9 @@ use sha2::Sha256;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::exit::usage;
 use crate::interrupt;
@@ -57,6 +57,9 @@ pub(crate) struct RemoteArguments {
     /// An account key [default: for a server on this machine, the emulator's key]
     #[arg(long, env = "ORRERY_KEY", value_name = "KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
+    /// An Entra ID token, in place of a key
+    #[arg(long, env = "ORRERY_TOKEN", value_name = "JWT", hide_env_values = true)]
+    pub(crate) token: Option<String>,
     /// Certificate that an https endpoint is trusted by, as PEM [default: the system's certificates;
     /// for localhost, any certificate]
     #[arg(long, env = "ORRERY_CA", value_name = "FILE")]
@@ -65,8 +68,23 @@ pub(crate) struct RemoteArguments {
 
 impl RemoteArguments {
     pub(crate) fn connect(&self) -> Result<Remote> {
-        Remote::connect(&self.endpoint, self.key.as_deref(), self.ca.as_deref())
+        let ca = self.ca.as_deref();
+        match &self.token {
+            Some(token) => {
+                let token = RemoteCredential::Token(token.trim().to_owned());
+                Remote::open(&self.endpoint, |_| Ok(token), ca)
+            }
+            None => Remote::connect(&self.endpoint, self.key.as_deref(), ca),
+        }
     }
+}
+
+/// What proves who asks.
+enum RemoteCredential {
+    /// A key of the account, decoded.
+    Key(Vec<u8>),
+    /// An Entra ID token.
+    Token(String),
 }
 
 /// A connection to a server.
@@ -76,7 +94,7 @@ pub(crate) struct Remote {
     host: String,
     port: u16,
     tls: Option<TlsConnector>,
-    key: Vec<u8>,
+    credential: RemoteCredential,
     sender: Option<Sender>,
     on_interrupt: OnInterrupt,
     time_max: Option<Duration>,
@@ -89,7 +107,7 @@ type Sender = SendRequest<Full<Bytes>>;
 enum OnInterrupt {
     /// The answer is awaited; the command looks for itself.
     Wait,
-    /// Nobody waits for the answer any more.
+    /// The caller no longer waits for the answer.
     Abandon,
 }
 
@@ -110,13 +128,13 @@ pub(crate) struct Ask<'a> {
 
 /// An answer, read whole.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct RemoteAnswer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Answer {
+impl RemoteAnswer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -125,6 +143,14 @@ impl Answer {
 impl Remote {
     /// Makes ready; the connection is opened by the first request.
     pub(crate) fn connect(endpoint: &str, key: Option<&str>, ca: Option<&Path>) -> Result<Self> {
+        Self::open(endpoint, |is_local| decoded_key(key, is_local), ca)
+    }
+
+    fn open(
+        endpoint: &str,
+        credential: impl FnOnce(bool) -> Result<RemoteCredential>,
+        ca: Option<&Path>,
+    ) -> Result<Self> {
         let uri: Uri = endpoint.parse().map_err(|_| usage(format!("'{endpoint}' is no URL")))?;
         let authority = uri.authority();
         let authority = authority.ok_or_else(|| usage(format!("'{endpoint}' names no host")))?;
@@ -138,20 +164,13 @@ impl Remote {
             }
         };
         let local = is_loopback(&host);
-        let key = match key {
-            Some(key) => key,
-            None if local => WELL_KNOWN_KEY,
-            None => return Err(usage("give the account key: --key KEY, or ORRERY_KEY")),
-        };
-        let key = BASE64.decode(key.trim()).map_err(|_| {
-            usage("the key is not base64; `orrery keys list` on the server's machine prints it")
-        })?;
+        let credential = credential(local)?;
         let tls = secure.then(|| connector(local, ca)).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let port = authority.port_u16().unwrap_or(port);
         let authority = authority.to_string();
         let (sender, on_interrupt, time_max) = (None, OnInterrupt::Wait, None);
-        Ok(Self { runtime, authority, host, port, tls, key, sender, on_interrupt, time_max })
+        Ok(Self { runtime, authority, host, port, tls, credential, sender, on_interrupt, time_max })
     }
 
     /// Abandons a request when the command is interrupted.
@@ -165,7 +184,7 @@ impl Remote {
     }
 
     /// Sends one request and reads its answer, whatever the status.
-    pub(crate) fn request(&mut self, ask: &Ask<'_>) -> Result<Answer> {
+    pub(crate) fn request(&mut self, ask: &Ask<'_>) -> Result<RemoteAnswer> {
         let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(SystemClock.now_s()));
         let authorization = self.signature(ask, &date)?;
         let mut uri = utf8_percent_encode(ask.path, ESCAPED).to_string();
@@ -210,7 +229,14 @@ impl Remote {
     }
 
     fn signature(&self, ask: &Ask<'_>, date: &str) -> Result<String> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.key).context("the key is too short")?;
+        let key = match &self.credential {
+            RemoteCredential::Key(key) => key,
+            RemoteCredential::Token(token) => {
+                let text = format!("type=aad&ver=1.0&sig={token}");
+                return Ok(utf8_percent_encode(&text, NON_ALPHANUMERIC).to_string());
+            }
+        };
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).context("the key is too short")?;
         let (method, kind) = (ask.method.to_lowercase(), ask.kind.to_lowercase());
         mac.update(
             format!("{method}\n{kind}\n{}\n{}\n\n", ask.link, date.to_lowercase()).as_bytes(),
@@ -219,6 +245,19 @@ impl Remote {
         let text = format!("type=master&ver=1.0&sig={signature}");
         Ok(utf8_percent_encode(&text, NON_ALPHANUMERIC).to_string())
     }
+}
+
+/// The key that was given, or on this machine the emulator's.
+fn decoded_key(key: Option<&str>, is_local: bool) -> Result<RemoteCredential> {
+    let key = match key {
+        Some(key) => key,
+        None if is_local => WELL_KNOWN_KEY,
+        None => return Err(usage("give the account key: --key KEY, or ORRERY_KEY")),
+    };
+    let key = BASE64.decode(key.trim()).map_err(|_| {
+        usage("the key is not base64; `orrery keys list` on the server's machine prints it")
+    })?;
+    Ok(RemoteCredential::Key(key))
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -233,7 +272,7 @@ async fn exchange(
     host: &str,
     port: u16,
     tls: Option<&TlsConnector>,
-) -> Result<(Sender, Answer)> {
+) -> Result<(Sender, RemoteAnswer)> {
     let mut unsent = request;
     if let Some(mut sender) = open {
         match sender.try_send_request(unsent).await {
@@ -249,10 +288,10 @@ async fn exchange(
     Ok((sender, whole(response).await?))
 }
 
-async fn whole(response: http::Response<hyper::body::Incoming>) -> Result<Answer> {
+async fn whole(response: http::Response<hyper::body::Incoming>) -> Result<RemoteAnswer> {
     let (head, body) = response.into_parts();
     let body = body.collect().await.context("the answer broke off")?.to_bytes();
-    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+    Ok(RemoteAnswer { status: head.status.as_u16(), headers: head.headers, body })
 }
 
 async fn dial(host: &str, port: u16, tls: Option<&TlsConnector>) -> Result<Sender> {
@@ -273,51 +312,27 @@ async fn dial(host: &str, port: u16, tls: Option<&TlsConnector>) -> Result<Sende
     Ok(sender)
 }
 
-/// Trusts the given certificate; on this machine, without one, whoever answers.
+/// Trusts the given certificate; without one, any certificate on this machine.
 fn connector(local: bool, ca: Option<&Path>) -> Result<TlsConnector> {
     let provider = Arc::new(ring::default_provider());
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let config = match ca {
         Some(path) => {
-            let mut roots = RootCertStore::empty();
-            let what = || format!("cannot use the certificate {}", path.display());
-            for certificate in CertificateDer::pem_file_iter(path).with_context(what)? {
-                roots.add(certificate.with_context(what)?).with_context(what)?;
-            }
+            let roots = trusted_roots(Some(path)).map_err(anyhow::Error::msg)?;
             builder.with_root_certificates(roots).with_no_client_auth()
         }
         None if local => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(loopback::Trusting::new()))
             .with_no_client_auth(),
-        None => builder.with_root_certificates(system_roots()?).with_no_client_auth(),
+        None => {
+            let roots = trusted_roots(None)
+                .map_err(|reason| anyhow!("{reason}; name that of the server: --ca FILE"))?;
+            builder.with_root_certificates(roots).with_no_client_auth()
+        }
     };
     Ok(TlsConnector::from(Arc::new(config)))
-}
-
-/// Where systems keep the certificates that they trust, in one file.
-const BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
-
-/// The certificates that this machine trusts, or those that `SSL_CERT_FILE` names.
-fn system_roots() -> Result<RootCertStore> {
-    let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    let usual = BUNDLES.iter().map(PathBuf::from).find(|path| path.exists());
-    let path = named.or(usual).context(
-        "this machine has no list of trusted certificates; name that of the server: --ca FILE",
-    )?;
-    let what = || format!("cannot use the certificates in {}", path.display());
-    let mut roots = RootCertStore::empty();
-    let found = CertificateDer::pem_file_iter(&path).with_context(what)?;
-    // A list may hold one that the library does not take; the others count.
-    roots.add_parsable_certificates(found.filter_map(Result::ok));
-    anyhow::ensure!(!roots.is_empty(), "{} holds no certificate", path.display());
-    Ok(roots)
 }
 
 /// On the loopback interface there is nobody in between: signatures of the handshake are checked, the

@@ -1,35 +1,46 @@
 //! `orrery serve`: settings, keys, certificate, socket, store and engine, in this order, then
 //! requests until a signal. The socket comes before the store so that a port in use costs no
 //! wait, and so that `/healthz` answers while a large store opens.
+//!
+//! Where a database is the store, keys and certificate are records of it ([`AccountPlace`]), and a node that
+//! another one has replaced ends.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use orrery_engine::Engine;
+use orrery_engine::background::Background;
 use orrery_engine::partition::layout::LayoutPolicy;
 use orrery_engine::script::Bounds;
-use orrery_engine::tasks::Background;
+use orrery_postgres::PostgresStore;
 use orrery_server::api::Api;
 use orrery_server::auth::Authenticator;
+use orrery_server::auth::entra::TokenVerifier;
+use orrery_server::auth::entra::key_set::KeySets;
 use orrery_server::auth::keys::{AccountKeys, KeyError, WellKnownKey};
+use orrery_server::auth::records::AccountRecords as _;
 use orrery_server::backups::Backups;
 use orrery_server::config::Settings;
 use orrery_server::net::cors::CorsPolicy;
-use orrery_server::net::tls::Tls;
+use orrery_server::net::tls::{Tls, TlsError, TlsSource};
 use orrery_server::statistics::Statistics;
 use orrery_server::telemetry::{Metrics, record_failing_work, record_model_lag, start_log};
-use orrery_server::{DrainOutcome, Limits, ListenerConfig, Server, Service};
+use orrery_server::{DrainOutcome, Limits, ListenError, ListenerConfig, Server, Service};
 use orrery_storage::rocks::memory::available_bytes;
 use orrery_storage::{MemoryStore, OnLogDamage, RocksOptions, RocksStore, Store};
 use orrery_types::limits::SPLIT_ANNOUNCED_MS;
 use orrery_types::{Clock, SystemClock, limits};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::data_folder::{self, STORE};
-use crate::exit::usage;
+use crate::emulator::Emulator;
+use crate::exit::{Exit, Failure, usage};
+use crate::postgres::{self, StoreRecords};
 use crate::{ServeArguments, announce};
 
 /// How often the files that may change are looked at.
@@ -50,33 +61,51 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<()> {
         .max_blocking_threads(orrery_types::limits::BLOCKING_OPERATIONS_MAX)
         .build()
         .context("The threads of the server cannot be started")?;
-    runtime.block_on(serve(settings, on_log_damage))
+    if let Some(emulator) = &arguments.emulator {
+        emulator.log_notices();
+    }
+    let stop_at_eof = arguments.stop_at_eof;
+    let extras = Extras { on_log_damage, stop_at_eof, emulator: arguments.emulator };
+    runtime.block_on(serve(settings, extras))
 }
 
-async fn serve(settings: Settings, on_log_damage: OnLogDamage) -> Result<()> {
+/// What the command line says beside the settings.
+struct Extras {
+    on_log_damage: OnLogDamage,
+    stop_at_eof: bool,
+    emulator: Option<Emulator>,
+}
+
+async fn serve(settings: Settings, extras: Extras) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     if let Some(folder) = &settings.data {
         orrery_files::create_folders(folder)
             .map_err(|error| data_folder::not_created(folder, &error))?;
     }
-    let well_known = WellKnownKey::decide(settings.listen, settings.allow_well_known_key);
-    let keys = AccountKeys::open(settings.data.as_deref(), &settings.keys, well_known);
-    let keys = keys.map_err(|error| match error {
-        KeyError::Malformed(_) => usage(error.to_string()),
-        KeyError::Io { source, .. } if settings.data.is_some() => {
-            let folder = settings.data.as_deref().unwrap_or(Path::new(""));
-            data_folder::not_created(folder, &source)
-        }
-        other => other.into(),
-    })?;
-    let tls = settings.tls.as_ref().map(|source| Tls::load(source, &*clock)).transpose()?;
+    let well_known = WellKnownKey::decide(settings.widest_address(), settings.allow_well_known_key);
+    let (place, keys, tls) = {
+        let (settings, clock) = (settings.clone(), clock.clone());
+        tokio::task::spawn_blocking(move || open_account(&settings, well_known, &*clock)).await??
+    };
+    let directory = open_directory(&settings)?;
     // Before the socket: a signal must not find the process without a handler.
-    let stop = stop_signal()?;
+    let stop = stop_signal(extras.stop_at_eof)?;
     let server = listen(&settings, tls).await?;
-    let engine = open_engine(&settings, on_log_damage, clock.clone()).await?;
+    let store = {
+        let (settings, on_log_damage) = (settings.clone(), extras.on_log_damage);
+        tokio::task::spawn_blocking(move || open_store(&settings, on_log_damage)).await??
+    };
+    let store_place = store.postgres.as_ref().map(|store| store.place().to_owned());
+    let superseded = superseded(store.postgres.clone());
+    let engine = open_engine(&settings, store.store, clock.clone()).await?;
     let background = Background::start(engine.clone()).context("Cannot start a thread")?;
     let lag = tokio::spawn(watch_background(engine.clone()));
-    let authenticator = Authenticator::new(keys.clone(), clock.clone());
+    let mut authenticator = Authenticator::new(keys.clone(), clock.clone());
+    let following =
+        directory.map(|(verifier, keys)| (tokio::spawn(verifier.clone().follow(keys)), verifier));
+    if let Some((_, verifier)) = &following {
+        authenticator = authenticator.with_directory(verifier.clone());
+    }
     let (endpoint, consistency) = (settings.endpoint.clone(), settings.consistency);
     let backups = Arc::new(Backups::new(backup_folder(&settings)));
     let blocking = Handle::current();
@@ -85,10 +114,21 @@ async fn serve(settings: Settings, on_log_damage: OnLogDamage) -> Result<()> {
     let api = api.with_direct(settings.is_direct);
     let api = Arc::new(api.with_backups(backups.clone()));
     server.serve(api.clone());
-    let upkeep = tokio::spawn(keep_up(settings.clone(), api, backups, clock, well_known));
-    let announced = announce::ready(&settings, server.address(), &keys);
+    let watch = KeyWatch { place, settings: settings.clone(), well_known };
+    let upkeep = tokio::spawn(keep_up(watch, api, backups, clock));
+    let announced = announce::ready(&settings, server.address(), &keys, store_place.as_deref());
+    let announced = announced.and_then(|()| match &extras.emulator {
+        Some(emulator) => emulator.announce(&settings),
+        None => Ok(()),
+    });
     announced.context("Cannot write to standard output")?;
-    stop.await;
+    let ended = tokio::select! {
+        () = stop => Ok(()),
+        () = superseded => {
+            let reason = "another node has taken the store over; this one has stopped";
+            Err(Failure::new(Exit::Refused, reason).into())
+        }
+    };
     tracing::info!("stopping; requests in flight complete first");
     end_in_time(settings.drain_ms.map_or(Limits::default().drain_time, Duration::from_millis));
     match server.stop().await {
@@ -97,10 +137,105 @@ async fn serve(settings: Settings, on_log_damage: OnLogDamage) -> Result<()> {
             tracing::warn!(connections, "stopped; some requests took too long and were cut");
         }
     }
+    if let Some((following, _)) = following {
+        following.abort();
+    }
     upkeep.abort();
     lag.abort();
     drop(background);
-    Ok(())
+    ended
+}
+
+/// Where the account keeps its keys and its certificate.
+enum AccountPlace {
+    /// In the data folder, or nowhere if there is none.
+    Folder(Option<PathBuf>),
+    Store(Box<StoreRecords>),
+}
+
+impl AccountPlace {
+    fn keys(&self, settings: &Settings, well_known: WellKnownKey) -> Result<AccountKeys, KeyError> {
+        match self {
+            Self::Folder(data) => AccountKeys::open(data.as_deref(), &settings.keys, well_known),
+            Self::Store(records) => {
+                AccountKeys::open_records(&**records, &settings.keys, well_known)
+            }
+        }
+    }
+
+    /// Something that changes with the keys; `None` if it cannot be read at this time.
+    fn version(&self) -> Option<KeyVersion> {
+        match self {
+            Self::Folder(data) => {
+                let about = std::fs::metadata(AccountKeys::file(data.as_deref()?));
+                about.and_then(|about| about.modified()).ok().map(KeyVersion::Time)
+            }
+            Self::Store(records) => records.read("keys").ok().flatten().map(KeyVersion::Text),
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum KeyVersion {
+    Time(std::time::SystemTime),
+    Text(String),
+}
+
+/// Opens what the account keeps beside its data.
+fn open_account(
+    settings: &Settings,
+    well_known: WellKnownKey,
+    clock: &dyn Clock,
+) -> Result<(AccountPlace, AccountKeys, Option<Tls>)> {
+    let place = match &settings.store {
+        Some(store) => AccountPlace::Store(Box::new(StoreRecords::open(store)?)),
+        None => AccountPlace::Folder(settings.data.clone()),
+    };
+    let keys = place.keys(settings, well_known).map_err(|error| match error {
+        KeyError::Malformed(_) => usage(error.to_string()),
+        KeyError::Io { source, .. } if settings.data.is_some() => {
+            let folder = settings.data.as_deref().unwrap_or(Path::new(""));
+            data_folder::not_created(folder, &source)
+        }
+        other => other.into(),
+    })?;
+    let tls = match (&settings.tls, &place) {
+        (None, _) => None,
+        (Some(TlsSource::SelfSigned { names, .. }), AccountPlace::Store(records)) => {
+            Some(Tls::load_record(&**records, names, clock)?)
+        }
+        (Some(source), _) => {
+            Some(Tls::load(source, clock).map_err(|error| no_certificate(source, error))?)
+        }
+    };
+    Ok((place, keys, tls))
+}
+
+/// Resolves when another node has taken the store over.
+async fn superseded(store: Option<Arc<PostgresStore>>) {
+    let Some(store) = store else { return std::future::pending().await };
+    while !store.is_superseded() {
+        tokio::time::sleep(UPKEEP_PAUSE).await;
+    }
+}
+
+/// The verifier of the directory's tokens with the keys that files hold, if there is a directory.
+fn open_directory(settings: &Settings) -> Result<Option<(Arc<TokenVerifier>, KeySets)>> {
+    let Some(directory) = &settings.directory else { return Ok(None) };
+    let keys = KeySets::open(directory).map_err(|error| usage(error.to_string()))?;
+    let verifier = TokenVerifier::new(directory.clone());
+    verifier.use_keys(&keys);
+    Ok(Some((Arc::new(verifier), keys)))
+}
+
+/// Why there is no certificate. One that the server makes lies in the data folder, which may be full.
+fn no_certificate(source: &TlsSource, error: TlsError) -> anyhow::Error {
+    match (source, &error) {
+        (TlsSource::SelfSigned { folder: Some(_), .. }, TlsError::File { .. }) => anyhow::anyhow!(
+            "{error}; check the space and the rights of the data folder, or choose another with --data"
+        ),
+        _ => error.into(),
+    }
 }
 
 /// How long the store may take to close, after requests had their time.
@@ -112,11 +247,11 @@ fn end_in_time(drain_time: Duration) {
     let watch = std::thread::Builder::new().name("end-in-time".into());
     let watched = watch.spawn(move || {
         std::thread::sleep(drain_time + CLOSE_TIME);
-        tracing::error!("the store does not close; the process ends without that");
+        tracing::error!("the store was not closed in time; the process exits without closing it");
         std::process::exit(1);
     });
     if let Err(error) = watched {
-        tracing::warn!(%error, "the end of the process is not watched");
+        tracing::warn!(%error, "cannot start the thread that bounds the time to close");
     }
 }
 
@@ -128,33 +263,47 @@ fn backup_folder(settings: &Settings) -> PathBuf {
     }
 }
 
-/// Takes new keys when their file changes, and ends backups that nobody reads.
-async fn keep_up(
+/// What is looked at for new keys.
+struct KeyWatch {
+    place: AccountPlace,
     settings: Settings,
-    api: Arc<Api>,
-    backups: Arc<Backups>,
-    clock: Arc<dyn Clock>,
     well_known: WellKnownKey,
-) {
-    let changed = |folder: &Path| {
-        std::fs::metadata(AccountKeys::file(folder)).and_then(|about| about.modified()).ok()
-    };
-    let mut seen = settings.data.as_deref().and_then(changed);
+}
+
+impl KeyWatch {
+    /// The keys, if they are not those that were seen.
+    fn look(&self, seen: &mut Option<KeyVersion>) -> Option<Result<AccountKeys, KeyError>> {
+        let now = self.place.version()?;
+        let is_first = seen.is_none();
+        if seen.as_ref() == Some(&now) {
+            return None;
+        }
+        *seen = Some(now);
+        (!is_first).then(|| self.place.keys(&self.settings, self.well_known))
+    }
+}
+
+/// Takes new keys when they change, and ends backups that are not read.
+async fn keep_up(watch: KeyWatch, api: Arc<Api>, backups: Arc<Backups>, clock: Arc<dyn Clock>) {
+    let watch = Arc::new(watch);
+    let mut seen = None;
     loop {
+        let looking = watch.clone();
+        let looked = tokio::task::spawn_blocking(move || (looking.look(&mut seen), seen)).await;
+        let Ok((changed, now)) = looked else { return };
+        seen = now;
+        match changed {
+            None => {}
+            Some(Ok(keys)) => {
+                api.authenticator().replace_keys(keys);
+                tracing::info!("account keys reloaded");
+            }
+            Some(Err(error)) => {
+                tracing::error!(%error, "cannot read the account keys; the previous keys stay in use");
+            }
+        }
         tokio::time::sleep(UPKEEP_PAUSE).await;
         backups.expire(clock.now_s());
-        let now = settings.data.as_deref().and_then(changed);
-        if now == seen {
-            continue;
-        }
-        seen = now;
-        match AccountKeys::open(settings.data.as_deref(), &settings.keys, well_known) {
-            Ok(keys) => {
-                api.authenticator().replace_keys(keys);
-                tracing::info!("the account has other keys from now on");
-            }
-            Err(error) => tracing::error!(%error, "the old keys stay in use"),
-        }
     }
 }
 
@@ -164,10 +313,10 @@ const LAG_PERIOD: Duration = Duration::from_secs(5);
 /// Shows the lag of models and the background work that fails among the metrics.
 async fn watch_background(engine: Arc<Engine>) {
     loop {
-        let failing = engine.failing_units();
+        let failing = engine.background().failing_units();
         record_failing_work(failing.retrying, failing.quarantined);
         let engine = engine.clone();
-        let lag = tokio::task::spawn_blocking(move || engine.model_lag_ms()).await;
+        let lag = tokio::task::spawn_blocking(move || engine.models().lag_ms()).await;
         if let Ok(Ok(lag_ms)) = lag {
             record_model_lag(Duration::from_millis(lag_ms));
         }
@@ -175,16 +324,12 @@ async fn watch_background(engine: Arc<Engine>) {
     }
 }
 
-/// Opens the store and reads the catalog, off the threads that answer `/healthz` meanwhile.
+/// Reads the catalog, off the threads that answer `/healthz` meanwhile.
 async fn open_engine(
     settings: &Settings,
-    on_log_damage: OnLogDamage,
+    store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<Engine>> {
-    let store = {
-        let settings = settings.clone();
-        tokio::task::spawn_blocking(move || open_store(&settings, on_log_damage)).await??
-    };
     let node = u32::from_be_bytes(*Uuid::new_v4().as_bytes().first_chunk().expect("16 bytes"));
     let engine = tokio::task::spawn_blocking(move || Engine::open(store, clock, node)).await?;
     let engine = engine.context("Cannot read the catalog")?;
@@ -192,7 +337,7 @@ async fn open_engine(
     if let Some(run_ms) = settings.script_ms {
         bounds.run_ms = run_ms;
     }
-    engine.keep_statistics(settings.statistics);
+    engine.insight().keep_statistics(settings.statistics);
     let mut layout = LayoutPolicy { announced_ms: SPLIT_ANNOUNCED_MS, ..LayoutPolicy::default() };
     if let Some(megabytes) = settings.range_mb_max {
         layout.partition_bytes_max = megabytes.saturating_mul(1024 * 1024);
@@ -222,32 +367,52 @@ async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Ser
     }
     let cors = CorsPolicy::new(settings.cors_origins.clone());
     let is_direct = settings.is_direct;
-    let config = ListenerConfig { tls, is_direct, limits, cors, metrics: Metrics::install() };
-    let listen = settings.listen;
-    match Server::start(listen, config).await {
+    let (also_listen, metrics) = (settings.also_listen.clone(), Metrics::install());
+    let config = ListenerConfig { also_listen, tls, is_direct, limits, cors, metrics };
+    match Server::start(settings.listen, config).await {
         Ok(server) => Ok(server),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => bail!(
-            "The address {listen} is in use: another server has it. Stop that one, or choose \
+        Err(ListenError { address, source }) if source.kind() == ErrorKind::AddrInUse => bail!(
+            "The address {address} is in use: another server has it. Stop that one, or choose \
              another with --listen."
         ),
-        Err(error) => Err(error).with_context(|| format!("Cannot listen on {listen}")),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// The store of the settings: a folder, or memory.
-fn open_store(settings: &Settings, on_log_damage: OnLogDamage) -> Result<Arc<dyn Store>> {
-    Ok(match &settings.data {
+/// An open store, and the same as what it is if it is a database.
+struct OpenedStore {
+    store: Arc<dyn Store>,
+    postgres: Option<Arc<PostgresStore>>,
+}
+
+/// The store of the settings: a database, a folder, or memory.
+fn open_store(settings: &Settings, on_log_damage: OnLogDamage) -> Result<OpenedStore> {
+    if let Some(store) = &settings.store {
+        let opened = PostgresStore::open(&store.address, &postgres::options(store));
+        let opened = Arc::new(opened.map_err(postgres::failure)?);
+        return Ok(OpenedStore { store: opened.clone(), postgres: Some(opened) });
+    }
+    let store: Arc<dyn Store> = match &settings.data {
         None => Arc::new(MemoryStore::new()),
         Some(folder) => {
             let options = RocksOptions { on_log_damage, ..RocksOptions::default() };
             let store = RocksStore::open(&folder.join(STORE), &options);
             Arc::new(store.map_err(data_folder::unopened)?)
         }
-    })
+    };
+    Ok(OpenedStore { store, postgres: None })
 }
 
-/// Resolves at the first SIGTERM or Ctrl-C.
-fn stop_signal() -> Result<impl Future<Output = ()>> {
+/// Resolves at the first SIGTERM or Ctrl-C, or at the end of standard input if that is asked for.
+fn stop_signal(at_eof: bool) -> Result<impl Future<Output = ()>> {
+    let ended = if at_eof { Some(input_end()?) } else { None };
+    let ended = async move {
+        match ended {
+            // The sender is dropped at the end.
+            Some(ended) => drop(ended.await),
+            None => std::future::pending().await,
+        }
+    };
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -257,12 +422,28 @@ fn stop_signal() -> Result<impl Future<Output = ()>> {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                () = ended => {}
             }
         })
     }
     #[cfg(not(unix))]
     Ok(async {
         // Without a handler the process ends at once, which loses nothing that was acknowledged.
-        let _ = tokio::signal::ctrl_c().await;
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            () = ended => {}
+        }
     })
+}
+
+/// Resolves when standard input ends. A thread of its own reads it, since such a read cannot be cancelled.
+fn input_end() -> Result<oneshot::Receiver<()>> {
+    let (sender, receiver) = oneshot::channel();
+    let reader = std::thread::Builder::new().name("input-end".into());
+    let reading = reader.spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        drop(sender);
+    });
+    reading.context("Cannot start a thread")?;
+    Ok(receiver)
 }

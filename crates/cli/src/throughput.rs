@@ -9,7 +9,7 @@ use orrery_types::{Object, Value};
 
 use crate::account::{list_all, must};
 use crate::exit::{UNREAD, usage};
-use crate::remote::{Answer, Remote, RemoteArguments};
+use crate::remote::{Remote, RemoteAnswer, RemoteArguments};
 
 /// Arguments of `throughput`.
 #[derive(Debug, Args)]
@@ -127,7 +127,7 @@ fn bucket(text: &str) -> Result<Value> {
     Ok(Value::object(bucket))
 }
 
-fn json(answer: &Answer) -> Result<Value> {
+fn json(answer: &RemoteAnswer) -> Result<Value> {
     Value::parse(&answer.body).map_err(|e| anyhow!("the answer is not JSON: {e}"))
 }
 

@@ -59,7 +59,7 @@ pub struct Frame {
 
 /// What has come so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum FrameProgress {
     /// A frame, which was taken off the front.
     Whole(Frame),
     /// Part of one: so many bytes in all are needed to know more.
@@ -78,29 +78,33 @@ pub fn next_frame(
     buffer: &mut BytesMut,
     kind: FrameKind,
     limits: &FrameLimits,
-) -> Result<Progress, DirectError> {
-    let Some(length) = length_at(buffer, 0) else { return Ok(Progress::Partial(HEAD_BYTES_MIN)) };
+) -> Result<FrameProgress, DirectError> {
+    let Some(length) = length_at(buffer, 0) else {
+        return Ok(FrameProgress::Partial(HEAD_BYTES_MIN));
+    };
     if !(HEAD_BYTES_MIN..=limits.head_bytes_max).contains(&length) {
         let max = limits.head_bytes_max;
         return Err(DirectError::HeadSize { size: length, min: HEAD_BYTES_MIN, max });
     }
-    let Some(head) = buffer.get(..length) else { return Ok(Progress::Partial(length)) };
+    let Some(head) = buffer.get(..length) else { return Ok(FrameProgress::Partial(length)) };
     if !has_body(head, kind)? {
         let head = buffer.split_to(length).freeze();
-        return Ok(Progress::Whole(Frame { head, body: Bytes::new() }));
+        return Ok(FrameProgress::Whole(Frame { head, body: Bytes::new() }));
     }
     let body_from = length + 4;
-    let Some(size) = length_at(buffer, length) else { return Ok(Progress::Partial(body_from)) };
+    let Some(size) = length_at(buffer, length) else {
+        return Ok(FrameProgress::Partial(body_from));
+    };
     if size > limits.body_bytes_max {
         return Err(DirectError::BodySize { size, max: limits.body_bytes_max });
     }
     if buffer.len() < body_from + size {
-        return Ok(Progress::Partial(body_from + size));
+        return Ok(FrameProgress::Partial(body_from + size));
     }
     let head = buffer.split_to(length).freeze();
     let _ = buffer.split_to(4);
     let body = buffer.split_to(size).freeze();
-    Ok(Progress::Whole(Frame { head, body }))
+    Ok(FrameProgress::Whole(Frame { head, body }))
 }
 
 fn length_at(buffer: &[u8], from: usize) -> Option<usize> {

@@ -28,7 +28,7 @@ pub mod token;
 
 pub use code::{OperationCode, ResourceCode};
 pub use error::DirectError;
-pub use frame::{Frame, FrameKind, FrameLimits, Progress, is_direct, next_frame};
+pub use frame::{Frame, FrameKind, FrameLimits, FrameProgress, is_direct, next_frame};
 pub use handshake::{ContextRequest, ContextResponse};
 pub use request::{FrameRequest, RequestTokens};
 pub use response::{FrameResponse, ResponseTokens};

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use orrery_engine::feed::PageSize;
-use orrery_engine::item_body::ItemBody;
-use orrery_engine::load::Existing;
+use orrery_engine::item::operation::ItemBody;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::scope::ScopeRequest;
 use orrery_engine::throughput::ThroughputRequest;
-use orrery_engine::{Container, Engine, continuation};
+use orrery_engine::transaction::bulk_load::Existing;
+use orrery_engine::{Container, Engine, query::continuation};
 use orrery_storage::{RocksOptions, RocksStore, key};
 use orrery_types::ids::Address;
 use orrery_types::{EffectiveKey, KeyComponent, PartitionKey, SystemClock, Value};
@@ -38,7 +38,10 @@ fn query(engine: &Engine, container: &Container, text: &str, size: PageSize) -> 
     let (mut rows, mut token): (usize, Option<String>) = (0, None);
     loop {
         let paging = Paging { continuation: token.as_deref(), crosses: true, ..Paging::default() };
-        let page = engine.query_items(container, &scope, &request, size, &paging).expect("a page");
+        let page = engine
+            .queries()
+            .query_items(container, &scope, &request, size, &paging)
+            .expect("a page");
         rows += page.rows.len();
         token = page.continuation;
         if token.is_none() {
@@ -53,7 +56,8 @@ fn feed(engine: &Engine, container: &Container, mut token: Option<String>) -> (u
     let mut rows = 0;
     loop {
         let size = PageSize { items: 1000 };
-        let page = engine.read_items(container, &scope, size, token.as_deref()).expect("a page");
+        let page =
+            engine.queries().read_items(container, &scope, size, token.as_deref()).expect("a page");
         rows += page.items.len();
         token = page.continuation;
         if token.is_none() {
@@ -68,11 +72,11 @@ fn main() {
     let store = RocksStore::open(folder.path(), &RocksOptions::default()).expect("a store");
     let engine = Engine::open(Arc::new(store), Arc::new(SystemClock), 1).expect("an engine");
     let manual = ThroughputRequest { manual: None, autoscale: None };
-    engine.create_database(&json(r#"{"id":"d"}"#), &manual).expect("a database");
+    engine.databases().create(&json(r#"{"id":"d"}"#), &manual).expect("a database");
     let body = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
     let database = Address::Name("d".into());
-    engine.create_container(&database, &json(body), &manual).expect("a container");
-    let container = engine.read_container(&database, &Address::Name("c".into())).expect("it");
+    engine.containers().create(&database, &json(body), &manual).expect("a container");
+    let container = engine.containers().read(&database, &Address::Name("c".into())).expect("it");
     let pad = "x".repeat(200);
     let body = |n: usize| {
         let (id, pk) = (n * 7919 % items, n * 31 % 5000);
@@ -81,7 +85,10 @@ fn main() {
     };
     for from in (0..items).step_by(1000) {
         let bodies = (from..items.min(from + 1000)).map(body).collect();
-        engine.load_items(&container, bodies, Existing::Refuse).expect("they are loaded");
+        engine
+            .transactions()
+            .load_items(&container, bodies, Existing::Refuse)
+            .expect("they are loaded");
     }
     let least = PartitionKey(vec![KeyComponent::Null]);
     let first = key::item(&EffectiveKey::min(), &least, "");

@@ -1,5 +1,7 @@
-//! What the database means. The server decodes a request, calls one method of [`Engine`], and
-//! encodes what it gets; below, the engine reads and writes the store. Everything here blocks.
+//! What the database means. [`Engine`] holds what all requests share, and leads to a small type for each
+//! idea: `engine.containers().create(…)`, `engine.items().read(…)`. The server decodes a request, calls one
+//! of their methods, and encodes the result; below, the engine reads and writes the store. Everything here
+//! blocks.
 
 // The modules stand in the order of a request's way.
 
@@ -35,38 +37,27 @@ pub mod throughput;
 
 pub mod insight;
 
-mod checkpoint;
 mod error;
-pub mod stamp;
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use orrery_script::{Bounds, Scripts};
 use orrery_storage::{StorageError, Store};
-use orrery_types::{Clock, Error, Result, ShardId};
+use orrery_types::{Clock, MemoryPool, Result, ShardId};
 
 use background::Tasks;
 use background::units::Units;
 use catalog::Catalog;
+use catalog::resource::Stamper;
 use error::storage;
 use insight::workload;
-use stamp::Stamper;
 use throughput::throttle::Throttle;
 
-pub use background as tasks;
-pub use background::erasure;
-pub use background::units::FailingUnits;
 pub use catalog::container::Container;
 pub use catalog::database::Database;
 pub use catalog::resource::Resource;
-pub use catalog::{container, database, encryption_key, permission, resource, user};
-pub use insight::{advice, usage, verify};
-pub use item::{body as item_body, operation as item_write, patch, read as items};
-pub use partition::{scope, session};
-pub use query::{continuation, read_feed as feed, relations as expansion};
-pub use throughput::{charge, throttle};
-pub use transaction::{batch, bulk, bulk_load as load, point_write as write};
 
 /// The database: a store, what is in it, and the time. Shared by all requests.
 pub struct Engine {
@@ -89,11 +80,11 @@ pub struct Engine {
     /// Who has used up their throughput.
     pub(crate) throttle: Throttle,
     /// What was seen of requests, for the advisor.
-    pub(crate) workload: workload::Workload,
+    pub(crate) workload: workload::WorkloadRecorder,
     /// Which long queries run, and which wait.
     pub(crate) slices: query::slices::Slices,
     /// What queries hold together.
-    pub(crate) query_memory: query::memory::QueryMemory,
+    pub(crate) query_memory: MemoryPool,
 }
 
 impl Engine {
@@ -109,8 +100,8 @@ impl Engine {
         let layout_changes = partition::layout::LayoutChanges::default();
         let layout = partition::layout::LayoutPolicy::default();
         let throttle = Throttle::open(&*store)?;
-        let workload = workload::Workload::default();
-        let query_memory = query::memory::QueryMemory::default();
+        let workload = workload::WorkloadRecorder::default();
+        let query_memory = MemoryPool::default();
         let engine = Self {
             store,
             catalog,
@@ -131,16 +122,16 @@ impl Engine {
         engine.drop_orphans()?;
         for container in engine.catalog.state().containers() {
             if container.ttl_backfill_pending {
-                engine.fence_at_start(container)?;
+                engine.epochs().fence_at_start(container)?;
                 engine.tasks.backfill_ttl(container.clone());
             }
             if !container.index.is_complete() {
-                engine.fence_at_start(container)?;
+                engine.epochs().fence_at_start(container)?;
                 engine.tasks.reindex(container.clone());
             }
         }
         for container in engine.catalog.state().containers() {
-            engine.load_erasures(container)?;
+            engine.erasure().load_erasures(container)?;
         }
         let kept = |c: &Container| c.definition.versions_kept_s().is_some();
         for container in engine.catalog.state().containers().filter(|c| !kept(c)) {
@@ -167,8 +158,20 @@ impl Engine {
     /// The same with so much memory for all queries together.
     #[must_use]
     pub fn with_query_memory(mut self, bytes_max: usize) -> Self {
-        self.query_memory = query::memory::QueryMemory::new(bytes_max);
+        self.query_memory = MemoryPool::new(bytes_max);
         self
+    }
+
+    /// The same with throughput that is enforced for every offer that does not say otherwise.
+    #[must_use]
+    pub fn with_enforced_throughput(mut self, everywhere: bool) -> Self {
+        self.throttle.enforce_everywhere(everywhere);
+        self
+    }
+
+    /// Memory that queries have reserved at the moment, in bytes.
+    pub fn query_memory_used(&self) -> usize {
+        self.query_memory.used_bytes()
     }
 
     /// Whether the store takes writes: after a failed one it refuses all until it is opened again, and
@@ -177,15 +180,15 @@ impl Engine {
         self.store.writable().is_ok()
     }
 
-    /// Fences a container's shards, unless the disk is full: then the backfill does it, or a writer.
-    fn fence_at_start(&self, container: &Container) -> Result<()> {
-        match self.fence(container) {
-            Err(error @ Error::Unavailable(_)) => {
-                tracing::warn!(%error, "a shard is fenced later");
-                Ok(())
-            }
-            fenced => fenced,
-        }
+    /// Whether a thread that serves connections may read from the store ([`Store::reads_inline`]).
+    pub fn reads_inline(&self) -> bool {
+        self.store.reads_inline()
+    }
+
+    /// Writes a consistent copy of the whole store into a folder that does not exist yet. What was
+    /// acknowledged before the call is in it; writers are not held up.
+    pub fn checkpoint(&self, into: &Path) -> Result<()> {
+        orrery_storage::checkpoint(&*self.store, into).map_err(storage)
     }
 
     /// Frees shards that no container has: a process that ended between two steps of making or
@@ -207,5 +210,144 @@ impl Engine {
             }
         }
         Ok(())
+    }
+}
+
+/// What can be done with the database, by idea, in the order of a request's way. Each of these types is a
+/// reference to the engine; its methods stand in the module that it is defined in.
+impl Engine {
+    /// Databases of the account.
+    pub fn databases(&self) -> catalog::database::DatabaseCatalog<'_> {
+        catalog::database::DatabaseCatalog { engine: self }
+    }
+
+    /// Containers of a database.
+    pub fn containers(&self) -> catalog::container::ContainerCatalog<'_> {
+        catalog::container::ContainerCatalog { engine: self }
+    }
+
+    /// Users of a database.
+    pub fn users(&self) -> catalog::user::UserCatalog<'_> {
+        catalog::user::UserCatalog { engine: self }
+    }
+
+    /// Permissions of a user.
+    pub fn permissions(&self) -> catalog::permission::PermissionCatalog<'_> {
+        catalog::permission::PermissionCatalog { engine: self }
+    }
+
+    /// Throughput that databases and containers were given.
+    pub fn offers(&self) -> catalog::offer::OfferCatalog<'_> {
+        catalog::offer::OfferCatalog { engine: self }
+    }
+
+    /// Client encryption keys of a database.
+    pub fn encryption_keys(&self) -> catalog::encryption_key::EncryptionKeyCatalog<'_> {
+        catalog::encryption_key::EncryptionKeyCatalog { engine: self }
+    }
+
+    /// Roles of directory principals.
+    pub fn roles(&self) -> catalog::role::RoleCatalog<'_> {
+        catalog::role::RoleCatalog { engine: self }
+    }
+
+    /// Epochs of shards: fences, and what runs again under a new one.
+    pub(crate) fn epochs(&self) -> partition::epoch::Epochs<'_> {
+        partition::epoch::Epochs { engine: self }
+    }
+
+    /// Physical partitions of containers: splits and merges.
+    pub fn layouts(&self) -> partition::layout::Layouts<'_> {
+        partition::layout::Layouts { engine: self }
+    }
+
+    /// Session tokens, and how far shards have come.
+    pub fn sessions(&self) -> partition::session::Sessions<'_> {
+        partition::session::Sessions { engine: self }
+    }
+
+    /// Single items: reads, and writes that are given as text.
+    pub fn items(&self) -> item::read::ItemAccess<'_> {
+        item::read::ItemAccess { engine: self }
+    }
+
+    /// Writes of one item.
+    pub fn point_writes(&self) -> transaction::point_write::PointWrites<'_> {
+        transaction::point_write::PointWrites { engine: self }
+    }
+
+    /// Transactions of several operations.
+    pub fn transactions(&self) -> transaction::Transactions<'_> {
+        transaction::Transactions { engine: self }
+    }
+
+    /// Models of databases.
+    pub fn models(&self) -> model::Models<'_> {
+        model::Models { engine: self }
+    }
+
+    /// Rules of a model that are applied to older items.
+    pub(crate) fn model_builds(&self) -> model::build::ModelBuilds<'_> {
+        model::build::ModelBuilds { engine: self }
+    }
+
+    /// What follows from a write after its commit.
+    pub fn deferred_effects(&self) -> maintain::deferred::DeferredEffects<'_> {
+        maintain::deferred::DeferredEffects { engine: self }
+    }
+
+    /// Whether the items of a database keep its model.
+    pub fn model_verification(&self) -> model::ModelVerification<'_> {
+        model::ModelVerification { engine: self }
+    }
+
+    /// Queries and read feeds.
+    pub fn queries(&self) -> query::Queries<'_> {
+        query::Queries { engine: self }
+    }
+
+    /// The change feed of a container, and the history of versions behind it.
+    pub fn change_feed(&self) -> change_feed::ChangeFeedReader<'_> {
+        change_feed::ChangeFeedReader { engine: self }
+    }
+
+    /// Procedures, triggers and functions of a container.
+    pub fn scripts(&self) -> script::ServerScripts<'_> {
+        script::ServerScripts { engine: self }
+    }
+
+    /// Work beside requests, unit by unit.
+    pub fn background(&self) -> background::BackgroundWork<'_> {
+        background::BackgroundWork { engine: self }
+    }
+
+    /// Removal of expired items.
+    pub(crate) fn expiry_sweep(&self) -> background::expiry_sweep::ExpirySweep<'_> {
+        background::expiry_sweep::ExpirySweep { engine: self }
+    }
+
+    /// Indexes that are built over older items.
+    pub fn index_build(&self) -> background::index_build::IndexBuild<'_> {
+        background::index_build::IndexBuild { engine: self }
+    }
+
+    /// Expiry entries of items that are older than the default time to live.
+    pub(crate) fn ttl_backfill(&self) -> background::ttl_backfill::TtlBackfill<'_> {
+        background::ttl_backfill::TtlBackfill { engine: self }
+    }
+
+    /// Deletion of all items of a partition key.
+    pub fn erasure(&self) -> background::erasure::KeyErasure<'_> {
+        background::erasure::KeyErasure { engine: self }
+    }
+
+    /// Throughput that requests may use.
+    pub fn throughput(&self) -> throughput::throttle::Throttling<'_> {
+        throughput::throttle::Throttling { engine: self }
+    }
+
+    /// What is known about the data: advice, usage, verification.
+    pub fn insight(&self) -> insight::Insight<'_> {
+        insight::Insight { engine: self }
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum FileAccess {
     /// Whoever the system's defaults allow.
     Default,
     /// Its owner alone: it holds secrets.
@@ -102,7 +102,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Writes a file so that a crash at any time leaves what it held before, or all of the new content:
 /// into a file beside it, which then takes its name.
-pub fn replace(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
+pub fn replace(path: &Path, content: &[u8], access: FileAccess) -> io::Result<()> {
     let beside = path.with_extension("new");
     // A leftover of an interrupted write may have other permissions.
     match fs::remove_file(&beside) {
@@ -112,7 +112,7 @@ pub fn replace(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
-    if access == Access::Owner {
+    if access == FileAccess::Owner {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     }
     #[cfg(not(unix))]
@@ -135,7 +135,7 @@ mod tests {
         let refused = create_folder(&deep).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         let file = base.path().join("f");
-        replace(&file, b"x", Access::Default).unwrap();
+        replace(&file, b"x", FileAccess::Default).unwrap();
         assert!(create_folders(&file.join("g")).is_err());
         create_folders(Path::new("")).unwrap();
         create_folders(Path::new("/")).unwrap();
@@ -147,7 +147,7 @@ mod tests {
         let path = base.path().join("keys.toml");
         std::fs::write(path.with_extension("new"), "left over").unwrap();
         for content in [&b"one"[..], b"", b"three"] {
-            replace(&path, content, Access::Owner).unwrap();
+            replace(&path, content, FileAccess::Owner).unwrap();
             assert_eq!(fs::read(&path).unwrap(), content);
         }
         assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1);

@@ -1,8 +1,8 @@
 //! How long it takes to find an item's terms and what a replace changes:
 //! `CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo run -p orrery-index --example hot_paths`.
 
-use orrery_index::maintain::{Image, maintain};
-use orrery_index::{Dictionary, Home, IndexedItem, IndexingPolicy, Rules};
+use orrery_index::maintain::{TermImage, maintain};
+use orrery_index::{Dictionary, DictionaryShard, IndexRules, IndexedItem, IndexingPolicy};
 use orrery_storage::key::Row;
 use orrery_storage::{MemoryStore, Part, Store};
 use orrery_types::{Clock, Epoch, ShardId, SystemClock, Value};
@@ -25,7 +25,7 @@ fn item(n: u64) -> Value {
 }
 
 fn timed(what: &str, mut work: impl FnMut()) {
-    // The best round is the one that the rest of the machine disturbed least.
+    // The rest of the machine has disturbed the best round least.
     let round = |_| {
         let start = SystemClock.now_us();
         for _ in 0..TIMES {
@@ -40,8 +40,9 @@ fn timed(what: &str, mut work: impl FnMut()) {
 fn main() {
     let store = MemoryStore::new();
     store.create_shard(SHARD, EPOCH).expect("a shard");
-    let home = Home { store: &store, shard: SHARD, epoch: EPOCH };
-    let (dictionary, rules) = (Dictionary::default(), Rules::new(&IndexingPolicy::default(), &[]));
+    let home = DictionaryShard { store: &store, shard: SHARD, epoch: EPOCH };
+    let (dictionary, rules) =
+        (Dictionary::default(), IndexRules::new(&IndexingPolicy::default(), &[]));
     let (before, after) = (item(1), item(2));
     let indexed = |value: &'static Value, ts: i64| {
         let own = value.as_object().expect("an object");
@@ -56,7 +57,7 @@ fn main() {
     timed("terms of an item", || {
         std::hint::black_box(dictionary.known_terms(&rules, &after));
     });
-    let image = |terms| Some(Image { terms, row: Row(1) });
+    let image = |terms| Some(TermImage { terms, row: Row(1) });
     timed("writes of a create", || {
         let mut part = Part::new(SHARD, EPOCH);
         maintain(None, image(&new), rules.all(), &mut part);

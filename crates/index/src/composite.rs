@@ -12,14 +12,14 @@ use crate::terms::IndexedItem;
 /// A composite index that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompositeIndex {
-    components: Vec<Component>,
+    components: Vec<CompositeComponent>,
     text: Box<str>,
 }
 
 /// One path of a composite index: names from the root, and the direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the summary says it")]
-pub struct Component {
+pub struct CompositeComponent {
     pub names: Vec<Box<str>>,
     pub descending: bool,
 }
@@ -36,7 +36,7 @@ impl CompositeIndex {
                 IndexStep::Property(_) | IndexStep::Elements | IndexStep::Tuple(_) => None,
             };
             let names = path.path.steps.iter().map(name).collect::<Option<Vec<_>>>()?;
-            Some(Component { names, descending: path.descending })
+            Some(CompositeComponent { names, descending: path.descending })
         };
         let components = paths.iter().map(component).collect::<Option<Vec<_>>>()?;
         let mut text = String::new();
@@ -51,7 +51,7 @@ impl CompositeIndex {
     }
 
     /// Its paths, in order.
-    pub fn components(&self) -> &[Component] {
+    pub fn components(&self) -> &[CompositeComponent] {
         &self.components
     }
 

@@ -1,6 +1,6 @@
-//! The numbers of paths, composite indexes and shapes in one shard. A number is given in the commit of
-//! the first item that needs it, or in a commit of its own before that one: that an item then fails
-//! leaves a number unused and nothing else. A path keeps its number for ever.
+//! The ids of paths, composite indexes and shapes in one shard. An id is assigned in the commit of the first
+//! item that needs it, or in an earlier commit of its own; if that item then fails, the id stays unused. A path
+//! keeps its id for ever.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -13,7 +13,7 @@ use orrery_types::{Epoch, Lsn, ShardId, limits};
 
 use crate::path::IndexStep;
 use crate::path_tree::PathTree;
-use crate::rules::Rules;
+use crate::rules::IndexRules;
 use crate::shapes;
 use crate::terms::{IndexedItem, PathIds, Terms};
 
@@ -22,13 +22,13 @@ type Result<T> = std::result::Result<T, StorageError>;
 /// Where a dictionary is kept.
 #[derive(Clone, Copy)]
 #[expect(missing_docs, reason = "the summary says it")]
-pub struct Home<'s> {
+pub struct DictionaryShard<'s> {
     pub store: &'s dyn Store,
     pub shard: ShardId,
     pub epoch: Epoch,
 }
 
-impl Home<'_> {
+impl DictionaryShard<'_> {
     /// A number and the version under which it was read.
     fn number(&self, key: &[u8]) -> Result<Option<(u32, Lsn)>> {
         let (_, found) = self.store.get(self.shard, Space::Meta, key)?;
@@ -49,7 +49,11 @@ pub struct Dictionary {
 
 impl Dictionary {
     /// The number of a path; `None` if no item ever had it.
-    pub fn path_id(&self, home: Home<'_>, steps: &[IndexStep]) -> Result<Option<PathId>> {
+    pub fn path_id(
+        &self,
+        home: DictionaryShard<'_>,
+        steps: &[IndexStep],
+    ) -> Result<Option<PathId>> {
         let mut learnt = Learnt::default();
         let found = self.find(home, steps, &mut learnt);
         if !learnt.paths.is_empty() {
@@ -60,7 +64,7 @@ impl Dictionary {
 
     fn find(
         &self,
-        home: Home<'_>,
+        home: DictionaryShard<'_>,
         steps: &[IndexStep],
         learnt: &mut Learnt,
     ) -> Result<Option<PathId>> {
@@ -87,7 +91,11 @@ impl Dictionary {
     }
 
     /// The number of a composite index by its canonical text; `None` if no item was written under it.
-    pub fn composite_id(&self, home: Home<'_>, text: &str) -> Result<Option<CompositeId>> {
+    pub fn composite_id(
+        &self,
+        home: DictionaryShard<'_>,
+        text: &str,
+    ) -> Result<Option<CompositeId>> {
         let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
         match tree.composite(text) {
             Some(id) => Ok(Some(id)),
@@ -96,13 +104,18 @@ impl Dictionary {
     }
 
     /// The terms of an item, if the numbers of all its paths are in memory. Waits for nothing.
-    pub fn known_terms(&self, rules: &Rules, item: &IndexedItem<'_>) -> Option<Terms> {
+    pub fn known_terms(&self, rules: &IndexRules, item: &IndexedItem<'_>) -> Option<Terms> {
         let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
         Terms::extract(rules, item, &mut &*tree).ok()
     }
 
     /// The terms of an item; paths that have no number get one.
-    pub fn terms(&self, home: Home<'_>, rules: &Rules, item: &IndexedItem<'_>) -> Result<Terms> {
+    pub fn terms(
+        &self,
+        home: DictionaryShard<'_>,
+        rules: &IndexRules,
+        item: &IndexedItem<'_>,
+    ) -> Result<Terms> {
         let _giving = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
             if let Some(terms) = self.learn(home, rules, item)? {
@@ -118,10 +131,10 @@ impl Dictionary {
     /// The terms of an item; paths that have no number get one with the commit that carries it.
     pub fn carried_terms(
         &self,
-        home: Home<'_>,
-        rules: &Rules,
+        home: DictionaryShard<'_>,
+        rules: &IndexRules,
         item: &IndexedItem<'_>,
-        carried: &mut Carried,
+        carried: &mut PendingPathIds,
     ) -> Result<Terms> {
         let terms = self.walk(home, rules, item, carried)?;
         if !carried.gave() {
@@ -134,11 +147,11 @@ impl Dictionary {
     /// `None` if another process gave numbers at the same time.
     fn learn(
         &self,
-        home: Home<'_>,
-        rules: &Rules,
+        home: DictionaryShard<'_>,
+        rules: &IndexRules,
         item: &IndexedItem<'_>,
     ) -> Result<Option<Terms>> {
-        let mut found = Carried::default();
+        let mut found = PendingPathIds::default();
         let terms = self.walk(home, rules, item, &mut found)?;
         if found.gave() && !give(home, &found)? {
             return Ok(None);
@@ -150,16 +163,16 @@ impl Dictionary {
     /// Finds the terms of an item, with numbers from the tree, from the store, or new ones.
     fn walk(
         &self,
-        home: Home<'_>,
-        rules: &Rules,
+        home: DictionaryShard<'_>,
+        rules: &IndexRules,
         item: &IndexedItem<'_>,
-        found: &mut Carried,
+        found: &mut PendingPathIds,
     ) -> Result<Terms> {
         let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
         let (learnt, last) = (std::mem::take(&mut found.learnt), found.last);
         let mut learner = Learner { home, tree: &tree, learnt, last };
         let terms = Terms::extract(rules, item, &mut learner);
-        *found = Carried { learnt: learner.learnt, last: learner.last };
+        *found = PendingPathIds { learnt: learner.learnt, last: learner.last };
         terms
     }
 
@@ -183,18 +196,18 @@ impl Dictionary {
 
 /// Numbers that were found or given on the way to a commit, and are kept when it is done.
 #[derive(Default)]
-pub struct Carried {
+pub struct PendingPathIds {
     learnt: Learnt,
     /// The last number, as soon as something was looked up.
     last: Option<LastNumber>,
 }
 
-impl Carried {
+impl PendingPathIds {
     fn gave(&self) -> bool {
         self.last.is_some_and(|last| last.number > last.before)
     }
 
-    /// Writes the numbers that were given with a commit, which fails if somebody else gave some
+    /// Writes the numbers that were given with a commit, which fails if another writer gave some
     /// meanwhile.
     pub fn write(&self, part: &mut Part) {
         let Some(last) = self.last.filter(|_| self.gave()) else { return };
@@ -217,11 +230,11 @@ impl Carried {
     }
 }
 
-/// Writes the numbers that were given; false if somebody else gave some meanwhile.
-fn give(home: Home<'_>, given: &Carried) -> Result<bool> {
+/// Writes the numbers that were given; false if another writer gave some meanwhile.
+fn give(home: DictionaryShard<'_>, given: &PendingPathIds) -> Result<bool> {
     let mut part = Part::new(home.shard, home.epoch);
     given.write(&mut part);
-    match home.store.commit(Commit { parts: vec![part] }) {
+    match home.store.commit(Commit::new(vec![part])) {
         Ok(_) => Ok(true),
         Err(StorageError::Conflict(_)) => Ok(false),
         Err(error) => Err(error),
@@ -271,7 +284,7 @@ struct LastNumber {
 
 /// Gives numbers: from the tree, from the store, or new ones.
 struct Learner<'l> {
-    home: Home<'l>,
+    home: DictionaryShard<'l>,
     tree: &'l PathTree,
     learnt: Learnt,
     last: Option<LastNumber>,

@@ -1,10 +1,10 @@
-//! From the terms before and after a write to what is put and deleted. A term that stays, with what
-//! is stored under it, costs nothing; while older policies are in effect it is put all the same unless each of them has put
-//! it, because the item may not have been built anew yet.
+//! The difference between the terms before and after a write: as puts and deletes, and as numbers for the charge. An
+//! unchanged term with an unchanged value is not written. While older policies are in effect it is written unless
+//! each of them includes it, because the item may not have been reindexed yet.
 
 use std::cmp::Ordering;
 
-use orrery_storage::key::Row;
+use orrery_storage::key::{Row, TermKind, term_kind};
 use orrery_storage::{Part, Put, Space};
 
 use crate::rules::{NOW, PolicySet};
@@ -13,7 +13,7 @@ use crate::terms::{TermEntry, Terms};
 /// The terms of an item and the row under which they stand.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the summary says it")]
-pub struct Image<'t> {
+pub struct TermImage<'t> {
     pub terms: &'t Terms,
     pub row: Row,
 }
@@ -21,8 +21,8 @@ pub struct Image<'t> {
 /// Adds to a part what turns the terms of `before` into those of `after`. `all` are the policies in
 /// effect: what any of them asks for may be there, what each of them asks for is.
 pub fn maintain(
-    before: Option<Image<'_>>,
-    after: Option<Image<'_>>,
+    before: Option<TermImage<'_>>,
+    after: Option<TermImage<'_>>,
     all: PolicySet,
     part: &mut Part,
 ) {
@@ -43,7 +43,7 @@ pub fn maintain(
     }
 }
 
-fn merge(before: &Terms, after: Image<'_>, all: PolicySet, part: &mut Part) {
+fn merge(before: &Terms, after: TermImage<'_>, all: PolicySet, part: &mut Part) {
     let row = after.row;
     let mut old = before.entries().peekable();
     let mut new = after.terms.entries().filter(|entry| entry.policies & NOW != 0).peekable();
@@ -75,4 +75,61 @@ pub fn key(term: &[u8], row: Row) -> Vec<u8> {
     key.extend_from_slice(term);
     key.extend(row.0.to_be_bytes());
     key
+}
+
+/// Terms under the policy of now, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the summary says it")]
+pub struct TermCount {
+    pub paths: usize,
+    pub composites: usize,
+}
+
+impl TermCount {
+    /// All terms of an item.
+    pub fn of(terms: &Terms) -> Self {
+        let mut count = Self::default();
+        for term in of_now(terms) {
+            count.add(term);
+        }
+        count
+    }
+
+    /// The terms that only one of two images has: of the first, and of the second.
+    pub fn differing(before: &Terms, after: &Terms) -> (Self, Self) {
+        let (mut gone, mut new) = (Self::default(), Self::default());
+        let (mut old, mut fresh) = (of_now(before).peekable(), of_now(after).peekable());
+        loop {
+            let order = match (old.peek(), fresh.peek()) {
+                (None, None) => return (gone, new),
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (Some(a), Some(b)) => a.cmp(b),
+            };
+            let a = if order.is_le() { old.next() } else { None };
+            let b = if order.is_ge() { fresh.next() } else { None };
+            match (a, b) {
+                (Some(term), None) => gone.add(term),
+                (None, Some(term)) => new.add(term),
+                _ => {}
+            }
+        }
+    }
+
+    /// Of every kind.
+    pub fn total(self) -> usize {
+        self.paths + self.composites
+    }
+
+    fn add(&mut self, term: &[u8]) {
+        match term_kind(term) {
+            Some(TermKind::Path) => self.paths += 1,
+            Some(TermKind::Composite) => self.composites += 1,
+            Some(TermKind::Shape) | None => {}
+        }
+    }
+}
+
+fn of_now(terms: &Terms) -> impl Iterator<Item = &[u8]> {
+    terms.iter().filter(|(_, policies)| policies & NOW != 0).map(|(term, _)| term)
 }

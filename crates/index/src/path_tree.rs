@@ -1,5 +1,5 @@
-//! The numbers of paths that a partition has in memory, as a tree that is walked along with an item,
-//! so that no path is ever spelled out.
+//! The path ids that a partition has in memory, as a tree that is walked along with an item, so that no path is
+//! built as a string.
 
 use std::collections::HashMap;
 

@@ -1,14 +1,16 @@
-//! Rows of items, in ascending order, out of the index: the list of one term, of all items, and
-//! what is made of lists by intersection, union and difference. Every cursor answers one question,
-//! the first row at or after a given one.
+//! Rows of items in ascending order: the postings of one term, all rows, and their intersections, unions and
+//! differences. Every cursor has one operation: the first row at or after a given one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::{KeyCursor, Snapshot, Space, StorageError};
+use orrery_types::{ExecutionBudget, Reservation};
 
-type Result<T> = std::result::Result<T, StorageError>;
+use crate::read_error::ReadError;
+
+type Result<T> = std::result::Result<T, ReadError>;
 
 /// Rows in ascending order.
 pub trait RowCursor {
@@ -30,6 +32,7 @@ const FAR: u64 = 64;
 /// Entries whose keys are a fixed prefix and a row: the list of one term, or all items.
 pub struct Postings<'s> {
     snapshot: &'s dyn Snapshot,
+    budget: &'s ExecutionBudget<'s>,
     space: Space,
     prefix: Vec<u8>,
     /// Opened by the first question.
@@ -44,18 +47,36 @@ pub struct Postings<'s> {
 
 impl<'s> Postings<'s> {
     /// The rows behind one prefix of the index.
-    pub fn of(snapshot: &'s dyn Snapshot, prefix: Vec<u8>) -> Self {
-        Self::over(snapshot, Space::Index, prefix)
+    pub fn of(
+        snapshot: &'s dyn Snapshot,
+        prefix: Vec<u8>,
+        budget: &'s ExecutionBudget<'s>,
+    ) -> Self {
+        Self::over(snapshot, Space::Index, prefix, budget)
     }
 
     /// The rows of all items.
-    pub fn all(snapshot: &'s dyn Snapshot) -> Self {
-        Self::over(snapshot, Space::Items, key::all_rows().from)
+    pub fn all(snapshot: &'s dyn Snapshot, budget: &'s ExecutionBudget<'s>) -> Self {
+        Self::over(snapshot, Space::Items, key::all_rows().from, budget)
     }
 
-    fn over(snapshot: &'s dyn Snapshot, space: Space, prefix: Vec<u8>) -> Self {
-        let (keys, counted) = (None, Vec::new());
-        Self { snapshot, space, prefix, keys, counted, behind: 0, steps: STEPS_MAX, read: 0 }
+    fn over(
+        snapshot: &'s dyn Snapshot,
+        space: Space,
+        prefix: Vec<u8>,
+        budget: &'s ExecutionBudget<'s>,
+    ) -> Self {
+        Self {
+            snapshot,
+            budget,
+            space,
+            prefix,
+            keys: None,
+            counted: Vec::new(),
+            behind: 0,
+            steps: STEPS_MAX,
+            read: 0,
+        }
     }
 
     /// What stands before the row in every key.
@@ -105,6 +126,7 @@ impl<'s> Postings<'s> {
 
 impl RowCursor for Postings<'_> {
     fn seek(&mut self, target: Row) -> Result<Option<Row>> {
+        self.budget.read(1)?;
         if self.behind < self.counted.len()
             && let Some(row) = self.seek_counted(target)
         {
@@ -114,7 +136,7 @@ impl RowCursor for Postings<'_> {
             let (from, to) = (self.key(target), key::prefix_end(&self.prefix));
             let keys = self.keys.insert(self.snapshot.keys(self.space, &from, &to)?);
             self.read += 1;
-            return keys.key().map(row_of).transpose();
+            return Ok(keys.key().map(row_of).transpose()?);
         };
         let mut is_far = None;
         for step in 0..=STEPS_MAX {
@@ -140,7 +162,7 @@ impl RowCursor for Postings<'_> {
         let Some(keys) = &mut self.keys else { return Ok(None) };
         keys.seek(&from)?;
         self.read += 1;
-        keys.key().map(row_of).transpose()
+        Ok(keys.key().map(row_of).transpose()?)
     }
 
     fn entries_read(&self) -> u64 {
@@ -149,7 +171,7 @@ impl RowCursor for Postings<'_> {
 }
 
 /// The row at the end of an index key.
-pub(crate) fn row_of(key: &[u8]) -> Result<Row> {
+pub(crate) fn row_of(key: &[u8]) -> std::result::Result<Row, StorageError> {
     let (_, row) = key
         .split_last_chunk::<8>()
         .ok_or_else(|| StorageError::Corrupt("an index entry is too short".into()))?;
@@ -157,23 +179,26 @@ pub(crate) fn row_of(key: &[u8]) -> Result<Row> {
 }
 
 /// Rows that are in memory.
-#[derive(Debug, Default)]
-pub struct RowList {
+#[derive(Default)]
+pub struct RowList<'s> {
     rows: Vec<Row>,
     at: usize,
     read: u64,
+    _held: Option<Reservation<'s>>,
 }
 
-impl RowList {
-    /// Sorts them and drops repetitions; `read` is what it took to find them.
-    pub fn new(mut rows: Vec<Row>, read: u64) -> Self {
+impl<'s> RowList<'s> {
+    /// Sorts them and drops repetitions.
+    pub fn new(collected: CollectedRows<'s>) -> Self {
+        let CollectedRows { mut rows, held } = collected;
+        let read = rows.len() as u64;
         rows.sort_unstable();
         rows.dedup();
-        Self { rows, at: 0, read }
+        Self { rows, at: 0, read, _held: Some(held) }
     }
 }
 
-impl RowCursor for RowList {
+impl RowCursor for RowList<'_> {
     fn seek(&mut self, target: Row) -> Result<Option<Row>> {
         let rest = &self.rows[self.at..];
         self.at += match rest.first() {
@@ -191,13 +216,14 @@ impl RowCursor for RowList {
 /// Rows that are in every one of several lists. The shortest list had better stand first.
 pub struct Intersection<'s> {
     lists: Vec<Rows<'s>>,
+    budget: &'s ExecutionBudget<'s>,
 }
 
 impl<'s> Intersection<'s> {
     /// Of one list at least.
-    pub fn new(lists: Vec<Rows<'s>>) -> Self {
+    pub fn new(lists: Vec<Rows<'s>>, budget: &'s ExecutionBudget<'s>) -> Self {
         debug_assert!(!lists.is_empty(), "no list at all would be all rows");
-        Self { lists }
+        Self { lists, budget }
     }
 }
 
@@ -205,6 +231,7 @@ impl RowCursor for Intersection<'_> {
     fn seek(&mut self, target: Row) -> Result<Option<Row>> {
         let mut target = target;
         'again: loop {
+            self.budget.read(1)?;
             let mut row = target;
             for (number, list) in self.lists.iter_mut().enumerate() {
                 let Some(found) = list.seek(row)? else { return Ok(None) };
@@ -271,12 +298,13 @@ impl RowCursor for Union<'_> {
 pub struct Difference<'s> {
     rows: Rows<'s>,
     without: Rows<'s>,
+    budget: &'s ExecutionBudget<'s>,
 }
 
 impl<'s> Difference<'s> {
     /// The first without the second.
-    pub fn new(rows: Rows<'s>, without: Rows<'s>) -> Self {
-        Self { rows, without }
+    pub fn new(rows: Rows<'s>, without: Rows<'s>, budget: &'s ExecutionBudget<'s>) -> Self {
+        Self { rows, without, budget }
     }
 }
 
@@ -284,6 +312,7 @@ impl RowCursor for Difference<'_> {
     fn seek(&mut self, target: Row) -> Result<Option<Row>> {
         let mut target = target;
         while let Some(row) = self.rows.seek(target)? {
+            self.budget.read(1)?;
             if self.without.seek(row)? != Some(row) {
                 return Ok(Some(row));
             }
@@ -297,34 +326,75 @@ impl RowCursor for Difference<'_> {
     }
 }
 
-/// All rows of a range of index keys, in whatever order they stand there; `None` if there are more
-/// than so many.
-pub fn collect_rows(
-    snapshot: &dyn Snapshot,
-    bounds: &Bounds,
-    rows_max: usize,
-) -> Result<Option<Vec<Row>>> {
-    let mut rows = Vec::new();
-    let mut keys = snapshot.keys(Space::Index, &bounds.from, &bounds.to)?;
-    while let Some(key) = keys.key() {
-        if rows.len() >= rows_max {
-            return Ok(None);
-        }
-        rows.push(row_of(key)?);
-        keys.next()?;
+/// Rows that were collected, and the memory that they take.
+pub struct CollectedRows<'s> {
+    rows: Vec<Row>,
+    held: Reservation<'s>,
+}
+
+impl<'s> CollectedRows<'s> {
+    /// No rows.
+    pub fn new(budget: &'s ExecutionBudget<'s>) -> Self {
+        Self { rows: Vec::new(), held: budget.reservation() }
     }
-    Ok(Some(rows))
+
+    /// Adds one.
+    pub fn push(&mut self, row: Row) -> Result<()> {
+        if self.rows.len() == self.rows.capacity() {
+            // While it grows, the list is in memory twice.
+            let capacity = (self.rows.len() * 2).max(64);
+            self.held.set((self.rows.len() + capacity) * size_of::<Row>())?;
+            self.rows.reserve_exact(capacity - self.rows.len());
+        }
+        self.rows.push(row);
+        Ok(())
+    }
+
+    /// Those so far, in the order in which they were added.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Removes and returns the last one.
+    pub fn pop(&mut self) -> Option<Row> {
+        self.rows.pop()
+    }
+
+    /// Adds all rows of a range of index keys, in whatever order they stand there; false if there are
+    /// more than so many in all.
+    pub fn add_range(
+        &mut self,
+        snapshot: &dyn Snapshot,
+        bounds: &Bounds,
+        rows_max: usize,
+        budget: &ExecutionBudget<'_>,
+    ) -> Result<bool> {
+        let mut keys = snapshot.keys(Space::Index, &bounds.from, &bounds.to)?;
+        while let Some(key) = keys.key() {
+            if self.rows.len() >= rows_max {
+                return Ok(false);
+            }
+            budget.read(1)?;
+            self.push(row_of(key)?)?;
+            keys.next()?;
+        }
+        Ok(true)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use orrery_storage::{Commit, MemoryStore, Part, Put, ReadAt, Store as _};
-    use orrery_types::{Epoch, ShardId};
+    use orrery_types::{CancellationToken, Epoch, Exceeded, ShardId};
 
     use super::*;
 
-    fn list(rows: &[u64]) -> Rows<'static> {
-        Box::new(RowList::new(rows.iter().map(|n| Row(*n)).collect(), 0))
+    fn list<'b>(budget: &'b ExecutionBudget<'b>, rows: &[u64]) -> Rows<'b> {
+        let mut collected = CollectedRows::new(budget);
+        for n in rows {
+            collected.push(Row(*n)).unwrap();
+        }
+        Box::new(RowList::new(collected))
     }
 
     fn all(mut cursor: Rows<'_>) -> Vec<u64> {
@@ -339,14 +409,16 @@ mod tests {
 
     #[test]
     fn lists_are_combined_as_sets() {
+        let budget = &ExecutionBudget::default();
+        let list = |rows: &[u64]| list(budget, rows);
         let a = || list(&[1, 3, 5, 7, 9, 100]);
         let b = || list(&[3, 4, 5, 9, 9, 100, 101]);
         let c = || list(&[0, 5, 100]);
-        assert_eq!(all(Box::new(Intersection::new(vec![a(), b(), c()]))), [5, 100]);
+        assert_eq!(all(Box::new(Intersection::new(vec![a(), b(), c()], budget))), [5, 100]);
         assert_eq!(all(Box::new(Union::new(vec![a(), c()]))), [0, 1, 3, 5, 7, 9, 100]);
-        assert_eq!(all(Box::new(Difference::new(a(), b()))), [1, 7]);
+        assert_eq!(all(Box::new(Difference::new(a(), b(), budget))), [1, 7]);
         assert_eq!(all(Box::new(Union::new(vec![]))), [0; 0]);
-        assert_eq!(all(Box::new(Intersection::new(vec![a(), list(&[])]))), [0; 0]);
+        assert_eq!(all(Box::new(Intersection::new(vec![a(), list(&[])], budget))), [0; 0]);
     }
 
     #[test]
@@ -358,12 +430,13 @@ mod tests {
         for row in (3..200).step_by(7) {
             part.puts.push(Put { space: Space::Index, key: key(row), value: vec![] });
         }
-        store.commit(Commit { parts: vec![part] }).unwrap();
+        store.commit(Commit::new(vec![part])).unwrap();
         let snapshot = store.snapshot(ShardId(1), ReadAt::Latest).unwrap();
+        let budget = &ExecutionBudget::default();
         for counted in [0, 1, 5, 28, 29, 50] {
             for step in [1, 10, 60, 150] {
-                let mut plain = Postings::of(&*snapshot, b"term".to_vec());
-                let mut begun = Postings::of(&*snapshot, b"term".to_vec());
+                let mut plain = Postings::of(&*snapshot, b"term".to_vec(), budget);
+                let mut begun = Postings::of(&*snapshot, b"term".to_vec(), budget);
                 assert_eq!(begun.count_up_to(counted / 2).unwrap(), (counted / 2).min(29));
                 assert_eq!(begun.count_up_to(counted).unwrap(), counted.min(29));
                 let mut target = Row(0);
@@ -379,8 +452,28 @@ mod tests {
     }
 
     #[test]
+    fn lists_that_have_nothing_in_common_are_left_when_nobody_waits() {
+        let token = CancellationToken::default();
+        token.cancel();
+        let budget = &ExecutionBudget::default().with_cancellation(Some(&token));
+        let lists = || {
+            let odd: Vec<u64> = (0..20_000).map(|n| 2 * n + 1).collect();
+            let even: Vec<u64> = (0..20_000).map(|n| 2 * n).collect();
+            (list(budget, &odd), list(budget, &even))
+        };
+        let (a, b) = lists();
+        let found = Intersection::new(vec![a, b], budget).seek(Row(0));
+        assert!(matches!(found, Err(ReadError::Exceeded(Exceeded::Cancelled))), "{found:?}");
+        let (a, _) = lists();
+        let (same, _) = lists();
+        let found = Difference::new(a, same, budget).seek(Row(0));
+        assert!(matches!(found, Err(ReadError::Exceeded(Exceeded::Cancelled))), "{found:?}");
+    }
+
+    #[test]
     fn a_cursor_can_begin_anywhere() {
-        let mut union = Union::new(vec![list(&[1, 5]), list(&[2, 6])]);
+        let budget = &ExecutionBudget::default();
+        let mut union = Union::new(vec![list(budget, &[1, 5]), list(budget, &[2, 6])]);
         assert_eq!(union.seek(Row(3)).unwrap(), Some(Row(5)));
         assert_eq!(union.seek(Row(6)).unwrap(), Some(Row(6)));
         assert_eq!(union.seek(Row(7)).unwrap(), None);

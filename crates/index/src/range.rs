@@ -1,12 +1,14 @@
-//! Entries of the index in the order of their values: a range of one path's terms or of a composite
-//! index, read forward or backward, from any place.
+//! Index entries in the order of their values: a range of one path's terms or of a composite index, read
+//! forward or backward, from any position.
 
 use std::collections::VecDeque;
 
 use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::{Scan, Snapshot, Space, StorageError};
+use orrery_types::ExecutionBudget;
 
 use crate::postings::row_of;
+use crate::read_error::ReadError;
 
 /// One entry: the code of its value or values, and the row of the item that has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,7 @@ pub struct ValueEntry {
 /// Reads a range of keys that consist of a head of fixed length, a code and a row.
 pub struct ValueCursor<'s> {
     snapshot: &'s dyn Snapshot,
+    budget: &'s ExecutionBudget<'s>,
     bounds: Bounds,
     head_bytes: usize,
     reverse: bool,
@@ -38,9 +41,11 @@ impl<'s> ValueCursor<'s> {
         bounds: Bounds,
         head_bytes: usize,
         reverse: bool,
+        budget: &'s ExecutionBudget<'s>,
     ) -> Self {
         Self {
             snapshot,
+            budget,
             bounds,
             head_bytes,
             reverse,
@@ -52,7 +57,7 @@ impl<'s> ValueCursor<'s> {
     }
 
     /// The next entry.
-    pub fn advance(&mut self) -> Result<Option<ValueEntry>, StorageError> {
+    pub fn advance(&mut self) -> Result<Option<ValueEntry>, ReadError> {
         if self.buffer.is_empty() && !self.exhausted {
             self.fill()?;
         }
@@ -60,7 +65,7 @@ impl<'s> ValueCursor<'s> {
     }
 
     /// The next entry, left where it is.
-    pub fn peek(&mut self) -> Result<Option<&ValueEntry>, StorageError> {
+    pub fn peek(&mut self) -> Result<Option<&ValueEntry>, ReadError> {
         if self.buffer.is_empty() && !self.exhausted {
             self.fill()?;
         }
@@ -72,7 +77,7 @@ impl<'s> ValueCursor<'s> {
         self.read
     }
 
-    fn fill(&mut self) -> Result<(), StorageError> {
+    fn fill(&mut self) -> Result<(), ReadError> {
         let scan = Scan {
             space: Space::Index,
             from: &self.bounds.from,
@@ -84,6 +89,7 @@ impl<'s> ValueCursor<'s> {
         };
         let entries = self.snapshot.scan(&scan)?;
         self.read += entries.len() as u64;
+        self.budget.read(entries.len() as u64)?;
         self.exhausted = entries.len() < self.batch;
         self.batch = (self.batch * 4).min(LARGEST_BATCH);
         if let Some(last) = entries.last() {

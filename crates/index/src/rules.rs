@@ -1,6 +1,6 @@
-//! Indexing policies as a tree that is walked along with an item. While an index is transformed
-//! several policies are in effect: that of now, by which terms are written, and older ones, whose
-//! terms may still be there. One walk answers for all of them: each has a bit.
+//! Indexing policies as a tree that is walked along with an item. While an index is rebuilt several policies are
+//! in effect: the current one, by which terms are written, and older ones, whose terms may still exist. One
+//! walk evaluates all of them: each has a bit.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ const NEVER: [&str; 3] = ["_rid", "_self", "_attachments"];
 
 /// What the policies in effect say of every path.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct IndexRules {
     root: Node,
     all: PolicySet,
     /// The policies that index anything.
@@ -77,7 +77,7 @@ impl Node {
     }
 }
 
-impl Rules {
+impl IndexRules {
     /// Rules of the policy of now and of older ones that are still in effect.
     pub fn new(now: &IndexingPolicy, older: &[IndexingPolicy]) -> Self {
         let count = older.len() + 1;
@@ -127,8 +127,8 @@ impl Rules {
     }
 
     /// Where a walk begins: the item itself, which has no term.
-    pub fn root(&self) -> Place<'_> {
-        Place { node: Some(&self.root), below: self.root.subtree.over(0) }
+    pub fn root(&self) -> RulePosition<'_> {
+        RulePosition { node: Some(&self.root), below: self.root.subtree.over(0) }
     }
 
     /// The policies that index a path.
@@ -162,14 +162,14 @@ impl Rules {
 
 /// A path during a walk.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'r> {
+pub struct RulePosition<'r> {
     /// `None` where no policy names a path any more.
     node: Option<&'r Node>,
     /// The policies that include everything from here on, unless a longer path says otherwise.
     below: PolicySet,
 }
 
-impl<'r> Place<'r> {
+impl<'r> RulePosition<'r> {
     /// One step further.
     #[must_use]
     pub fn step(self, step: PathStep<'_>) -> Self {
@@ -196,7 +196,7 @@ impl<'r> Place<'r> {
     }
 }
 
-/// Whether two policies index the same, however they are written: then nothing has to be built anew.
+/// Whether two policies index the same, however they are written: then the index is not rebuilt.
 pub(crate) fn same_terms(a: &IndexingPolicy, b: &IndexingPolicy) -> bool {
     let indexes = |policy: &IndexingPolicy| policy.mode != IndexingMode::None;
     let key = |path: &IndexPath| (path.steps.clone(), path.end);
@@ -226,13 +226,13 @@ mod tests {
         IndexingPolicy::parse(&Value::parse(json.as_bytes()).expect("JSON")).expect("a policy")
     }
 
-    fn policies_of(rules: &Rules, path: &str) -> PolicySet {
+    fn policies_of(rules: &IndexRules, path: &str) -> PolicySet {
         rules.policies_of(&IndexPath::parse(path, true).expect(path).steps)
     }
 
     #[test]
     fn the_longer_path_wins_and_the_value_beats_the_subtree() {
-        let rules = Rules::new(
+        let rules = IndexRules::new(
             &policy(
                 r#"{"includedPaths":[{"path":"/*"},{"path":"/a/b/?"},{"path":"/l/[]/x/*"},{"path":"/t/?"}],
                 "excludedPaths":[{"path":"/a/*"},{"path":"/l/*"},{"path":"/s/?"},{"path":"/t/?"}]}"#,
@@ -255,13 +255,13 @@ mod tests {
     fn each_policy_in_effect_has_its_say() {
         let none = policy(r#"{"indexingMode":"none"}"#);
         let bare = policy(r#"{"includedPaths":[{"path":"/a/?"}],"excludedPaths":[{"path":"/*"}]}"#);
-        let rules = Rules::new(&IndexingPolicy::default(), &[bare.clone(), none.clone()]);
+        let rules = IndexRules::new(&IndexingPolicy::default(), &[bare.clone(), none.clone()]);
         assert_eq!(rules.all(), 0b111);
         assert_eq!(policies_of(&rules, "/a"), 0b011);
         assert_eq!(policies_of(&rules, "/b"), 0b001);
         assert_eq!(policies_of(&rules, "/_ts"), 0b011);
         assert_eq!(rules.indexing(), 0b011);
-        assert_eq!(Rules::new(&none, &[]).indexing(), 0);
+        assert_eq!(IndexRules::new(&none, &[]).indexing(), 0);
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! What a container's index holds right now, for those who write it and those who rely on it.
+//! What a container's index holds right now, for writers and for the planner.
 
 use orrery_types::Value;
 
 use crate::composite::CompositeIndex;
 use crate::path::IndexStep;
 use crate::policy::{IndexingMode, IndexingPolicy, PolicyError};
-use crate::rules::{Rules, same_terms};
+use crate::rules::{IndexRules, same_terms};
 
 /// The policies in effect: that of now, and older ones whose terms have not been replaced yet.
 #[derive(Clone, Debug)]
 pub struct IndexState {
-    rules: Rules,
+    rules: IndexRules,
     older: Vec<IndexingPolicy>,
     computed: Vec<Box<str>>,
 }
@@ -19,7 +19,7 @@ impl IndexState {
     /// The state under a policy while items may still have the terms of older ones. Names of computed
     /// properties hide what items have under them.
     pub fn new(now: &IndexingPolicy, older: Vec<IndexingPolicy>, computed: Vec<Box<str>>) -> Self {
-        Self { rules: Rules::new(now, &older), older, computed }
+        Self { rules: IndexRules::new(now, &older), older, computed }
     }
 
     /// The older policies as they are stored: none once the index is complete.
@@ -50,8 +50,8 @@ impl IndexState {
         older
     }
 
-    /// What every path and composite index is worth, for those who write terms.
-    pub fn rules(&self) -> &Rules {
+    /// The rules by which terms are written.
+    pub fn rules(&self) -> &IndexRules {
         &self.rules
     }
 

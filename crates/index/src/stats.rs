@@ -1,5 +1,5 @@
-//! About how many rows have something, for choosing between ways to reach them. Cheap and rough;
-//! nothing may depend on a number being right.
+//! Estimates of how many rows have a value, for the choice of an access path. They are cheap and rough; no
+//! result may depend on them.
 
 use std::ops::Bound;
 

@@ -1,4 +1,4 @@
-//! Numbers of paths as one snapshot has them: for looking at an index without changing it.
+//! The path ids of one snapshot, for reading an index without changing it.
 
 use std::collections::HashMap;
 

@@ -1,12 +1,12 @@
 //! From an item to its index terms: for every path that is indexed, the path and the value there.
-//! Pure; the numbers of paths come from whoever calls.
+//! Pure; the caller provides the ids of paths.
 
 use orrery_storage::key::{CompositeId, PathId, PathStep, ShapeId, TermPrefix};
 use orrery_storage::term::encode_term;
 use orrery_types::{Object, Value, limits};
 
-use crate::numbers;
-use crate::rules::{Place, PolicySet, Rules};
+use crate::rules::{IndexRules, PolicySet, RulePosition};
+use crate::stored_numbers;
 
 /// Gives paths and composite indexes their numbers.
 pub trait PathIds {
@@ -99,14 +99,14 @@ pub struct TermEntry<'t> {
 #[derive(Clone, Copy)]
 struct Walk<'r, N> {
     node: N,
-    place: Place<'r>,
+    place: RulePosition<'r>,
     in_array: bool,
 }
 
 impl Terms {
     /// The terms of an item under all policies in effect.
     pub fn extract<P: PathIds>(
-        rules: &Rules,
+        rules: &IndexRules,
         item: &IndexedItem<'_>,
         ids: &mut P,
     ) -> Result<Self, P::Error> {
@@ -193,7 +193,7 @@ impl Terms {
 
     /// The set of paths that the item has, as one more term: it leads to the rows that lack a path,
     /// and has the item's numbers beside it.
-    fn shapes<P: PathIds>(&mut self, rules: &Rules, ids: &mut P) -> Result<(), P::Error> {
+    fn shapes<P: PathIds>(&mut self, rules: &IndexRules, ids: &mut P) -> Result<(), P::Error> {
         let mut outline = std::mem::take(&mut self.outline);
         outline.sort_unstable();
         let mut found = std::mem::take(&mut self.numbers);
@@ -212,7 +212,7 @@ impl Terms {
             if id != ShapeId::ANY {
                 let kept = found.iter().filter(|(.., policies)| policies & bit != 0);
                 let kept: Vec<(PathId, f64)> = kept.map(|(path, n, _)| (*path, *n)).collect();
-                numbers::write(kept.into_iter(), &mut self.bytes);
+                stored_numbers::write(kept.into_iter(), &mut self.bytes);
             }
             self.spans.push(Span { from, to, value_to: self.bytes.len(), policies: bit });
         }

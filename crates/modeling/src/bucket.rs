@@ -6,7 +6,7 @@ use orrery_types::{Object, Value};
 
 use crate::document::Bucket;
 use crate::error::ModelError;
-use crate::path::{ModelPath, Step};
+use crate::path::{ModelPath, ModelStep};
 
 /// The property that every bucket has and no other item may have.
 pub const BUCKET_MARKER: &str = "_bucket";
@@ -62,8 +62,8 @@ impl BucketRule {
             .steps()
             .iter()
             .filter_map(|step| match step {
-                Step::Name(name) => Some(&**name),
-                Step::Each => None,
+                ModelStep::Name(name) => Some(&**name),
+                ModelStep::Each => None,
             })
             .collect()
     }

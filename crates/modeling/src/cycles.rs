@@ -3,7 +3,7 @@
 
 use crate::error::ModelError;
 use crate::expression::PathRead;
-use crate::path::{ModelPath, Step};
+use crate::path::{ModelPath, ModelStep};
 use crate::rules::Rules;
 
 pub(crate) fn check(rules: &Rules) -> Result<(), ModelError> {
@@ -83,8 +83,8 @@ fn depends_on(rules: &Rules, index: usize) -> Vec<usize> {
 
 fn touches(read: &PathRead, path: &ModelPath) -> bool {
     read.iter().zip(path.steps()).all(|(name, step)| match step {
-        Step::Name(own) => own == name,
+        ModelStep::Name(own) => own == name,
         // An expression reaches elements by index, which ends what is known of its path.
-        Step::Each => true,
+        ModelStep::Each => true,
     })
 }

@@ -4,7 +4,7 @@
 use orrery_types::{Value, limits};
 
 use crate::error::ModelError;
-use crate::path::{ModelPath, Step};
+use crate::path::{ModelPath, ModelStep};
 use crate::reader::Reader;
 
 /// A whole model.
@@ -386,7 +386,7 @@ fn partition_key(reader: &Reader<'_>, path: &ModelPath) -> Result<Vec<ModelPath>
     for entry in entries {
         let text = entry.as_str().ok_or_else(|| wrong("this must be an array of paths"))?;
         let key = ModelPath::parse(text).map_err(wrong)?;
-        let shared = key.steps().iter().rposition(|step| *step == Step::Each);
+        let shared = key.steps().iter().rposition(|step| *step == ModelStep::Each);
         let shared = shared.map_or(0, |last| last + 1);
         if path.steps().get(..shared) != key.steps().get(..shared) {
             let reason = "a path through an array must go through the same one as the reference";

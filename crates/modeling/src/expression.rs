@@ -1,4 +1,4 @@
-//! What the model asks of its surroundings: expressions of the query language, which this crate does
+//! What the model requires of its caller: expressions of the query language, which this crate does
 //! not know, and facts about the containers of the database.
 
 use std::fmt;
@@ -18,7 +18,7 @@ pub trait Expression: fmt::Debug + Send + Sync {
 /// name: the whole item.
 pub type PathRead = Vec<Box<str>>;
 
-/// Who can read expressions.
+/// Parses expressions.
 pub trait Expressions {
     /// Reads an expression in which the item is called `alias`; the error is for the sender.
     fn parse(&self, alias: &str, text: &str) -> Result<Arc<dyn Expression>, String>;

@@ -36,7 +36,7 @@ pub use document::{
 };
 pub use error::ModelError;
 pub use expression::{Containers, Expression, Expressions, PathRead};
-pub use path::{ModelPath, Place, Step};
-pub use rules::{AggregateRule, Held, RelationRule, Rules, TypeRule};
+pub use path::{ElementPath, ModelPath, ModelStep};
+pub use rules::{AggregateRule, AggregateSource, RelationRule, Rules, TypeRule};
 pub use schema::{Complaint, Schema};
 pub use tally::Tally;

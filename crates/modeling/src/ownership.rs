@@ -8,12 +8,12 @@ use crate::bucket::BUCKET_MARKER;
 use crate::document::{ClientWrites, Model, OnDelete};
 use crate::error::ModelError;
 use crate::expression::Containers;
-use crate::path::{ModelPath, Step};
+use crate::path::{ModelPath, ModelStep};
 use crate::rules::Rules;
 
 /// A path that the server keeps.
 #[derive(Clone, Debug)]
-pub struct Owned {
+pub struct ServerOwnedPath {
     /// The type, by its place in the list.
     pub item_type: usize,
     /// The path.
@@ -38,7 +38,7 @@ pub(crate) fn check(
     model: &Model,
     rules: &Rules,
     containers: &dyn Containers,
-) -> Result<Vec<Owned>, ModelError> {
+) -> Result<Vec<ServerOwnedPath>, ModelError> {
     let owned = owned(rules);
     let container = |item_type: usize| &*model.types[item_type].container;
     for (i, own) in owned.iter().enumerate() {
@@ -60,30 +60,35 @@ pub(crate) fn check(
     Ok(owned)
 }
 
-fn owned(rules: &Rules) -> Vec<Owned> {
+fn owned(rules: &Rules) -> Vec<ServerOwnedPath> {
     let mut all = Vec::new();
     for (i, relation) in rules.relations.iter().enumerate() {
         let client_writes = relation.def.client_writes;
         for ((path, _), (name, _)) in relation.copies.iter().zip(&relation.def.copies) {
             let rule = format!("/relations/{i}/copies/{name}");
-            all.push(Owned { item_type: relation.from, path: path.clone(), rule, client_writes });
+            all.push(ServerOwnedPath {
+                item_type: relation.from,
+                path: path.clone(),
+                rule,
+                client_writes,
+            });
         }
         if let Some(store) = relation.def.inverse.as_ref().and_then(|inverse| inverse.store.clone())
         {
             let rule = format!("/relations/{i}/inverse/store");
-            all.push(Owned { item_type: relation.to, path: store, rule, client_writes });
+            all.push(ServerOwnedPath { item_type: relation.to, path: store, rule, client_writes });
         }
     }
     for (i, aggregate) in rules.aggregates.iter().enumerate() {
         let (path, client_writes) = (aggregate.def.path.clone(), aggregate.def.client_writes);
         let rule = format!("/aggregates/{i}/path");
-        all.push(Owned { item_type: aggregate.on, path, rule, client_writes });
+        all.push(ServerOwnedPath { item_type: aggregate.on, path, rule, client_writes });
     }
     for (i, bucket) in rules.buckets.iter().enumerate() {
         let (def, item_type, client_writes) = (&bucket.def, bucket.on, bucket.def.client_writes);
         let mut add = |path: &ModelPath, what: &str| {
             let (path, rule) = (path.clone(), format!("/buckets/{i}/{what}"));
-            all.push(Owned { item_type, path, rule, client_writes });
+            all.push(ServerOwnedPath { item_type, path, rule, client_writes });
         };
         add(&def.array, "array");
         def.recent.iter().for_each(|(path, _)| add(path, "recent/path"));
@@ -94,15 +99,19 @@ fn owned(rules: &Rules) -> Vec<Owned> {
 
 fn key_paths(container: &str, containers: &dyn Containers) -> Vec<ModelPath> {
     let names = |path: &orrery_types::PropertyPath| {
-        ModelPath::of(path.segments().iter().map(|name| Step::Name(name.clone())).collect())
+        ModelPath::of(path.segments().iter().map(|name| ModelStep::Name(name.clone())).collect())
     };
     containers.partition_key(container).unwrap_or_default().iter().map(names).collect()
 }
 
 /// The server must not own what says which item it is.
-fn identity(own: &Owned, container: &str, containers: &dyn Containers) -> Result<(), ModelError> {
+fn identity(
+    own: &ServerOwnedPath,
+    container: &str,
+    containers: &dyn Containers,
+) -> Result<(), ModelError> {
     let reserved =
-        matches!(own.path.steps().first(), Some(Step::Name(n)) if RESERVED.contains(&&**n));
+        matches!(own.path.steps().first(), Some(ModelStep::Name(n)) if RESERVED.contains(&&**n));
     if reserved || key_paths(container, containers).iter().any(|key| key.overlaps(&own.path)) {
         let reason = format!(
             "'{}' is part of what identifies an item, or a system property; choose another path",
@@ -117,13 +126,13 @@ fn identity(own: &Owned, container: &str, containers: &dyn Containers) -> Result
 fn references(
     model: &Model,
     rules: &Rules,
-    owned: &[Owned],
+    owned: &[ServerOwnedPath],
     containers: &dyn Containers,
 ) -> Result<(), ModelError> {
     for (i, relation) in rules.relations.iter().enumerate() {
         let (at, path) = (format!("/relations/{i}"), &relation.def.path);
         let container = &*model.types[relation.from].container;
-        let same = |own: &&Owned| own.item_type == relation.from;
+        let same = |own: &&ServerOwnedPath| own.item_type == relation.from;
         if let Some(own) = owned.iter().filter(same).find(|own| own.path.overlaps(path)) {
             let reason = format!(
                 "'{path}' is kept by the rule at '{}'; a reference is written by clients",
@@ -159,7 +168,7 @@ fn links(rules: &Rules) -> Result<(), ModelError> {
     for (i, bucket) in rules.buckets.iter().enumerate() {
         let link = &bucket.def.link;
         let first = link.steps().first();
-        let is = |name: &str| matches!(first, Some(Step::Name(own)) if &**own == name);
+        let is = |name: &str| matches!(first, Some(ModelStep::Name(own)) if &**own == name);
         if link.overlaps(&bucket.def.array) || is("id") || is(BUCKET_MARKER) {
             let reason =
                 format!("'{link}' already means something in a bucket; choose another path");
@@ -169,7 +178,7 @@ fn links(rules: &Rules) -> Result<(), ModelError> {
     Ok(())
 }
 
-fn stored(model: &Model, owned: &[Owned], containers: &dyn Containers) -> Vec<Stored> {
+fn stored(model: &Model, owned: &[ServerOwnedPath], containers: &dyn Containers) -> Vec<Stored> {
     let mut all = Vec::new();
     for own in owned {
         let container = model.types[own.item_type].container.clone();
@@ -190,7 +199,7 @@ fn stored(model: &Model, owned: &[Owned], containers: &dyn Containers) -> Vec<St
             all.push(Stored { container: container.clone(), path, why: why.to_owned() });
         };
         for name in RESERVED {
-            add(ModelPath::of(vec![Step::Name(name.into())]), "every item may have it");
+            add(ModelPath::of(vec![ModelStep::Name(name.into())]), "every item may have it");
         }
         for key in key_paths(container, containers) {
             add(key, "it is the partition key");
@@ -205,9 +214,9 @@ fn stored(model: &Model, owned: &[Owned], containers: &dyn Containers) -> Vec<St
 }
 
 /// The properties that a schema names, through objects and arrays.
-fn schema_paths(schema: &Value, prefix: &[Step]) -> Vec<ModelPath> {
+fn schema_paths(schema: &Value, prefix: &[ModelStep]) -> Vec<ModelPath> {
     let mut all = Vec::new();
-    let mut below = |step: Step, schema: &Value| {
+    let mut below = |step: ModelStep, schema: &Value| {
         let mut steps = prefix.to_vec();
         steps.push(step);
         all.extend(schema_paths(schema, &steps));
@@ -215,11 +224,11 @@ fn schema_paths(schema: &Value, prefix: &[Step]) -> Vec<ModelPath> {
     };
     if let Some(properties) = schema.get("properties").as_object() {
         for (name, schema) in properties.iter() {
-            below(Step::Name((&**name).into()), schema);
+            below(ModelStep::Name((&**name).into()), schema);
         }
     }
     if schema.get("items").as_object().is_some() && !prefix.is_empty() {
-        below(Step::Each, schema.get("items"));
+        below(ModelStep::Each, schema.get("items"));
     }
     all
 }
@@ -243,7 +252,7 @@ fn navigation(model: &Model, rules: &Rules, stored: &[Stored]) -> Result<(), Mod
         let source = &model.types[relation.from].container;
         check(source, &relation.navigation, format!("/relations/{i}/name"))?;
         if let Some(inverse) = &relation.def.inverse {
-            let path = ModelPath::of(vec![Step::Name(inverse.name.clone())]);
+            let path = ModelPath::of(vec![ModelStep::Name(inverse.name.clone())]);
             let target = &model.types[relation.to].container;
             check(target, &path, format!("/relations/{i}/inverse/name"))?;
         }

@@ -67,7 +67,7 @@ fn over(own: &Value, part: &Value) -> Value {
     let (Some(own), Some(part)) = (own.as_object(), part.as_object()) else { return part.clone() };
     let mut object = own.clone();
     for (name, value) in part.iter() {
-        // An empty object takes away what is there, as the patch of a copy that shall go has it.
+        // An empty object removes the existing value, as the patch of a copy that shall go has it.
         let empties = value.as_object().is_some_and(Object::is_empty);
         let known = object.get(name).cloned().filter(|known| known.as_object().is_some());
         match known {

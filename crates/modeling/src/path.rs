@@ -7,7 +7,7 @@ use orrery_types::{Object, Value};
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
+pub enum ModelStep {
     /// To a property.
     Name(Box<str>),
     /// To the elements of an array.
@@ -15,13 +15,13 @@ pub enum Step {
 }
 
 /// For each `*` of a path the index of the element that was taken.
-pub type Place = Vec<usize>;
+pub type ElementPath = Vec<usize>;
 
 /// A path from the root of an item. Two spellings of the same steps are equal.
 #[derive(Clone, Debug)]
 pub struct ModelPath {
     text: Box<str>,
-    steps: Vec<Step>,
+    steps: Vec<ModelStep>,
 }
 
 impl PartialEq for ModelPath {
@@ -58,48 +58,48 @@ impl ModelPath {
             };
             steps.push(match segment {
                 "" => return Err("a segment is empty"),
-                "*" if quote.is_none() => Step::Each,
+                "*" if quote.is_none() => ModelStep::Each,
                 "[]" if quote.is_none() => return Err("the elements of an array are written '*'"),
-                name => Step::Name(name.into()),
+                name => ModelStep::Name(name.into()),
             });
             rest = tail;
         }
         if !rest.is_empty() {
             return Err("a quoted segment must be followed by '/' or the end");
         }
-        if steps.first() == Some(&Step::Each) {
+        if steps.first() == Some(&ModelStep::Each) {
             return Err("an item is an object: a path starts with a property, not with '*'");
         }
         Ok(Self { text: text.into(), steps })
     }
 
     /// A path of steps.
-    pub fn of(steps: Vec<Step>) -> Self {
+    pub fn of(steps: Vec<ModelStep>) -> Self {
         let text: String = steps
             .iter()
             .map(|step| match step {
-                Step::Each => "/*".to_owned(),
-                Step::Name(name) if name.contains(['/', '*', '"']) => format!("/'{name}'"),
-                Step::Name(name) => format!("/{name}"),
+                ModelStep::Each => "/*".to_owned(),
+                ModelStep::Name(name) if name.contains(['/', '*', '"']) => format!("/'{name}'"),
+                ModelStep::Name(name) => format!("/{name}"),
             })
             .collect();
         Self { text: text.into(), steps }
     }
 
     /// The steps from the root.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[ModelStep] {
         &self.steps
     }
 
     /// Whether it goes through no array.
     pub fn is_plain(&self) -> bool {
-        !self.steps.contains(&Step::Each)
+        !self.steps.contains(&ModelStep::Each)
     }
 
     /// The name of the last step; `None` if that is an element.
     pub fn last_name(&self) -> Option<&str> {
         match self.steps.last() {
-            Some(Step::Name(name)) => Some(name),
+            Some(ModelStep::Name(name)) => Some(name),
             _ => None,
         }
     }
@@ -109,8 +109,8 @@ impl ModelPath {
     pub fn sibling(&self, name: &str) -> Self {
         let mut steps = self.steps.clone();
         // Beside an element of an array there is no property: its name hangs on the array's holder.
-        while steps.pop() == Some(Step::Each) {}
-        steps.push(Step::Name(name.into()));
+        while steps.pop() == Some(ModelStep::Each) {}
+        steps.push(ModelStep::Name(name.into()));
         Self::of(steps)
     }
 
@@ -120,15 +120,15 @@ impl ModelPath {
     }
 
     /// Every value at the path with its place.
-    pub fn collect<'v>(&self, root: &'v Value) -> Vec<(Place, &'v Value)> {
-        let mut found = vec![(Place::new(), root)];
+    pub fn collect<'v>(&self, root: &'v Value) -> Vec<(ElementPath, &'v Value)> {
+        let mut found = vec![(ElementPath::new(), root)];
         for step in &self.steps {
             found = match step {
-                Step::Name(name) => {
+                ModelStep::Name(name) => {
                     let next = found.into_iter().map(|(place, value)| (place, value.get(name)));
                     next.filter(|(_, value)| !value.is_undefined()).collect()
                 }
-                Step::Each => {
+                ModelStep::Each => {
                     found.into_iter().flat_map(|(place, value)| each(&place, value)).collect()
                 }
             };
@@ -140,8 +140,8 @@ impl ModelPath {
     pub fn get<'v>(&self, root: &'v Value, place: &[usize]) -> &'v Value {
         let mut indexes = place.iter();
         self.steps.iter().fold(root, |value, step| match step {
-            Step::Name(name) => value.get(name),
-            Step::Each => indexes.next().map_or(&Value::Undefined, |at| value.at(*at)),
+            ModelStep::Name(name) => value.get(name),
+            ModelStep::Each => indexes.next().map_or(&Value::Undefined, |at| value.at(*at)),
         })
     }
 
@@ -153,7 +153,7 @@ impl ModelPath {
         let mut at = root;
         for step in steps {
             let next = match step {
-                Step::Name(name) => {
+                ModelStep::Name(name) => {
                     if at.get(name).is_undefined() {
                         if value.is_undefined() {
                             return;
@@ -163,7 +163,7 @@ impl ModelPath {
                     }
                     at.as_object_mut().and_then(|object| object.get_mut(name))
                 }
-                Step::Each => {
+                ModelStep::Each => {
                     let index = indexes.next().copied().unwrap_or(usize::MAX);
                     at.as_array_mut().and_then(|array| array.get_mut(index))
                 }
@@ -172,12 +172,12 @@ impl ModelPath {
             at = next;
         }
         match last {
-            Step::Name(name) => {
+            ModelStep::Name(name) => {
                 if let Some(object) = at.as_object_mut() {
                     object.set(name, value);
                 }
             }
-            Step::Each => {
+            ModelStep::Each => {
                 let index = indexes.next().copied().unwrap_or(usize::MAX);
                 if let Some(slot) = at.as_array_mut().and_then(|array| array.get_mut(index)) {
                     *slot = value;
@@ -187,10 +187,12 @@ impl ModelPath {
     }
 
     /// Takes the array elements at these places out: of each, the element of its last `*`.
-    pub fn pull(&self, root: &mut Value, places: &[Place]) {
-        let Some(last) = self.steps.iter().rposition(|step| *step == Step::Each) else { return };
+    pub fn pull(&self, root: &mut Value, places: &[ElementPath]) {
+        let Some(last) = self.steps.iter().rposition(|step| *step == ModelStep::Each) else {
+            return;
+        };
         let array = Self::of(self.steps[..last].to_vec());
-        let mut sorted: Vec<&Place> = places.iter().collect();
+        let mut sorted: Vec<&ElementPath> = places.iter().collect();
         sorted.sort_unstable();
         // From the back, so that the indexes of those still to go stay right.
         for place in sorted.into_iter().rev() {
@@ -206,7 +208,7 @@ impl ModelPath {
     }
 }
 
-fn each<'v>(place: &[usize], value: &'v Value) -> Vec<(Place, &'v Value)> {
+fn each<'v>(place: &[usize], value: &'v Value) -> Vec<(ElementPath, &'v Value)> {
     let elements = value.as_array().unwrap_or_default();
     let at = |(index, element)| {
         let mut place = place.to_vec();

@@ -1,4 +1,4 @@
-//! Reads the JSON of a model property by property. What nobody asked for is an error too: a misspelt
+//! Reads the JSON of a model property by property. An unknown property is an error too: a misspelt
 //! property would silently promise nothing.
 
 use std::cell::RefCell;
@@ -40,7 +40,7 @@ impl<'v> Reader<'v> {
         self.object.get(name).unwrap_or(&Value::Undefined)
     }
 
-    /// A text, if it is there.
+    /// A string, if it exists.
     pub(crate) fn text(&self, name: &'static str) -> Result<Option<&'v str>, ModelError> {
         match self.get(name) {
             Value::Undefined => Ok(None),
@@ -67,7 +67,7 @@ impl<'v> Reader<'v> {
         Err(self.error(name, format!("'{text}' is not one of: {}", known.join(", "))))
     }
 
-    /// A whole number within bounds, if it is there.
+    /// An integer within bounds, if it exists.
     pub(crate) fn count(
         &self,
         name: &'static str,

@@ -2,23 +2,23 @@
 
 use orrery_types::{KeyComponent, PartitionKey, Value};
 
-use crate::path::Place;
+use crate::path::ElementPath;
 use crate::rules::RelationRule;
 
 /// One reference of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// Where it stands.
-    pub place: Place,
+    pub place: ElementPath,
     /// The value as it stands there.
     pub value: Value,
     /// What it leads to; `None` if such a value can lead to nothing.
-    pub target: Option<Target>,
+    pub target: Option<ReferenceTarget>,
 }
 
 /// An item of the target's container, there or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct ReferenceTarget {
     /// Its id.
     pub id: Box<str>,
     /// Its partition key.
@@ -39,8 +39,8 @@ impl RelationRule {
     }
 
     /// The distinct targets of an item.
-    pub fn targets(&self, item: &Value) -> Vec<Target> {
-        let mut targets: Vec<Target> = Vec::new();
+    pub fn targets(&self, item: &Value) -> Vec<ReferenceTarget> {
+        let mut targets: Vec<ReferenceTarget> = Vec::new();
         for target in self.references(item).into_iter().filter_map(|r| r.target) {
             if !targets.contains(&target) {
                 targets.push(target);
@@ -59,7 +59,7 @@ impl RelationRule {
         Some(id).filter(|id| !id.is_empty())
     }
 
-    fn target(&self, item: &Value, place: &Place, value: &Value) -> Option<Target> {
+    fn target(&self, item: &Value, place: &ElementPath, value: &Value) -> Option<ReferenceTarget> {
         let id = self.target_id(value)?;
         let component = |value: &Value| KeyComponent::from_value(value);
         let partition_key = if self.def.partition_key.is_empty() {
@@ -68,6 +68,6 @@ impl RelationRule {
             let values = self.def.partition_key.iter().map(|path| path.get(item, place));
             values.map(component).collect::<Option<_>>()?
         };
-        Some(Target { id, partition_key: PartitionKey(partition_key) })
+        Some(ReferenceTarget { id, partition_key: PartitionKey(partition_key) })
     }
 }

@@ -12,7 +12,7 @@ use crate::document::{
 };
 use crate::error::ModelError;
 use crate::expression::{Containers, Expression, Expressions, PathRead};
-use crate::path::{ModelPath, Step};
+use crate::path::{ModelPath, ModelStep};
 use crate::schema::Schema;
 use crate::{bucket_schema, cycles, ownership};
 
@@ -24,7 +24,7 @@ pub struct Rules {
     pub relations: Vec<Arc<RelationRule>>,
     pub aggregates: Vec<Arc<AggregateRule>>,
     pub buckets: Vec<Arc<BucketRule>>,
-    pub owned: Vec<ownership::Owned>,
+    pub owned: Vec<ownership::ServerOwnedPath>,
 }
 
 /// A type.
@@ -83,7 +83,7 @@ pub struct AggregateRule {
 
 /// Where that is from which an aggregate follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum AggregateSource {
     /// It is a count in the target, raised and lowered there.
     InItem,
     /// A tally stands beside the target.
@@ -99,17 +99,19 @@ impl AggregateRule {
     }
 
     /// Where that is from which it follows.
-    pub fn held(&self) -> Held {
+    pub fn held(&self) -> AggregateSource {
         match self.def.kind {
-            AggregateKind::Count if !self.may_follow() => Held::InItem,
-            AggregateKind::Count | AggregateKind::Sum | AggregateKind::Avg => Held::Tally,
-            AggregateKind::Min | AggregateKind::Max => Held::Values,
+            AggregateKind::Count if !self.may_follow() => AggregateSource::InItem,
+            AggregateKind::Count | AggregateKind::Sum | AggregateKind::Avg => {
+                AggregateSource::Tally
+            }
+            AggregateKind::Min | AggregateKind::Max => AggregateSource::Values,
         }
     }
 }
 
 /// What compiling may ask.
-pub(crate) struct Surroundings<'s> {
+pub(crate) struct CompileContext<'s> {
     pub(crate) containers: &'s dyn Containers,
     pub(crate) expressions: &'s dyn Expressions,
 }
@@ -117,7 +119,7 @@ pub(crate) struct Surroundings<'s> {
 /// What the server writes into every version of an item.
 const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 
-impl Surroundings<'_> {
+impl CompileContext<'_> {
     /// An expression over what clients write of an item.
     fn expression(
         &self,
@@ -146,7 +148,7 @@ impl Rules {
         containers: &dyn Containers,
         expressions: &dyn Expressions,
     ) -> Result<Self, ModelError> {
-        let with = Surroundings { containers, expressions };
+        let with = CompileContext { containers, expressions };
         let types = model.types.iter().map(|t| type_rule(model, t, &with));
         let types = types.collect::<Result<_, _>>()?;
         let relations = model.relations.iter().enumerate();
@@ -180,7 +182,7 @@ impl Rules {
 fn type_rule(
     model: &Model,
     def: &ItemType,
-    with: &Surroundings<'_>,
+    with: &CompileContext<'_>,
 ) -> Result<Arc<TypeRule>, ModelError> {
     let at = format!("/types/{}", def.name);
     if with.containers.partition_key(&def.container).is_none() {
@@ -213,7 +215,7 @@ fn relation_rule(
     model: &Model,
     index: usize,
     def: &Relation,
-    with: &Surroundings<'_>,
+    with: &CompileContext<'_>,
 ) -> Result<RelationRule, ModelError> {
     let at = format!("/relations/{index}");
     let from = type_index(model, &format!("{at}/from"), &def.from)?;
@@ -262,7 +264,7 @@ fn check_partition_key(
 /// Whether the source reads the target's key where its own stands.
 fn shares_key(def: &Relation, key: &[PropertyPath]) -> bool {
     let same = |(path, own): (&ModelPath, &PropertyPath)| {
-        let own = own.segments().iter().map(|name| Step::Name(name.clone()));
+        let own = own.segments().iter().map(|name| ModelStep::Name(name.clone()));
         path.steps().iter().cloned().eq(own)
     };
     def.partition_key.len() == key.len() && def.partition_key.iter().zip(key).all(same)
@@ -337,7 +339,7 @@ fn bucket_rule(
         return Err(ModelError::new(format!("{at}/on"), reason));
     }
     let names = |path: &PropertyPath| {
-        ModelPath::of(path.segments().iter().map(|name| Step::Name(name.clone())).collect())
+        ModelPath::of(path.segments().iter().map(|name| ModelStep::Name(name.clone())).collect())
     };
     let key_paths = key.iter().map(names).collect();
     let rule = BucketRule { ids: id_format(&at, def)?, def: def.clone(), on, key_paths };
@@ -356,7 +358,7 @@ fn aggregate_rule(
     model: &Model,
     index: usize,
     def: &Aggregate,
-    with: &Surroundings<'_>,
+    with: &CompileContext<'_>,
 ) -> Result<AggregateRule, ModelError> {
     let at = format!("/aggregates/{index}");
     let on = type_index(model, &format!("{at}/on"), &def.on)?;

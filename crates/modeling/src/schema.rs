@@ -7,12 +7,12 @@ use std::fmt;
 
 use orrery_types::{Value, limits};
 
-use crate::schema_cost::Cost;
+use crate::schema_cost::SchemaCost;
 
 /// A schema ready to use.
 pub struct Schema {
     validator: jsonschema::Validator,
-    cost: Cost,
+    cost: SchemaCost,
 }
 
 /// What an item does not keep.
@@ -32,7 +32,7 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// Complaints about one item that are told; the rest would only be more of the same.
+/// Complaints about one item that are reported.
 const COMPLAINTS_MAX: usize = 5;
 /// Characters of one message: it may quote the item.
 const MESSAGE_CHARS_MAX: usize = 200;
@@ -40,7 +40,7 @@ const MESSAGE_CHARS_MAX: usize = 200;
 impl Schema {
     /// Reads a schema; the error says what is wrong with it.
     pub fn parse(schema: &Value) -> Result<Self, String> {
-        let cost = Cost::of(schema)?;
+        let cost = SchemaCost::of(schema)?;
         let patterns = jsonschema::PatternOptions::regex()
             .size_limit(limits::MODEL_SCHEMA_PATTERN_BYTES_MAX)
             .dfa_size_limit(limits::MODEL_SCHEMA_PATTERN_BYTES_MAX);

@@ -10,7 +10,7 @@ use orrery_types::{Value, limits};
 
 /// The bound for each depth of an item.
 #[derive(Debug)]
-pub(crate) struct Cost {
+pub(crate) struct SchemaCost {
     visits: Vec<u64>,
     /// Whether a failure may be composed of failures of several branches.
     pub(crate) branches: bool,
@@ -48,7 +48,7 @@ const BYTES_PER_STEP: usize = 32;
 /// Characters of a pattern that count as one more evaluation.
 const CHARS_PER_STEP: usize = 8;
 
-impl Cost {
+impl SchemaCost {
     /// The bound for a schema; the error says why there is none, or why it is too high.
     pub(crate) fn of(schema: &Value) -> Result<Self, String> {
         let mut graph = Graph::new(schema);

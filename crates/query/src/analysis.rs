@@ -10,7 +10,7 @@ use crate::bind::selects_aggregate;
 use crate::bound::{BoundSelect, List, Node, Origin, Slot, Step};
 use crate::query::{BoundQuery, Query};
 
-/// The clauses of a query that matter to whoever merges results of several partitions.
+/// The clauses of a query that matter for merging the results of several partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each a clause")]
 pub struct QueryShape {

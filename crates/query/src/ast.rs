@@ -53,6 +53,25 @@ pub struct Select {
     pub order_by: Option<OrderBy>,
     /// OFFSET and LIMIT.
     pub offset_limit: Option<(Count, Count)>,
+    /// Where its clauses stand.
+    pub clauses: ClauseSpans,
+}
+
+/// Where the clauses of a query stand, for messages; empty for what was not written.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClauseSpans {
+    /// From SELECT to the end of what it selects.
+    pub head: Span,
+    /// TOP and its count.
+    pub top: Span,
+    /// The sources behind FROM.
+    pub sources: Span,
+    /// GROUP BY and its keys.
+    pub group_by: Span,
+    /// ORDER BY and its keys or scores.
+    pub order_by: Span,
+    /// OFFSET to the count of LIMIT.
+    pub offset_limit: Span,
 }
 
 /// A number of rows: written out, or a parameter.
@@ -119,8 +138,8 @@ pub enum Collection {
 pub enum OrderBy {
     /// By keys.
     Keys(Vec<SortKey>),
-    /// By scores: `ORDER BY RANK f(…), …`.
-    Rank(Vec<Expr>),
+    /// By a score: `ORDER BY RANK f(…)`.
+    Rank(Expr),
 }
 
 /// One key of ORDER BY.
@@ -130,6 +149,8 @@ pub struct SortKey {
     pub expr: Expr,
     /// The direction, if one was written.
     pub direction: Option<Direction>,
+    /// Where both stand.
+    pub span: Span,
 }
 
 /// A direction of sorting.
@@ -143,7 +164,7 @@ pub enum Direction {
 /// An expression with its place and the height of its tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
+    /// Its kind.
     pub kind: Box<ExprKind>,
     /// Where it stands.
     pub span: Span,
@@ -229,6 +250,13 @@ pub enum SubqueryKind {
     First,
     /// Its last row.
     Last,
+}
+
+impl SubqueryKind {
+    /// Whether its keyword is reserved, so that nothing but a subquery may follow it.
+    pub(crate) fn is_reserved(self) -> bool {
+        matches!(self, Self::Exists | Self::Array)
+    }
 }
 
 /// Prefix operators.
@@ -347,7 +375,7 @@ impl Select {
         match &self.order_by {
             None => {}
             Some(OrderBy::Keys(keys)) => keys.iter().for_each(|key| f(&key.expr)),
-            Some(OrderBy::Rank(scores)) => scores.iter().for_each(f),
+            Some(OrderBy::Rank(score)) => f(score),
         }
     }
 

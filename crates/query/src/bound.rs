@@ -12,7 +12,7 @@ use orrery_types::Value;
 
 use crate::ast::{BinaryOp, Direction, SubqueryKind, UnaryOp};
 use crate::functions::Function;
-use crate::functions::aggregate::AggregateKind;
+use crate::functions::aggregate::AggregateFunction;
 use crate::functions::vector::Metric;
 use crate::relation::Follow;
 
@@ -137,7 +137,7 @@ pub(crate) enum Origin {
 #[derive(Clone, Debug)]
 pub(crate) struct Grouping {
     pub(crate) keys: Vec<(Slot, Node)>,
-    pub(crate) aggregates: Vec<(Slot, AggregateKind, Node)>,
+    pub(crate) aggregates: Vec<(Slot, AggregateFunction, Node)>,
     /// Without GROUP BY there is one group even over nothing.
     pub(crate) always_one: bool,
 }

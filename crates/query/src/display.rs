@@ -59,10 +59,7 @@ impl Select {
 impl Display for OrderBy {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rank(scores) => {
-                f.write_str("RANK ")?;
-                write_list(f, scores)
-            }
+            Self::Rank(score) => write!(f, "RANK {score}"),
             Self::Keys(keys) => {
                 for (i, key) in keys.iter().enumerate() {
                     write!(f, "{}{}", if i > 0 { ", " } else { "" }, key.expr)?;

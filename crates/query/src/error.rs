@@ -4,8 +4,8 @@
 
 use std::fmt::{self, Write as _};
 
+use orrery_types::Exceeded;
 use orrery_types::json::write_json_string;
-use orrery_types::limits;
 
 use crate::ast::Span;
 
@@ -18,10 +18,8 @@ pub enum QueryError {
     Runtime(Box<str>),
     /// The continuation token is malformed, edited, or of another query.
     Token,
-    /// The caller's hook asked to stop.
-    Cancelled,
-    /// The memory of all queries together is used up.
-    Exhausted,
+    /// The budget of the execution is exceeded.
+    Exceeded(Exceeded),
     /// The items could not be read.
     Source(Box<orrery_types::Error>),
 }
@@ -75,11 +73,7 @@ impl QueryError {
     pub fn code(&self) -> Option<&'static str> {
         match self {
             Self::Compile(list) => list.first().map(|d| d.code),
-            Self::Runtime(_)
-            | Self::Token
-            | Self::Cancelled
-            | Self::Exhausted
-            | Self::Source(_) => None,
+            Self::Runtime(_) | Self::Token | Self::Exceeded(_) | Self::Source(_) => None,
         }
     }
 
@@ -100,7 +94,10 @@ impl QueryError {
             if let Some((start, end)) = diagnostic.location {
                 let _ = write!(out, "\"location\":{{\"start\":{start},\"end\":{end}}},");
             }
-            let _ = write!(out, "\"code\":\"{}\",\"message\":", diagnostic.code);
+            // The code that is none of the compiler's is a number.
+            let is_number = diagnostic.code.bytes().all(|byte| byte.is_ascii_digit());
+            let quote = if is_number { "" } else { "\"" };
+            let _ = write!(out, "\"code\":{quote}{}{quote},\"message\":", diagnostic.code);
             write_json_string(&diagnostic.message, &mut out);
             out.push('}');
         }
@@ -121,14 +118,19 @@ impl fmt::Display for QueryError {
             }
             Self::Runtime(message) => f.write_str(message),
             Self::Token => f.write_str("Invalid Continuation Token"),
-            Self::Cancelled => f.write_str("The query was cancelled."),
-            Self::Exhausted => f.write_str("The memory of queries is used up for now."),
+            Self::Exceeded(exceeded) => write!(f, "{exceeded}"),
             Self::Source(error) => write!(f, "{error}"),
         }
     }
 }
 
 impl std::error::Error for QueryError {}
+
+impl From<Exceeded> for QueryError {
+    fn from(exceeded: Exceeded) -> Self {
+        Self::Exceeded(exceeded)
+    }
+}
 
 impl From<orrery_types::Error> for QueryError {
     fn from(error: orrery_types::Error) -> Self {
@@ -142,10 +144,7 @@ impl From<QueryError> for orrery_types::Error {
         match error {
             QueryError::Compile(_) | QueryError::Runtime(_) => Self::Query(error.to_json().into()),
             QueryError::Token => Self::invalid("Invalid Continuation Token"),
-            QueryError::Cancelled => Self::Timeout("The query was cancelled.".into()),
-            QueryError::Exhausted => {
-                Self::RateLimited { retry_after_ms: limits::QUERY_MEMORY_RETRY_MS }
-            }
+            QueryError::Exceeded(exceeded) => exceeded.into(),
             QueryError::Source(error) => *error,
         }
     }
@@ -163,6 +162,10 @@ mod tests {
         assert_eq!(
             error.to_json(),
             r#"{"errors":[{"severity":"Error","location":{"start":9,"end":16},"code":"SC2005","message":"no 'f'"}]}"#
+        );
+        assert_eq!(
+            QueryError::unplaced("2206", "no").to_json(),
+            r#"{"errors":[{"severity":"Error","code":2206,"message":"no"}]}"#
         );
         assert_eq!(QueryError::runtime("a \"b\"").to_json(), r#"{"Errors":["a \"b\""]}"#);
     }

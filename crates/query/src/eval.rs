@@ -6,14 +6,14 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use orrery_types::{Number, Object, Value, limits};
+use orrery_types::{Exceeded, ExecutionBudget, Number, Object, Value};
 
 use crate::ast::{BinaryOp, SubqueryKind, UnaryOp};
 use crate::bound::{BoundSelect, List, Node, OneOf, Step};
 use crate::error::QueryError;
 use crate::exec;
 use crate::functions::{Function, Host, UndefinedRule};
-use crate::memory::{Memory, MemoryPool, heap_bytes, shallow_bytes, too_large};
+use crate::memory::{EvaluationMemory, heap_bytes, shallow_bytes};
 use crate::relation::{Follow, RelationHost};
 use crate::sort_value::SortValue;
 
@@ -24,42 +24,25 @@ pub trait UdfHost {
     fn call(&self, name: &str, arguments: &[Value]) -> Result<Value, String>;
 }
 
-/// What an execution may use and how much.
+/// What an execution has beside its query and its items.
 #[derive(Clone, Copy)]
 pub struct EvalContext<'a> {
+    /// How much it may use.
+    pub budget: &'a ExecutionBudget<'a>,
     /// The current time, microseconds since 1970. It stands still during one execution.
     pub now_us: i64,
     /// Where RAND starts.
     pub seed: u64,
     /// User-defined functions, if there are any.
     pub udfs: Option<&'a dyn UdfHost>,
-    /// Steps of evaluation, about one per expression and row, before the execution fails.
-    pub steps_max: u64,
-    /// Memory for rows that must be kept (sorting, grouping, DISTINCT) before it fails.
-    pub memory_bytes_max: usize,
-    /// The memory that it shares with other executions.
-    pub memory: Option<&'a dyn MemoryPool>,
-    /// Who follows relations, if any can be followed.
+    /// Follows relations, if there are any.
     pub relations: Option<&'a dyn RelationHost>,
-    /// Asked now and then whether to stop.
-    pub cancelled: Option<&'a dyn Fn() -> bool>,
-    /// Asked after each item whether the page had better end, where it can.
-    pub out_of_time: Option<&'a dyn Fn() -> bool>,
 }
 
-impl Default for EvalContext<'_> {
-    fn default() -> Self {
-        Self {
-            now_us: 0,
-            seed: 0x9e37_79b9_7f4a_7c15,
-            udfs: None,
-            steps_max: limits::QUERY_STEPS_MAX,
-            memory_bytes_max: limits::QUERY_MEMORY_BYTES_MAX,
-            memory: None,
-            relations: None,
-            cancelled: None,
-            out_of_time: None,
-        }
+impl<'a> EvalContext<'a> {
+    /// Without functions and relations, at the beginning of 1970.
+    pub fn new(budget: &'a ExecutionBudget<'a>) -> Self {
+        Self { budget, now_us: 0, seed: 0x9e37_79b9_7f4a_7c15, udfs: None, relations: None }
     }
 }
 
@@ -70,36 +53,36 @@ pub(crate) type Env = Vec<Value>;
 pub(crate) struct Evaluator<'a> {
     context: &'a EvalContext<'a>,
     host: Host,
-    steps: Cell<u64>,
+    pub(crate) budget: &'a ExecutionBudget<'a>,
+    /// Steps that the budget had spent before.
+    steps_before: u64,
     passed: Cell<u64>,
-    pub(crate) memory: Memory<'a>,
+    pub(crate) memory: EvaluationMemory<'a>,
     /// Rows that need not be looked at.
     pub(crate) skips: exec::Skips,
 }
-
-/// How often the caller's hook is asked.
-const STEPS_PER_QUESTION: u64 = 1 << 14;
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(context: &'a EvalContext<'a>) -> Self {
         Self {
             context,
             host: Host::new(context.now_us, context.seed),
-            steps: Cell::new(0),
+            budget: context.budget,
+            steps_before: context.budget.steps(),
             passed: Cell::new(0),
-            memory: Memory::new(context.memory_bytes_max, context.memory),
+            memory: EvaluationMemory::new(context.budget),
             skips: exec::Skips::default(),
         }
     }
 
-    /// Who follows relations.
+    /// Follows relations.
     pub(crate) fn relations(&self) -> Option<&'a dyn RelationHost> {
         self.context.relations
     }
 
     /// Steps taken so far.
     pub(crate) fn steps(&self) -> u64 {
-        self.steps.get()
+        self.budget.steps() - self.steps_before
     }
 
     /// Counts a row that passed the filter.
@@ -112,29 +95,16 @@ impl<'a> Evaluator<'a> {
         self.passed.get()
     }
 
-    /// Whether so much work is done that a page had better end.
-    pub(crate) fn is_tired(&self) -> bool {
-        self.steps.get() > self.context.steps_max / 2
-            || self.context.out_of_time.is_some_and(|is_over| is_over())
+    /// Whether the page should end behind the item at hand.
+    pub(crate) fn is_page_over(&self) -> bool {
+        let relations_spent = self.context.relations.is_some_and(RelationHost::end_item);
+        relations_spent || self.budget.is_page_over()
     }
 
     /// Counts work.
+    #[inline]
     pub(crate) fn work(&self, steps: u64) -> Result<(), QueryError> {
-        let before = self.steps.get();
-        let after = before + steps;
-        self.steps.set(after);
-        if after > self.context.steps_max {
-            return Err(QueryError::runtime(
-                "The query exceeded the maximum amount of work that one execution may take. \
-                 Narrow its filter or its joins.",
-            ));
-        }
-        if before / STEPS_PER_QUESTION != after / STEPS_PER_QUESTION
-            && self.context.cancelled.is_some_and(|cancelled| cancelled())
-        {
-            return Err(QueryError::Cancelled);
-        }
-        Ok(())
+        Ok(self.budget.step(steps)?)
     }
 
     /// Counts a value that is kept until the end, and what it is kept in.
@@ -145,8 +115,12 @@ impl<'a> Evaluator<'a> {
     /// Refuses a value that holds the same large part so many times that it is small in memory
     /// and without end when it is compared or written.
     fn check_breadth(&self, value: Value, parts: usize) -> Result<Value, QueryError> {
-        let max = self.context.memory_bytes_max;
-        if parts > 1 && size_bytes(&value, max) >= max { Err(too_large()) } else { Ok(value) }
+        let max = self.budget.limits().bytes_max;
+        if parts > 1 && size_bytes(&value, max) >= max {
+            Err(Exceeded::Bytes.into())
+        } else {
+            Ok(value)
+        }
     }
 
     /// The value of a node.
@@ -209,7 +183,7 @@ impl<'a> Evaluator<'a> {
         Ok(host.follow(follow.navigation.number, &item, &holder)?)
     }
 
-    /// Makes a value of others: those are dropped, and the value is held for whoever asked for it.
+    /// Makes a value of others: those are dropped, and the value is held for the caller.
     fn holding(
         &self,
         make: impl FnOnce(&Self) -> Result<Value, QueryError>,
@@ -345,7 +319,7 @@ impl<'a> Evaluator<'a> {
         if op == BinaryOp::Concat {
             self.work(weight(&a) + weight(&b))?;
             if shallow_bytes(&a).saturating_add(shallow_bytes(&b)) > self.memory.left() {
-                return Err(too_large());
+                return Err(Exceeded::Bytes.into());
             }
             return self.holding(|_| Ok(binary(op, &a, &b).unwrap_or_default()));
         }
@@ -372,7 +346,7 @@ impl<'a> Evaluator<'a> {
             // What it makes of its arguments is at least allowed to be as large.
             let left = this.memory.left();
             if values.iter().map(shallow_bytes).sum::<usize>() > left {
-                return Err(too_large());
+                return Err(Exceeded::Bytes.into());
             }
             this.host.room_bytes.set(left);
             let value = (function.call)(&values, &this.host).unwrap_or_default();

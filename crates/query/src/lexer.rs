@@ -1,6 +1,6 @@
-//! Text to tokens with byte spans. Keywords are ordinary words here: the parser knows which words are
-//! reserved. What is no token is one of three kinds of faults, which the parser reports when it comes to
-//! it; whatever is wrong before it comes first.
+//! Text to tokens with byte spans. Keywords are ordinary words here: the parser knows which words are reserved.
+//! An invalid token is one of three kinds of errors, which the parser reports when it reaches the token; an
+//! earlier error comes first.
 
 use std::sync::Arc;
 
@@ -182,7 +182,11 @@ fn number(text: &str) -> (TokenKind, usize) {
         end += exponent;
     }
     let is_finite = text[..end].parse::<f64>().is_ok_and(f64::is_finite);
-    (if is_finite { kind } else { TokenKind::InvalidNumber }, end)
+    // Letters directly behind belong to the token, and spoil it.
+    match word_bytes(&text[end..]) {
+        0 if is_finite => (kind, end),
+        letters => (TokenKind::InvalidNumber, end + letters),
+    }
 }
 
 /// Any character may stand in a string, line ends as well.
@@ -281,8 +285,8 @@ mod tests {
         assert_eq!(kinds("'it\\'s' \"a"), [String, InvalidString, End]);
         assert_eq!(kinds("'a\nb\u{1}' '\\u12'"), [String, InvalidString, End]);
         assert_eq!(
-            kinds("1e+ 0x 1e309 1e308"),
-            [InvalidNumber, InvalidNumber, InvalidNumber, Decimal, End]
+            kinds("1e+ 0x 1e309 1c 1e308"),
+            [InvalidNumber, InvalidNumber, InvalidNumber, InvalidNumber, Decimal, End]
         );
         assert_eq!(kinds("$ @ ! \u{feff}"), [Invalid, Invalid, Invalid, Invalid, End]);
     }

@@ -24,14 +24,13 @@ mod exec;
 mod facts;
 pub mod functions;
 mod gateway;
-mod indexed_order;
 mod lexer;
-mod members;
 mod memory;
 mod parser;
 pub mod plan;
 mod query;
 mod relation;
+mod required_members;
 mod rewrite;
 mod root_paths;
 mod shape;
@@ -42,15 +41,14 @@ pub use computed::ComputedProperty;
 pub use error::{Diagnostic, QueryError};
 pub use eval::{EvalContext, UdfHost};
 pub use exec::{
-    ItemSource, Page, PageLimits, Place, Resume, ResumeFilter, Row, Run, SourceItem,
-    answer_aggregates, answer_rows, execute,
+    AnyOrder, ItemSource, ItemsLeft, KeptItems, Page, PageLimits, Resume, ResumeFilter, Row, Run,
+    SeekPosition, SourceItem, answer_aggregates, answer_rows, execute,
 };
+pub use facts::IndexedOrder;
 pub use facts::{ContainerFacts, Geospatial, OrderKey, OrderSupport, VectorPath};
 pub use functions::vector::Metric;
 pub use gateway::{PlanTarget, query_plan};
-pub use indexed_order::IndexedOrder;
-pub use members::Members;
-pub use memory::MemoryPool;
 pub use query::{BoundQuery, Query};
 pub use relation::{Followed, HolderStep, Navigation, RelationHost, Relations, SemiJoin};
+pub use required_members::RequiredMembers;
 pub use sort_value::SortValue;

@@ -1,53 +1,37 @@
-//! The memory of an execution: what it keeps to the end (rows that are sorted, grouped or compared)
-//! and what the expressions under evaluation hold. Both are counted as they lie on the heap, and
-//! bounded for the execution alone and, through a [`MemoryPool`], for all executions together.
+//! The memory of an evaluation: what it keeps to the end (rows that are sorted, grouped or compared)
+//! and what the expressions under evaluation hold. Both are counted as they lie on the heap, in the
+//! [`ExecutionBudget`], which bounds them for the execution and for all executions together.
 
 use std::cell::Cell;
 
-use orrery_types::Value;
+use orrery_types::{ExecutionBudget, Value};
 
 use crate::error::QueryError;
 
-/// The memory that all executions of a process share.
-pub trait MemoryPool {
-    /// Takes so many bytes; false if there are not as many left.
-    fn reserve(&self, bytes: usize) -> bool;
-    /// Gives them back.
-    fn release(&self, bytes: usize);
-}
-
-/// What one execution uses.
-pub(crate) struct Memory<'a> {
-    bytes_max: usize,
-    pool: Option<&'a dyn MemoryPool>,
+/// What one evaluation uses; given back when it ends.
+pub(crate) struct EvaluationMemory<'a> {
+    budget: &'a ExecutionBudget<'a>,
     kept: Cell<usize>,
     held: Cell<usize>,
-    reserved: Cell<usize>,
 }
 
-/// An execution that needs no more does not ask the pool.
-const UNASKED_BYTES: usize = 64 * 1024;
-/// What is taken from the pool at once.
-const CHUNK_BYTES: usize = 1024 * 1024;
 /// Values that are smaller by themselves are not counted while an expression holds them: there are
 /// no more of them than the text of the query has expressions.
 const HELD_BYTES_MIN: usize = 4 * 1024;
 
-impl<'a> Memory<'a> {
-    pub(crate) fn new(bytes_max: usize, pool: Option<&'a dyn MemoryPool>) -> Self {
-        let zero = || Cell::new(0);
-        Self { bytes_max, pool, kept: zero(), held: zero(), reserved: zero() }
+impl<'a> EvaluationMemory<'a> {
+    pub(crate) fn new(budget: &'a ExecutionBudget<'a>) -> Self {
+        Self { budget, kept: Cell::new(0), held: Cell::new(0) }
     }
 
     /// What may still be used.
     pub(crate) fn left(&self) -> usize {
-        self.bytes_max.saturating_sub(self.kept.get()).saturating_sub(self.held.get())
+        self.budget.bytes_left()
     }
 
     /// Counts memory that is kept until the end, or until [`Self::release_to`].
     pub(crate) fn keep(&self, bytes: usize) -> Result<(), QueryError> {
-        self.kept.set(self.kept.get().saturating_add(bytes));
-        self.check()
+        take(self.budget, &self.kept, bytes)
     }
 
     /// Kept so far.
@@ -57,7 +41,7 @@ impl<'a> Memory<'a> {
 
     /// Forgets what was kept since.
     pub(crate) fn release_to(&self, kept: usize) {
-        self.kept.set(kept);
+        give(self.budget, &self.kept, kept);
     }
 
     /// Counts a value that an expression holds until [`Self::drop_to`].
@@ -69,8 +53,7 @@ impl<'a> Memory<'a> {
     }
 
     pub(crate) fn hold_bytes(&self, bytes: usize) -> Result<(), QueryError> {
-        self.held.set(self.held.get().saturating_add(bytes));
-        self.check()
+        take(self.budget, &self.held, bytes)
     }
 
     /// Held so far.
@@ -80,41 +63,32 @@ impl<'a> Memory<'a> {
 
     /// Forgets what was held since.
     pub(crate) fn drop_to(&self, held: usize) {
-        self.held.set(held);
-    }
-
-    fn check(&self) -> Result<(), QueryError> {
-        let used = self.kept.get().saturating_add(self.held.get());
-        if used >= self.bytes_max {
-            return Err(too_large());
+        if self.held.get() != held {
+            give(self.budget, &self.held, held);
         }
-        let reserved = self.reserved.get();
-        if used <= reserved.max(UNASKED_BYTES) {
-            return Ok(());
-        }
-        let Some(pool) = self.pool else { return Ok(()) };
-        let wanted = (used - reserved).next_multiple_of(CHUNK_BYTES);
-        if !pool.reserve(wanted) {
-            return Err(QueryError::Exhausted);
-        }
-        self.reserved.set(reserved + wanted);
-        Ok(())
     }
 }
 
-impl Drop for Memory<'_> {
+fn take(
+    budget: &ExecutionBudget<'_>,
+    account: &Cell<usize>,
+    bytes: usize,
+) -> Result<(), QueryError> {
+    budget.take_bytes(bytes)?;
+    account.set(account.get() + bytes);
+    Ok(())
+}
+
+/// Brings an account back to what it was.
+fn give(budget: &ExecutionBudget<'_>, account: &Cell<usize>, to: usize) {
+    budget.give_bytes(account.get().saturating_sub(to));
+    account.set(to);
+}
+
+impl Drop for EvaluationMemory<'_> {
     fn drop(&mut self) {
-        if let Some(pool) = self.pool {
-            pool.release(self.reserved.get());
-        }
+        self.budget.give_bytes(self.kept.get() + self.held.get());
     }
-}
-
-pub(crate) fn too_large() -> QueryError {
-    QueryError::runtime(
-        "The query exceeded the maximum memory for values that it builds and for rows that must be \
-         sorted, grouped or compared with each other. Narrow its filter or use TOP.",
-    )
 }
 
 /// What an allocator takes for so many bytes.

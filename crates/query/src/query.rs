@@ -96,7 +96,7 @@ impl BoundQuery {
         self.fingerprints
     }
 
-    /// Whether it can stop after any row and go on later without computing anything anew.
+    /// Whether it can stop after any row and go on later without repeating work.
     pub fn streams(&self) -> bool {
         self.bound.select.streams()
     }

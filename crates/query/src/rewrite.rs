@@ -1,6 +1,8 @@
 //! Constant folding: a node whose parts are constants and whose value depends on nothing else
 //! becomes a constant while it is bound, so that it is computed once and not per item.
 
+use orrery_types::ExecutionBudget;
+
 use crate::bound::{List, Node};
 use crate::eval::{EvalContext, Evaluator};
 use crate::functions::Dependence;
@@ -18,7 +20,8 @@ pub(crate) fn fold(node: Node) -> Node {
     if !is_foldable(&node) {
         return node;
     }
-    let context = EvalContext::default();
+    let budget = ExecutionBudget::default();
+    let context = EvalContext::new(&budget);
     let evaluator = Evaluator::new(&context);
     // A constant that cannot be computed within the limits is left to fail when it runs.
     match evaluator.eval(&node, &mut Vec::new()) {

@@ -9,7 +9,7 @@ use crate::compiled::{self, Bytecode};
 
 /// The parts, compiled.
 #[derive(Default)]
-pub(crate) struct Api {
+pub(crate) struct ScriptApi {
     calls: OnceLock<Bytecode>,
     queries: OnceLock<Bytecode>,
     udfs: OnceLock<Bytecode>,
@@ -52,7 +52,7 @@ impl ApiKind {
 /// How stack traces show the server's own calls, which have no name of a file.
 pub(crate) const API_FRAME: &str = "(<null>";
 
-impl Api {
+impl ScriptApi {
     /// A part's function, loaded into a context.
     pub(crate) fn load<'js>(
         &self,

@@ -38,7 +38,7 @@ impl Script<'_> {
     }
 }
 
-/// Whether a text means to be a function, so that a mistake in it should be told at once.
+/// Whether a text means to be a function, so that a syntax error is reported at once.
 pub fn looks_like_function(body: &str) -> bool {
     let start = body.trim_start_matches(|c: char| c.is_whitespace() || c == '(');
     let is_word = |word: &str| {
@@ -155,7 +155,7 @@ pub(crate) fn load_script<'js>(ctx: &Ctx<'js>, code: &Bytecode) -> rquickjs::Res
     if value.is_exception() { Err(Error::Exception) } else { Ok(value) }
 }
 
-/// What a compiler's error says to whoever wrote the script.
+/// The message of a compiler's error for the author of the script.
 pub(crate) fn syntax_error(text: &str, stack: &str) -> ScriptError {
     let place = stack.lines().next().map(str::trim).filter(|line| !line.is_empty());
     let text = place.map_or_else(|| text.to_owned(), |place| format!("{text}\r\n   {place}"));

@@ -7,14 +7,14 @@ use rquickjs::prelude::Opt;
 use rquickjs::{Array, Ctx, FromJs, Function, Object, Value};
 
 use crate::api::{API_FRAME, ApiKind};
+use crate::body_store::BodyStore;
 use crate::compiled::{Script, load_script, syntax_error};
 use crate::deadline::Deadline;
 use crate::error::{ScriptError, Thrown};
-use crate::kept::Kept;
 use crate::runtime::{Scripts, internal};
 use crate::value;
 
-/// What a script is told about the request it runs in.
+/// The request in which a script runs, as the script sees it.
 #[derive(Clone, Debug, Default)]
 pub struct CallFacts {
     /// `dbs/{rid}/colls/{rid}/`.
@@ -36,18 +36,18 @@ pub(crate) struct CallKind<'c> {
     /// As the API names it: `procedure`, `before` or `after`.
     pub(crate) name: &'static str,
     pub(crate) operation: &'static str,
-    pub(crate) request_body: Body<'c>,
-    pub(crate) response_body: Body<'c>,
+    pub(crate) request_body: CallBody<'c>,
+    pub(crate) response_body: CallBody<'c>,
 }
 
 /// A body that a script finds in a message.
-pub(crate) enum Body<'c> {
+pub(crate) enum CallBody<'c> {
     None,
     Text(&'c [u8]),
     Value(&'c orrery_types::Value),
 }
 
-impl Body<'_> {
+impl CallBody<'_> {
     fn to_js<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Value<'js>> {
         match self {
             Self::None => Ok(Value::new_undefined(ctx.clone())),
@@ -62,7 +62,7 @@ pub(crate) struct LiveCall<'js> {
     pub(crate) ctx: Ctx<'js>,
     handles: Object<'js>,
     pub(crate) main: Function<'js>,
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) kept: Arc<BodyStore>,
     body_bytes_max: usize,
     deadline: Deadline,
 }
@@ -78,7 +78,7 @@ impl<'js> LiveCall<'js> {
         deadline: Deadline,
     ) -> Result<Self, ScriptError> {
         let code = scripts.bytecode(ctx, script, &deadline)?;
-        let kept = Arc::new(Kept::new(scripts.bounds.memory_bytes));
+        let kept = Arc::new(BodyStore::new(scripts.bounds.memory_bytes));
         let installed = install(scripts, ctx, facts, kind, deadline, &kept);
         let handles = installed.map_err(|e| Exceptions::plain(&deadline).thrown(ctx, &e))?;
         let exceptions = Exceptions { deadline: &deadline, handles: Some(&handles) };
@@ -106,7 +106,7 @@ impl<'js> LiveCall<'js> {
         exceptions.thrown(&self.ctx, error)
     }
 
-    /// What was thrown, told by its value.
+    /// The exception that was thrown, by its value.
     pub(crate) fn thrown(&self, error: Value<'js>) -> ScriptError {
         let exceptions = Exceptions { deadline: &self.deadline, handles: Some(&self.handles) };
         exceptions.describe(&self.ctx, error)
@@ -139,7 +139,7 @@ pub(crate) enum RawText {
     Quoted,
 }
 
-/// The body of whoever set none.
+/// The body if none was set.
 pub(crate) const EMPTY: &str = "\"\"";
 
 /// What a script's text stands for, which may be anything.
@@ -158,7 +158,7 @@ fn install<'js>(
     facts: &CallFacts,
     kind: &CallKind<'_>,
     deadline: Deadline,
-    kept: &Arc<Kept>,
+    kept: &Arc<BodyStore>,
 ) -> rquickjs::Result<Object<'js>> {
     let told = Object::new(ctx.clone())?;
     told.set("kind", kind.name)?;

@@ -14,6 +14,12 @@ pub enum ScriptError {
     /// The time was used up.
     #[error("The script did not end within {0} ms, and nothing that it did was kept.")]
     Timeout(u128),
+    /// It ran out of time several times in a row, and is not run for a while.
+    #[error(
+        "The script with id '{0}' is blocked for execution because it has violated its allowed \
+         resource limit several times."
+    )]
+    Blocked(Box<str>),
     /// A body of the script's is larger than its limit.
     #[error("the body of the script's answer is {size} bytes, the limit is {limit}")]
     #[expect(missing_docs, reason = "the message says it")]

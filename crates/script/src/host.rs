@@ -8,19 +8,19 @@ use orrery_types::{Error, Result, Value};
 /// The items that a script works on.
 pub trait ScriptHost {
     /// Makes an item.
-    fn create(&mut self, item: Value) -> Result<Answer>;
+    fn create(&mut self, item: Value) -> Result<HostAnswer>;
     /// Makes an item or replaces the one with its id, if that has the etag.
-    fn upsert(&mut self, item: Value, if_match: Option<&str>) -> Result<Answer>;
+    fn upsert(&mut self, item: Value, if_match: Option<&str>) -> Result<HostAnswer>;
     /// Reads an item, unless it still has the etag.
-    fn read(&mut self, item: &Address, if_none_match: Option<&str>) -> Result<Answer>;
+    fn read(&mut self, item: &Address, if_none_match: Option<&str>) -> Result<HostAnswer>;
     /// Replaces an item, if it has the etag.
-    fn replace(&mut self, at: &Address, item: Value, if_match: Option<&str>) -> Result<Answer>;
+    fn replace(&mut self, at: &Address, item: Value, if_match: Option<&str>) -> Result<HostAnswer>;
     /// Deletes an item, if it has the etag.
-    fn delete(&mut self, item: &Address, if_match: Option<&str>) -> Result<Answer>;
+    fn delete(&mut self, item: &Address, if_match: Option<&str>) -> Result<HostAnswer>;
     /// A page of all items.
-    fn list(&mut self, page: &PageRequest) -> Result<Answer>;
+    fn list(&mut self, page: &PageRequest) -> Result<HostAnswer>;
     /// A page of a query; `query` has its text and parameters.
-    fn query(&mut self, query: &Value, page: &PageRequest) -> Result<Answer>;
+    fn query(&mut self, query: &Value, page: &PageRequest) -> Result<HostAnswer>;
     /// An id that no item has.
     fn new_id(&mut self) -> String;
 }
@@ -36,9 +36,9 @@ pub struct PageRequest {
 
 /// What an operation gives the callback.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct HostAnswer {
     /// What happened.
-    pub outcome: Outcome,
+    pub outcome: HostOutcome,
     /// The item, or the array of items, as JSON text; nothing after a delete.
     pub body: Vec<u8>,
     /// Where to go on.
@@ -48,7 +48,7 @@ pub struct Answer {
 /// What an operation did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Outcome {
+pub enum HostOutcome {
     Read,
     Created,
     Replaced,
@@ -56,7 +56,7 @@ pub enum Outcome {
     NotModified,
 }
 
-impl Outcome {
+impl HostOutcome {
     /// The number under which scripts know it.
     pub(crate) fn number(self) -> i32 {
         match self {
@@ -102,6 +102,8 @@ pub(crate) fn number(error: &Error) -> Option<i32> {
         | Error::BucketSpent { .. }
         | Error::RetryWith
         | Error::Unavailable(_)
+        | Error::TokenRefused(..)
+        | Error::RoleDenied(..)
         | Error::Internal(_) => None,
     }
 }

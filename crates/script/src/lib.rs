@@ -5,10 +5,10 @@
 //!
 //! 1. `compiled` turns its text into bytecode once; the cache is keyed by the script's version.
 //! 2. `runtime` lends a JavaScript runtime with a fresh context, so that no script sees another, and
-//!    bounds its time, memory and stack.
+//!    bounds its time, memory and stack. `overruns` blocks what runs out of time again and again.
 //! 3. `context` installs the server's own API (`api`, written in JavaScript) and calls the function.
 //! 4. Operations on the container are only queued by the script; their bodies are read at once
-//!    (`plain`) and wait in `kept`. `pump` takes operations one by one, asks the host, and runs the
+//!    (`plain`) and wait in `body_store`. `pump` takes operations one by one, asks the host, and runs the
 //!    callback with what `value` makes of the answer, until nothing is left to do. So the host is never called from
 //!    within JavaScript, and needs neither a lock nor a lifetime without end.
 //! 5. `procedure`, `trigger` and `udf` read the outcome.
@@ -24,7 +24,8 @@ mod context;
 mod deadline;
 mod error;
 mod host;
-mod kept;
+mod body_store;
+mod overruns;
 mod plain;
 mod procedure;
 mod pump;
@@ -38,8 +39,8 @@ pub use compiled::{Script, looks_like_function};
 pub use context::CallFacts;
 pub use deadline::Deadline;
 pub use error::{ScriptError, Thrown};
-pub use host::{Answer, Outcome, PageRequest, ScriptHost};
+pub use host::{HostAnswer, HostOutcome, PageRequest, ScriptHost};
 pub use procedure::{ProcedureCall, ProcedureResult};
 pub use runtime::{Bounds, Scripts};
-pub use trigger::{Moment, TriggerCall, TriggerResult};
+pub use trigger::{TriggerCall, TriggerResult, TriggerTime};
 pub use udf::Udfs;

@@ -4,7 +4,7 @@ use orrery_types::Value;
 use rquickjs::Array;
 
 use crate::compiled::Script;
-use crate::context::{Body, CallFacts, CallKind, EMPTY, LiveCall, RawText};
+use crate::context::{CallBody, CallFacts, CallKind, EMPTY, LiveCall, RawText};
 use crate::deadline::Deadline;
 use crate::error::ScriptError;
 use crate::host::ScriptHost;
@@ -17,7 +17,7 @@ use crate::value;
 pub struct ProcedureCall<'c> {
     /// Which procedure.
     pub script: Script<'c>,
-    /// What it is told about the request.
+    /// The request, as the script sees it.
     pub facts: &'c CallFacts,
     /// The arguments: an array.
     pub arguments: &'c Value,
@@ -40,14 +40,23 @@ impl Scripts {
         host: &mut dyn ScriptHost,
         deadline: Deadline,
     ) -> Result<ProcedureResult, ScriptError> {
+        self.overruns.watch(&call.script, || self.procedure(call, host, deadline))
+    }
+
+    fn procedure(
+        &self,
+        call: &ProcedureCall<'_>,
+        host: &mut dyn ScriptHost,
+        deadline: Deadline,
+    ) -> Result<ProcedureResult, ScriptError> {
         let lease = self.lease(deadline)?;
         let context = lease.context()?;
         run(&context, |ctx| {
             let kind = CallKind {
                 name: "procedure",
                 operation: "Execute",
-                request_body: Body::Value(call.arguments),
-                response_body: Body::None,
+                request_body: CallBody::Value(call.arguments),
+                response_body: CallBody::None,
             };
             let live = LiveCall::open(self, ctx, &call.script, call.facts, &kind, deadline)?;
             let arguments = value::to_js(ctx, call.arguments).map_err(|e| live.failed(&e))?;

@@ -1,16 +1,16 @@
 //! Drives a script to its end: its promises, then the operation that waits longest, whose callback
 //! may queue others and make new promises; until nothing is left or the time is over. A promise that
-//! is rejected by then and that nobody handles fails the call.
+//! is rejected by then and has no handler fails the call.
 
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Error, Object as Properties, Value as Item};
 use rquickjs::{Array, Ctx, Object, Value};
 
+use crate::body_store::OperationBody;
 use crate::context::LiveCall;
 use crate::deadline::Deadline;
 use crate::error::{ScriptError, Thrown};
-use crate::host::{Answer, Outcome, PageRequest, ScriptHost, number};
-use crate::kept::Body;
+use crate::host::{HostAnswer, HostOutcome, PageRequest, ScriptHost, number};
 use crate::rejections;
 
 /// Calls the script's function and sees everything through that it began.
@@ -58,7 +58,7 @@ fn finish_jobs(ctx: &Ctx<'_>, deadline: &Deadline) -> Result<(), ScriptError> {
 /// Runs the callback of an operation.
 fn settle(
     call: &LiveCall<'_>,
-    result: orrery_types::Result<Answer>,
+    result: orrery_types::Result<HostAnswer>,
     is_heard: bool,
 ) -> Result<(), ScriptError> {
     let answer = match result {
@@ -78,16 +78,16 @@ fn settle(
 }
 
 /// The item and the options of a callback.
-fn tell<'js>(ctx: &Ctx<'js>, answer: Answer) -> rquickjs::Result<(Value<'js>, Object<'js>)> {
+fn tell<'js>(ctx: &Ctx<'js>, answer: HostAnswer) -> rquickjs::Result<(Value<'js>, Object<'js>)> {
     let options = Object::new(ctx.clone())?;
     options.set("statusCode", answer.outcome.number())?;
     if let Some(continuation) = answer.continuation {
         options.set("continuation", continuation)?;
     }
-    if answer.outcome == Outcome::NotModified {
+    if answer.outcome == HostOutcome::NotModified {
         options.set("notModified", true)?;
     }
-    let has_body = !matches!(answer.outcome, Outcome::Deleted | Outcome::NotModified);
+    let has_body = !matches!(answer.outcome, HostOutcome::Deleted | HostOutcome::NotModified);
     let body =
         if has_body { ctx.json_parse(answer.body)? } else { Value::new_undefined(ctx.clone()) };
     Ok((body, options))
@@ -98,12 +98,12 @@ struct Operation {
     kind: u8,
     id: Option<String>,
     rid: Option<String>,
-    body: Option<Body>,
+    body: Option<OperationBody>,
     needs_id: bool,
     if_match: Option<String>,
     if_none_match: Option<String>,
     page: PageRequest,
-    /// Whether somebody waits for what comes of it.
+    /// Whether a callback or promise waits for the result.
     is_heard: bool,
 }
 
@@ -126,7 +126,7 @@ impl Operation {
         })
     }
 
-    fn perform(self, host: &mut dyn ScriptHost) -> orrery_types::Result<Answer> {
+    fn perform(self, host: &mut dyn ScriptHost) -> orrery_types::Result<HostAnswer> {
         let address = self.address();
         let Self { body, if_match, if_none_match, page, .. } = self;
         let body = body.unwrap_or_else(|| Err(Error::internal("an operation has no body")));

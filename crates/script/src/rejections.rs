@@ -1,4 +1,4 @@
-//! Promises that a script rejected and nobody handles. The runtime reports a promise that is rejected
+//! Rejected promises of a script that have no handler. The runtime reports a promise that is rejected
 //! without a handler, and again when it gets one after all; what is left when the script has ended
 //! is an error that the script would have lost in silence.
 
@@ -39,7 +39,7 @@ fn track<'js>(ctx: &Ctx<'js>, promise: Value<'js>, reason: Value<'js>, is_handle
     }
 }
 
-/// The reason of the first rejection that nobody handles, if there is one; all are forgotten.
+/// The reason of the first rejection without a handler, if there is one; the list is cleared.
 pub(crate) fn take<'js>(ctx: &Ctx<'js>) -> Option<Value<'js>> {
     let unhandled = ctx.remove_userdata::<Unhandled<'js>>().ok()??;
     let number = |entry: &Vec<Value<'js>>| entry.first().and_then(Value::as_number).unwrap_or(0.0);

@@ -9,11 +9,12 @@ use quick_cache::sync::Cache;
 use rquickjs::context::intrinsic;
 use rquickjs::{Context, Ctx, Runtime};
 
-use crate::api::Api;
+use crate::api::ScriptApi;
 use crate::compiled::{self, Bytecode, Script};
 use crate::context::Exceptions;
 use crate::deadline::Deadline;
 use crate::error::ScriptError;
+use crate::overruns::Overruns;
 use crate::rejections;
 
 /// How much a script may take.
@@ -50,7 +51,8 @@ pub struct Scripts {
     pub(crate) bounds: Bounds,
     idle: Mutex<Vec<Runtime>>,
     compiled: Cache<Etag, Bytecode, ByBytes>,
-    pub(crate) api: Arc<Api>,
+    pub(crate) api: Arc<ScriptApi>,
+    pub(crate) overruns: Overruns,
 }
 
 /// The language without what looks outside: no clocks beyond `Date`, no modules, no threads, and
@@ -83,7 +85,13 @@ impl Scripts {
         let max = limits::SCRIPTS_COMPILED_BYTES_MAX;
         let usual = usize::try_from(max / USUAL_BYTES).unwrap_or(usize::MAX);
         let compiled = Cache::with_weighter(usual, max, ByBytes);
-        Self { bounds, idle: Mutex::default(), compiled, api: Arc::default() }
+        Self {
+            bounds,
+            idle: Mutex::default(),
+            compiled,
+            api: Arc::default(),
+            overruns: Overruns::default(),
+        }
     }
 
     /// The time of a request that begins now.

@@ -4,7 +4,7 @@
 use rquickjs::Array;
 
 use crate::compiled::Script;
-use crate::context::{Body, CallFacts, CallKind, LiveCall, RawText};
+use crate::context::{CallBody, CallFacts, CallKind, LiveCall, RawText};
 use crate::deadline::Deadline;
 use crate::error::ScriptError;
 use crate::host::ScriptHost;
@@ -14,7 +14,7 @@ use crate::runtime::{Scripts, run};
 /// When a trigger runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Moment {
+pub enum TriggerTime {
     Before,
     After,
 }
@@ -24,10 +24,10 @@ pub enum Moment {
 pub struct TriggerCall<'c> {
     /// Which trigger.
     pub script: Script<'c>,
-    /// What it is told about the request.
+    /// The request, as the script sees it.
     pub facts: &'c CallFacts,
     /// Before or after the write.
-    pub moment: Moment,
+    pub moment: TriggerTime,
     /// The write, as scripts know it: `Create`, `Replace`, `Upsert`, `Delete`.
     pub operation: &'static str,
     /// The item that is written, or is to be deleted.
@@ -53,25 +53,34 @@ impl Scripts {
         host: &mut dyn ScriptHost,
         deadline: Deadline,
     ) -> Result<TriggerResult, ScriptError> {
+        self.overruns.watch(&call.script, || self.trigger(call, host, deadline))
+    }
+
+    fn trigger(
+        &self,
+        call: &TriggerCall<'_>,
+        host: &mut dyn ScriptHost,
+        deadline: Deadline,
+    ) -> Result<TriggerResult, ScriptError> {
         let lease = self.lease(deadline)?;
         let context = lease.context()?;
         run(&context, |ctx| {
             let name = match call.moment {
-                Moment::Before => "before",
-                Moment::After => "after",
+                TriggerTime::Before => "before",
+                TriggerTime::After => "after",
             };
             let kind = CallKind {
                 name,
                 operation: call.operation,
-                request_body: call.request_body.map_or(Body::None, Body::Text),
-                response_body: call.response_body.map_or(Body::None, Body::Text),
+                request_body: call.request_body.map_or(CallBody::None, CallBody::Text),
+                response_body: call.response_body.map_or(CallBody::None, CallBody::Text),
             };
             let live = LiveCall::open(self, ctx, &call.script, call.facts, &kind, deadline)?;
             let none = Array::new(ctx.clone()).map_err(|e| live.failed(&e))?;
             pump::run(&live, none, host, &deadline)?;
             let body = match call.moment {
-                Moment::Before => live.body("requestBody", RawText::Kept)?,
-                Moment::After => live.body("responseBody", RawText::Quoted)?,
+                TriggerTime::Before => live.body("requestBody", RawText::Kept)?,
+                TriggerTime::After => live.body("responseBody", RawText::Quoted)?,
             };
             Ok(TriggerResult { body, log: live.handle("log", ())? })
         })

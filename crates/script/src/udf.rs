@@ -51,7 +51,8 @@ impl Udfs<'_> {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(free) => free.insert(self.load(script)?),
         };
-        function.call(arguments, &self.lease.deadline)
+        let overruns = &self.scripts.overruns;
+        overruns.watch(script, || function.call(arguments, &self.lease.deadline))
     }
 
     fn load(&self, script: &Script<'_>) -> Result<Loaded, ScriptError> {
@@ -91,7 +92,7 @@ impl Loaded {
             args.push_arg(value::to_js(ctx, argument)?)?;
         }
         let result: rquickjs::Value<'_> = args.apply(&main)?;
-        // Nobody waits for a promise of a function's; it must not outlive the call.
+        // The value of a promise is not awaited, and it must not outlive the call.
         while ctx.execute_pending_job() {}
         if let Some(reason) = rejections::take(ctx) {
             return Err(ctx.throw(reason));

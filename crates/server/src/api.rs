@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use orrery_engine::Engine;
 use orrery_types::Clock;
-use orrery_types::thread_slot::{Apart, THREAD_SLOTS, thread_slot};
+use orrery_types::thread_slot::{CachePadded, THREAD_SLOTS, thread_slot};
 use tokio::runtime::Handle;
 
 use crate::auth::Authenticator;
@@ -27,13 +27,13 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) authenticator: Authenticator,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The endpoint that clients are told to use, if it is not the one they used.
+    /// The endpoint that answers name, if it differs from the one that the client used.
     pub(crate) endpoint: Option<String>,
     /// The level of the account, which requests may weaken.
     pub(crate) consistency: ConsistencyLevel,
     /// Counts of requests.
     pub(crate) statistics: Statistics,
-    /// Whether clients are told addresses for Direct mode.
+    /// Whether clients get addresses for Direct mode.
     pub(crate) is_direct: bool,
     /// Where backups are made, if they can be.
     pub(crate) backups: Option<Arc<Backups>>,
@@ -94,7 +94,7 @@ impl Api {
     }
 
     pub(crate) fn shared_ref(&self) -> SharedRef {
-        let make = || SharedRef(Arc::new(Apart(self.shared.clone())));
+        let make = || SharedRef(Arc::new(CachePadded(self.shared.clone())));
         let all = self.per_thread.get_or_init(|| (0..THREAD_SLOTS).map(|_| make()).collect());
         all[thread_slot()].clone()
     }
@@ -107,7 +107,7 @@ impl Api {
 
 /// A reference to what requests share, counted per thread.
 #[derive(Clone)]
-pub(crate) struct SharedRef(Arc<Apart<Arc<Shared>>>);
+pub(crate) struct SharedRef(Arc<CachePadded<Arc<Shared>>>);
 
 impl Deref for SharedRef {
     type Target = Shared;

@@ -5,18 +5,20 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::HeaderValue;
-use orrery_engine::throttle::{Claim, Pass};
-use orrery_engine::{Container, Engine, charge};
+use orrery_engine::partition::session::Sessions;
+use orrery_engine::throughput::throttle::{Claim, Pass};
+use orrery_engine::{Container, Engine, throughput::charge};
+use orrery_types::json::escape_controls;
 use orrery_types::{CancellationToken, Error, PartitionKey, Result, Value, limits};
 
 use crate::api::{Shared, SharedRef};
-use crate::auth::{Credentials, Principal};
+use crate::auth::{Credentials, Principal, Transport};
 use crate::consistency::ConsistencyLevel;
 use crate::dispatch;
 use crate::handlers::{addresses, item};
 use crate::operation::Operation;
 use crate::service::{Request, RequestParts, Response};
-use crate::wire::binary_json::{self, BinaryJsonError, Fault};
+use crate::wire::binary_json::{self, BinaryJsonError, BinaryJsonFault};
 use crate::wire::error;
 use crate::wire::headers::{self, ReplicaTarget, RequestHeaders};
 use crate::wire::link::{ContainerAddress, ResourceLink, Target};
@@ -71,7 +73,7 @@ impl Call {
 
     /// The container of a path, for an operation on what is in it.
     pub(crate) fn container(&self, address: &ContainerAddress) -> Result<&Arc<Container>> {
-        let found = self.engine().read_container(&address.database, &address.container);
+        let found = self.engine().containers().read(&address.database, &address.container);
         let container = found.map_err(|_| Error::OwnerNotFound)?;
         if let Some(intended) = &self.headers.intended_collection_rid
             && intended != container.rid_text()
@@ -87,11 +89,11 @@ impl Call {
         match &self.headers.session_token {
             None => {}
             Some(token) if self.operation.reads() => {
-                self.engine().check_session(container, token)?;
+                self.engine().sessions().check(container, token)?;
             }
-            Some(token) => Engine::check_session_form(token)?,
+            Some(token) => Sessions::check_form(token)?,
         }
-        if self.engine().throttles() && dispatch::spends(self) {
+        if self.engine().throughput().throttles() && dispatch::spends(self) {
             self.admit(container)?;
         }
         Ok(container)
@@ -103,7 +105,7 @@ impl Call {
         let Ok(part) = item::scope_request(self) else { return Ok(()) };
         let priority = self.headers.priority.unwrap_or_default();
         let claim = Claim { priority, bucket: self.headers.throughput_bucket };
-        if let Some(pass) = self.engine().admit(container, &part, claim)? {
+        if let Some(pass) = self.engine().throughput().admit(container, &part, claim)? {
             let _ = self.pass.set(pass);
         }
         Ok(())
@@ -118,7 +120,7 @@ impl Call {
         if let Some(pass) = self.pass.get() {
             let range = response.headers().get(headers::PARTITION_KEY_RANGE_ID);
             let range = range.and_then(|value| value.to_str().ok()?.parse().ok());
-            self.engine().spend(pass, charge, range);
+            self.engine().throughput().spend(pass, charge, range);
         }
     }
 
@@ -165,7 +167,7 @@ impl Call {
         if !dispatch::is_of_catalog(self) {
             return reply;
         }
-        match self.engine().catalog_lsn() {
+        match self.engine().sessions().catalog_lsn() {
             Ok(lsn) if self.operation.reads() => reply.catalog_lsn(lsn),
             Ok(lsn) => reply.catalog_lsn(lsn).written(),
             Err(_) => reply,
@@ -207,7 +209,9 @@ fn authenticate_http(shared: &Shared, request: &Request) -> Result<Authenticated
     if matches!(link.target, Target::Addresses(_)) && !shared.is_direct {
         return Err(addresses::gateway_only());
     }
-    let principal = shared.authenticator.authenticate(&request.method, &link, &request.headers)?;
+    let (method, transport) = (&request.method, Transport::of(request));
+    let principal =
+        shared.authenticator.authenticate(method, &link, &request.headers, transport)?;
     Ok((link, principal, RequestHeaders::parse(&request.headers)?))
 }
 
@@ -223,6 +227,7 @@ fn authenticate_parts(
         own_date: date.as_deref().and_then(|date| std::str::from_utf8(date).ok()),
         standard_date: None,
         host: host.as_ref().map(HeaderValue::as_bytes),
+        transport: Transport::of(request),
     };
     let principal = shared.authenticator.verify(&request.method, &link, &credentials)?;
     Ok((link, principal, headers))
@@ -254,14 +259,15 @@ pub(crate) struct Labels {
     pub(crate) body_key: OnceLock<Option<PartitionKey>>,
 }
 
-/// A body as JSON text. Text is passed on as it is and not validated.
+/// A body as JSON text. Text is passed on as it is and not validated, but that control characters in its
+/// strings are escaped.
 pub(crate) fn json_text(body: &Bytes) -> Result<Bytes> {
     if body.first() != Some(&binary_json::PREAMBLE) {
-        return Ok(body.clone());
+        return Ok(escape_controls(body).map_or_else(|| body.clone(), Bytes::from));
     }
     match binary_json::decode(body) {
         Ok(value) => Ok(value.to_json().into()),
-        Err(BinaryJsonError { fault: Fault::TooLarge { text_bytes: size }, .. }) => {
+        Err(BinaryJsonError { fault: BinaryJsonFault::TooLarge { text_bytes: size }, .. }) => {
             let limit = limits::REQUEST_BODY_BYTES_MAX;
             Err(Error::TooLarge { what: "the body of the request as text", size, limit })
         }
@@ -284,6 +290,11 @@ mod tests {
         check(b"", Ok(""));
         check(b" {\"a\" : 1}", Ok(" {\"a\" : 1}"));
         check(b"{ not JSON", Ok("{ not JSON"));
+    }
+
+    #[test]
+    fn raw_control_characters_in_strings_are_taken_as_if_they_were_escaped() {
+        check(b"{\n\t\"id\":\"a\tb\"}", Ok("{\n\t\"id\":\"a\\u0009b\"}"));
     }
 
     #[test]

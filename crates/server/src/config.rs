@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use orrery_types::limits;
 use serde::Deserialize;
 
+use crate::auth::entra::DirectorySettings;
 use crate::auth::keys::GivenKeys;
 use crate::consistency::ConsistencyLevel;
+use crate::directory_config;
 use crate::net::tls::TlsSource;
 use crate::telemetry::LogFormat;
 
-/// Where a server listens that was not told.
+/// The default listening address.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:8081";
 const LOG_DEFAULT: &str = "info";
 
@@ -43,6 +45,9 @@ pub struct Choices {
     /// Address and port to listen on [default: 127.0.0.1:8081]
     #[arg(long, env = "ORRERY_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
+    /// More addresses and ports that serve the same, with commas between
+    #[arg(long, env = "ORRERY_ALSO_LISTEN", value_delimiter = ',', value_name = "ADDRESSES")]
+    pub also_listen: Option<Vec<SocketAddr>>,
     /// Folder that holds the data [default: orrery in your data folder]
     #[arg(long, env = "ORRERY_DATA", value_name = "FOLDER")]
     pub data: Option<PathBuf>,
@@ -50,6 +55,16 @@ pub struct Choices {
     #[arg(long, env = "ORRERY_MEMORY", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
     pub memory: Option<bool>,
+    /// Address of a Postgres database that holds the data, the keys and the certificate; there is no data
+    /// folder then
+    #[arg(long, env = "ORRERY_STORE", hide_env_values = true, value_name = "ADDRESS")]
+    pub store: Option<String>,
+    /// Schema of the database that holds the store [default: orrery]
+    #[arg(long, env = "ORRERY_STORE_SCHEMA", value_name = "NAME")]
+    pub store_schema: Option<String>,
+    /// File with the password of the database [default: PGPASSWORD, PGPASSFILE or ~/.pgpass]
+    #[arg(long, env = "ORRERY_STORE_PASSWORD_FILE", value_name = "FILE")]
+    pub store_password_file: Option<PathBuf>,
 
     /// Primary key of the account, in base64 [default: made at the first start]
     #[arg(long, env = "ORRERY_KEY", hide_env_values = true, value_name = "BASE64")]
@@ -73,12 +88,47 @@ pub struct Choices {
           default_missing_value = "true", value_name = "BOOL")]
     pub allow_well_known_key: Option<bool>,
 
+    /// Issuers whose Entra ID tokens, or those of any OIDC issuer, are accepted, with commas between
+    #[arg(long, env = "ORRERY_ENTRA_ISSUERS", value_delimiter = ',', value_name = "URLS")]
+    pub entra_issuers: Option<Vec<String>>,
+    /// Audiences, one of which a token must be for, with commas between
+    #[arg(long, env = "ORRERY_ENTRA_AUDIENCES", value_delimiter = ',', value_name = "NAMES")]
+    pub entra_audiences: Option<Vec<String>>,
+    /// Files or https URLs of the issuers' signing keys (JWKS), with commas between
+    #[arg(long, env = "ORRERY_ENTRA_JWKS", value_delimiter = ',', value_name = "PLACES")]
+    pub entra_jwks: Option<Vec<String>>,
+    /// Certificates by which those URLs are trusted, as PEM [default: the system's]
+    #[arg(long, env = "ORRERY_ENTRA_CA", value_name = "FILE")]
+    pub entra_ca: Option<PathBuf>,
+    /// Seconds by which clocks may differ [default: 300]
+    #[arg(long, env = "ORRERY_ENTRA_LEEWAY_S", value_name = "NUMBER")]
+    pub entra_leeway_s: Option<u64>,
+    /// Claim that names the principal [default: oid]
+    #[arg(long, env = "ORRERY_ENTRA_PRINCIPAL_CLAIM", value_name = "NAME")]
+    pub entra_principal_claim: Option<String>,
+    /// Claim that names the principal's groups [default: groups]
+    #[arg(long, env = "ORRERY_ENTRA_GROUPS_CLAIM", value_name = "NAME")]
+    pub entra_groups_claim: Option<String>,
+    /// Principals and groups that may do what a read-write key may, with commas between
+    #[arg(long, env = "ORRERY_ENTRA_ADMINISTRATORS", value_delimiter = ',', value_name = "IDS")]
+    pub entra_administrators: Option<Vec<String>>,
+    /// Refuse account keys and resource tokens: Entra ID tokens only
+    #[arg(long, env = "ORRERY_DISABLE_KEYS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL")]
+    pub disable_keys: Option<bool>,
+
     /// Certificate chain in PEM [default: self-signed, made once]
     #[arg(long, env = "ORRERY_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
     /// Private key of the certificate in PEM
     #[arg(long, env = "ORRERY_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
+    /// Certificate chain and private key in one PKCS #12 file (.pfx, .p12)
+    #[arg(long, env = "ORRERY_TLS_PFX", value_name = "FILE")]
+    pub tls_pfx: Option<PathBuf>,
+    /// Password of the PKCS #12 file [default: empty]
+    #[arg(long, env = "ORRERY_TLS_PFX_PASSWORD", hide_env_values = true, value_name = "TEXT")]
+    pub tls_pfx_password: Option<String>,
     /// More names and addresses for the self-signed certificate, with commas between
     #[arg(long, env = "ORRERY_TLS_NAMES", value_delimiter = ',', value_name = "NAMES")]
     pub tls_names: Option<Vec<String>>,
@@ -151,15 +201,30 @@ impl Choices {
     pub fn or(self, there: Self) -> Self {
         Self {
             listen: self.listen.or(there.listen),
+            also_listen: self.also_listen.or(there.also_listen),
             data: self.data.or(there.data),
             memory: self.memory.or(there.memory),
+            store: self.store.or(there.store),
+            store_schema: self.store_schema.or(there.store_schema),
+            store_password_file: self.store_password_file.or(there.store_password_file),
             key: self.key.or(there.key),
             secondary_key: self.secondary_key.or(there.secondary_key),
             readonly_key: self.readonly_key.or(there.readonly_key),
             secondary_readonly_key: self.secondary_readonly_key.or(there.secondary_readonly_key),
             allow_well_known_key: self.allow_well_known_key.or(there.allow_well_known_key),
+            entra_issuers: self.entra_issuers.or(there.entra_issuers),
+            entra_audiences: self.entra_audiences.or(there.entra_audiences),
+            entra_jwks: self.entra_jwks.or(there.entra_jwks),
+            entra_ca: self.entra_ca.or(there.entra_ca),
+            entra_leeway_s: self.entra_leeway_s.or(there.entra_leeway_s),
+            entra_principal_claim: self.entra_principal_claim.or(there.entra_principal_claim),
+            entra_groups_claim: self.entra_groups_claim.or(there.entra_groups_claim),
+            entra_administrators: self.entra_administrators.or(there.entra_administrators),
+            disable_keys: self.disable_keys.or(there.disable_keys),
             tls_cert: self.tls_cert.or(there.tls_cert),
             tls_key: self.tls_key.or(there.tls_key),
+            tls_pfx: self.tls_pfx.or(there.tls_pfx),
+            tls_pfx_password: self.tls_pfx_password.or(there.tls_pfx_password),
             tls_names: self.tls_names.or(there.tls_names),
             no_tls: self.no_tls.or(there.no_tls),
             no_direct: self.no_direct.or(there.no_direct),
@@ -180,17 +245,59 @@ impl Choices {
     }
 }
 
+/// A database that holds the account.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// May hold a password.
+    pub address: String,
+    /// The schema of its tables.
+    pub schema: String,
+    /// The file with its password.
+    pub password_file: Option<PathBuf>,
+}
+
+impl StoreSettings {
+    /// What the choices say of it.
+    fn of(choices: &Choices) -> Result<Option<Self>, ConfigError> {
+        let Some(address) = &choices.store else {
+            let is_named = choices.store_schema.is_some() || choices.store_password_file.is_some();
+            let alone =
+                "store-schema and store-password-file need the address of a store: --store.";
+            return if is_named { Err(ConfigError::Conflict(alone)) } else { Ok(None) };
+        };
+        if choices.memory.unwrap_or(false) || choices.data.is_some() {
+            let both = "A store and a data folder or memory were both asked for. Choose one.";
+            return Err(ConfigError::Conflict(both));
+        }
+        let schema = choices.store_schema.clone().unwrap_or_else(|| "orrery".to_owned());
+        let password_file = choices.store_password_file.clone();
+        Ok(Some(Self { address: address.clone(), schema, password_file }))
+    }
+}
+
+impl std::fmt::Debug for StoreSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreSettings").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
 /// Every setting, decided.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Where data lives; none is memory.
+    /// Further addresses to listen on.
+    pub also_listen: Vec<SocketAddr>,
+    /// The folder where data lives; none is memory, or another store.
     pub data: Option<PathBuf>,
+    /// The database where data lives instead of a folder.
+    pub store: Option<StoreSettings>,
     /// Keys that stand in for the kept ones.
     pub keys: GivenKeys,
     /// Whether the well-known key is accepted, where the settings say.
     pub allow_well_known_key: Option<bool>,
+    /// Whose tokens are accepted beside keys.
+    pub directory: Option<DirectorySettings>,
     /// Where the certificate comes from; none is plain HTTP only.
     pub tls: Option<TlsSource>,
     /// Whether Direct mode is served. It needs TLS.
@@ -224,13 +331,21 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The address by which it is decided whom the server is open to: one that others can reach, if there
+    /// is one.
+    pub fn widest_address(&self) -> SocketAddr {
+        let mut all = std::iter::once(&self.listen).chain(&self.also_listen);
+        *all.find(|address| !address.ip().is_loopback()).unwrap_or(&self.listen)
+    }
+
     /// Decides: what flags and environment say, then the file, then the defaults.
     pub fn resolve(said: Choices, file: Option<&Path>) -> Result<Self, ConfigError> {
         let choices = match file {
             Some(path) => said.or(Choices::from_file(path)?),
             None => said,
         };
-        let data = data_folder(&choices)?;
+        let store = StoreSettings::of(&choices)?;
+        let data = if store.is_some() { None } else { data_folder(&choices)? };
         let tls = tls_source(&choices, data.as_deref())?;
         let has_tls = tls.is_some();
         let listen = match choices.listen {
@@ -250,9 +365,12 @@ impl Settings {
         if choices.range_mb_max == Some(0) {
             return Err(wrong("range-mb-max", "0", "at least 1"));
         }
+        let directory = directory_config::settings(&choices)?;
         Ok(Self {
             listen,
+            also_listen: choices.also_listen.unwrap_or_default(),
             data,
+            store,
             keys: GivenKeys {
                 primary: choices.key,
                 secondary: choices.secondary_key,
@@ -260,6 +378,7 @@ impl Settings {
                 secondary_readonly: choices.secondary_readonly_key,
             },
             allow_well_known_key: choices.allow_well_known_key,
+            directory,
             tls,
             is_direct: has_tls && !choices.no_direct.unwrap_or(false),
             endpoint: choices.endpoint.map(endpoint).transpose()?,
@@ -303,6 +422,16 @@ fn data_folder(choices: &Choices) -> Result<Option<PathBuf>, ConfigError> {
 
 fn tls_source(choices: &Choices, data: Option<&Path>) -> Result<Option<TlsSource>, ConfigError> {
     let is_off = choices.no_tls.unwrap_or(false);
+    if let Some(file) = &choices.tls_pfx {
+        if choices.tls_cert.is_some() || choices.tls_key.is_some() {
+            return Err(ConfigError::Conflict("tls-pfx and tls-cert were both given. Choose one."));
+        }
+        if is_off {
+            return Err(ConfigError::Conflict("A certificate and plain HTTP were both asked for."));
+        }
+        let password = choices.tls_pfx_password.clone().unwrap_or_default();
+        return Ok(Some(TlsSource::Pfx { file: file.clone(), password }));
+    }
     match (&choices.tls_cert, &choices.tls_key) {
         (Some(_), _) | (_, Some(_)) if is_off => {
             Err(ConfigError::Conflict("A certificate and plain HTTP were both asked for."))
@@ -380,6 +509,9 @@ mod tests {
         let tls_cert = Some(PathBuf::from("c.pem"));
         check_refused(Choices { tls_cert: tls_cert.clone(), ..in_memory() }, "go together");
         check_refused(Choices { tls_cert, no_tls: Some(true), ..in_memory() }, "plain HTTP");
+        let store = Some("postgres://u:secret@h/d".to_owned());
+        check_refused(Choices { store, ..in_memory() }, "both asked for");
+        check_refused(Choices { store_schema: Some("s".into()), ..in_memory() }, "--store");
         let endpoint = Some("localhost:8081".to_owned());
         check_refused(Choices { endpoint, ..in_memory() }, "'localhost:8081'");
         check_refused(Choices { connections_max: Some(0), ..in_memory() }, "connections-max");
@@ -390,11 +522,48 @@ mod tests {
     }
 
     #[test]
+    fn a_store_takes_the_place_of_the_data_folder_and_its_address_is_not_shown() {
+        let store = Some("postgres://u:secret@h/d".to_owned());
+        let settings = Settings::resolve(Choices { store, ..Choices::default() }, None).unwrap();
+        assert!(settings.data.is_none());
+        assert_eq!(settings.store.as_ref().map(|store| &*store.schema), Some("orrery"));
+        assert!(!format!("{settings:?}").contains("secret"), "{settings:?}");
+    }
+
+    #[test]
     fn direct_mode_needs_tls_and_can_be_turned_off() {
         let is_direct = |said| Settings::resolve(said, None).unwrap().is_direct;
         assert!(is_direct(in_memory()));
         assert!(!is_direct(Choices { no_tls: Some(true), ..in_memory() }));
         assert!(!is_direct(Choices { no_direct: Some(true), ..in_memory() }));
+    }
+
+    #[test]
+    fn an_address_that_others_reach_decides_whichever_place_it_has() {
+        let widest = |listen: &str, also: &[&str]| {
+            let also_listen = also.iter().map(|address| address.parse().unwrap()).collect();
+            let listen = Some(listen.parse().unwrap());
+            let said = Choices { listen, also_listen: Some(also_listen), ..in_memory() };
+            Settings::resolve(said, None).unwrap().widest_address().to_string()
+        };
+        assert_eq!(widest("127.0.0.1:1", &[]), "127.0.0.1:1");
+        assert_eq!(widest("127.0.0.1:1", &["[::1]:2"]), "127.0.0.1:1");
+        assert_eq!(widest("127.0.0.1:1", &["[::1]:2", "0.0.0.0:3"]), "0.0.0.0:3");
+        assert_eq!(widest("10.0.0.1:1", &["127.0.0.1:2"]), "10.0.0.1:1");
+    }
+
+    #[test]
+    fn a_pfx_file_is_a_certificate_of_its_own() {
+        let tls_pfx = Some(PathBuf::from("c.pfx"));
+        let said = Choices { tls_pfx: tls_pfx.clone(), ..in_memory() };
+        let settings = Settings::resolve(said, None).unwrap();
+        assert!(matches!(settings.tls, Some(TlsSource::Pfx { .. })));
+        check_refused(
+            Choices { tls_pfx: tls_pfx.clone(), no_tls: Some(true), ..in_memory() },
+            "plain HTTP",
+        );
+        let tls_cert = Some(PathBuf::from("c.pem"));
+        check_refused(Choices { tls_cert, tls_pfx, ..in_memory() }, "both given");
     }
 
     #[test]

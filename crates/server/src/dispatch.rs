@@ -6,7 +6,7 @@ use orrery_types::{Error, Result};
 use crate::call::Call;
 use crate::handlers::{
     account, addresses, backup, batch, change, container, database, encryption_key, grant, item,
-    model, offer, permission, query, range, script, statistics, tasks, user,
+    model, offer, permission, query, range, role, role_check, script, statistics, tasks, user,
 };
 use crate::operation::Operation;
 use crate::wire::link::Target;
@@ -47,7 +47,8 @@ pub(crate) fn is_of_catalog(call: &Call) -> bool {
 /// Refuses what the principal may not do.
 pub(crate) fn authorize(call: &Call) -> Result<()> {
     call.principal.allow(call.operation.access())?;
-    grant::check(call)
+    grant::check(call)?;
+    role_check::check(call)
 }
 
 /// Runs the handler of an authorized request.
@@ -61,6 +62,10 @@ pub(crate) fn dispatch(call: &Call) -> Result<Reply> {
             of_users(call)
         }
         Target::Scripts(..) | Target::Script(..) => of_scripts(call),
+        Target::RoleDefinitions
+        | Target::RoleDefinition(_)
+        | Target::RoleAssignments
+        | Target::RoleAssignment(_) => of_roles(call),
         _ => of_rest(call),
     }
 }
@@ -141,6 +146,34 @@ fn of_scripts(call: &Call) -> Result<Reply> {
             script::delete(call, at, *kind, id)
         }
         (Operation::ExecuteProcedure, Target::Script(at, _, id)) => script::execute(call, at, id),
+        _ => Err(Error::MethodNotAllowed),
+    }
+}
+
+fn of_roles(call: &Call) -> Result<Reply> {
+    match (call.operation, &call.link.target) {
+        (Operation::ListRoleDefinitions, _) => Ok(role::list_definitions(call)),
+        (Operation::CreateRoleDefinition, _) => role::create_definition(call),
+        (Operation::ReadRoleDefinition, Target::RoleDefinition(id)) => {
+            role::read_definition(call, id)
+        }
+        (Operation::StoreRoleDefinition, Target::RoleDefinition(id)) => {
+            role::store_definition(call, id)
+        }
+        (Operation::DeleteRoleDefinition, Target::RoleDefinition(id)) => {
+            role::delete_definition(call, id)
+        }
+        (Operation::ListRoleAssignments, _) => Ok(role::list_assignments(call)),
+        (Operation::CreateRoleAssignment, _) => role::create_assignment(call),
+        (Operation::ReadRoleAssignment, Target::RoleAssignment(id)) => {
+            role::read_assignment(call, id)
+        }
+        (Operation::StoreRoleAssignment, Target::RoleAssignment(id)) => {
+            role::store_assignment(call, id)
+        }
+        (Operation::DeleteRoleAssignment, Target::RoleAssignment(id)) => {
+            role::delete_assignment(call, id)
+        }
         _ => Err(Error::MethodNotAllowed),
     }
 }
@@ -241,6 +274,10 @@ pub(crate) fn name(target: &Target) -> &'static str {
         Target::EncryptionKeys(_) | Target::EncryptionKey(..) => "encryption key",
         Target::Offers | Target::Offer(_) => "offer",
         Target::Backups | Target::Backup(_) | Target::BackupFile(..) => "backup",
+        Target::RoleDefinitions
+        | Target::RoleDefinition(_)
+        | Target::RoleAssignments
+        | Target::RoleAssignment(_) => "role",
         Target::Model(_) => "model",
         Target::Statistics => "statistics",
         Target::Tasks => "tasks",

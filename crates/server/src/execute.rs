@@ -4,20 +4,23 @@
 //! | Placement | Operations | Runs on |
 //! |---|---|---|
 //! | `Inline` | point reads, reads of the catalog in memory | the connection's thread |
-//! | `InlineWrite` | writes of one item | the connection's thread up to the commit, which is awaited |
+//! | `InlineWrite` | writes of one item | the connection's thread up to the commit, which is awaited; the commit too, if nobody else needs the thread |
 //! | `InlineQuery` | queries with a short text | the connection's thread, within the inline budget |
 //! | `Blocking` | everything else | a blocking thread |
 //!
 //! A change of threads costs more than a point read does, so short operations run inline. One that
 //! turns out to be long, or to need a lock that another writer holds, moves to a blocking thread as a
-//! [`Task`] with everything that was decoded: nothing is authorized, admitted or parsed twice. When the
-//! client disconnects, the cancellation token of its task is cancelled; requests that complete inline
+//! [`Task`] with everything that was decoded: nothing is authorized, admitted, parsed or bound twice. When
+//! the client disconnects, the cancellation token of its task is cancelled; requests that complete inline
 //! have none.
+//!
+//! On a store that is reached over a network everything runs on blocking threads: even a resource token is
+//! looked up.
 
 use std::sync::Arc;
 
 use http::Method;
-use orrery_engine::write::CommitResult;
+use orrery_engine::transaction::point_write::{CommitAttempt, CommitResult};
 use orrery_types::{CancellationToken, Error, Result, limits};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -76,6 +79,9 @@ enum Progress {
 fn placement(call: &Call) -> Placement {
     let headers = &call.headers;
     let body_bytes = call.request.body.len();
+    if !call.engine().reads_inline() {
+        return Placement::Blocking;
+    }
     match call.operation {
         // Relations may lead to many items.
         Operation::ReadItem if headers.model_expand.is_some() => Placement::Blocking,
@@ -125,8 +131,8 @@ fn run_inline(call: &Call) -> Result<Progress> {
     match (placement, &call.link.target) {
         (Placement::InlineWrite, _) => start_write(call),
         (Placement::InlineQuery, Target::Items(at)) => {
-            let query = query::decode(call, at)?;
-            Ok(match query::try_page(call, &query, Budget::Inline)? {
+            let mut query = query::decode(call, at)?;
+            Ok(match query::try_page(call, &mut query, Budget::Inline)? {
                 Some(reply) => Progress::Complete(reply),
                 None => Progress::Blocking(Task::Query(Box::new(query))),
             })
@@ -140,24 +146,42 @@ fn start_write(call: &Call) -> Result<Progress> {
     let request = item::decode_write(call)?;
     let WriteRequest { container, partition_key, write } = &request;
     let engine = call.engine();
-    let Some(prepared) = engine.prepare_write(container, partition_key.as_ref(), write)? else {
+    let Some(prepared) = engine.point_writes().prepare(container, partition_key.as_ref(), write)?
+    else {
         return Ok(Progress::Blocking(Task::Write(request)));
+    };
+    let prepared = if call.request.may_block {
+        match prepared.try_commit(engine) {
+            CommitAttempt::Complete(result) => return finish_write(call, request, result),
+            CommitAttempt::Busy(prepared) => prepared,
+        }
+    } else {
+        prepared
     };
     let (sender, receiver) = oneshot::channel();
     // The client may have disconnected when the commit completes; the write stands.
-    engine.submit(prepared, move |result| drop(sender.send(result)));
+    engine.point_writes().submit(prepared, move |result| drop(sender.send(result)));
     Ok(Progress::Committing(request, receiver))
 }
 
-/// The outcome of a submitted write; `None` if another writer was faster and nothing was written.
+/// What follows from the result of a write's commit: its reply, or another attempt on a blocking thread
+/// if another writer was faster and nothing was written.
+fn finish_write(call: &Call, request: WriteRequest, result: CommitResult) -> Result<Progress> {
+    let written = call.engine().point_writes().finish(&request.container, result)?;
+    Ok(match written {
+        Some(written) => Progress::Complete(item::encode_write(call, &request.container, written)),
+        None => Progress::Blocking(Task::Write(request)),
+    })
+}
+
+/// The same for a commit that was submitted.
 async fn await_commit(
     call: &Call,
-    request: &WriteRequest,
+    request: WriteRequest,
     receiver: oneshot::Receiver<CommitResult>,
-) -> Result<Option<Reply>> {
+) -> Result<Progress> {
     let result = receiver.await.map_err(|_| Error::internal("a commit was not answered"))?;
-    let written = call.engine().finish_write(&request.container, result)?;
-    Ok(written.map(|written| item::encode_write(call, &request.container, written)))
+    finish_write(call, request, result)
 }
 
 impl Task {
@@ -166,7 +190,7 @@ impl Task {
         match self {
             Self::Request => dispatch::authorize(call).and_then(|()| dispatch::dispatch(call)),
             Self::Write(request) => item::run_write(call, &request),
-            Self::Query(query) => query::run_page(call, &query),
+            Self::Query(mut query) => query::run_page(call, &mut query),
         }
     }
 }
@@ -193,9 +217,11 @@ pub(crate) fn run(call: Call, began: Instant) -> MaybeFuture<Answer> {
         Err(error) => MaybeFuture::Ready(completion.end(&call, Err(error))),
         Ok(Progress::Blocking(task)) => MaybeFuture::boxed(run_blocking(call, task, completion)),
         Ok(Progress::Committing(request, receiver)) => MaybeFuture::boxed(async move {
-            match await_commit(&call, &request, receiver).await.transpose() {
-                Some(result) => completion.end(&call, result),
-                None => run_blocking(call, Task::Write(request), completion).await,
+            match await_commit(&call, request, receiver).await {
+                Ok(Progress::Complete(reply)) => completion.end(&call, Ok(reply)),
+                Ok(Progress::Blocking(task)) => run_blocking(call, task, completion).await,
+                Ok(Progress::Committing(..)) => unreachable!("the commit has ended"),
+                Err(error) => completion.end(&call, Err(error)),
             }
         }),
     }
@@ -270,7 +296,7 @@ mod tests {
     use http::{HeaderMap, HeaderName, HeaderValue};
     use http_body_util::BodyExt as _;
     use orrery_engine::Engine;
-    use orrery_storage::MemoryStore;
+    use orrery_storage::{MemoryStore, RocksOptions, RocksStore, Store};
     use orrery_types::ManualClock;
     use tokio::runtime::Runtime;
 
@@ -296,9 +322,13 @@ mod tests {
     impl Fixture {
         /// A service with a container and an item `a` in it.
         fn new() -> Self {
+            Self::over(Arc::new(MemoryStore::new()))
+        }
+
+        fn over(store: Arc<dyn Store>) -> Self {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
             let clock = Arc::new(ManualClock::at_s(DATE_S));
-            let engine = Engine::open(Arc::new(MemoryStore::new()), clock.clone(), 1).unwrap();
+            let engine = Engine::open(store, clock.clone(), 1).unwrap();
             let keys = AccountKeys::open(None, &GivenKeys::default(), WellKnownKey::Accepted);
             let authenticator = Authenticator::new(keys.unwrap(), clock.clone());
             let (level, blocking) = (ConsistencyLevel::default(), runtime.handle().clone());
@@ -334,6 +364,7 @@ mod tests {
                 body: Bytes::copy_from_slice(body.as_bytes()),
                 scheme: Scheme::Http,
                 peer: "127.0.0.1:1".parse().unwrap(),
+                may_block: false,
                 parts: None,
             };
             Call::read(self.api.shared_ref(), request).unwrap()
@@ -347,7 +378,10 @@ mod tests {
             more: &[(&str, &str)],
             body: &str,
         ) -> (bool, u16, String) {
-            let future = run(self.call(method, path, more, body), Instant::now());
+            self.finish(run(self.call(method, path, more, body), Instant::now()))
+        }
+
+        fn finish(&self, future: MaybeFuture<Answer>) -> (bool, u16, String) {
             let (is_inline, answer) = match future {
                 MaybeFuture::Ready(answer) => (true, answer),
                 MaybeFuture::Future(answer) => (false, self.runtime.block_on(answer)),
@@ -396,6 +430,27 @@ mod tests {
         }
         let read = fixture.send("GET", item, &[KEY], "").2;
         assert!(read.contains(r#""n":3"#), "each patch was applied once: {read}");
+    }
+
+    #[test]
+    fn a_write_is_committed_inline_only_where_no_other_request_needs_the_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = RocksStore::open(folder.path(), &RocksOptions::default()).unwrap();
+        let fixture = Fixture::over(Arc::new(store));
+        let create = |id: usize, may_block| {
+            let body = format!(r#"{{"id":"b{id}","p":"p","n":1}}"#);
+            let mut call = fixture.call("POST", DOCS, &[KEY], &body);
+            call.request.may_block = may_block;
+            fixture.finish(run(call, Instant::now()))
+        };
+        let shared = create(0, false);
+        assert_eq!((shared.0, shared.1), (false, 201));
+        // The commit before may end a little after its answer.
+        let alone = (1..1000).map(|id| create(id, true)).find(|(is_inline, ..)| *is_inline);
+        let (_, status, body) = alone.expect("no other commit is under way");
+        assert!(status == 201 && body.contains("_etag"), "{status} {body}");
+        let twice = create(0, true);
+        assert_eq!(twice.1, 409);
     }
 
     /// Runs the inline part, then the rest with a body that nobody could parse.

@@ -1,6 +1,6 @@
 //! The Data Explorer: static files of a page that talks to the public protocol like any client.
 //! `cargo xtask explorer` builds them, this file serves them. Nothing here knows an account or a
-//! key: whoever opens the page gives it one, and it stays in the browser.
+//! key: the user enters one, and it stays in the browser.
 
 use std::borrow::Cow;
 

@@ -5,6 +5,7 @@
 //! handler, and the handler calls the engine. Nothing here knows SQL or how data is kept.
 
 pub mod config;
+mod directory_config;
 
 pub mod net;
 pub(crate) mod direct;
@@ -22,9 +23,10 @@ pub mod backups;
 pub mod consistency;
 mod explorer;
 pub mod statistics;
+mod metrics_history;
 pub mod telemetry;
 
-pub use net::listener::{DrainOutcome, Limits, ListenerConfig, Server};
+pub use net::listener::{DrainOutcome, Limits, ListenError, ListenerConfig, Server};
 pub use net::side::SideRoute;
-pub use operation::Operation;
+pub use operation::{Operation, RequiredAction};
 pub use service::{Answer, MaybeFuture, Request, Response, Scheme, Service};

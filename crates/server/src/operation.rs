@@ -1,11 +1,14 @@
 //! The operations of the protocol: what a request does, by its method, target and headers. The table
-//! below has the access that each needs and the resource tokens that permit it; `dispatch` runs what was
-//! authorized, because both read the same [`Operation`].
+//! below has the access that each needs, the resource tokens that permit it, and the data action that a
+//! role must have; `dispatch` runs what was authorized, because both read the same [`Operation`]. An
+//! operation without an action does not compile.
 //!
-//! `golden/auth/matrix.txt` shows the answer to every operation under every kind of credential.
-//! The test that writes it has a request for each operation, by a match without wildcard.
+//! `golden/auth/matrix.txt` shows the answer to every operation under every kind of credential, and
+//! `golden/auth/roles.txt` under every role at every scope. The tests that write them have a request for
+//! each operation, by a match without wildcard.
 
 use http::Method;
+use orrery_engine::catalog::role::DataAction;
 
 use crate::auth::Access;
 use crate::wire::headers::RequestHeaders;
@@ -34,8 +37,21 @@ pub(crate) enum TokenScope {
     KeyedScript,
 }
 
+/// What a role must permit for an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequiredAction {
+    /// Nothing does: it needs a key of the account.
+    KeyOnly,
+    /// An action, wherever the role is assigned. SDKs read the account first.
+    Anywhere(DataAction),
+    /// An action, where the operation takes place.
+    One(DataAction),
+    /// The actions of the operations that its body lists, each in its place.
+    Listed,
+}
+
 macro_rules! operations {
-    ($($name:ident: $access:ident, $scope:ident;)*) => {
+    ($($name:ident: $access:ident, $scope:ident, $action:expr;)*) => {
         /// What a request does.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[expect(missing_docs, reason = "the names say it")]
@@ -53,98 +69,116 @@ macro_rules! operations {
             pub(crate) const fn token_scope(self) -> TokenScope {
                 match self { $(Self::$name => TokenScope::$scope,)* }
             }
+
+            /// What a role must permit for it.
+            pub const fn required_action(self) -> RequiredAction {
+                use DataAction as A;
+                use RequiredAction::{Anywhere, KeyOnly, Listed, One};
+                match self { $(Self::$name => $action,)* }
+            }
         }
     };
 }
 
 operations! {
-    ReadAccount: Read, Any;
-    ListAddresses: Read, Around;
+    ReadAccount: Read, Any, Anywhere(A::ReadMetadata);
+    ListAddresses: Read, Around, One(A::ReadMetadata);
 
-    ListDatabases: Read, None;
-    QueryDatabases: Read, None;
-    CreateDatabase: Write, None;
-    ReadDatabase: Read, None;
-    ReplaceDatabase: Write, None;
-    DeleteDatabase: Write, None;
+    ListDatabases: Read, None, One(A::ReadMetadata);
+    QueryDatabases: Read, None, One(A::ReadMetadata);
+    CreateDatabase: Write, None, KeyOnly;
+    ReadDatabase: Read, None, One(A::ReadMetadata);
+    ReplaceDatabase: Write, None, KeyOnly;
+    DeleteDatabase: Write, None, KeyOnly;
 
-    ListContainers: Read, None;
-    QueryContainers: Read, None;
-    CreateContainer: Write, None;
-    ReadContainer: Read, Around;
-    ReplaceContainer: Write, Container;
-    DeleteContainer: Write, Container;
+    ListContainers: Read, None, One(A::ReadMetadata);
+    QueryContainers: Read, None, One(A::ReadMetadata);
+    CreateContainer: Write, None, KeyOnly;
+    ReadContainer: Read, Around, One(A::ReadMetadata);
+    ReplaceContainer: Write, Container, KeyOnly;
+    DeleteContainer: Write, Container, KeyOnly;
 
-    ListItems: Read, Keyed;
-    ReadChanges: Read, Keyed;
-    PlanQuery: Read, Keyed;
-    QueryItems: Read, Keyed;
-    RunBatch: Write, Keyed;
-    CreateItem: Write, Keyed;
-    UpsertItem: Write, Keyed;
-    ReadItem: Read, Item;
-    ReplaceItem: Write, Item;
-    PatchItem: Write, Item;
-    DeleteItem: Write, Item;
-    DeletePartitionKey: Write, Keyed;
+    ListItems: Read, Keyed, One(A::ReadChangeFeed);
+    ReadChanges: Read, Keyed, One(A::ReadChangeFeed);
+    PlanQuery: Read, Keyed, One(A::ExecuteQuery);
+    QueryItems: Read, Keyed, One(A::ExecuteQuery);
+    RunBatch: Write, Keyed, Listed;
+    CreateItem: Write, Keyed, One(A::CreateItem);
+    UpsertItem: Write, Keyed, One(A::UpsertItem);
+    ReadItem: Read, Item, One(A::ReadItem);
+    ReplaceItem: Write, Item, One(A::ReplaceItem);
+    PatchItem: Write, Item, One(A::ReplaceItem);
+    DeleteItem: Write, Item, One(A::DeleteItem);
+    DeletePartitionKey: Write, Keyed, One(A::DeleteItem);
 
-    ListRanges: Read, Around;
-    QueryRanges: Read, Around;
-    SplitRange: Write, None;
-    MergeRanges: Write, None;
+    ListRanges: Read, Around, One(A::ReadMetadata);
+    QueryRanges: Read, Around, One(A::ReadMetadata);
+    SplitRange: Write, None, KeyOnly;
+    MergeRanges: Write, None, KeyOnly;
 
-    ListScripts: Read, Keyed;
-    QueryScripts: Read, Keyed;
-    CreateScript: Write, Container;
-    ReadScript: Read, KeyedScript;
-    ReplaceScript: Write, Script;
-    DeleteScript: Write, Script;
-    ExecuteProcedure: Write, KeyedScript;
+    ListScripts: Read, Keyed, KeyOnly;
+    QueryScripts: Read, Keyed, KeyOnly;
+    CreateScript: Write, Container, KeyOnly;
+    ReadScript: Read, KeyedScript, KeyOnly;
+    ReplaceScript: Write, Script, KeyOnly;
+    DeleteScript: Write, Script, KeyOnly;
+    ExecuteProcedure: Write, KeyedScript, One(A::ExecuteStoredProcedure);
 
-    ListConflicts: Read, Container;
-    QueryConflicts: Read, Container;
-    ReadConflict: Read, Container;
-    DeleteConflict: Write, Container;
-    Attachments: Read, None;
+    ListConflicts: Read, Container, One(A::ManageConflicts);
+    QueryConflicts: Read, Container, One(A::ManageConflicts);
+    ReadConflict: Read, Container, One(A::ManageConflicts);
+    DeleteConflict: Write, Container, One(A::ManageConflicts);
+    Attachments: Read, None, KeyOnly;
 
-    ListUsers: Read, None;
-    QueryUsers: Read, None;
-    CreateUser: Write, None;
-    ReadUser: Read, None;
-    ReplaceUser: Write, None;
-    DeleteUser: Write, None;
+    ListUsers: Read, None, KeyOnly;
+    QueryUsers: Read, None, KeyOnly;
+    CreateUser: Write, None, KeyOnly;
+    ReadUser: Read, None, KeyOnly;
+    ReplaceUser: Write, None, KeyOnly;
+    DeleteUser: Write, None, KeyOnly;
 
-    ListPermissions: ReadSecret, None;
-    QueryPermissions: ReadSecret, None;
-    CreatePermission: Write, None;
-    ReadPermission: ReadSecret, None;
-    ReplacePermission: Write, None;
-    DeletePermission: Write, None;
+    ListPermissions: ReadSecret, None, KeyOnly;
+    QueryPermissions: ReadSecret, None, KeyOnly;
+    CreatePermission: Write, None, KeyOnly;
+    ReadPermission: ReadSecret, None, KeyOnly;
+    ReplacePermission: Write, None, KeyOnly;
+    DeletePermission: Write, None, KeyOnly;
 
-    ListEncryptionKeys: Read, None;
-    QueryEncryptionKeys: Read, None;
-    CreateEncryptionKey: Write, None;
-    ReadEncryptionKey: Read, None;
-    ReplaceEncryptionKey: Write, None;
-    DeleteEncryptionKey: Write, None;
+    ListEncryptionKeys: Read, None, KeyOnly;
+    QueryEncryptionKeys: Read, None, KeyOnly;
+    CreateEncryptionKey: Write, None, KeyOnly;
+    ReadEncryptionKey: Read, None, KeyOnly;
+    ReplaceEncryptionKey: Write, None, KeyOnly;
+    DeleteEncryptionKey: Write, None, KeyOnly;
 
-    ListOffers: Read, None;
-    QueryOffers: Read, None;
-    ReadOffer: Read, None;
-    ReplaceOffer: Write, None;
+    ListOffers: Read, None, KeyOnly;
+    QueryOffers: Read, None, KeyOnly;
+    ReadOffer: Read, None, KeyOnly;
+    ReplaceOffer: Write, None, KeyOnly;
 
-    ReadStatistics: Read, None;
-    ListTasks: Read, None;
-    RetryTasks: Write, None;
-    BeginBackup: Write, None;
-    EndBackup: Write, None;
-    ReadBackupFile: ReadSecret, None;
-    ReadModel: Read, None;
-    StoreModel: Write, None;
-    DeleteModel: Write, None;
-    ReadAdvice: Read, None;
+    ListRoleDefinitions: Read, None, KeyOnly;
+    CreateRoleDefinition: Write, None, KeyOnly;
+    ReadRoleDefinition: Read, None, KeyOnly;
+    StoreRoleDefinition: Write, None, KeyOnly;
+    DeleteRoleDefinition: Write, None, KeyOnly;
+    ListRoleAssignments: Read, None, KeyOnly;
+    CreateRoleAssignment: Write, None, KeyOnly;
+    ReadRoleAssignment: Read, None, KeyOnly;
+    StoreRoleAssignment: Write, None, KeyOnly;
+    DeleteRoleAssignment: Write, None, KeyOnly;
 
-    Unsupported: Write, None;
+    ReadStatistics: Read, None, KeyOnly;
+    ListTasks: Read, None, KeyOnly;
+    RetryTasks: Write, None, KeyOnly;
+    BeginBackup: Write, None, KeyOnly;
+    EndBackup: Write, None, KeyOnly;
+    ReadBackupFile: ReadSecret, None, KeyOnly;
+    ReadModel: Read, None, KeyOnly;
+    StoreModel: Write, None, KeyOnly;
+    DeleteModel: Write, None, KeyOnly;
+    ReadAdvice: Read, None, KeyOnly;
+
+    Unsupported: Write, None, KeyOnly;
 }
 
 impl Operation {
@@ -167,6 +201,10 @@ impl Operation {
             | Target::Permissions(_)
             | Target::Permission(..) => Self::of_users(method, target, query),
             Target::Scripts(..) | Target::Script(..) => Self::of_scripts(method, target, query),
+            Target::RoleDefinitions
+            | Target::RoleDefinition(_)
+            | Target::RoleAssignments
+            | Target::RoleAssignment(_) => Self::of_roles(method, target),
             _ => Self::of_rest(method, target, query),
         }
     }
@@ -233,6 +271,22 @@ impl Operation {
             ("PUT", Target::Script(..)) => Self::ReplaceScript,
             ("DELETE", Target::Script(..)) => Self::DeleteScript,
             ("POST", Target::Script(_, ScriptKind::Procedure, _)) => Self::ExecuteProcedure,
+            _ => Self::Unsupported,
+        }
+    }
+
+    fn of_roles(method: &str, target: &Target) -> Self {
+        match (method, target) {
+            ("GET", Target::RoleDefinitions) => Self::ListRoleDefinitions,
+            ("POST", Target::RoleDefinitions) => Self::CreateRoleDefinition,
+            ("GET", Target::RoleDefinition(_)) => Self::ReadRoleDefinition,
+            ("PUT", Target::RoleDefinition(_)) => Self::StoreRoleDefinition,
+            ("DELETE", Target::RoleDefinition(_)) => Self::DeleteRoleDefinition,
+            ("GET", Target::RoleAssignments) => Self::ListRoleAssignments,
+            ("POST", Target::RoleAssignments) => Self::CreateRoleAssignment,
+            ("GET", Target::RoleAssignment(_)) => Self::ReadRoleAssignment,
+            ("PUT", Target::RoleAssignment(_)) => Self::StoreRoleAssignment,
+            ("DELETE", Target::RoleAssignment(_)) => Self::DeleteRoleAssignment,
             _ => Self::Unsupported,
         }
     }

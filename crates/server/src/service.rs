@@ -52,6 +52,8 @@ pub struct Request {
     pub scheme: Scheme,
     /// The other end.
     pub peer: SocketAddr,
+    /// Whether the thread may wait for the disk: no other request needs it.
+    pub may_block: bool,
     /// What a front has read already in place of path and headers.
     pub parts: Option<Box<RequestParts>>,
 }
@@ -59,7 +61,7 @@ pub struct Request {
 /// The parts of a request that came as a frame and not as HTTP.
 #[derive(Clone, Debug)]
 pub struct RequestParts {
-    /// What it is about.
+    /// Its subject.
     pub link: ResourceLink,
     /// What HTTP has in headers.
     pub headers: Box<RequestHeaders>,

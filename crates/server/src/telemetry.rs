@@ -13,6 +13,7 @@ use tracing::Span;
 use tracing_subscriber::EnvFilter;
 use uuid::Uuid;
 
+use crate::metrics_history::MetricsHistory;
 use crate::net::side::SideRoute;
 use crate::service::Answer;
 
@@ -63,6 +64,7 @@ const BUCKETS_S: &[f64] = &[
 #[derive(Clone)]
 pub struct Metrics {
     handle: PrometheusHandle,
+    history: Arc<MetricsHistory>,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -103,7 +105,7 @@ impl Metrics {
             );
             handle
         });
-        Self { handle: handle.clone() }
+        Self { handle: handle.clone(), history: Arc::default() }
     }
 
     /// All metrics as text for Prometheus.
@@ -116,6 +118,16 @@ impl Metrics {
     pub(crate) fn fold(&self) {
         flush_all();
         self.handle.run_upkeep();
+    }
+
+    /// Adds what the metrics are now to the last hour.
+    pub(crate) fn remember(&self, at_ms: u64) {
+        self.history.add(at_ms, &self.render());
+    }
+
+    /// The last hour as JSON.
+    pub(crate) fn history(&self) -> String {
+        self.history.to_json()
     }
 }
 

@@ -35,7 +35,7 @@ fn create(n: u64) -> Commit {
         part.puts.push(Put { space: Space::Index, key, value: vec![] });
     }
     part.feed.push(n.to_be_bytes().to_vec());
-    Commit { parts: vec![part] }
+    Commit::new(vec![part])
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are small")]

@@ -1,7 +1,7 @@
 //! A store around a store that does what disks do: fail, stall, lose answers and forget. Tests of
 //! the layers above put it in the place of the real one; every choice comes from a seed.
 //!
-//! A failed commit here is like a failed sync there: the caller is told that nobody knows, reads
+//! A failed commit here is like a failed sync there: the caller gets an unknown outcome, reads
 //! show the state before it, writes are refused until [`FaultStore::reopen`], and only then it turns
 //! out whether the commit had reached the disk.
 
@@ -13,7 +13,8 @@ use orrery_types::{Epoch, Lsn, ShardId};
 use crate::journal::{Copied, Journal};
 use crate::memory::{MemoryImage, MemoryStore};
 use crate::{
-    Commit, Committed, Head, ReadAt, ShardStats, Snapshot, Space, StorageError, Store, Value,
+    Commit, CommitId, Committed, Head, ReadAt, Resolution, ShardStats, Snapshot, Space,
+    StorageError, Store, Value,
 };
 
 /// How often what goes wrong: once in so many calls; zero is never.
@@ -162,25 +163,35 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.writable()
     }
 
-    fn commit(&self, commit: Commit) -> Result<Committed, StorageError> {
+    fn commit_once(&self, commit: Commit) -> Result<Committed, StorageError> {
         commit.validate()?;
         self.stall();
         let mut state = self.lock();
         refuse_if_failed(&state)?;
+        let id = Some(commit.id);
         if state.one_in(self.faults.commit_fails_one_in) {
             state.failed = Some(commit);
-            return Err(StorageError::Unknown("a commit was made to fail".into()));
+            return Err(StorageError::unknown(id, "a commit was made to fail"));
         }
         let lost = state.one_in(self.faults.answer_lost_one_in);
         if lost && state.coin() {
-            return Err(StorageError::Unknown("an answer was made to get lost".into()));
+            return Err(StorageError::unknown(id, "an answer was made to get lost"));
         }
         drop(state);
-        let committed = self.inner.commit(commit)?;
+        let committed = self.inner.commit_once(commit)?;
         if lost {
-            return Err(StorageError::Unknown("an answer was made to get lost".into()));
+            return Err(StorageError::unknown(id, "an answer was made to get lost"));
         }
         Ok(committed)
+    }
+
+    fn resolve(&self, shards: &[ShardId], id: CommitId) -> Result<Resolution, StorageError> {
+        self.before_read()?;
+        // What became of a commit that failed shows when the store is opened again.
+        if self.lock().failed.as_ref().is_some_and(|failed| failed.id == id) {
+            return Ok(Resolution::NotKnown);
+        }
+        self.inner.resolve(shards, id)
     }
 
     fn heads(&self, shards: &[ShardId]) -> Result<Vec<Option<Head>>, StorageError> {

@@ -1,4 +1,4 @@
-//! What commits did to a shard since somebody asked to be told: for whoever copies the shard while
+//! The changes that commits made to a shard since the journal was opened: for the copier of the shard while
 //! it is written to. Of each key only the last state is kept, so the order in which the keys are
 //! taken does not matter.
 
@@ -71,6 +71,11 @@ impl Journal {
         let mut changes: Vec<Copied> = taken.changes.into_iter().map(copied).collect();
         changes.sort_unstable_by(|a, b| (a.space, &a.key).cmp(&(b.space, &b.key)));
         Ok(changes)
+    }
+
+    /// Forgets everything: it may lack a commit.
+    pub(crate) fn end(&self) {
+        *self.lock() = State { overflown: true, ..State::default() };
     }
 
     /// Adds what a part of a commit did under its LSN.

@@ -28,7 +28,7 @@
 //!        composite   13 | canonical text                                           → composite u32
 //!        shape       14 | path u32, ascending, each                                → shape u32
 //!        ids         15                       (of each shard: the last u32 given)  → u32
-//!        rebuilt     16                       (how far the index is built anew)    → the engine's
+//!        rebuilt     16                       (progress of the index build)        → the engine's
 //!        horizon     17                       (versions up to it may be gone)      → lsn u64
 //!        erasure     18 | what the keys of the items start with                    → the engine's
 //!        guard       19 | item key            (a new reference to it has come)      → empty
@@ -47,6 +47,7 @@
 use orrery_types::{EffectiveKey, KeyRange, Lsn, PartitionKey, Value};
 
 use crate::encode::{encode, escape, escape_terminated, unescape};
+use crate::{Scan, Space};
 
 mod index;
 mod meta;
@@ -74,14 +75,14 @@ pub use model::{
 };
 
 pub use reference::{
-    Reference, guard, parse_guard, parse_reference, reference, references_of, references_to,
+    ReferenceKey, guard, parse_guard, parse_reference, reference, references_of, references_to,
 };
 
 const ITEM: u8 = 0x01;
 const ROW: u8 = 0x02;
 const UNIQUE: u8 = 0x01;
 /// Changes begin with their LSN, which never gets so far.
-const VERSION: u8 = 0x01;
+pub const VERSION: u8 = 0x01;
 
 /// Above every key of every space.
 pub const END: &[u8] = &[0xff; 17];
@@ -109,6 +110,12 @@ impl Bounds {
     #[must_use]
     pub fn after(self, last: &[u8]) -> Self {
         Self { from: after(last), to: self.to }
+    }
+
+    /// A scan of the range, forward and with values. What it returns is bounded by rows and by bytes.
+    pub fn scan(&self, space: Space, max_rows: usize, max_bytes: usize) -> Scan<'_> {
+        let (reverse, keys_only) = (false, false);
+        Scan { space, from: &self.from, to: &self.to, reverse, max_rows, max_bytes, keys_only }
     }
 }
 

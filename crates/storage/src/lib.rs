@@ -4,6 +4,8 @@
 //! `memory` is the reference engine, `rocks` the one on disk, and `fault` wraps either in tests.
 
 pub mod checkpoint;
+pub mod commit_id;
+pub mod commit_log;
 pub mod copy_run;
 pub mod encode;
 pub mod fault;
@@ -13,19 +15,21 @@ pub mod memory;
 mod persistent_map;
 pub mod record;
 pub mod rocks;
-mod shard_head;
+pub mod shard_head;
 pub mod store;
 pub mod term;
 pub mod version;
 
 pub use checkpoint::checkpoint;
+pub use commit_id::CommitId;
+pub use commit_log::Resolution;
 pub use copy_run::{BufferedRun, CopyRun, copy_run};
 pub use fault::FaultStore;
 pub use journal::{Copied, Journal};
 pub use memory::MemoryStore;
 pub use rocks::{LogDamage, OnLogDamage, OpenError, RocksOptions, RocksStore, SpaceSize};
 pub use store::{
-    Commit, Committed, EmbeddedStore, Entry, FailedPrecondition, Head, KeyCursor, OnCommitted,
-    Part, Precondition, Put, ReadAt, Scan, ShardState, ShardStats, Snapshot, Space, StorageError,
-    Store, Value,
+    Commit, Committed, EmbeddedStore, Entry, FailedPrecondition, Head, KeyCursor, LostAnswer,
+    OnCommitted, Part, Precondition, Put, ReadAt, Scan, ShardState, ShardStats, Snapshot, Space,
+    StorageError, Store, Value,
 };

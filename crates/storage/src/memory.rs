@@ -5,18 +5,19 @@
 use std::array;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use orrery_types::{Epoch, Lsn, ShardId};
 
+use crate::commit_log::CommitLog;
 use crate::journal::{Copied, Journal};
 use crate::persistent_map::PersistentMap;
 use crate::shard_head::ShardHead;
 use crate::store::SHARD_RESERVED;
 use crate::{
-    Commit, Committed, Entry, FailedPrecondition, Head, KeyCursor, Part, Precondition, ReadAt,
-    Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
+    Commit, CommitId, Committed, Entry, FailedPrecondition, Head, KeyCursor, Part, Precondition,
+    ReadAt, Resolution, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
 };
 
 type Map = PersistentMap<Stored>;
@@ -40,9 +41,11 @@ struct Shard {
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     shards: RwLock<Shards>,
+    /// Locked after the shards.
+    log: Mutex<CommitLog>,
 }
 
-/// Everything a [`MemoryStore`] held at one moment.
+/// Everything a [`MemoryStore`] held at one instant.
 #[derive(Debug, Default)]
 pub struct MemoryImage(Shards);
 
@@ -60,7 +63,11 @@ impl MemoryStore {
     /// Goes back to an image: what was written since is gone, as after a loss of power.
     pub fn restore(&self, image: &MemoryImage) {
         let restored = image.0.iter().map(|(id, shard)| (*id, shard.fork())).collect();
-        let old = std::mem::replace(&mut *self.write(), restored);
+        let mut shards = self.write();
+        let old = std::mem::replace(&mut *shards, restored);
+        // What was committed since the image is lost, so nobody can tell any more.
+        *self.log() = CommitLog::default();
+        drop(shards);
         for shard in old.values() {
             shard.head.end();
         }
@@ -74,6 +81,10 @@ impl MemoryStore {
 
     fn write(&self) -> RwLockWriteGuard<'_, Shards> {
         self.shards.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> MutexGuard<'_, CommitLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn head(&self, shard: ShardId) -> Result<Arc<ShardHead>, StorageError> {
@@ -148,6 +159,9 @@ impl Shard {
             self.put(Space::Feed, &key, entry, lsn);
         }
         self.head.record(part, lsn);
+        if part.sets_control {
+            self.head.set_control(lsn);
+        }
         self.head.advance(lsn);
         lsn
     }
@@ -290,9 +304,12 @@ impl Store for MemoryStore {
         Ok((shard.head.lsn(), shard.get(space, key)))
     }
 
-    fn commit(&self, commit: Commit) -> Result<Committed, StorageError> {
+    fn commit_once(&self, commit: Commit) -> Result<Committed, StorageError> {
         commit.validate()?;
         let mut shards = self.write();
+        if self.log().is_refused(commit.id) {
+            return Err(StorageError::refused(commit.id));
+        }
         for part in &commit.parts {
             let shard = shards.get(&part.shard).ok_or(NO_SHARD)?;
             let epoch = shard.head.epoch();
@@ -309,7 +326,14 @@ impl Store for MemoryStore {
                 shards.get_mut(&part.shard).expect("the shard was looked up to validate the part");
             lsns.push(shard.apply(part));
         }
+        self.log().record(commit.id, &lsns);
         Ok(Committed { lsns })
+    }
+
+    fn resolve(&self, _: &[ShardId], id: CommitId) -> Result<Resolution, StorageError> {
+        // No commit is in progress while the shards can be read.
+        let _shards = self.read();
+        Ok(self.log().resolve(id))
     }
 
     fn heads(&self, shards: &[ShardId]) -> Result<Vec<Option<Head>>, StorageError> {

@@ -23,6 +23,7 @@ use crate::key::Row;
 
 /// Where the body begins.
 pub const BODY_AT: usize = 48;
+const ROW_AT: usize = 22;
 const CHECKSUM_AT: usize = 40;
 const VERSION: u8 = 1;
 const FLAGS: u8 = 0;
@@ -39,7 +40,7 @@ pub struct Header {
     /// Which change of its commit's feed it was.
     pub feed_seq: u16,
     /// The time to live that the item itself asks for; -1 is for ever. When it expires follows
-    /// from this, the time of writing and the container's definition of the moment.
+    /// from this, the time of writing and the current definition of the container.
     pub ttl_s: Option<i64>,
 }
 
@@ -60,6 +61,12 @@ pub fn encode(header: &Header, body: &[u8]) -> Vec<u8> {
     bytes.extend(checksum.to_be_bytes());
     bytes.extend_from_slice(body);
     bytes
+}
+
+/// The row of an item, without a look at the rest of it; `None` if it is cut short.
+pub fn row(bytes: &[u8]) -> Option<Row> {
+    let row = bytes.get(ROW_AT..)?.first_chunk::<8>()?;
+    Some(Row(u64::from_be_bytes(*row)))
 }
 
 /// The header and the body of an item; the body is a slice of the bytes, from [`BODY_AT`] on.

@@ -16,9 +16,10 @@ const STRIPES: usize = 256;
 
 /// The published state of one shard.
 #[derive(Debug)]
-pub(crate) struct ShardHead {
+pub struct ShardHead {
     epoch: AtomicU64,
     lsn: AtomicU64,
+    control: AtomicU64,
     gone: AtomicBool,
     frozen: AtomicBool,
     /// Whether a journal may exist; most commits read only this flag.
@@ -32,10 +33,13 @@ pub(crate) struct ShardHead {
 }
 
 impl ShardHead {
-    pub(crate) fn new(epoch: Epoch, lsn: Lsn) -> Self {
+    /// A head that is open, and of which everything counts as changed.
+    pub fn new(epoch: Epoch, lsn: Lsn) -> Self {
         Self {
             epoch: AtomicU64::new(epoch.0),
             lsn: AtomicU64::new(lsn.0),
+            // What an earlier process changed is not known, so all of it counts as changed.
+            control: AtomicU64::new(lsn.0),
             gone: AtomicBool::new(false),
             frozen: AtomicBool::new(false),
             journaled: AtomicBool::new(false),
@@ -47,54 +51,72 @@ impl ShardHead {
         }
     }
 
-    pub(crate) fn epoch(&self) -> Epoch {
+    /// Commits prepared under another epoch are refused.
+    pub fn epoch(&self) -> Epoch {
         Epoch(self.epoch.load(SeqCst))
     }
 
-    pub(crate) fn lsn(&self) -> Lsn {
+    /// The last commit that is visible.
+    pub fn lsn(&self) -> Lsn {
         Lsn(self.lsn.load(SeqCst))
     }
 
     /// What readers see of the shard. The LSN is read last, so it is not older than the rest.
-    pub(crate) fn head(&self) -> Head {
+    pub fn head(&self) -> Head {
         let state = if self.is_frozen() { ShardState::Closed } else { ShardState::Open };
-        Head { epoch: self.epoch(), state, lsn: self.lsn() }
+        let control = Lsn(self.control.load(SeqCst));
+        Head { epoch: self.epoch(), state, control, lsn: self.lsn() }
     }
 
     /// Publishes an LSN and wakes its waiters.
-    pub(crate) fn advance(&self, lsn: Lsn) {
+    pub fn advance(&self, lsn: Lsn) {
         let before = self.lsn.swap(lsn.0, SeqCst);
         assert!(before < lsn.0, "LSNs rise");
         self.wake();
     }
 
+    /// Publishes an LSN, unless a later one is, and wakes its waiters.
+    pub fn raise(&self, lsn: Lsn) {
+        if self.lsn.fetch_max(lsn.0, SeqCst) < lsn.0 {
+            self.wake();
+        }
+    }
+
     /// The LSN of the last commit that changed a stripe.
-    pub(crate) fn stripe(&self, stripe: u8) -> Lsn {
+    pub fn stripe(&self, stripe: u8) -> Lsn {
         Lsn(self.stripes[usize::from(stripe)].load(SeqCst))
     }
 
     /// Records that the commit with this LSN changed stripes. Only the committing thread calls it.
-    pub(crate) fn touch(&self, stripes: &[u8], lsn: Lsn) {
+    pub fn touch(&self, stripes: &[u8], lsn: Lsn) {
         for stripe in stripes {
             self.stripes[usize::from(*stripe)].store(lsn.0, SeqCst);
         }
     }
 
-    pub(crate) fn fence(&self, epoch: Epoch) {
+    /// Records that the commit with this LSN changed what may be cached of the shard. Called before the
+    /// LSN is published, so that a reader of the LSN sees this too.
+    pub fn set_control(&self, lsn: Lsn) {
+        self.control.store(lsn.0, SeqCst);
+    }
+
+    /// Publishes an epoch.
+    pub fn fence(&self, epoch: Epoch) {
         self.epoch.store(epoch.0, SeqCst);
     }
 
     /// Whether commits are refused at this time.
-    pub(crate) fn is_frozen(&self) -> bool {
+    pub fn is_frozen(&self) -> bool {
         self.frozen.load(SeqCst)
     }
 
-    pub(crate) fn freeze(&self, frozen: bool) {
+    /// Refuses commits, or takes them again.
+    pub fn freeze(&self, frozen: bool) {
         self.frozen.store(frozen, SeqCst);
     }
 
     /// Starts a journal; `None` if another one is in use.
-    pub(crate) fn begin_journal(&self, bytes_max: usize) -> Option<Arc<Journal>> {
+    pub fn begin_journal(&self, bytes_max: usize) -> Option<Arc<Journal>> {
         let mut current = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         if current.strong_count() > 0 {
             return None;
@@ -106,7 +128,7 @@ impl ShardHead {
     }
 
     /// Adds a commit to the journal, if there is one.
-    pub(crate) fn record(&self, part: &Part, lsn: Lsn) {
+    pub fn record(&self, part: &Part, lsn: Lsn) {
         if !self.journaled.load(SeqCst) {
             return;
         }
@@ -117,8 +139,16 @@ impl ShardHead {
         }
     }
 
+    /// Ends the journal, if there is one, as one that overflew: a commit may be missing in it.
+    pub fn break_journal(&self) {
+        let current = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(journal) = current.upgrade() {
+            journal.end();
+        }
+    }
+
     /// Wakes waiters because the shard is dropped.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.gone.store(true, SeqCst);
         self.wake();
     }
@@ -133,7 +163,7 @@ impl ShardHead {
     }
 
     /// Waits for an LSN after `after`, for the shard to be dropped, or for the timeout.
-    pub(crate) fn watch(&self, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {
+    pub fn watch(&self, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {
         self.waiters.fetch_add(1, SeqCst);
         let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let timeout = Duration::from_millis(timeout_ms);

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use orrery_types::{Epoch, Lsn, ShardId, limits};
 
+use crate::commit_id::CommitId;
+use crate::commit_log::Resolution;
 use crate::copy_run::CopyRun;
 use crate::journal::{Copied, Journal};
 use crate::key;
@@ -100,7 +102,7 @@ pub trait KeyCursor {
 pub trait Snapshot: Send {
     /// The last commit that the view shows.
     fn lsn(&self) -> Lsn;
-    /// The shard's epoch at that moment.
+    /// The shard's epoch at that instant.
     fn epoch(&self) -> Epoch;
     /// One value.
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, StorageError>;
@@ -208,6 +210,9 @@ pub struct Part {
     /// The stripes that this part changes, for [`Precondition::StripeUnchanged`]. Kept in memory only:
     /// no snapshot outlives the store that it was taken from.
     pub stripes: Vec<u8>,
+    /// Whether it changes what processes may cache of the shard beside items, as the catalog or the
+    /// partition keys that were erased: [`Head::control`] becomes its LSN.
+    pub sets_control: bool,
 }
 
 impl Part {
@@ -224,8 +229,8 @@ impl Part {
     /// A part that does nothing yet.
     pub fn new(shard: ShardId, epoch: Epoch) -> Self {
         let (deletes, puts, feed, versions) = (vec![], vec![], vec![], vec![]);
-        let (preconditions, stripes) = (vec![], vec![]);
-        Self { shard, epoch, preconditions, deletes, puts, feed, versions, stripes }
+        let (preconditions, stripes, sets_control) = (vec![], vec![], false);
+        Self { shard, epoch, preconditions, deletes, puts, feed, versions, stripes, sets_control }
     }
 
     /// Whether it writes nothing: its preconditions are validated, and it gets no LSN of its own.
@@ -239,8 +244,10 @@ impl Part {
 
 /// One or more parts (each of another shard) that happen together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the summary says it")]
 pub struct Commit {
+    /// Its name, by which [`Store::resolve`] finds out what became of it.
+    pub id: CommitId,
+    /// What it does in each shard.
     pub parts: Vec<Part>,
 }
 
@@ -248,10 +255,15 @@ pub struct Commit {
 pub const SHARD_RESERVED: ShardId = ShardId(u32::MAX);
 
 impl Commit {
+    /// A commit with an id of its own.
+    pub fn new(parts: Vec<Part>) -> Self {
+        Self { id: CommitId::new(), parts }
+    }
+
     /// Bytes of all keys and values, or [`StorageError::TooLarge`]; engines call it before they
     /// do anything. Panics if the caller broke the contract: two parts for one shard, a
     /// version required of a space that has none, or a precondition on the feed.
-    pub(crate) fn validate(&self) -> Result<usize, StorageError> {
+    pub fn validate(&self) -> Result<usize, StorageError> {
         let mut size_bytes = 0_usize;
         for (i, part) in self.parts.iter().enumerate() {
             let distinct = self.parts.iter().take(i).all(|other| other.shard != part.shard);
@@ -295,6 +307,9 @@ pub struct Head {
     pub lsn: Lsn,
     /// Commits prepared under another epoch are refused.
     pub epoch: Epoch,
+    /// The last commit that changed what may be cached of the shard ([`Part::sets_control`]), or a later
+    /// one: what was read of the shard at or after it is current.
+    pub control: Lsn,
     /// Whether commits are accepted.
     pub state: ShardState,
 }
@@ -347,9 +362,16 @@ pub enum StorageError {
     /// Reads go on.
     #[error("there is no room: {0}")]
     NoRoom(Box<str>),
-    /// The engine lost the answer: the commit may or may not be there.
-    #[error("it is not known whether the commit happened: {0}")]
-    Unknown(Box<str>),
+    /// The answer was lost: the commit is there whole, or not at all. Nothing else may be assumed
+    /// before [`Store::resolve`] has said which.
+    #[error("it is not known whether the commit happened: {}", .0.reason)]
+    Unknown(Box<LostAnswer>),
+    /// The answer was lost, and the commit did not happen and will not. Nothing was written.
+    #[error("the commit did not happen: {0}")]
+    NotCommitted(Box<str>),
+    /// The store cannot be reached at this time, or has no connection to spare. Nothing was written.
+    #[error("the store cannot be reached: {0}")]
+    Unavailable(Box<str>),
     /// Stored bytes are not what was written.
     #[error("corrupt data: {0}")]
     Corrupt(Box<str>),
@@ -358,10 +380,29 @@ pub enum StorageError {
     Io(Box<str>),
 }
 
+/// An operation whose answer was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostAnswer {
+    /// The commit; `None` for an operation on a whole shard, which may be repeated.
+    pub commit: Option<CommitId>,
+    /// What went wrong.
+    pub reason: Box<str>,
+}
+
 /// Keys are shown up to this length.
 const SHOWN_KEY_BYTES: usize = 64;
 
 impl StorageError {
+    /// The answer to a commit was lost, or, without an id, to an operation on a whole shard.
+    pub fn unknown(commit: Option<CommitId>, reason: impl Into<Box<str>>) -> Self {
+        Self::Unknown(Box::new(LostAnswer { commit, reason: reason.into() }))
+    }
+
+    /// A commit arrived after it was resolved as one that never happens.
+    pub fn refused(id: CommitId) -> Self {
+        Self::NotCommitted(format!("{id} was resolved as not committed before it arrived").into())
+    }
+
     /// Adds to a failed read where it was: shard, space, and the key in hexadecimal digits.
     #[must_use]
     pub fn at(self, shard: ShardId, space: Space, key: &[u8]) -> Self {
@@ -382,7 +423,7 @@ impl StorageError {
     }
 }
 
-/// Who takes the answer of a commit that was submitted.
+/// The callback that takes the answer of a submitted commit.
 pub type OnCommitted = Box<dyn FnOnce(Result<Committed, StorageError>) + Send>;
 
 /// An engine. All calls block, unless they say otherwise; none needs a runtime.
@@ -390,7 +431,7 @@ pub trait Store: Send + Sync {
     /// A consistent view of one shard.
     fn snapshot(&self, shard: ShardId, at: ReadAt) -> Result<Box<dyn Snapshot + '_>, StorageError>;
 
-    /// Views of several shards as of one moment: a commit over some of them shows in all or in none.
+    /// Views of several shards as of one instant: a commit over some of them shows in all or in none.
     /// A shard may be named twice.
     fn snapshots(&self, shards: &[ShardId]) -> Result<Vec<Box<dyn Snapshot + '_>>, StorageError>;
 
@@ -405,13 +446,45 @@ pub trait Store: Send + Sync {
 
     /// Writes all parts or none; when it returns `Ok`, the writes are durable. Commits that wait
     /// at the same time share one sync. A commit without writes validates its preconditions, all of them
-    /// at one instant.
-    fn commit(&self, commit: Commit) -> Result<Committed, StorageError>;
+    /// at one instant. A lost answer is resolved by the commit's id; [`StorageError::Unknown`] is returned
+    /// only if the store cannot tell.
+    fn commit(&self, commit: Commit) -> Result<Committed, StorageError> {
+        let shards: Vec<ShardId> = commit.parts.iter().map(|part| part.shard).collect();
+        let id = commit.id;
+        match self.commit_once(commit) {
+            Err(StorageError::Unknown(lost)) => match self.resolve(&shards, id) {
+                Ok(Resolution::Committed(lsns)) => Ok(Committed { lsns }),
+                Ok(Resolution::Never) => Err(StorageError::NotCommitted(lost.reason)),
+                Ok(Resolution::NotKnown) | Err(_) => Err(StorageError::Unknown(lost)),
+            },
+            answer => answer,
+        }
+    }
+
+    /// The same, where a lost answer stays lost: callers use [`Store::commit`].
+    fn commit_once(&self, commit: Commit) -> Result<Committed, StorageError>;
+
+    /// What became of a commit whose answer was lost, by its id and the shards of its parts. It waits for
+    /// the commit if it is in progress. After [`Resolution::Never`] the store refuses the commit should it
+    /// arrive late, with [`StorageError::NotCommitted`], so that another attempt cannot be a second one.
+    fn resolve(&self, shards: &[ShardId], id: CommitId) -> Result<Resolution, StorageError>;
+
+    /// The same if it does not have to wait for other commits; else the commit comes back, and nothing
+    /// was written.
+    fn try_commit(&self, commit: Commit) -> Result<Result<Committed, StorageError>, Commit> {
+        Err(commit)
+    }
 
     /// The same without waiting: `done` is called once with the answer, perhaps before this
     /// returns, perhaps on the engine's own thread, which it must not hold up.
     fn submit(&self, commit: Commit, done: OnCommitted) {
         done(self.commit(commit));
+    }
+
+    /// Whether a read takes so little time that a thread which serves connections may make it. Reads of a store
+    /// that is reached over a network wait for it, and must not be made on a thread of an async runtime.
+    fn reads_inline(&self) -> bool {
+        true
     }
 
     /// Why the store refuses writes at this time, if it does; reads go on.

@@ -24,7 +24,7 @@ const KEY_LENGTH_AT: usize = 26;
 /// What happened to the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Operation {
+pub enum VersionOperation {
     Create = 1,
     Replace = 2,
     Delete = 3,
@@ -36,7 +36,7 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version<'v> {
     /// What happened.
-    pub operation: Operation,
+    pub operation: VersionOperation,
     /// When, in seconds since 1970.
     pub time_s: u64,
     /// The commit that wrote the version before this one.
@@ -76,10 +76,10 @@ impl<'v> Version<'v> {
             bytes.map(u64::from_be_bytes).ok_or_else(corrupt)
         };
         let operation = match bytes[1] {
-            1 => Operation::Create,
-            2 => Operation::Replace,
-            3 => Operation::Delete,
-            4 => Operation::Expire,
+            1 => VersionOperation::Create,
+            2 => VersionOperation::Replace,
+            3 => VersionOperation::Delete,
+            4 => VersionOperation::Expire,
             _ => return Err(corrupt()),
         };
         if number(CHECKSUM_AT)? != checksum(bytes) {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     const VERSION: Version<'static> = Version {
-        operation: Operation::Expire,
+        operation: VersionOperation::Expire,
         time_s: 1_700_000_000,
         previous: Some(Lsn(7)),
         item_key: b"key",
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_version_reads_back() {
         for version in
-            [VERSION, Version { previous: None, operation: Operation::Create, ..VERSION }]
+            [VERSION, Version { previous: None, operation: VersionOperation::Create, ..VERSION }]
         {
             assert_eq!(Version::decode(&version.encode()), Ok(version));
         }

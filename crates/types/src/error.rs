@@ -31,6 +31,12 @@ pub enum Error {
     /// No credentials, or credentials that prove nothing.
     #[error("{0}")]
     Unauthenticated(Box<str>),
+    /// A token of a directory that is not accepted, or a key where only such tokens are.
+    #[error("{1}")]
+    TokenRefused(TokenFault, Box<str>),
+    /// No role of a directory principal allows this.
+    #[error("{1}")]
+    RoleDenied(RoleDenial, Box<str>),
     /// The credentials are genuine but their time is over or has not come.
     #[error("{0}")]
     OutsideTime(Box<str>),
@@ -44,7 +50,7 @@ pub enum Error {
     #[error("Owner resource does not exist")]
     OwnerNotFound,
     /// The session token is ahead of what this server has.
-    #[error("The read session is not available for the input session token.")]
+    #[error("The read/write session is not available for the input session token.")]
     SessionNotAvailable,
     /// The path exists, the method is not for it.
     #[error("The request verb is not supported for this resource.")]
@@ -78,7 +84,10 @@ pub enum Error {
     #[error("This replica takes no requests now. Try again soon.")]
     ReplicaGone,
     /// An etag condition does not hold.
-    #[error("Operation cannot be performed because one of the specified precondition is not met.")]
+    #[error(
+        "One of the specified pre-condition is not met. Learn more: \
+         https://aka.ms/CosmosDB/sql/errors/precondition-failed"
+    )]
     PreconditionFailed,
     /// A patch's filter does not hold.
     #[error("The condition of the patch is not met by the item.")]
@@ -120,6 +129,65 @@ pub enum Error {
     /// A fault of ours. The text is for the log only.
     #[error("{0}")]
     Internal(Box<str>),
+}
+
+/// What is wrong with a token of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenFault {
+    /// The server has no directory.
+    NoDirectory,
+    /// It cannot be read as a token.
+    NotAToken,
+    /// Its signature is not that of the key it names.
+    Signature,
+    /// Its time has not come.
+    NotYetValid,
+    /// Its time is over.
+    Expired,
+    /// It comes from an issuer that is not accepted.
+    Issuer,
+    /// It is for another server.
+    Audience,
+    /// It names no principal.
+    NoPrincipal,
+    /// It names a key that no issuer publishes.
+    UnknownKey,
+    /// It is no token but a key, and keys are switched off.
+    KeysDisabled,
+}
+
+impl TokenFault {
+    /// Every fault.
+    pub const ALL: [Self; 10] = [
+        Self::NoDirectory,
+        Self::NotAToken,
+        Self::Signature,
+        Self::NotYetValid,
+        Self::Expired,
+        Self::Issuer,
+        Self::Audience,
+        Self::NoPrincipal,
+        Self::UnknownKey,
+        Self::KeysDisabled,
+    ];
+}
+
+/// What the roles of a principal do not allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoleDenial {
+    /// An operation that no role can allow: it needs a key.
+    NotData,
+    /// To read what databases and containers there are.
+    Metadata,
+    /// An operation on items that are addressed by names.
+    DataByName,
+    /// An operation on items that are addressed by rids.
+    DataByRid,
+}
+
+impl RoleDenial {
+    /// Every denial.
+    pub const ALL: [Self; 4] = [Self::NotData, Self::Metadata, Self::DataByName, Self::DataByRid];
 }
 
 /// How a script failed.
@@ -164,6 +232,8 @@ impl Error {
             | Self::ContainerStale
             | Self::RangeStale
             | Self::Unauthenticated(_)
+            | Self::TokenRefused(..)
+            | Self::RoleDenied(..)
             | Self::OutsideTime(_)
             | Self::Denied(_)
             | Self::NotFound

@@ -1,6 +1,6 @@
 //! A sum of doubles without any rounding: a fixed-point number wide enough for every double there is.
 //! What was added can be taken away again, in any order, and the sum is the same to the last bit; so
-//! a kept sum and one computed anew never differ.
+//! a stored sum and a recomputed one never differ.
 
 /// Bits below the point: the smallest double is 2^-1074.
 const FRACTION_BITS: usize = 1074;

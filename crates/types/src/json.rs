@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 
 use crate::{Number, Object, Value, limits};
 
-/// Why a text is not a value we accept; the message is meant for the sender of the text.
+/// Why a string is not a JSON value that is accepted; the message is meant for its sender.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JsonError(Box<str>);
@@ -127,32 +127,84 @@ fn whole(f: f64) -> Option<i64> {
 /// Appends a JSON string literal: quotes, backslashes and control characters escaped.
 pub fn write_json_string(text: &str, out: &mut String) {
     out.push('"');
-    let mut written = 0;
-    for (i, byte) in text.bytes().enumerate() {
-        let escape = match byte {
-            b'"' => "\\\"",
-            b'\\' => "\\\\",
-            b'\n' => "\\n",
-            b'\r' => "\\r",
-            b'\t' => "\\t",
-            0x08 => "\\b",
-            0x0c => "\\f",
-            0x00..=0x1f => "",
-            _ => continue,
-        };
-        out.push_str(&text[written..i]);
-        if escape.is_empty() {
-            const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut rest = text;
+    loop {
+        let (plain, escaped) = rest.split_at(plain_bytes(rest.as_bytes()));
+        out.push_str(plain);
+        let Some(byte) = escaped.bytes().next() else { break };
+        write_escape(byte, out);
+        // What is escaped is one byte long.
+        rest = escaped.get(1..).unwrap_or_default();
+    }
+    out.push('"');
+}
+
+fn write_escape(byte: u8, out: &mut String) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let escape = match byte {
+        b'"' => "\\\"",
+        b'\\' => "\\\\",
+        b'\n' => "\\n",
+        b'\r' => "\\r",
+        b'\t' => "\\t",
+        0x08 => "\\b",
+        0x0c => "\\f",
+        _ => {
             out.push_str("\\u00");
             out.push(char::from(HEX[usize::from(byte >> 4)]));
             out.push(char::from(HEX[usize::from(byte & 15)]));
-        } else {
-            out.push_str(escape);
+            return;
         }
-        written = i + 1;
+    };
+    out.push_str(escape);
+}
+
+/// How many bytes from the start need no escape. Most text needs none, so eight bytes are looked at at
+/// once.
+fn plain_bytes(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+    // The high bits of bytes below a limit of up to 0x80. A borrow may mark bytes above one that is below,
+    // which changes nothing: there is one.
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGH_BITS;
+    let is = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    let (words, _) = bytes.as_chunks::<8>();
+    let has_escape = |word: &&[u8; 8]| {
+        let word = u64::from_le_bytes(**word);
+        below(word, 0x20) | is(word, b'"') | is(word, b'\\') != 0
+    };
+    let plain = 8 * words.iter().take_while(|word| !has_escape(word)).count();
+    let rest = bytes.get(plain..).unwrap_or_default();
+    plain + rest.iter().take_while(|byte| !matches!(byte, 0x00..=0x1f | b'"' | b'\\')).count()
+}
+
+/// The text with the control characters inside its strings escaped; `None` if there are none. The service
+/// takes them raw, and clients that build JSON by hand send them.
+pub fn escape_controls(text: &[u8]) -> Option<Vec<u8>> {
+    // Few bodies have any, and this test is a fraction of the cost of the other.
+    if !text.iter().any(|byte| *byte < b' ') {
+        return None;
     }
-    out.push_str(&text[written..]);
-    out.push('"');
+    let (mut out, mut written) = (Vec::new(), 0);
+    let (mut is_string, mut is_escaped) = (false, false);
+    for (at, byte) in text.iter().copied().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'"' => is_string = !is_string,
+            b'\\' => is_escaped = is_string,
+            0..b' ' if is_string => {
+                out.extend_from_slice(text.get(written..at).unwrap_or_default());
+                out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+                written = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if written == 0 {
+        return None;
+    }
+    out.extend_from_slice(text.get(written..).unwrap_or_default());
+    Some(out)
 }
 
 /// The parser's messages go on with an excerpt of the text over several lines; the first says it.
@@ -313,6 +365,34 @@ mod tests {
         }
     }
 
+    /// Words of eight bytes are looked at at once: every character at every place in such a word and behind
+    /// it, between plain ones and beside others that are escaped or not ASCII.
+    #[test]
+    fn a_string_is_escaped_wherever_its_characters_stand() {
+        let escape = |c: char| match c {
+            '"' | '\\' => format!("\\{c}"),
+            '\n' => "\\n".into(),
+            '\r' => "\\r".into(),
+            '\t' => "\\t".into(),
+            '\u{8}' => "\\b".into(),
+            '\u{c}' => "\\f".into(),
+            c if c < ' ' => format!("\\u{:04x}", u32::from(c)),
+            c => c.to_string(),
+        };
+        let characters = (0..=0x100).chain([0x7ff, 0x20ac, 0x1f600]).filter_map(char::from_u32);
+        for c in characters {
+            for at in 0..20 {
+                for beside in ["", "\"", "\u{1}", "é", "\u{7f}"] {
+                    let text = format!("{}{c}{beside}{}", "a".repeat(at), "b".repeat(17 - at % 17));
+                    let expected: String = text.chars().map(escape).collect();
+                    let mut out = String::new();
+                    write_json_string(&text, &mut out);
+                    assert_eq!(out, format!("\"{expected}\""), "{text:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_large_double_equals_itself_after_a_round_trip() {
         for f in [9.291_987_328_646_22e16, -9.007_199_254_740_994e15, 9.2e18, 1e19, 1.5e300] {
@@ -320,6 +400,23 @@ mod tests {
             let back = Value::parse(value.to_json().as_bytes()).expect("json");
             assert_eq!(back, value, "{}", value.to_json());
         }
+    }
+
+    #[test]
+    fn control_characters_are_escaped_inside_strings_alone() {
+        let check = |text: &str, expected: Option<&str>| {
+            let escaped = escape_controls(text.as_bytes()).map(String::from_utf8);
+            assert_eq!(escaped.transpose().expect("UTF-8").as_deref(), expected, "{text:?}");
+        };
+        check("{\r\n\t\"a\" : \"b\"\n}", None);
+        check(r#"{"a\"":"\t\\"}"#, None);
+        check(
+            "{\n\"a\tb\":\"\r\n\u{0}é\"}\n",
+            Some("{\n\"a\\u0009b\":\"\\u000d\\u000a\\u0000é\"}\n"),
+        );
+        check("[\"\\\\\t\",\"\\\"\u{1f}\"]", Some("[\"\\\\\\u0009\",\"\\\"\\u001f\"]"));
+        // What is no JSON stays none.
+        check("\"\\\t\"", None);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The vocabulary every other crate shares: values, numbers and their sums, paths, partition keys,
-//! ids, limits, time, cancellation and the domain error. Nothing here does I/O and nothing here uses another crate
+//! ids, limits, time, budgets, cancellation and the domain error. Nothing here does I/O and nothing here uses another crate
 //! of ours.
 
-pub mod cancellation;
+pub mod budget;
 pub mod calendar;
+pub mod cancellation;
 pub mod clock;
 pub mod effective_key;
 pub mod error;
@@ -18,10 +19,11 @@ pub mod stopwatch;
 pub mod thread_slot;
 pub mod value;
 
+pub use budget::{BudgetLimits, Exceeded, ExecutionBudget, MemoryPool, Reservation};
 pub use cancellation::{CancelOnDrop, CancellationToken};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use effective_key::{EffectiveKey, KeyRange};
-pub use error::{Error, Result, ScriptFailure};
+pub use error::{Error, Result, RoleDenial, ScriptFailure, TokenFault};
 pub use exact_sum::{DoubleSum, ExactSum};
 pub use ids::{Epoch, Etag, Lsn, ShardId};
 pub use json::JsonError;

@@ -68,6 +68,13 @@ pub const TRIGGERS_MAX: usize = 25;
 pub const SCRIPT_SOURCE_BYTES_MAX: usize = 512 * 1024;
 /// Run of one script, or of all user-defined functions of one page of a query. Service; 408.
 pub const SCRIPT_RUN_MS_MAX: u64 = 5000;
+/// Calls in a row of one script that may run out of time; the next ones are refused. Service (how many is not
+/// documented); 403.
+pub const SCRIPT_OVERRUNS_MAX: u32 = 3;
+/// For how long, or until the script is replaced. Ours.
+pub const SCRIPT_BLOCKED_MS: u64 = 10 * 60 * 1000;
+/// Scripts of which it is remembered. Ours.
+pub const SCRIPT_OVERRUNS_KEPT: usize = 1024;
 /// Share of that time after which a script's operations are no longer queued, in percent: it shall
 /// have time to end well. Ours; the operation is not accepted.
 pub const SCRIPT_ACCEPT_PERCENT: u64 = 80;
@@ -85,7 +92,8 @@ pub const SCRIPT_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const SCRIPT_LOG_BYTES_MAX: usize = 4096;
 /// Text of what a script threw, with its stack; the rest is cut off. Ours.
 pub const SCRIPT_MESSAGE_BYTES_MAX: usize = 16 * 1024;
-/// Triggers that one request may name for either moment. Ours (the service runs one); 400.
+/// Triggers that one request may name to run before the operation, and as many after it. Ours (the service
+/// runs one); 400.
 pub const TRIGGERS_PER_REQUEST_MAX: usize = 10;
 /// Compiled scripts that are kept, all together. Ours; beyond, they are compiled anew.
 pub const SCRIPTS_COMPILED_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -155,7 +163,8 @@ pub const QUERY_TREE_HEIGHT_MAX: u16 = 400;
 /// Steps of evaluation, about one per expression and row, of one execution. Ours; the page ends
 /// early, or 400 where it cannot.
 pub const QUERY_STEPS_MAX: u64 = 200_000_000;
-/// Memory for rows that an execution must keep to sort, group or compare. Ours; 400.
+/// Memory for what an execution keeps: rows to sort, group or compare, built values, postings and
+/// batches. Ours; 400.
 pub const QUERY_MEMORY_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Which part of the memory of the process all queries together may use, where the settings do not
 /// say. Ours; 429.
@@ -172,9 +181,17 @@ pub const QUERY_TERMS_MAX: usize = 10_000;
 /// way. Ours.
 pub const QUERY_ROWS_GATHERED_MAX: usize = 2_000_000;
 /// Items of the ranges that a query or feed reads, up to which they come in the order of insertion.
-/// Loading an item by row takes a search, several times the work of a step along the keys; beyond,
-/// items come in the order of keys. Ours.
-pub const QUERY_ROW_ORDER_ITEMS_MAX: u64 = 10_000;
+/// To load an item by row takes a search, and beyond this most searches miss the row cache. Ours.
+pub const QUERY_ROW_ORDER_ITEMS_MAX: u64 = 100_000;
+/// Items, and bytes of them, that a query without ORDER BY may look through at once for the few that it
+/// gives next, instead of loading them one by one in order: about a second's work. Ours.
+pub const QUERY_LOOK_AHEAD_ITEMS_MAX: u64 = QUERY_ROW_ORDER_ITEMS_MAX;
+/// See [`QUERY_LOOK_AHEAD_ITEMS_MAX`].
+pub const QUERY_LOOK_AHEAD_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// Rows that such a page may still need. Ours.
+pub const QUERY_LOOK_AHEAD_ROWS_MAX: u64 = 100_000;
+/// Items whose numbers are sorted at once, where a small part of a range is read in order. Ours.
+pub const QUERY_ROWS_SORTED_MAX: usize = 4_096;
 /// Items that a query loads at once before it knows how large they are. Ours.
 pub const QUERY_FIRST_BATCH_MAX: usize = 64;
 /// What a logical partition may hold to be read whole before another way is looked for. Ours.
@@ -184,11 +201,14 @@ pub const QUERY_BATCH_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Time for one page of a query that may stop anywhere: then it ends, with what it found and a
 /// continuation. Clients in Direct mode give up on an answer after five seconds. Ours.
 pub const QUERY_PAGE_MS_MAX: u64 = 4_000;
+/// Time for one execution of a query that cannot stop before its end, as one that sorts or groups.
+/// Clients give up on an answer after about a minute. Ours; 408.
+pub const QUERY_EXECUTION_MS_MAX: u64 = 60_000;
 /// Keys of ORDER BY in a continuation token; beyond, it counts rows. Ours.
 pub const QUERY_TOKEN_KEYS_BYTES_MAX: usize = 600;
 /// The same where a `resumeFilter` leaves nothing to count. Ours; 400.
 pub const QUERY_TOKEN_LONG_KEYS_BYTES_MAX: usize = 16 * 1024;
-/// Size of a text that a function may make. Ours; 400.
+/// Size of a string that a function may make. Ours; 400.
 pub const QUERY_STRING_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Size of one compiled regular expression. Ours; undefined.
 pub const REGEX_COMPILED_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -274,16 +294,29 @@ pub const INLINE_BODY_BYTES_MAX: usize = 64 * 1024;
 pub const INLINE_QUERY_BYTES_MAX: usize = 4 * 1024;
 /// What such a query may be expected to cost, in index entries: about a millisecond. Ours.
 pub const IN_PLACE_QUERY_COST_MAX: f64 = 8000.0;
+/// Steps of evaluation that it may take: about a millisecond. Ours.
+pub const INLINE_QUERY_STEPS_MAX: u64 = 16 * 1024;
+/// What it may read, in index entries: twice what it may be expected to cost. Ours.
+pub const INLINE_QUERY_READS_MAX: u64 = 16_000;
 /// Physical partitions that such a query may read. Ours.
 pub const IN_PLACE_QUERY_PARTITIONS_MAX: usize = 4;
 /// Items to which relations may lead such a query. Ours.
 pub const IN_PLACE_EXPAND_ITEMS_MAX: usize = 64;
+/// Rounds of the key derivation of a PKCS #12 file; OpenSSL and .NET use 2,048 to 100,000. Ours, so that a
+/// file cannot hold up the start for hours.
+pub const PFX_ITERATIONS_MAX: u32 = 10_000_000;
 /// Time that requests in flight get to end when the server stops. Ours.
 pub const DRAIN_MS_MAX: u64 = 10_000;
 
 /// Lines of the statistics: a container, an operation, and the shape of a query. Ours; beyond, requests
 /// are counted as others.
 pub const STATISTICS_ROWS_MAX: usize = 4096;
+
+/// Readings of the metrics that are kept, one every ten seconds for an hour, and how many samples that
+/// changed they keep in all. Ours; beyond, the oldest reading is forgotten.
+pub const METRICS_READINGS_MAX: usize = 360;
+/// See [`METRICS_READINGS_MAX`]; 4 MiB.
+pub const METRICS_CHANGES_MAX: usize = 262_144;
 
 /// Attempts at a commit whose checks fail because another writer was faster. Ours; 449.
 pub const COMMIT_ATTEMPTS_MAX: usize = 50;
@@ -296,6 +329,30 @@ pub const LOCK_STRIPES_PER_PARTITION: usize = 256;
 pub const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Feed entries of one part of a commit: their places are numbered in 16 bits. Ours.
 pub const COMMIT_FEED_ENTRIES_MAX: usize = 1 << 16;
+/// Commits whose outcome an embedded engine can be asked for afterwards. Ours.
+pub const COMMIT_LOG_ENTRIES: usize = 4096;
+/// Bytes of a key that `PostgreSQL` indexes as it is; longer ones are folded. Its index entries hold 2,704 bytes.
+pub const POSTGRES_KEY_BYTES_MAX: usize = 2048;
+/// Milliseconds that a caller waits for a connection to `PostgreSQL`. Ours; 503.
+pub const POSTGRES_WAIT_MS_MAX: u64 = 2000;
+/// Milliseconds that a lost answer is asked about before its outcome counts as unknown. Ours; 503.
+pub const POSTGRES_RESOLVE_MS_MAX: u64 = 10_000;
+/// Entries of a range that are counted in `PostgreSQL`; of more the planner's estimate is taken. Ours.
+pub const POSTGRES_COUNTED_MAX: u64 = 512;
+/// Commits that go to `PostgreSQL` together, and their bytes. Ours.
+pub const POSTGRES_GROUP_MAX: usize = 64;
+/// See [`POSTGRES_GROUP_MAX`].
+pub const POSTGRES_GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Commits of a shard that the commit log of `PostgreSQL` keeps at least, and how many come before it is trimmed. A
+/// transaction that read a range longer ago runs again. Ours.
+pub const POSTGRES_LOG_COMMITS: u64 = 32_768;
+/// See [`POSTGRES_LOG_COMMITS`].
+pub const POSTGRES_TRIM_COMMITS: u64 = 1024;
+/// Milliseconds after which the server ends the session by which a node holds its store, unless the node uses it;
+/// then another node may take over.
+pub const POSTGRES_LEASE_MS: u64 = 20_000;
+/// Milliseconds after which a node uses that session again.
+pub const POSTGRES_LEASE_RENEWAL_MS: u64 = 2000;
 /// Expired items removed in one commit of the sweeper. Ours.
 pub const SWEEP_ITEMS_MAX: usize = 256;
 /// Entries of the change feed that one request looks at. Ours; the page ends there, and the next one
@@ -315,7 +372,7 @@ pub const INDEX_PATHS_CACHED_MAX: usize = 16 * 1024;
 /// Terms of a partition whose number of rows is remembered. Ours.
 pub const INDEX_TERM_SIZES_MAX: usize = 1024;
 /// Sets of paths that a partition tells apart; items with further ones are looked at. Ours; stored
-/// terms depend on it, so another number needs the index built anew.
+/// terms depend on it, so another number requires the index to be rebuilt.
 pub const INDEX_SHAPES_MAX: usize = 1024;
 /// Paths of such a set; items with more are looked at. Ours; the same holds.
 pub const INDEX_SHAPE_PATHS_MAX: usize = 256;
@@ -434,3 +491,41 @@ pub const WORKLOAD_VALUES_MAX: usize = 500;
 pub const WORKLOAD_ROW_BYTES_MAX: usize = 64 * 1024;
 /// See [`WORKLOAD_WATCHED_MAX`].
 pub const WORKLOAD_CHAINS_MAX: usize = 500;
+
+/// Role definitions of an account, without the built-in ones. Service; 400.
+pub const ROLE_DEFINITIONS_MAX: usize = 100;
+/// Role assignments of an account. Service; 400.
+pub const ROLE_ASSIGNMENTS_MAX: usize = 2000;
+/// Name of a role. Ours; 400.
+pub const ROLE_NAME_CHARS_MAX: usize = 255;
+/// Assignable scopes of a role, and permissions that it lists. Ours; 400.
+pub const ROLE_SCOPES_MAX: usize = 100;
+/// Data actions of one permission of a role. Ours; 400.
+pub const ROLE_ACTIONS_MAX: usize = 64;
+/// Scope of an assignment or id of its role, with the account in front. Ours; 400.
+pub const ROLE_RESOURCE_ID_CHARS_MAX: usize = 2048;
+/// Principal of an assignment, or of a token. Ours; 400, and 401 for a token.
+pub const PRINCIPAL_ID_BYTES_MAX: usize = 256;
+
+/// An Entra ID token. Ours; 401 with sub-status 5003.
+pub const JWT_BYTES_MAX: usize = 32 * 1024;
+/// Groups of a token that are looked at. Service, whose tokens name 200 at most; further ones do not count.
+pub const JWT_GROUPS_MAX: usize = 200;
+/// Verified tokens that are remembered until they expire; beyond, the oldest are verified anew. Ours.
+pub const JWTS_KEPT_MAX: usize = 4096;
+/// Seconds by which the clocks of the issuer and the server may differ, unless the settings say. Service.
+pub const JWT_LEEWAY_S_DEFAULT: u64 = 300;
+/// The most that the settings may say. Ours; the server does not start.
+pub const JWT_LEEWAY_S_MAX: u64 = 900;
+/// A document of signing keys. Ours; the keys before stay in use.
+pub const JWKS_BYTES_MAX: usize = 1024 * 1024;
+/// Signing keys of all documents; further ones are left out. Ours.
+pub const JWKS_KEYS_MAX: usize = 256;
+/// Sources of signing keys. Ours; the server does not start.
+pub const JWKS_SOURCES_MAX: usize = 16;
+/// Time to fetch one document of signing keys. Ours; the keys before stay in use.
+pub const JWKS_FETCH_MS_MAX: u64 = 10_000;
+/// Time after which signing keys are fetched again. Ours.
+pub const JWKS_REFRESH_S: u64 = 600;
+/// Least time between two fetches, however many tokens name an unknown key. Ours.
+pub const JWKS_PAUSE_S_MIN: u64 = 60;

@@ -21,7 +21,7 @@ impl PartialEq for PropertyPath {
 
 impl Eq for PropertyPath {}
 
-/// Why a text is not a property path.
+/// Why a string is not a property path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{path}' is not a valid path: {reason}")]
 pub struct PathError {

@@ -1,14 +1,13 @@
-//! Which of a few places a thread uses for what all threads count. Threads that write to the same memory
-//! wait for each other, if only for a moment; with a place for each, they do not, and whoever wants
-//! the sum adds the places up.
+//! Slots for counters that all threads write. Threads that write to the same cache line wait for each other; with
+//! a slot for each they do not, and a reader of the count adds up the slots.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Places. More threads than these share some.
+/// Slots. More threads than these share some.
 pub const THREAD_SLOTS: usize = 16;
 
-/// The place of this thread, below [`THREAD_SLOTS`].
+/// The slot of this thread, below [`THREAD_SLOTS`].
 pub fn thread_slot() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -21,17 +20,17 @@ pub fn thread_slot() -> usize {
     })
 }
 
-/// Something that has its cache lines to itself.
+/// A value that shares its cache lines with nothing else.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Apart<T>(pub T);
+pub struct CachePadded<T>(pub T);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_keeps_its_place() {
+    fn a_thread_keeps_its_slot() {
         let own = thread_slot();
         assert!(own < THREAD_SLOTS);
         assert_eq!(thread_slot(), own);

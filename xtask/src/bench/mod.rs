@@ -5,7 +5,7 @@
 use crate::server::{self, Profile};
 use crate::{process, project};
 use anyhow::Result;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What to measure.
@@ -36,38 +36,60 @@ enum Suite {
     Model,
     /// Queries, beside `PostgreSQL`.
     Query,
+    /// One client's reads and small queries beside many products of arrays.
+    Fairness,
     /// Items from a file, beside `RocksDB` taking the keys that they become.
     Import,
     /// `orrery advise` over an export of a million items: time and memory.
     Advisor,
+    /// Instructions of the server for one request, compared with `bench/instructions.txt`; needs valgrind.
+    Instructions,
+    /// The same operations on several databases, from one load generator; not part of all.
+    Compare,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.suite == Some(Suite::Instructions) {
+        let server = server::build("orrery", Profile::Counted)?;
+        let program = server::build("orrery-bench", Profile::Dev)?;
+        return run_suite(Suite::Instructions, &server, &program, options);
+    }
     let server = server::build("orrery", Profile::Release)?;
     let program = server::build("orrery-bench", Profile::Release)?;
     let suites = if let Some(suite) = options.suite {
         vec![suite]
     } else {
-        use Suite::{Advisor, Feed, Import, Items, Model, Query, Scripts, Start};
-        vec![Start, Items, Feed, Scripts, Model, Query, Import, Advisor]
+        use Suite::{Advisor, Fairness, Feed, Import, Items, Model, Query, Scripts, Start};
+        vec![Start, Items, Feed, Scripts, Model, Query, Fairness, Import, Advisor]
     };
     for suite in suites {
-        let mut command = Command::new(&program);
-        command.arg(match suite {
-            Suite::Start => "start",
-            Suite::Items => "items",
-            Suite::Scripts => "scripts",
-            Suite::Feed => "feed",
-            Suite::Model => "model",
-            Suite::Query => "query",
-            Suite::Import => "import",
-            Suite::Advisor => "advisor",
-        });
-        command.arg("--server").arg(&server).arg("--root").arg(project::root());
-        if let Some(folder) = &options.folder {
-            command.arg("--folder").arg(folder);
-        }
-        process::run(command.args(&options.rest))?;
+        run_suite(suite, &server, &program, options)?;
     }
     Ok(())
+}
+
+fn run_suite(suite: Suite, server: &Path, program: &Path, options: &Options) -> Result<()> {
+    let mut command = Command::new(program);
+    command.arg(match suite {
+        Suite::Start => "start",
+        Suite::Items => "items",
+        Suite::Scripts => "scripts",
+        Suite::Feed => "feed",
+        Suite::Model => "model",
+        Suite::Query => "query",
+        Suite::Fairness => "fairness",
+        Suite::Import => "import",
+        Suite::Advisor => "advisor",
+        Suite::Instructions => "instructions",
+        Suite::Compare => "compare",
+    });
+    command.arg("--server").arg(server).arg("--root").arg(project::root());
+    if suite == Suite::Compare {
+        command.arg("--packages").arg(project::cache("compare")?);
+        command.arg("--plots").arg(project::root().join("bench/plots"));
+    }
+    if let Some(folder) = &options.folder {
+        command.arg("--folder").arg(folder);
+    }
+    process::run(command.args(&options.rest))
 }

@@ -36,7 +36,7 @@ impl KnownFailures {
         Self::parse(&text).with_context(|| path.display().to_string())
     }
 
-    /// Both lists; a test stands in one of them.
+    /// Both lists; a test is in one of them.
     pub(super) fn and(mut self, more: Self) -> Result<Self> {
         for (test, reason) in more.0 {
             if self.0.contains_key(&test) {

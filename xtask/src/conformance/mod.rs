@@ -11,7 +11,7 @@ mod rust;
 
 pub(crate) use rust::target as rust_target;
 
-use crate::server::{self, Announced, Profile as Build, Server};
+use crate::server::{self, Announced, Profile as Build, Server, StoreKind};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use known::KnownFailures;
@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// Physical partitions of every new container, on the server that is started.
     #[arg(long, default_value_t = 1, conflicts_with = "endpoint")]
     ranges: u16,
+    /// Where the server that is started keeps its data.
+    #[arg(long, default_value = "memory", conflicts_with = "endpoint")]
+    store: StoreKind,
     /// Only this mode of the Java SDK; otherwise both.
     #[arg(long)]
     mode: Option<ConnectionMode>,
@@ -144,7 +147,8 @@ fn target(options: &Options) -> Result<(Target, Option<Server>)> {
 impl Options {
     fn start_server(&self, announced: Announced) -> Result<Server> {
         let build = if self.release { Build::Release } else { Build::Dev };
-        Server::start_with(build, announced, &["--ranges", &self.ranges.to_string()])
+        let arguments = ["--ranges", &self.ranges.to_string()];
+        Server::start_on(build, announced, self.store, &arguments)
     }
 
     /// A server that announces what an emulator does, unless one was given: SDKs' own suites take

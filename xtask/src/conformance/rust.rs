@@ -25,7 +25,7 @@ pub(super) fn run(_options: &Options, server: &Target) -> Result<()> {
             .arg(&build)
             .env("ORRERY_ENDPOINT", endpoint)
             .env("ORRERY_KEY", &server.key)
-            // The SDK verifies certificates unless it is told that this is an emulator.
+            // The SDK verifies certificates unless this is set to an emulator.
             .env("AZURE_COSMOS_EMULATOR_SERVER_CERT_VALIDATION_DISABLED", "true");
         if process::run(&mut cargo).is_err() {
             red.push(endpoint.as_str());

@@ -50,7 +50,7 @@ fn declared(manifest: &str) -> Vec<String> {
     found
 }
 
-/// Whether a text has a word that is not a part of another one.
+/// Whether a string contains a whole word.
 fn names(text: &str, word: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {

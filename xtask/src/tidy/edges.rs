@@ -8,6 +8,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("orrery-files", &[]),
     ("orrery-types", &[]),
     ("orrery-storage", &["orrery-files", "orrery-types"]),
+    // A storage engine beside those that every build has: its driver is asynchronous inside.
+    ("orrery-postgres", &["orrery-storage", "orrery-types"]),
     ("orrery-index", &["orrery-storage", "orrery-types"]),
     ("orrery-query", &["orrery-index", "orrery-types"]),
     ("orrery-script", &["orrery-types"]),
@@ -32,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "orrery-server",
             "orrery-engine",
             "orrery-modeling",
+            "orrery-postgres",
             "orrery-storage",
             "orrery-files",
             "orrery-types",

@@ -4,12 +4,14 @@
 mod architecture;
 mod dependencies;
 mod edges;
+mod fields;
 mod names;
 mod retired;
 mod security;
 mod sizes;
 mod source;
 mod types;
+mod versions;
 mod words;
 
 use crate::{process, project};
@@ -32,9 +34,11 @@ pub(crate) fn run() -> Result<()> {
     let files = read_files()?;
     let mut complaints = edges::check(&metadata()?);
     complaints.extend(dependencies::check(&files));
+    complaints.extend(fields::check(&files));
     complaints.extend(names::check(&files));
     complaints.extend(security::check(&files));
     complaints.extend(sizes::check(&files));
+    complaints.extend(versions::check(&files));
     complaints.extend(words::check(&files));
     complaints.extend(retired::check(&files));
     let source = source::Source::read(&files);

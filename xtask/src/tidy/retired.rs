@@ -12,6 +12,14 @@ const NAMES: &[(&str, &str)] = &[
     (concat!("resh", "ape\\w*"), "layout change, split or merge"),
     (concat!("Carr", "ier"), "EntryRouter"),
     (concat!("Un", "ite"), "MergeRouter"),
+    (concat!("few_in", "_partition"), "count_partition_up_to"),
+    (concat!("knows_", "lacking"), "indexes_missing"),
+    (concat!("is_", "mortal"), "may_include_expired"),
+    (concat!("Le", "g"), "PartitionRangeCursor"),
+    (concat!("Open", "Lists"), "PrefetchedPostings"),
+    (concat!("Carr", "ied"), "PendingPathIds"),
+    (concat!("Surr", "oundings"), "CompileContext"),
+    (concat!("Expan", "ding"), "ExpansionRequest"),
 ];
 
 /// Phrases in prose, in any letter case, and what to write instead.
@@ -21,6 +29,11 @@ const PHRASES: &[(&str, &str)] = &[
     (concat!("in ", "vain"), "without effect"),
     (concat!("nothing to ", "remark"), "no findings"),
     (concat!("goes ", "alone"), "takes the lock exclusively"),
+    (concat!("built ", "anew"), "rebuilt"),
+    (concat!("computed ", "anew"), "recomputed"),
+    (concat!("computes everything ", "anew"), "recomputes everything"),
+    (concat!("unless told ", "otherwise"), "by default"),
+    (concat!("those ", "who"), "the group itself: readers, writers, clients"),
 ];
 
 struct Retired {

@@ -1,5 +1,5 @@
 //! What the product's Rust sources define, read from rustfmt's layout: types, functions and methods with
-//! the files they stand in. Tests are left out.
+//! the files that hold them. Tests are left out.
 
 use super::File;
 use regex::Regex;

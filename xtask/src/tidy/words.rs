@@ -1,4 +1,4 @@
-//! Words that must not stand in the text of a file: leftovers, header strings outside their one
+//! Words that a file must not contain: leftovers, header strings outside their one
 //! file, and places that exist on one machine only. Also: every Rust file says what it is.
 
 use super::File;
@@ -13,7 +13,7 @@ const LEFTOVERS: &[&str] = &[
     concat!("dbg", "!("),
 ];
 
-/// How a header name begins as a literal; a message to the caller may mention one in passing.
+/// How a header name begins as a literal; a message to the caller may mention one.
 const HEADER_LITERAL: &str = concat!("\"x-ms", "-");
 const HEADER_HOME: &str = "crates/server/src/wire/headers/";
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use orrery_files::Access;
+use orrery_files::FileAccess;
 use orrery_modeling::Model;
 use orrery_modeling::advisor::Advisor;
 use orrery_modeling::diagram::Diagram;
@@ -18,7 +18,7 @@ use orrery_types::Value;
 
 use crate::exit::UNREAD;
 use crate::interrupt;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::remote::{DEFAULT_ENDPOINT, RemoteArguments};
 use crate::table::{self, Table};
 use shelf::{Folder, Server, Shelf};
@@ -31,7 +31,7 @@ const CASES: [(&str, &str); 5] = [
     ("publishing", include_str!("../../demo/publishing.json")),
     ("library", include_str!("../../demo/library.json")),
 ];
-/// What the databases are called, so that nobody's own are touched.
+/// The names of the databases; a prefix keeps them apart from the user's own.
 const PREFIX: &str = "demo-";
 
 /// Arguments of `demo`.
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<()> {
     }
     let generated = generated::all()?;
     let total = generated.iter().map(|data| count(&data.items)).sum();
-    let progress = Progress::of_items(Some(total));
+    let progress = ProgressLine::of_items(Some(total));
     let mut loaded = 0;
     for data in generated {
         let database = format!("{PREFIX}{}", data.name);
@@ -180,6 +180,6 @@ fn draw(path: &Path, case: &Value) -> Result<()> {
     }
     let report = advisor.finish(Some(&model));
     let picture = Diagram::new(Some(&model), Some(&report)).to_svg();
-    orrery_files::replace(path, picture.as_bytes(), Access::Default)
+    orrery_files::replace(path, picture.as_bytes(), FileAccess::Default)
         .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use orrery_engine::Engine;
-use orrery_engine::item_body::ItemBody;
-use orrery_engine::load::Existing;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::operation::ItemBody;
 use orrery_engine::throughput::ThroughputRequest;
+use orrery_engine::transaction::bulk_load::Existing;
 use orrery_server::wire::headers;
 use orrery_storage::RocksOptions;
 use orrery_types::ids::Address;
@@ -148,31 +148,31 @@ fn name(text: &str) -> Address {
 
 impl Shelf for Folder {
     fn database(&mut self, database: &str) -> Result<()> {
-        made(self.engine.create_database(&named(database), &NO_THROUGHPUT))
+        made(self.engine.databases().create(&named(database), &NO_THROUGHPUT))
     }
 
     fn container(&mut self, database: &str, definition: &Value) -> Result<()> {
-        made(self.engine.create_container(&name(database), definition, &NO_THROUGHPUT))
+        made(self.engine.containers().create(&name(database), definition, &NO_THROUGHPUT))
     }
 
     fn model(&mut self, database: &str, model: &Value) -> Result<()> {
-        made(self.engine.store_model(&name(database), model, &Preconditions::default()))
+        made(self.engine.models().store(&name(database), model, &Preconditions::default()))
     }
 
     fn item(&mut self, database: &str, container: &str, item: &Value) -> Result<()> {
-        let container = self.engine.read_container(&name(database), &name(container));
+        let container = self.engine.containers().read(&name(database), &name(container));
         let container = container.map_err(|error| anyhow!("{error}"))?;
         let (text, key) = (item.to_json(), None::<&PartitionKey>);
         let conditions = Preconditions::default();
-        made(self.engine.upsert_item(&container, key, text.as_bytes(), &conditions))
+        made(self.engine.items().upsert(&container, key, text.as_bytes(), &conditions))
     }
 
     fn items(&mut self, database: &str, container: &str, items: Vec<Value>) -> Result<()> {
-        let container = self.engine.read_container(&name(database), &name(container));
+        let container = self.engine.containers().read(&name(database), &name(container));
         let container = container.map_err(|error| anyhow!("{error}"))?;
         let body = |item| ItemBody::check(&container, item).map_err(|error| anyhow!("{error}"));
         let bodies = items.into_iter().map(body).collect::<Result<Vec<_>>>()?;
-        let loaded = self.engine.load_items(&container, bodies, Existing::Keep);
+        let loaded = self.engine.transactions().load_items(&container, bodies, Existing::Keep);
         let loaded = loaded.map_err(|error| anyhow!("the data cannot be written: {error}"))?;
         loaded.into_iter().try_for_each(made)
     }

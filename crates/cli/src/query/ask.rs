@@ -27,7 +27,7 @@ pub(crate) struct Question {
 
 /// One page of the answer.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct ResultPage {
     pub(crate) rows: Vec<Value>,
     pub(crate) charge: f64,
     pub(crate) plan: Option<Value>,
@@ -47,7 +47,7 @@ impl<'r> Pages<'r> {
     }
 
     /// The next page; `None` after the last.
-    pub(crate) fn next(&mut self) -> Result<Option<Page>> {
+    pub(crate) fn next(&mut self) -> Result<Option<ResultPage>> {
         if self.ended {
             return Ok(None);
         }
@@ -81,7 +81,7 @@ impl<'r> Pages<'r> {
             bail!("the server sent no plan: --explain works with Orrery only");
         }
         let charge = answer.header(headers::REQUEST_CHARGE).and_then(|text| text.parse().ok());
-        Ok(Some(Page { rows: rows.to_vec(), charge: charge.unwrap_or(0.0), plan }))
+        Ok(Some(ResultPage { rows: rows.to_vec(), charge: charge.unwrap_or(0.0), plan }))
     }
 }
 

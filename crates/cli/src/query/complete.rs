@@ -137,7 +137,7 @@ impl Words {
     }
 }
 
-/// Names kept; data may have more, and nobody looks through so many.
+/// Names that are kept for completion; data may have more.
 const PROPERTIES_MAX: usize = 1000;
 
 /// Whether a text has an open parenthesis, bracket, brace or quote. Comments, from two hyphens to the

@@ -32,7 +32,7 @@ pub(crate) enum Line {
 
 /// Reads lines.
 pub(crate) struct LineReader {
-    /// Absent where nobody types.
+    /// Absent without a terminal.
     editor: Option<Editor<Assistant, FileHistory>>,
     /// Where the history is kept.
     file: Option<PathBuf>,

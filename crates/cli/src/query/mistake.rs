@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use crate::account;
 use crate::exit::{Exit, Failure};
-use crate::remote::Answer;
+use crate::remote::RemoteAnswer;
 
 /// The refusal as an error that shows where in the query it is.
-pub(crate) fn explained(query: &str, path: &str, answer: &Answer) -> anyhow::Error {
+pub(crate) fn explained(query: &str, path: &str, answer: &RemoteAnswer) -> anyhow::Error {
     let message = Value::parse(&answer.body)
         .ok()
         .and_then(|body| body.get("message").as_str().map(str::to_owned));

@@ -25,7 +25,7 @@ use orrery_types::{Clock as _, Object, SystemClock, Value};
 
 use ask::{Pages, Question};
 pub(crate) use ask::{parameter, partition_key};
-use output::{Form, Output, OutputArguments, TABLE_ROWS_MAX};
+use output::{Output, OutputArguments, OutputFormat, TABLE_ROWS_MAX};
 use plan::Plans;
 
 use crate::exit::{UNREAD, usage};
@@ -134,7 +134,7 @@ impl Totals {
 /// How rows are printed, and how many.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
-    form: Form,
+    form: OutputFormat,
     expanded: bool,
     limit: Option<usize>,
 }
@@ -142,7 +142,8 @@ struct Shape {
 /// Asks and prints the rows; gives back the first of them, from which a shell learns names.
 fn answer(remote: &mut Remote, question: &Question, shape: Shape) -> Result<Vec<Value>> {
     let Shape { form, expanded, limit } = shape;
-    let limit = limit.or((form == Form::Table).then_some(TABLE_ROWS_MAX)).unwrap_or(usize::MAX);
+    let limit =
+        limit.or((form == OutputFormat::Table).then_some(TABLE_ROWS_MAX)).unwrap_or(usize::MAX);
     let out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut output = Output::new(form, expanded, out);
     let mut pages = Pages::new(remote, question);
@@ -167,7 +168,7 @@ fn answer(remote: &mut Remote, question: &Question, shape: Shape) -> Result<Vec<
     }
     totals.took_ms = milliseconds_since(began_us);
     let mut text = output.end()?;
-    if form == Form::Table {
+    if form == OutputFormat::Table {
         text += &(totals.to_text() + "\n");
         if totals.cut {
             text += "There are more rows: --limit shows more, --lines all of them.\n";
@@ -183,7 +184,7 @@ fn say(text: &str) -> Result<()> {
 }
 
 /// Asks for everything and prints how it was found.
-fn explain(remote: &mut Remote, question: &Question, form: Form) -> Result<()> {
+fn explain(remote: &mut Remote, question: &Question, form: OutputFormat) -> Result<()> {
     let (mut plans, mut totals) = (Plans::default(), Totals::default());
     let began_us = SystemClock.now_us();
     let mut pages = Pages::new(remote, question);
@@ -194,7 +195,7 @@ fn explain(remote: &mut Remote, question: &Question, form: Form) -> Result<()> {
         plans.add(page.plan.as_ref().unwrap_or(&Value::Undefined));
     }
     totals.took_ms = milliseconds_since(began_us);
-    let text = if form == Form::Table {
+    let text = if form == OutputFormat::Table {
         format!("{}{}\n", plans.to_text(table::width()), totals.to_text())
     } else {
         let count = |n: usize| Value::from(i64::try_from(n).unwrap_or(i64::MAX));

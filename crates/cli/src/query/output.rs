@@ -28,27 +28,27 @@ pub(crate) struct OutputArguments {
 
 /// The form of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum OutputFormat {
     Table,
     Json,
     Lines,
 }
 
 impl OutputArguments {
-    pub(crate) fn form(self) -> Form {
+    pub(crate) fn form(self) -> OutputFormat {
         match self {
-            Self { json: true, .. } => Form::Json,
-            Self { lines: true, .. } => Form::Lines,
-            Self { table: true, .. } => Form::Table,
-            _ if table::is_terminal() => Form::Table,
-            _ => Form::Lines,
+            Self { json: true, .. } => OutputFormat::Json,
+            Self { lines: true, .. } => OutputFormat::Lines,
+            Self { table: true, .. } => OutputFormat::Table,
+            _ if table::is_terminal() => OutputFormat::Table,
+            _ => OutputFormat::Lines,
         }
     }
 }
 
 /// Writes rows in one form.
 pub(crate) struct Output<W> {
-    form: Form,
+    form: OutputFormat,
     out: W,
     kept: Vec<Value>,
     written: usize,
@@ -57,23 +57,23 @@ pub(crate) struct Output<W> {
 }
 
 impl<W: Write> Output<W> {
-    pub(crate) fn new(form: Form, expanded: bool, out: W) -> Self {
+    pub(crate) fn new(form: OutputFormat, expanded: bool, out: W) -> Self {
         Self { form, out, kept: Vec::new(), written: 0, expanded }
     }
 
     /// Takes rows; a table keeps them until the end.
     pub(crate) fn rows(&mut self, rows: Vec<Value>) -> Result<()> {
-        if self.form == Form::Table {
+        if self.form == OutputFormat::Table {
             self.kept.extend(rows);
             return Ok(());
         }
         let mut text = String::new();
         for row in rows {
-            if self.form == Form::Json {
+            if self.form == OutputFormat::Json {
                 text += if self.written == 0 { "[" } else { ",\n " };
             }
             row.write_json(&mut text);
-            if self.form == Form::Lines {
+            if self.form == OutputFormat::Lines {
                 text.push('\n');
             }
             self.written += 1;
@@ -84,19 +84,19 @@ impl<W: Write> Output<W> {
     /// Writes what is left. A table is given back instead: it may need a pager.
     pub(crate) fn end(mut self) -> Result<String> {
         let text = match self.form {
-            Form::Json if self.written == 0 => "[]\n",
-            Form::Json => "]\n",
-            Form::Lines | Form::Table => "",
+            OutputFormat::Json if self.written == 0 => "[]\n",
+            OutputFormat::Json => "]\n",
+            OutputFormat::Lines | OutputFormat::Table => "",
         };
         self.write(text)?;
         self.out.flush().context(UNREAD)?;
         Ok(match self.form {
-            Form::Table if self.kept.is_empty() => String::new(),
-            Form::Table if self.expanded => table::expanded(&self.kept, table::width()),
-            Form::Table => {
+            OutputFormat::Table if self.kept.is_empty() => String::new(),
+            OutputFormat::Table if self.expanded => table::expanded(&self.kept, table::width()),
+            OutputFormat::Table => {
                 table::with_bold_head(&table::of_rows(&self.kept).to_text(table::width()))
             }
-            Form::Json | Form::Lines => String::new(),
+            OutputFormat::Json | OutputFormat::Lines => String::new(),
         })
     }
 
@@ -109,7 +109,7 @@ impl<W: Write> Output<W> {
 mod tests {
     use super::*;
 
-    fn written(form: Form, pages: &[&[&str]]) -> String {
+    fn written(form: OutputFormat, pages: &[&[&str]]) -> String {
         let mut out = Vec::new();
         let mut output = Output::new(form, false, &mut out);
         for page in pages {
@@ -123,9 +123,9 @@ mod tests {
     #[test]
     fn rows_of_several_pages_are_one_array_or_lines() {
         let pages: [&[&str]; 3] = [&["1", "{\"a\":2}"], &[], &["\"x\""]];
-        assert_eq!(written(Form::Json, &pages), "[1,\n {\"a\":2},\n \"x\"]\n");
-        assert_eq!(written(Form::Lines, &pages), "1\n{\"a\":2}\n\"x\"\n");
-        assert_eq!(written(Form::Json, &[]), "[]\n");
-        assert_eq!(written(Form::Table, &[]), "");
+        assert_eq!(written(OutputFormat::Json, &pages), "[1,\n {\"a\":2},\n \"x\"]\n");
+        assert_eq!(written(OutputFormat::Lines, &pages), "1\n{\"a\":2}\n\"x\"\n");
+        assert_eq!(written(OutputFormat::Json, &[]), "[]\n");
+        assert_eq!(written(OutputFormat::Table, &[]), "");
     }
 }

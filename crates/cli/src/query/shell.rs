@@ -9,7 +9,7 @@ use orrery_types::Value;
 use super::ask::{Question, parameter, partition_key};
 use super::complete::{COMMANDS, Words};
 use super::line::{Line, LineReader};
-use super::output::Form;
+use super::output::OutputFormat;
 use super::{QueryArguments, Shape, answer, explain, say};
 use crate::item::{ItemExists, Items};
 use crate::remote::Remote;
@@ -134,9 +134,9 @@ impl Shell {
                 }
             }
             "explain" => self.question.explain = !self.question.explain,
-            "table" => self.shape.form = Form::Table,
-            "json" => self.shape.form = Form::Json,
-            "lines" => self.shape.form = Form::Lines,
+            "table" => self.shape.form = OutputFormat::Table,
+            "json" => self.shape.form = OutputFormat::Json,
+            "lines" => self.shape.form = OutputFormat::Lines,
             "x" => self.shape.expanded = !self.shape.expanded,
             "get" | "put" | "create" | "delete" => self.item(name, rest, words)?,
             "key" if rest.is_empty() => self.question.partition_key = None,
@@ -183,8 +183,8 @@ impl Shell {
         };
         words.learn(std::slice::from_ref(&shown));
         let text = match self.shape.form {
-            Form::Table => pretty::indented(&shown, pretty::is_coloured()),
-            Form::Json | Form::Lines => shown.to_json(),
+            OutputFormat::Table => pretty::indented(&shown, pretty::is_coloured()),
+            OutputFormat::Json | OutputFormat::Lines => shown.to_json(),
         };
         say(&text)
     }

@@ -20,7 +20,7 @@ pub(super) enum Waited {
 
 #[cfg(unix)]
 pub(super) struct Keyboard {
-    /// How the terminal was; none where nobody types.
+    /// The state of the terminal before; none without a terminal.
     before: Option<rustix::termios::Termios>,
 }
 
@@ -38,7 +38,7 @@ impl Keyboard {
         Self { before }
     }
 
-    /// Waits for a time, or for somebody to end it.
+    /// Waits for a time, or for the key that ends it.
     pub(super) fn wait(&self, time: Duration) -> Waited {
         let mut left = time;
         while !left.is_zero() {

@@ -70,7 +70,7 @@ impl Sample {
     }
 
     /// Everything that happened since an earlier moment; what did not happen is left out. A server
-    /// that was started anew has counted from nothing.
+    /// that was restarted has counted from zero.
     pub(super) fn since(&self, before: &Self) -> Vec<Line> {
         #[expect(clippy::cast_precision_loss, reason = "the moments are near each other")]
         let seconds = self.time_us.saturating_sub(before.time_us).max(1) as f64 / 1e6;

@@ -9,11 +9,11 @@ use anyhow::{Result, bail};
 use orrery_server::wire::headers;
 use orrery_types::{Value, limits};
 
-use super::target::{Fate, Item, OnExisting, Target};
+use super::target::{Fate, Item, OnExisting, TransferTarget};
 use crate::account;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
-use crate::remote::{Answer, Remote, RemoteArguments};
+use crate::remote::{Remote, RemoteAnswer, RemoteArguments};
 
 /// How often a request is sent again before it is given up.
 const ATTEMPTS_MAX: u32 = 30;
@@ -136,12 +136,17 @@ fn no_room(items: usize) -> anyhow::Error {
 /// What of a request has to be sent again.
 enum Rest {
     Nothing,
-    /// Something, after so many milliseconds if the server told.
+    /// Something, after so many milliseconds if the server named a time.
     After(Option<String>),
 }
 
 /// Notes what was answered.
-fn note(answer: &Answer, keep: bool, open: &[usize], fates: &mut [Option<Fate>]) -> Result<Rest> {
+fn note(
+    answer: &RemoteAnswer,
+    keep: bool,
+    open: &[usize],
+    fates: &mut [Option<Fate>],
+) -> Result<Rest> {
     let results = Value::parse(&answer.body).ok();
     let results = results.as_ref().and_then(Value::as_array).unwrap_or_default();
     if results.len() != open.len() {
@@ -188,7 +193,7 @@ fn retry_after_ms(told: Option<&str>, attempt: u32) -> u64 {
     told.and_then(|text| text.parse().ok()).unwrap_or(own)
 }
 
-impl Target for Bulk {
+impl TransferTarget for Bulk {
     fn lanes(&self) -> usize {
         self.connections.len()
     }

@@ -18,7 +18,7 @@ use super::{ContainerArguments, Format};
 use crate::account;
 use crate::exit::{Exit, Failure, UNREAD};
 use crate::interrupt;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::query::partition_key;
 use crate::remote::{Remote, RemoteArguments};
 use crate::{archive, table};
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<()> {
     } else {
         Export::into_stream(format)
     };
-    let progress = Progress::of_items(Some(total).filter(|_| to_file));
+    let progress = ProgressLine::of_items(Some(total).filter(|_| to_file));
     let written = export.run(&mut remote, arguments, &progress);
     progress.end();
     written?;
@@ -198,7 +198,7 @@ impl Export {
         &mut self,
         remote: &mut Remote,
         arguments: &ExportArguments,
-        progress: &Progress,
+        progress: &ProgressLine,
     ) -> Result<()> {
         let path = format!("{}/docs", arguments.container.path());
         let key = arguments.partition_key.as_deref().map(partition_key);
@@ -307,7 +307,7 @@ impl Export {
         };
         for item in items.iter().filter_map(Value::as_object) {
             let missing = sheet.row(item)?;
-            // Who has named columns knows that there are others.
+            // Columns that were named explicitly need no warning about others.
             if arguments.columns.is_empty() {
                 self.left_out.extend(missing);
             }
@@ -347,7 +347,7 @@ impl Export {
     }
 }
 
-/// Whether a file is the one that was written up to the noted place, and nobody has written since.
+/// Whether a file has the content that was written up to the noted position, and has not changed since.
 fn is_as_noted(path: &Path, noted: &Value) -> bool {
     let length = noted.get("length").as_i64().and_then(|n| u64::try_from(n).ok());
     let (Some(length), Ok(mut file)) = (length, File::open(path)) else { return false };

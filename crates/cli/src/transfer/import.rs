@@ -1,6 +1,7 @@
 //! `orrery import`. Items come in *rounds*: one is read while the last is written. A round is parsed
 //! by all threads, then dealt out to lanes by id, so that versions of one item stay in their order.
-//! When all lanes are done the place in the file is noted.
+//! The place in the file is noted before the first round and after each one, when all lanes are
+//! done; so after an interruption at most one round may have been written in part.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,25 +15,23 @@ use clap::Args;
 use orrery_types::{Clock as _, Object, SystemClock, Value};
 
 use super::offline::Offline;
-use super::records::{MARK, Position, Record, Records, Shape, shape_of};
+use super::records::{InputRecord, MARK, Position, RecordLayout, Records, shape_of};
 use super::resume::Note;
 use super::sheet::{Cells, SheetReader};
-use super::target::{Fate, Item, OnExisting, Tally, Target};
+use super::target::{Fate, Item, OnExisting, TransferTally, TransferTarget};
 use super::{Bulk, ContainerArguments, Format, live};
 use crate::account;
 use crate::exit::{Exit, Failure, UNREAD};
 use crate::interrupt;
-use crate::progress::{Progress, summary};
+use crate::progress::{ProgressLine, summary};
 use crate::remote::RemoteArguments;
 
 /// Items of a round, and bytes of their text.
 const ROUND_ITEMS_MAX: usize = 8192;
 const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Connections to a server unless told otherwise.
+/// Connections to a server by default.
 const CONNECTIONS: usize = 4;
-/// How often a note is written at most: a note is synced.
-const NOTE_US: u64 = 500_000;
-/// Bad lines that are told one by one.
+/// Bad lines that are reported one by one.
 const BAD_LINES_TOLD: u64 = 100;
 
 /// Arguments of `import`.
@@ -127,25 +126,26 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<()> {
     }
 }
 
-fn from_file(arguments: &ImportArguments, path: &Path) -> Result<Tally> {
+fn from_file(arguments: &ImportArguments, path: &Path) -> Result<TransferTally> {
     let place = &arguments.container;
     let definition = arguments.create.as_deref().map(|paths| definition(&place.container, paths));
-    let (target, whereto): (Box<dyn Target>, [String; 2]) = if let Some(folder) = &arguments.data {
-        let target = Offline::open(folder, place, definition.as_ref())?;
-        let whole = folder.canonicalize().context("cannot find the data folder")?;
-        let identity = target.identity()?;
-        (Box::new(target), [whole.display().to_string(), identity])
-    } else {
-        let mut remote = arguments.remote.connect()?;
-        prepare(&mut remote, place, definition.as_ref())?;
-        let model = format!("/dbs/{}/_model", place.database);
-        let modelled = account::send(&mut remote, "GET", &model, &[], b"")?.status == 200;
-        // Items of a model may refer to earlier ones, so all of them go one way.
-        let lanes = if modelled { 1 } else { arguments.connections };
-        let target = Bulk::open(&arguments.remote, &place.path(), lanes)?;
-        let identity = place.identity(&mut remote)?;
-        (Box::new(target), [arguments.remote.endpoint.clone(), identity])
-    };
+    let (target, whereto): (Box<dyn TransferTarget>, [String; 2]) =
+        if let Some(folder) = &arguments.data {
+            let target = Offline::open(folder, place, definition.as_ref())?;
+            let whole = folder.canonicalize().context("cannot find the data folder")?;
+            let identity = target.identity()?;
+            (Box::new(target), [whole.display().to_string(), identity])
+        } else {
+            let mut remote = arguments.remote.connect()?;
+            prepare(&mut remote, place, definition.as_ref())?;
+            let model = format!("/dbs/{}/_model", place.database);
+            let modelled = account::send(&mut remote, "GET", &model, &[], b"")?.status == 200;
+            // Items of a model may refer to earlier ones, so all of them go one way.
+            let lanes = if modelled { 1 } else { arguments.connections };
+            let target = Bulk::open(&arguments.remote, &place.path(), lanes)?;
+            let identity = place.identity(&mut remote)?;
+            (Box::new(target), [arguments.remote.endpoint.clone(), identity])
+        };
     let source = Source::open(path, arguments)?;
     let [whereto, identity] = &whereto;
     let note = Note::new(&[
@@ -253,7 +253,7 @@ struct Source {
     can_resume: bool,
     length: Option<u64>,
     path: Option<PathBuf>,
-    shape: Option<Shape>,
+    shape: Option<RecordLayout>,
 }
 
 impl Source {
@@ -294,7 +294,7 @@ impl Source {
         } else {
             let mut input = buffered(file);
             let shape = if format == Some(Format::Lines) {
-                Shape::Lines
+                RecordLayout::Lines
             } else {
                 check_not_spread(&mut input).with_context(|| shown.to_string())?;
                 shape_of(&mut input)?
@@ -314,13 +314,14 @@ impl Source {
         match (&mut self.reader, self.shape) {
             (Reader::Sheet(sheet), _) => sheet.go_on(input, at),
             (reader, shape) => {
-                *reader = Reader::Json(Records::new(input, shape.unwrap_or(Shape::Lines), at));
+                *reader =
+                    Reader::Json(Records::new(input, shape.unwrap_or(RecordLayout::Lines), at));
             }
         }
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Option<Record>> {
+    fn next(&mut self) -> Result<Option<InputRecord>> {
         match &mut self.reader {
             Reader::Json(records) => records.next(),
             Reader::Sheet(sheet) => sheet.next(),
@@ -351,12 +352,12 @@ impl Source {
 
 #[derive(Default)]
 struct Round {
-    records: Vec<Record>,
+    records: Vec<InputRecord>,
     end: Position,
 }
 
 struct Job<'j> {
-    target: &'j dyn Target,
+    target: &'j dyn TransferTarget,
     existing: OnExisting,
     id: Option<&'j str>,
     strict: bool,
@@ -364,20 +365,22 @@ struct Job<'j> {
 }
 
 impl Job<'_> {
-    fn run(&self, mut source: Source) -> Result<Tally> {
+    fn run(&self, mut source: Source) -> Result<TransferTally> {
         let _cooperation = interrupt::cooperate();
-        let mut tally = Tally::default();
+        let mut tally = TransferTally::default();
         let mut unsure = false;
         if let Some(noted) = self.note.and_then(Note::read) {
             let number = |name| noted.get(name).as_i64().and_then(|n| u64::try_from(n).ok());
             if let (Some(offset), Some(lines)) = (number("offset"), number("lines")) {
-                tally = Tally::from_value(&noted);
-                source.seek(Position { offset, lines })?;
+                tally = TransferTally::from_value(&noted);
                 unsure = true;
-                eprintln!("Continuing after line {lines}; --from-start starts over.");
+                if offset > 0 {
+                    source.seek(Position { offset, lines })?;
+                    eprintln!("Continuing after line {lines}; --from-start starts over.");
+                }
             }
         }
-        let progress = Progress::of_bytes(source.length);
+        let progress = ProgressLine::of_bytes(source.length);
         let (rounds, reading) = sync_channel(1);
         let done = std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -403,12 +406,11 @@ impl Job<'_> {
     fn write(
         &self,
         rounds: Receiver<Result<Round>>,
-        progress: &Progress,
-        tally: &mut Tally,
+        progress: &ProgressLine,
+        tally: &mut TransferTally,
         mut unsure: bool,
     ) -> Result<()> {
         let (began_us, before) = (SystemClock.now_us(), tally.total());
-        let mut noted_us = began_us;
         // What is durable, for the note of an interruption.
         let mut done: Option<Position> = None;
         let mut done_tally = *tally;
@@ -422,6 +424,9 @@ impl Job<'_> {
                 OnExisting::Refuse if unsure => OnExisting::Keep,
                 asked => asked,
             };
+            if let Some(note) = self.note.filter(|_| done.is_none() && !unsure) {
+                note.write(position_note(Position::default(), *tally))?;
+            }
             unsure = false;
             let stopped = match self.round(records, existing, progress, tally) {
                 Err(_) if interrupt::is_requested() => {
@@ -439,8 +444,7 @@ impl Job<'_> {
                 let text = format!("line {line}: {reason}; stopped, because of --strict");
                 return Err(Failure::new(Exit::Partly, text).into());
             }
-            if let Some(note) = self.note.filter(|_| now_us.saturating_sub(noted_us) >= NOTE_US) {
-                noted_us = now_us;
+            if let Some(note) = self.note {
                 note.write(position_note(end, *tally))?;
             }
             if interrupt::is_requested() {
@@ -451,7 +455,7 @@ impl Job<'_> {
     }
 
     /// Notes how far it got, and says so.
-    fn interrupted(&self, done: Option<Position>, tally: Tally) -> anyhow::Error {
+    fn interrupted(&self, done: Option<Position>, tally: TransferTally) -> anyhow::Error {
         let text = format!("interrupted: {}", tally.to_text());
         interrupt::failure(match (self.note, done) {
             (Some(note), Some(at)) => match note.write(position_note(at, tally)) {
@@ -468,10 +472,10 @@ impl Job<'_> {
     /// Writes one round. With `--strict`, the bad line that ends the import.
     fn round(
         &self,
-        records: Vec<Record>,
+        records: Vec<InputRecord>,
         existing: OnExisting,
-        progress: &Progress,
-        tally: &mut Tally,
+        progress: &ProgressLine,
+        tally: &mut TransferTally,
     ) -> Result<Option<(u64, String)>> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut parsed = self.parse(records, threads);
@@ -517,21 +521,26 @@ impl Job<'_> {
     }
 
     /// Parses records side by side, in their order.
-    fn parse(&self, records: Vec<Record>, threads: usize) -> Vec<(u64, Result<Value, String>)> {
+    fn parse(
+        &self,
+        records: Vec<InputRecord>,
+        threads: usize,
+    ) -> Vec<(u64, Result<Value, String>)> {
         let share = records.len().div_ceil(threads.max(1)).max(1);
-        let mut shares: Vec<Vec<Record>> = Vec::new();
+        let mut shares: Vec<Vec<InputRecord>> = Vec::new();
         let mut records = records.into_iter();
         loop {
-            let part: Vec<Record> = records.by_ref().take(share).collect();
+            let part: Vec<InputRecord> = records.by_ref().take(share).collect();
             if part.is_empty() {
                 break;
             }
             shares.push(part);
         }
-        let read = |record: Record| (record.line, record.text.and_then(|text| self.item(&text)));
+        let read =
+            |record: InputRecord| (record.line, record.text.and_then(|text| self.item(&text)));
         let read = &read;
         std::thread::scope(|scope| {
-            let run = |part: Vec<Record>| {
+            let run = |part: Vec<InputRecord>| {
                 scope.spawn(move || part.into_iter().map(read).collect::<Vec<_>>())
             };
             let running: Vec<_> = shares.into_iter().map(run).collect();
@@ -561,7 +570,7 @@ impl Job<'_> {
     }
 }
 
-fn position_note(at: Position, tally: Tally) -> Object {
+fn position_note(at: Position, tally: TransferTally) -> Object {
     let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
     let mut note = Object::new();
     note.set("offset", number(at.offset));
@@ -581,7 +590,7 @@ pub(crate) fn lane(item: &Value, lanes: usize) -> usize {
 
 /// Gives every lane its items, all at once; the fate of each by its line.
 pub(crate) fn load(
-    target: &dyn Target,
+    target: &dyn TransferTarget,
     lanes: Vec<Vec<Item>>,
     existing: OnExisting,
 ) -> Result<Vec<(u64, Fate)>> {

@@ -35,7 +35,7 @@ pub(crate) use import::load;
 pub(crate) use import::run as import;
 pub(crate) use import::{ImportArguments, definition};
 pub(crate) use resume::state_folder;
-pub(crate) use target::{Fate, Item, OnExisting, Tally};
+pub(crate) use target::{Fate, Item, OnExisting, TransferTally};
 
 /// The container of a transfer.
 #[derive(Clone, Debug, Args)]

@@ -5,19 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
-use orrery_engine::item_body::ItemBody;
-use orrery_engine::load::{Existing, Loaded};
+use orrery_engine::item::operation::ItemBody;
 use orrery_engine::throughput::ThroughputRequest;
+use orrery_engine::transaction::bulk_load::{Existing, Loaded};
 use orrery_engine::{Container, Engine};
 use orrery_storage::RocksOptions;
 use orrery_types::ids::Address;
 use orrery_types::{Error, Value};
 
 use super::ContainerArguments;
-use super::target::{Fate, Item, OnExisting, Target};
+use super::target::{Fate, Item, OnExisting, TransferTarget};
 use crate::data_folder::{self, STORE};
 
-/// Nobody asks the store anything meanwhile, so it may gather more before it writes it out.
+/// The store serves no reads meanwhile, so it may buffer more before it writes a file.
 const WRITE_BUFFER_BYTES: usize = 256 * 1024 * 1024;
 const LOG_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// More lanes than this only wait for the one thread that commits.
@@ -49,13 +49,14 @@ impl Offline {
         let engine = data_folder::open_store(&folder.join(STORE), &options)?;
         let container = container(&engine, at, definition)?;
         // Items of a model may refer to earlier ones, so all of them go one way.
-        let lanes = if engine.is_modelled(&container) { 1 } else { threads.min(LANES_MAX) };
+        let lanes =
+            if engine.models().is_modelled(&container) { 1 } else { threads.min(LANES_MAX) };
         Ok(Self { engine, container, lanes })
     }
 
     /// Which container it is: one that was deleted and recreated under the same names is another.
     pub(crate) fn identity(&self) -> Result<String> {
-        let database = self.engine.read_database(&Address::Rid(self.container.database_rid()));
+        let database = self.engine.databases().read(&Address::Rid(self.container.database_rid()));
         let database = database.map_err(|error| anyhow!("{error}"))?.to_resource();
         Ok(super::identity(&database.body, &self.container.to_resource().body))
     }
@@ -69,7 +70,7 @@ fn container(
 ) -> Result<Arc<Container>> {
     let (database, name) =
         (Address::Name(at.database.clone()), Address::Name(at.container.clone()));
-    if let Ok(found) = engine.read_container(&database, &name) {
+    if let Ok(found) = engine.containers().read(&database, &name) {
         return Ok(found);
     }
     let definition = definition.with_context(|| {
@@ -79,18 +80,18 @@ fn container(
         )
     })?;
     let throughput = ThroughputRequest { manual: None, autoscale: None };
-    if engine.read_database(&database).is_err() {
+    if engine.databases().read(&database).is_err() {
         let mut body = orrery_types::Object::new();
         body.set("id", at.database.as_str().into());
-        let made = engine.create_database(&Value::object(body), &throughput);
+        let made = engine.databases().create(&Value::object(body), &throughput);
         made.map_err(|error| anyhow!("cannot make the database: {error}"))?;
     }
-    let made = engine.create_container(&database, definition, &throughput);
+    let made = engine.containers().create(&database, definition, &throughput);
     made.map_err(|error| anyhow!("cannot make the container: {error}"))?;
-    engine.read_container(&database, &name).map_err(|error| anyhow!("{error}"))
+    engine.containers().read(&database, &name).map_err(|error| anyhow!("{error}"))
 }
 
-impl Target for Offline {
+impl TransferTarget for Offline {
     fn lanes(&self) -> usize {
         self.lanes
     }
@@ -112,7 +113,7 @@ impl Target for Offline {
                 Err(error) => fates[at] = refused(&error),
             }
         }
-        let loaded = self.engine.load_items(&self.container, bodies, existing);
+        let loaded = self.engine.transactions().load_items(&self.container, bodies, existing);
         let loaded = loaded.map_err(|error| anyhow!("the data cannot be written: {error}"))?;
         for (at, loaded) in places.into_iter().zip(loaded) {
             fates[at] = match loaded {

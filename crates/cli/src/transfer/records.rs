@@ -1,5 +1,5 @@
 //! A text of JSON taken apart into items without reading it whole: lines, or the elements of one
-//! array. An item that is broken is told with its line, and the next one is found all the same.
+//! array. A malformed item is reported with its line, and reading continues with the next one.
 
 use std::io::BufRead;
 
@@ -12,7 +12,7 @@ pub(crate) const TEXT_BYTES_MAX: usize = 8 * limits::ITEM_SIZE_BYTES_MAX;
 
 /// One item as it stands in its file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct InputRecord {
     /// The line on which it begins, from 1.
     pub(crate) line: u64,
     /// The place right after it.
@@ -23,7 +23,7 @@ pub(crate) struct Record {
 
 /// How items follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum RecordLayout {
     Lines,
     Array,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Position {
 /// Reads items one by one.
 pub(crate) struct Records<R> {
     input: R,
-    shape: Shape,
+    shape: RecordLayout,
     at: Position,
     place: Place,
 }
@@ -60,10 +60,10 @@ enum Place {
 }
 
 /// Whether a text is an array or lines: its first byte that is no space tells.
-pub(crate) fn shape_of(input: &mut impl BufRead) -> Result<Shape> {
+pub(crate) fn shape_of(input: &mut impl BufRead) -> Result<RecordLayout> {
     let start = input.fill_buf().context("cannot read")?;
     let first = start.iter().find(|byte| !byte.is_ascii_whitespace() && !MARK.contains(byte));
-    Ok(if first == Some(&b'[') { Shape::Array } else { Shape::Lines })
+    Ok(if first == Some(&b'[') { RecordLayout::Array } else { RecordLayout::Lines })
 }
 
 /// The byte order mark with which some programs begin a file.
@@ -71,20 +71,20 @@ pub(super) const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl<R: BufRead> Records<R> {
     /// Reads from a place at which `input` already stands.
-    pub(crate) fn new(input: R, shape: Shape, at: Position) -> Self {
+    pub(crate) fn new(input: R, shape: RecordLayout, at: Position) -> Self {
         // Reading goes on right behind an element.
         let place = if at.offset > 0 { Place::Element } else { Place::Outside };
         Self { input, shape, at, place }
     }
 
     /// The next item; `None` after the last.
-    pub(crate) fn next(&mut self) -> Result<Option<Record>> {
+    pub(crate) fn next(&mut self) -> Result<Option<InputRecord>> {
         if self.at.offset == 0 {
             self.skip_mark()?;
         }
         match self.shape {
-            Shape::Lines => self.next_line(),
-            Shape::Array => self.next_element(),
+            RecordLayout::Lines => self.next_line(),
+            RecordLayout::Array => self.next_element(),
         }
     }
 
@@ -101,11 +101,11 @@ impl<R: BufRead> Records<R> {
         Ok(())
     }
 
-    fn record(&self, line: u64, text: Text) -> Record {
-        Record { line, end: self.at.offset, text: text.finish() }
+    fn record(&self, line: u64, text: Text) -> InputRecord {
+        InputRecord { line, end: self.at.offset, text: text.finish() }
     }
 
-    fn next_line(&mut self) -> Result<Option<Record>> {
+    fn next_line(&mut self) -> Result<Option<InputRecord>> {
         loop {
             let mut text = Text::default();
             let (mut read, mut whole) = (0_u64, false);
@@ -145,7 +145,7 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    fn next_element(&mut self) -> Result<Option<Record>> {
+    fn next_element(&mut self) -> Result<Option<InputRecord>> {
         if self.place == Place::Ended {
             return Ok(None);
         }
@@ -170,16 +170,16 @@ impl<R: BufRead> Records<R> {
         Ok(Some(self.fault("the file ends before its array does")))
     }
 
-    /// Behind the last bracket only spaces may stand. Whatever else does is told once, and reading
+    /// Behind the last bracket only spaces may stand. Anything else is reported once, and reading
     /// would go on at the bracket.
-    fn after_array(&mut self) -> Result<Option<Record>> {
+    fn after_array(&mut self) -> Result<Option<InputRecord>> {
         self.place = Place::Ended;
         let end = self.at.offset;
         self.take(b']');
         while let Some(byte) = self.peek()? {
             if !byte.is_ascii_whitespace() {
                 let fault = self.fault("the file goes on after the end of its array");
-                return Ok(Some(Record { end, ..fault }));
+                return Ok(Some(InputRecord { end, ..fault }));
             }
             self.take(byte);
         }
@@ -187,13 +187,13 @@ impl<R: BufRead> Records<R> {
     }
 
     /// Something that is no item, at the line at hand.
-    fn fault(&self, why: &str) -> Record {
+    fn fault(&self, why: &str) -> InputRecord {
         let text = Text { fault: Some(why.to_owned()), ..Text::default() };
         self.record(self.at.lines + 1, text)
     }
 
     /// Takes bytes until the commas and brackets say that the element is over.
-    fn element(&mut self) -> Result<Record> {
+    fn element(&mut self) -> Result<InputRecord> {
         let line = self.at.lines + 1;
         let mut text = Text::default();
         let mut scan = Scan::default();
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     /// All items, read in pieces of a few bytes, and once more from the end of each.
-    fn check(shape: Shape, text: &str, expected: &[(u64, &str)]) {
+    fn check(shape: RecordLayout, text: &str, expected: &[(u64, &str)]) {
         let all = |from: Position| {
             let rest = &text.as_bytes()[usize::try_from(from.offset).unwrap()..];
             let mut records = Records::new(BufReader::with_capacity(3, rest), shape, from);
@@ -313,11 +313,11 @@ mod tests {
     #[test]
     fn lines_are_items_and_blank_ones_are_not() {
         check(
-            Shape::Lines,
+            RecordLayout::Lines,
             "\u{feff}{\"id\":\"a\"}\r\n\n  \n{broken\n{\"id\":\"c\"}",
             &[(1, "{\"id\":\"a\"}"), (4, "{broken"), (5, "{\"id\":\"c\"}")],
         );
-        check(Shape::Lines, "", &[]);
+        check(RecordLayout::Lines, "", &[]);
     }
 
     #[test]
@@ -330,33 +330,37 @@ mod tests {
             (4, "{\"c\" 3}"),
             (4, "{}"),
         ];
-        check(Shape::Array, text, &expected);
-        check(Shape::Array, "[]", &[]);
+        check(RecordLayout::Array, text, &expected);
+        check(RecordLayout::Array, "[]", &[]);
     }
 
     #[test]
     fn an_array_that_breaks_off_is_told() {
-        check(Shape::Array, "[{}", &[(1, "the file ends within this item")]);
-        check(Shape::Array, "[{},\n", &[(1, "{}"), (2, "the file ends before its array does")]);
+        check(RecordLayout::Array, "[{}", &[(1, "the file ends within this item")]);
+        check(
+            RecordLayout::Array,
+            "[{},\n",
+            &[(1, "{}"), (2, "the file ends before its array does")],
+        );
     }
 
     #[test]
     fn what_an_array_may_not_hold_is_told() {
         let nothing = "there is nothing between two commas";
         let more = "the file goes on after the end of its array";
-        check(Shape::Array, "[{},,\n{}]", &[(1, "{}"), (1, nothing), (2, "{}")]);
-        check(Shape::Array, "[,{},\n]", &[(1, nothing), (1, "{}"), (2, nothing)]);
-        check(Shape::Array, "[{}]\n[{}]", &[(1, "{}"), (2, more)]);
-        check(Shape::Array, "[] \n x", &[(2, more)]);
-        check(Shape::Array, "[{}] \r\n\n", &[(1, "{}")]);
+        check(RecordLayout::Array, "[{},,\n{}]", &[(1, "{}"), (1, nothing), (2, "{}")]);
+        check(RecordLayout::Array, "[,{},\n]", &[(1, nothing), (1, "{}"), (2, nothing)]);
+        check(RecordLayout::Array, "[{}]\n[{}]", &[(1, "{}"), (2, more)]);
+        check(RecordLayout::Array, "[] \n x", &[(2, more)]);
+        check(RecordLayout::Array, "[{}] \r\n\n", &[(1, "{}")]);
     }
 
     #[test]
     fn the_first_byte_tells_the_shape() {
         let shape = |text: &str| shape_of(&mut BufReader::new(text.as_bytes())).unwrap();
-        assert_eq!(shape(" \n[{}]"), Shape::Array);
-        assert_eq!(shape("\u{feff}[]"), Shape::Array);
-        assert_eq!(shape("{}\n[]"), Shape::Lines);
-        assert_eq!(shape(""), Shape::Lines);
+        assert_eq!(shape(" \n[{}]"), RecordLayout::Array);
+        assert_eq!(shape("\u{feff}[]"), RecordLayout::Array);
+        assert_eq!(shape("{}\n[]"), RecordLayout::Lines);
+        assert_eq!(shape(""), RecordLayout::Lines);
     }
 }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use orrery_files::Access;
+use orrery_files::FileAccess;
 use orrery_types::{Object, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -48,12 +48,12 @@ impl Note {
         let text = Value::object(note).to_json();
         let written = || -> std::io::Result<()> {
             orrery_files::create_folders(path.parent().unwrap_or(Path::new(".")))?;
-            orrery_files::replace(path, text.as_bytes(), Access::Default)
+            orrery_files::replace(path, text.as_bytes(), FileAccess::Default)
         };
         written().with_context(|| format!("cannot note the progress in {}", path.display()))
     }
 
-    /// The transfer is complete, or begins anew.
+    /// The transfer is complete, or starts from the beginning.
     pub(crate) fn remove(&self) {
         if let Some(path) = &self.path {
             let _ = std::fs::remove_file(path);

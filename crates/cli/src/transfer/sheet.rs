@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use csv_core::ReadFieldResult;
 use orrery_types::{Object, Value};
 
-use super::records::{Position, Record, TEXT_BYTES_MAX};
+use super::records::{InputRecord, Position, TEXT_BYTES_MAX};
 
 /// Whether cells are read as what they look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl<R: BufRead> SheetReader<R> {
     }
 
     /// The next row as an item; `None` after the last.
-    pub(crate) fn next(&mut self) -> Result<Option<Record>> {
+    pub(crate) fn next(&mut self) -> Result<Option<InputRecord>> {
         loop {
             self.skip_line_ends()?;
             let line = self.at.lines + 1;
@@ -64,7 +64,7 @@ impl<R: BufRead> SheetReader<R> {
                 continue;
             }
             let text = row.and_then(|row| self.item(&row)).map(String::into_bytes);
-            return Ok(Some(Record { line, end: self.at.offset, text }));
+            return Ok(Some(InputRecord { line, end: self.at.offset, text }));
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) enum Fate {
 /// What to do with an item whose id is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnExisting {
-    /// Leave the one that is there
+    /// Keep the existing item
     Keep,
     /// Put the new one in its place
     Replace,
@@ -34,7 +34,7 @@ pub(crate) enum OnExisting {
 }
 
 /// Takes items. Lanes work side by side; items of one lane are taken in their order.
-pub(crate) trait Target: Sync {
+pub(crate) trait TransferTarget: Sync {
     /// How many lanes there are.
     fn lanes(&self) -> usize;
 
@@ -44,14 +44,14 @@ pub(crate) trait Target: Sync {
 
 /// How many items became what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct TransferTally {
     pub(crate) created: u64,
     pub(crate) replaced: u64,
     pub(crate) kept: u64,
     pub(crate) bad: u64,
 }
 
-impl Tally {
+impl TransferTally {
     pub(crate) fn add(&mut self, fate: &Fate) {
         match fate {
             Fate::Created => self.created += 1,

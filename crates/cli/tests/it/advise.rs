@@ -40,3 +40,15 @@ fn data_in_files_is_advised_on_and_drawn() {
     let (ok, _, error) = run(&["model", "check", &path("model.json")]);
     assert!(!ok && error.contains("/relations/0"), "{error}");
 }
+
+#[test]
+fn the_model_of_the_front_page_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let readme = include_str!("../../../../README.md");
+    let (_, rest) = readme.split_once("```json\n{ \"version\"").expect("a model in README.md");
+    let (model, _) = rest.split_once("```").expect("the end of the model");
+    let file = folder.path().join("model.json");
+    std::fs::write(&file, format!("{{ \"version\"{model}")).unwrap();
+    let (ok, text, error) = run(&["model", "check", file.to_str().unwrap()]);
+    assert!(ok && text.starts_with("2 types, 1 relations, 1 aggregates"), "{text}{error}");
+}

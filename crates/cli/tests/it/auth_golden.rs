@@ -18,7 +18,7 @@ use orrery_server::wire::link::{Address, ResourceLink};
 use orrery_server::{Operation, SideRoute};
 use orrery_types::{Clock as _, Value};
 
-use crate::client::{Connection, http_date, signature, signed};
+use crate::client::{Answer, Connection, http_date, signature, signed};
 use crate::local::{Local, PRIMARY, READ_ONLY, SECONDARY, SECONDARY_READ_ONLY};
 
 const PATH: &str = "../../golden/auth/matrix.txt";
@@ -32,8 +32,8 @@ const QUERY: (&str, &str) = ("x-ms-documentdb-isquery", "true");
 const QUERY_BODY: &str = r#"{"query":"SELECT * FROM c"}"#;
 
 /// A request that shows whether an operation is allowed.
-struct Sample {
-    note: &'static str,
+pub(crate) struct Sample {
+    pub(crate) note: &'static str,
     method: &'static str,
     path: String,
     headers: Vec<(&'static str, &'static str)>,
@@ -83,7 +83,7 @@ impl Sample {
     }
 
     /// What the server takes the request for.
-    fn operation(&self) -> Operation {
+    pub(crate) fn operation(&self) -> Operation {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
@@ -101,7 +101,7 @@ fn scripts(make: impl Fn(&str) -> Sample) -> Vec<Sample> {
 }
 
 /// The requests of an operation.
-fn samples(operation: Operation, rids: &Rids) -> Vec<Sample> {
+pub(crate) fn samples(operation: Operation, rids: &Rids) -> Vec<Sample> {
     use Operation as O;
     let one = |sample: Sample| vec![sample];
     match operation {
@@ -148,6 +148,16 @@ fn samples(operation: Operation, rids: &Rids) -> Vec<Sample> {
         | O::QueryOffers
         | O::ReadOffer
         | O::ReplaceOffer => database_samples(operation, rids),
+        O::ListRoleDefinitions
+        | O::CreateRoleDefinition
+        | O::ReadRoleDefinition
+        | O::StoreRoleDefinition
+        | O::DeleteRoleDefinition
+        | O::ListRoleAssignments
+        | O::CreateRoleAssignment
+        | O::ReadRoleAssignment
+        | O::StoreRoleAssignment
+        | O::DeleteRoleAssignment => role_samples(operation),
         O::ReadStatistics => one(sample("GET", "/_orrery/statistics")),
         O::ListTasks => one(sample("GET", "/_orrery/tasks")),
         O::RetryTasks => one(sample("POST", "/_orrery/tasks")),
@@ -220,6 +230,25 @@ fn database_samples(operation: Operation, rids: &Rids) -> Vec<Sample> {
     }
 }
 
+/// Of roles; none of them exists but the built-in ones, which cannot be changed.
+fn role_samples(operation: Operation) -> Vec<Sample> {
+    use Operation as O;
+    const DEFINITION: &str = "/_roledefinitions/00000000-0000-0000-0000-000000000001";
+    const ASSIGNMENT: &str = "/_roleassignments/00000000-0000-0000-0000-000000000001";
+    vec![match operation {
+        O::ListRoleDefinitions => sample("GET", "/_roledefinitions"),
+        O::CreateRoleDefinition => sample("POST", "/_roledefinitions").body("{}"),
+        O::ReadRoleDefinition => sample("GET", DEFINITION),
+        O::StoreRoleDefinition => sample("PUT", DEFINITION).body("{}"),
+        O::DeleteRoleDefinition => sample("DELETE", DEFINITION),
+        O::ListRoleAssignments => sample("GET", "/_roleassignments"),
+        O::CreateRoleAssignment => sample("POST", "/_roleassignments").body("{}"),
+        O::ReadRoleAssignment => sample("GET", ASSIGNMENT),
+        O::StoreRoleAssignment => sample("PUT", ASSIGNMENT).body("{}"),
+        _ => sample("DELETE", ASSIGNMENT),
+    }]
+}
+
 fn item_samples(operation: Operation, rids: &Rids) -> Vec<Sample> {
     use Operation as O;
     let post = || sample("POST", ITEMS);
@@ -289,7 +318,7 @@ fn script_samples(operation: Operation) -> Vec<Sample> {
 }
 
 /// Links that the server has given out.
-struct Rids {
+pub(crate) struct Rids {
     offer: String,
     item: String,
 }
@@ -310,32 +339,38 @@ struct Credential {
 fn with_old_permissions(engine: Engine) -> Engine {
     let value = |text: &str| Value::parse(text.as_bytes()).unwrap();
     let database = Address::Name("d".into());
-    engine.create_database(&value(r#"{"id":"d"}"#), &ThroughputRequest::default()).unwrap();
+    engine.databases().create(&value(r#"{"id":"d"}"#), &ThroughputRequest::default()).unwrap();
     for (user, resource) in [("old1", "dbs/d"), ("old2", "dbs"), ("old3", ITEM)] {
         let body = value(&format!(r#"{{"id":"{user}"}}"#));
-        engine.create_user(&database, &body, false).unwrap();
+        engine.users().create(&database, &body, false).unwrap();
         let body = value(&format!(
             r#"{{"id":"p","permissionMode":"All","resource":"{}"}}"#,
             resource.trim_matches('/')
         ));
         let user = Address::Name(user.into());
-        engine.create_permission(&database, &user, &body, false).unwrap();
+        engine.permissions().create(&database, &user, &body, false).unwrap();
     }
     engine
 }
 
-struct Bench {
-    local: Local,
+pub(crate) struct Bench {
+    pub(crate) local: Local,
     credentials: Vec<Credential>,
-    rids: Rids,
+    pub(crate) rids: Rids,
 }
 
 impl Bench {
-    fn start() -> Self {
+    /// A server with everything that the requests are about.
+    pub(crate) fn filled() -> Self {
         let local = Local::start_direct(ConsistencyLevel::default(), with_old_permissions);
         let (credentials, rids) = (Vec::new(), Rids { offer: String::new(), item: String::new() });
         let mut bench = Self { local, credentials, rids };
         bench.fill();
+        bench
+    }
+
+    fn start() -> Self {
+        let mut bench = Self::filled();
         bench.keys();
         bench.tokens();
         bench
@@ -474,6 +509,11 @@ impl Bench {
         // The others live longer.
         self.token_for("token: container, All; expired", &all(container), "10");
         self.local.clock.advance_s(11);
+    }
+
+    /// The answer to the holder of a token.
+    pub(crate) fn send_as(&self, token: &str, sample: &Sample) -> Answer {
+        self.local.send_as(token, sample.method, &sample.path, &sample.headers, sample.body)
     }
 
     fn status(&self, credential: &Credential, sample: &Sample) -> u16 {

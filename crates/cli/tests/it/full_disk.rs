@@ -72,7 +72,7 @@ fn a_full_disk_ends_writing_and_nothing_else() {
     assert_eq!(client.feed("/dbs", "Databases").len(), 1);
     drop(server);
 
-    assert_eq!(faults(folder.path()), 0);
+    assert_eq!(faults(&folder.path().into()), 0);
     let server = Running::start(&arguments);
     let mut client = Client::open(server.address(), &server.key()).unwrap();
     check_all_there(&mut client, acknowledged);

@@ -1,19 +1,19 @@
 //! The server is killed while clients write and ranges split and merge, over and over. What it acknowledged is there afterwards
 //! with exactly its content, what it did not acknowledge is there whole or not at all, and the store
-//! has no fault. `ORRERY_KILLS` sets how often, `ORRERY_SEED` repeats a run's choices.
+//! has no fault. `ORRERY_KILLS` sets how often, `ORRERY_SEED` repeats a run's choices; with `ORRERY_STORE=postgres` the
+//! data is in `PostgreSQL`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use orrery_engine::Engine;
-use orrery_storage::{RocksOptions, RocksStore};
 use orrery_types::ids::Address;
 use orrery_types::{SystemClock, Value};
 
 use crate::client::Client;
+use crate::place::Place;
 use crate::process::Running;
 use crate::random::Random;
 
@@ -133,8 +133,8 @@ impl Writer {
 }
 
 /// A database with a container of three partitions, unique keys and lives.
-pub(crate) fn prepare(folder: &Path) {
-    let server = Running::serve(folder);
+pub(crate) fn prepare(place: &Place) {
+    let server = place.serve();
     let mut client = Client::open(server.address(), &server.key()).unwrap();
     client.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
     let throughput = [("x-ms-offer-throughput", "18000")];
@@ -143,13 +143,12 @@ pub(crate) fn prepare(folder: &Path) {
     client.must("POST", "/dbs/d/colls", &throughput, body);
 }
 
-/// Opens the folder that no server has open, and looks at every record.
-pub(crate) fn faults(folder: &Path) -> usize {
-    let store = RocksStore::open(&folder.join("store"), &RocksOptions::default()).unwrap();
-    let engine = Engine::open(Arc::new(store), Arc::new(SystemClock), 1).unwrap();
+/// Opens the place that no server has open, and looks at every record.
+pub(crate) fn faults(place: &Place) -> usize {
+    let engine = Engine::open(place.open(), Arc::new(SystemClock), 1).unwrap();
     let name = |text: &str| Address::Name(text.into());
-    let container = engine.read_container(&name("d"), &name("c")).unwrap();
-    let faults = engine.verify(&container).unwrap();
+    let container = engine.containers().read(&name("d"), &name("c")).unwrap();
+    let faults = engine.insight().verify(&container).unwrap();
     for fault in &faults {
         eprintln!("{fault}");
     }
@@ -213,13 +212,14 @@ fn acknowledged_writes_outlive_the_server() {
     let kills = kills.map_or(KILLS, |text| text.parse().expect("ORRERY_KILLS is a number"));
     let mut random = Random::from_environment("kill");
     let folder = tempfile::tempdir().unwrap();
-    prepare(folder.path());
+    let place = Place::chosen(folder.path());
+    prepare(&place);
     let mut writers: Vec<Writer> = (0..WRITERS).map(|w| Writer::new(w, random.next())).collect();
     let (mut acknowledged, mut unknown, mut lost, mut faulty) = (0, 0, 0, 0);
     let mut layouts = 0;
     for round in 0..=kills {
-        faulty += faults(folder.path());
-        let server = Running::serve(folder.path());
+        faulty += faults(&place);
+        let server = place.serve();
         let mut client = Client::open(server.address(), &server.key()).unwrap();
         let items = client.feed(ITEMS, "Documents").into_iter();
         let found = items.map(|item| (item.get("id").as_str().unwrap().to_owned(), item)).collect();

@@ -16,6 +16,7 @@ use orrery_storage::MemoryStore;
 use orrery_types::{Clock, ManualClock, SystemClock};
 
 use crate::client::{Answer, Connection, http_date, signature, signed};
+use crate::issuer::TestIssuer;
 
 const START_S: u64 = 1_700_000_000;
 pub(crate) const PRIMARY: &str =
@@ -32,6 +33,8 @@ pub(crate) struct Local {
     server: Server<Api>,
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<ManualClock>,
+    /// Its tokens are accepted.
+    pub(crate) issuer: TestIssuer,
 }
 
 impl Local {
@@ -72,11 +75,14 @@ impl Local {
             secondary_readonly: Some(SECONDARY_READ_ONLY.to_owned()),
         };
         let keys = AccountKeys::open(None, &given, WellKnownKey::Refused).unwrap();
+        let issuer = TestIssuer::new();
         let authenticator = Authenticator::new(keys, as_clock.clone());
+        let authenticator = authenticator.with_directory(Arc::new(issuer.verifier()));
         let (engine, blocking) = (Arc::new(made(engine)), runtime.handle().clone());
         let api = Api::new(engine, authenticator, as_clock, None, consistency, blocking);
         let api = api.with_direct(tls.is_some());
         let config = ListenerConfig {
+            also_listen: Vec::new(),
             is_direct: tls.is_some(),
             tls,
             limits: Limits::default(),
@@ -87,7 +93,7 @@ impl Local {
         let server = runtime.block_on(Server::start(listen, config)).unwrap();
         server.serve(Arc::new(api));
         let address = server.address();
-        Self { runtime, server, address, clock }
+        Self { runtime, server, address, clock, issuer }
     }
 
     /// Stops the server as a signal does.
@@ -110,6 +116,24 @@ impl Local {
         headers.extend_from_slice(more);
         let headers: Vec<(String, String)> =
             headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let mut connection = Connection::open(self.address).unwrap();
+        connection.send(method, path, &headers, body.as_bytes()).unwrap()
+    }
+
+    /// Sends a request of the holder of a token.
+    pub(crate) fn send_as(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        more: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let authorization = format!("type=aad&ver=1.0&sig={token}");
+        let own = [("authorization", &*authorization)];
+        let headers = own.iter().chain(more);
+        let headers: Vec<(String, String)> =
+            headers.map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let mut connection = Connection::open(self.address).unwrap();
         connection.send(method, path, &headers, body.as_bytes()).unwrap()
     }

@@ -8,14 +8,19 @@ mod auth_golden;
 mod backup;
 mod bench;
 mod client;
+#[path = "../../../storage/tests/it/cluster.rs"]
+mod cluster;
 mod demo;
 mod direct;
+mod emulator;
+mod entra;
 mod full_disk;
 mod golden_http;
 mod hybrid_row;
 #[cfg(unix)]
 mod interrupt;
 mod isolation;
+mod issuer;
 mod kill;
 mod layout;
 mod local;
@@ -25,6 +30,9 @@ mod model_access;
 mod model_kill;
 mod model_remote;
 mod moving;
+mod place;
+#[path = "../../../storage/tests/it/postgres_store.rs"]
+mod postgres_store;
 #[cfg(target_os = "linux")]
 mod power_cut;
 #[cfg(target_os = "linux")]
@@ -33,12 +41,17 @@ mod process;
 mod query;
 mod random;
 mod ready;
+mod refused_start;
 mod resources;
 mod resume;
+mod roles_golden;
+mod resume_filter;
 #[cfg(unix)]
 mod shell;
 mod small_disk;
+mod soak;
 mod start;
+mod store_start;
 mod statistics;
 mod tasks;
 #[cfg(unix)]

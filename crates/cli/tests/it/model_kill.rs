@@ -1,6 +1,6 @@
 //! The server is killed while 16 clients write under a model, over and over, and the model changes in
 //! between. Clients write single items, patches and transactional batches. Afterwards everything the
-//! model promises holds, computed anew: copies, counts, sums and extremes, inverses and buckets;
+//! model promises holds when it is recomputed: copies, counts, sums and extremes, inverses and buckets;
 //! nothing refers to what is not there; and each client's comments are those that it was told of.
 //! Names and counts are computed a second time here, from the items alone. `ORRERY_MODEL_KILLS` sets
 //! how often, `ORRERY_SEED` repeats a run's choices.
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use orrery_engine::Engine;
-use orrery_engine::feed::PageSize;
-use orrery_engine::scope::ScopeRequest;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_storage::{RocksOptions, RocksStore};
 use orrery_types::ids::Address;
 use orrery_types::{KeyComponent, PartitionKey, SystemClock, Value};
@@ -196,10 +196,10 @@ impl Writer {
 
     /// Compares with what is there, and goes on from that.
     fn settle(&mut self, engine: &Engine) {
-        let blog = engine.read_container(&name("d"), &name("blog")).unwrap();
+        let blog = engine.containers().read(&name("d"), &name("blog")).unwrap();
         let key = PartitionKey(vec![KeyComponent::String(self.blog().into())]);
         let read = |id: &str| {
-            let item = engine.read_item(&blog, Some(&key), &name(id)).ok()?;
+            let item = engine.items().read(&blog, Some(&key), &name(id)).ok()?;
             Some(Value::parse(&item.body).unwrap())
         };
         let id = |element: &Value| element.get("id").as_str().unwrap().to_owned();
@@ -300,15 +300,15 @@ pub(crate) fn writers(random: &mut Random) -> Vec<Writer> {
 pub(crate) fn check(folder: &Path, writers: &mut [Writer], round: usize) -> [usize; 2] {
     let store = RocksStore::open(&folder.join("store"), &RocksOptions::default()).unwrap();
     let engine = Engine::open(Arc::new(store), Arc::new(SystemClock), 1).unwrap();
-    engine.run_tasks(&|| false).unwrap();
-    let drift = engine.verify_model(&name("d")).unwrap();
+    engine.background().run_tasks(&|| false).unwrap();
+    let drift = engine.model_verification().verify(&name("d")).unwrap();
     assert!(drift.is_empty(), "round {round}: {drift:#?}");
     for (id, _) in CONTAINERS {
-        let container = engine.read_container(&name("d"), &name(id)).unwrap();
-        let faults = engine.verify(&container).unwrap();
+        let container = engine.containers().read(&name("d"), &name(id)).unwrap();
+        let faults = engine.insight().verify(&container).unwrap();
         assert!(faults.is_empty(), "round {round}: {faults:?}");
     }
-    assert_eq!(engine.model_lag_ms(), Ok(0), "round {round}: something waits for ever");
+    assert_eq!(engine.models().lag_ms(), Ok(0), "round {round}: something waits for ever");
     for writer in writers {
         writer.settle(&engine);
     }
@@ -317,9 +317,10 @@ pub(crate) fn check(folder: &Path, writers: &mut [Writer], round: usize) -> [usi
 
 /// All items of a container; they fit into a page.
 fn items(engine: &Engine, container: &str) -> Vec<Value> {
-    let container = engine.read_container(&name("d"), &name(container)).unwrap();
+    let container = engine.containers().read(&name("d"), &name(container)).unwrap();
     let whole = container.scope(&ScopeRequest::default()).unwrap();
-    let page = engine.read_items(&container, &whole, PageSize { items: 1000 }, None).unwrap();
+    let page =
+        engine.queries().read_items(&container, &whole, PageSize { items: 1000 }, None).unwrap();
     assert_eq!(page.continuation, None);
     page.items.iter().map(|text| Value::parse(text).unwrap()).collect()
 }
@@ -328,7 +329,7 @@ fn items(engine: &Engine, container: &str) -> Vec<Value> {
 /// somewhere, and how many counts were compared.
 fn check_library(engine: &Engine, round: usize) -> [usize; 2] {
     let mut looked_at = [0, 0];
-    let model = engine.read_model(&name("d")).unwrap().body;
+    let model = engine.models().read(&name("d")).unwrap().body;
     let (authors, books) = (items(engine, "authors"), items(engine, "books"));
     let author = |id: &Value| authors.iter().find(|author| author.get("id") == id);
     let at = |list: &str, n: usize| model.get(list).as_array().unwrap()[n].clone();

@@ -114,7 +114,7 @@ fn a_book_and_its_authors_survive_a_kill_at_every_step() {
         wait_for_the_loop(&server);
         drop(server);
         held.join().unwrap().expect_err("it was held when the server was killed");
-        assert_eq!(kill::faults(folder.path()), 0, "step {step}");
+        assert_eq!(kill::faults(&folder.path().into()), 0, "step {step}");
         let (_server, mut client) = start(folder.path());
         assert_eq!(books(&mut client), [""; 0], "step {step}");
     }
@@ -128,7 +128,7 @@ fn a_book_and_its_authors_survive_a_kill_at_every_step() {
         std::thread::sleep(Duration::from_micros(kill * 1500));
         drop(server);
         let acknowledged = running.join().unwrap().is_ok_and(|answer| answer.status == 200);
-        assert_eq!(kill::faults(folder.path()), 0, "kill {kill}");
+        assert_eq!(kill::faults(&folder.path().into()), 0, "kill {kill}");
         let (_server, mut client) = start(folder.path());
         let mut found = books(&mut client);
         found.sort();

@@ -12,12 +12,15 @@ use crate::transfer::{BOOKS, MEMORY, sorted};
 const PLAIN: &str = r#"{"id":"books","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},
     "indexingPolicy":{"indexingMode":"none","automatic":false}}"#;
 
-/// Kills a transfer as soon as it has noted where it is; false if it ended before.
+/// Kills a transfer as soon as it has noted a place behind the start; false if it ended before.
 fn killed_when_noted(tool: &Tool, arguments: &[&str]) -> bool {
     let mut child = tool.spawn(arguments);
     let transfers = tool.folder.path().join("state/orrery/transfers");
     let is_note = |entry: std::io::Result<std::fs::DirEntry>| {
-        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|e| e == "json"))
+        let path = entry.map(|entry| entry.path()).ok();
+        let path = path.filter(|path| path.extension().is_some_and(|e| e == "json"));
+        let text = path.and_then(|path| std::fs::read_to_string(path).ok());
+        text.is_some_and(|text| !text.contains(r#""offset":0,"#))
     };
     while child.try_wait().unwrap().is_none() {
         if std::fs::read_dir(&transfers).is_ok_and(|mut notes| notes.any(is_note)) {

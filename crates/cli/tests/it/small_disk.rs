@@ -200,7 +200,7 @@ fn run_once(run: usize, disk: &SmallDisk, random: &mut Random) -> bool {
         end(&mut server, run);
     }
     drop(server);
-    assert_eq!(faults(&data), 0, "run {run}");
+    assert_eq!(faults(&(&data).into()), 0, "run {run}");
     let server = Running::serve(&data);
     let mut client = Client::open(server.address(), &server.key()).unwrap();
     let mut found = read_all(&mut client);

@@ -27,6 +27,17 @@ fn it_serves_until_it_is_asked_to_stop() {
 }
 
 #[test]
+fn it_stops_when_the_process_that_started_it_is_gone() {
+    let mut command = orrery(&["--memory", "--listen", "127.0.0.1:0", "--stop-at-eof"]);
+    // The pipe closes with whoever holds its other end, however that ended.
+    command.stdin(Stdio::piped());
+    let mut running = Running::spawn(command);
+    assert!(running.child.try_wait().unwrap().is_none());
+    drop(running.child.stdin.take());
+    assert!(running.child.wait().unwrap().success());
+}
+
+#[test]
 fn it_says_how_to_connect_and_keeps_its_key() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();

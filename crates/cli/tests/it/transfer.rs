@@ -2,6 +2,7 @@
 //! interrupted goes on without duplicates.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use crate::client::Client;
 use crate::process::Running;
@@ -159,7 +160,8 @@ fn what_is_missing_is_said() {
     assert!(piped.code == 0 && piped.out.starts_with("1 created"), "{piped:?}");
 }
 
-/// Kills an import when it has written something, and starts it again until it ends by itself.
+/// Kills an import some time after its note has changed, and starts it again until it is complete:
+/// it ended by itself, or its note was gone when the kill reached it.
 fn interrupted(tool: &Tool, arguments: &[&str]) -> (u32, String) {
     let mut kills = 0;
     loop {
@@ -178,10 +180,15 @@ fn interrupted(tool: &Tool, arguments: &[&str]) -> (u32, String) {
                 assert!(output.status.success(), "{output:?}");
                 return (kills, String::from_utf8(output.stdout).unwrap());
             }
-            if kills < 3 && noted(before.clone()).is_some() {
+            if kills < 6 && noted(before.clone()).is_some() {
+                // In the middle of a round as well as right behind its note.
+                std::thread::sleep(Duration::from_millis(u64::from(kills) * 20));
                 child.kill().unwrap();
                 child.wait().unwrap();
                 kills += 1;
+                if noted(None).is_none() {
+                    return (kills, "killed behind its last step".to_owned());
+                }
                 break;
             }
             std::thread::yield_now();

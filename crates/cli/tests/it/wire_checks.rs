@@ -107,6 +107,10 @@ fn queries_tell_their_times_and_indexes() {
         };
         assert!(time("queryCompileTimeInMs") > 0.0, "{times}");
         assert!(time("writeOutputTimeInMs") > 0.0, "{times}");
+        assert!(time("queryLogicalPlanBuildTimeInMs") > 0.0, "{times}");
+        assert!(time("queryPhysicalPlanBuildTimeInMs") > 0.0, "{times}");
+        assert!(time("queryOptimizationTimeInMs") > 0.0, "{times}");
+        assert!(time("documentLoadTimeInMs") > 0.0, "{times}");
         assert!(time("totalExecutionTimeInMs") >= time("queryCompileTimeInMs"), "{times}");
         let second = asked("x-ms-cosmos-populateindexmetrics-v2");
         let second = server.must("POST", DOCS, &second, body);
@@ -143,12 +147,17 @@ fn definitions_of_containers_and_offers_are_checked_as_the_service_does() {
         );
         format!(r#""clientEncryptionPolicy":{{"includedPaths":[{path}],"policyFormatVersion":1}}"#)
     };
+    let spatial = |bounds: &str| {
+        let index = format!(r#"{{"path":"/l/*","types":["Point"]{bounds}}}"#);
+        format!(r#""indexingPolicy":{{"spatialIndexes":[{index}]}}"#)
+    };
     let vector = r#"{"path":"/v","type":"flat"}"#;
     let embedding =
         r#"{"path":"/v","dataType":"float32","dimensions":3,"distanceFunction":"cosine"}"#;
     for bad in [
         r#""ttlPropertyPath":"/t""#.to_owned(),
         r#""indexingPolicy":{"spatialIndexes":[{"path":"/l/*"}]}"#.to_owned(),
+        format!(r#""geospatialConfig":{{"type":"Geometry"}},{}"#, spatial("")),
         format!(
             r#""indexingPolicy":{{"vectorIndexes":[{vector},{vector}]}},"vectorEmbeddingPolicy":{{"vectorEmbeddings":[{embedding}]}}"#
         ),
@@ -156,6 +165,10 @@ fn definitions_of_containers_and_offers_are_checked_as_the_service_does() {
     ] {
         assert_eq!(create(&bad).status, 400, "{bad}");
     }
+    let bounds = r#","boundingBox":{"xmin":0,"ymin":0,"xmax":1,"ymax":1}"#;
+    let plane = format!(r#""geospatialConfig":{{"type":"Geometry"}},{}"#, spatial(bounds));
+    assert_eq!(create(&plane).status, 201);
+    server.must("DELETE", "/dbs/d/colls/x", &[], "");
     let key = r#"{"id":"k","encryptionAlgorithm":"A","wrappedDataEncryptionKey":"AA==","keyWrapMetadata":{"type":"t"}}"#;
     server.must("POST", "/dbs/d/clientencryptionkeys", &[], key);
     assert_eq!(create(&policy("k")).status, 201);
@@ -173,4 +186,32 @@ fn definitions_of_containers_and_offers_are_checked_as_the_service_does() {
     assert_eq!(server.send("PUT", &path, &[], &offer.to_json()).status, 200);
     offer.as_object_mut().unwrap().set("_rid", "NoRid".into());
     assert_eq!(server.send("PUT", &path, &[], &offer.to_json()).status, 400);
+}
+
+#[test]
+fn what_is_wrong_or_left_out_is_taken_as_the_service_takes_it() {
+    let server = with_container("400");
+    server.must("POST", DOCS, &[KEY], r#"{"id":"a","p":"p"}"#);
+    let format = ("x-ms-documentdb-content-serialization-format", "none");
+    let read = format!("{DOCS}/a");
+    assert_eq!(server.send("GET", &read, &[KEY, format], "").status, 400);
+    let taken = server.send("POST", "/dbs", &[], r#"{"id":"d"}"#);
+    assert_eq!(taken.status, 409);
+    assert!(taken.header("x-ms-request-charge").unwrap().parse::<f64>().unwrap() > 0.0);
+    // An autoscale offer that is replaced without the policy loses its increment.
+    let policy = r#""autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":10}}"#;
+    let settings = format!(r#"{{"maxThroughput":4000,{policy}}}"#);
+    let autoscale = ("x-ms-cosmos-offer-autopilot-settings", &*settings);
+    let body = r#"{"id":"x","partitionKey":{"paths":["/p"]}}"#;
+    let created = json(&server.must("POST", "/dbs/d/colls", &[autoscale], body));
+    let offers = json(&server.must("GET", "/offers", &[], ""));
+    let own = |offer: &&Value| offer.get("offerResourceId") == created.get("_rid");
+    let mut offer = offers.get("Offers").as_array().unwrap().iter().find(own).unwrap().clone();
+    assert!(offer.to_json().contains(r#""incrementPercent":10"#));
+    let content = r#"{"offerAutopilotSettings":{"maxThroughput":5000}}"#;
+    let content = Value::parse(content.as_bytes()).unwrap();
+    offer.as_object_mut().unwrap().set("content", content);
+    let path = format!("/offers/{}", offer.get("_rid").as_str().unwrap());
+    let replaced = json(&server.must("PUT", &path, &[], &offer.to_json())).to_json();
+    assert!(replaced.contains(r#""incrementPercent":0"#), "{replaced}");
 }

@@ -71,3 +71,30 @@ fn an_item_of_any_id_is_read_replaced_patched_and_deleted_by_it() {
         server.must("GET", "/dbs/d/colls/c/docs/Disallowed?Chars", &[key], "");
     }
 }
+
+#[test]
+fn control_characters_may_stand_raw_in_the_strings_of_a_body() {
+    let key = ("x-ms-documentdb-partitionkey", r#"["p"]"#);
+    let (docs, batch) = ("/dbs/d/colls/c/docs", ("x-ms-cosmos-is-batch-request", "true"));
+    for (throughput, _) in THROUGHPUTS {
+        let server = with_container(throughput);
+        for id in ["tab\tid", "cr\rid", "lf\nid"] {
+            let path = format!("{docs}/{}", escaped(id));
+            let body = format!("{{\n\t\"id\":\"{id}\",\"p\":\"p\"}}");
+            server.must("POST", docs, &[key], &body);
+            server.must("PUT", &path, &[key], &body);
+            let query = format!("{{\"query\":\"SELECT VALUE c.id FROM c WHERE c.id = '{id}'\"}}");
+            let query =
+                server.must("POST", docs, &[key, ("x-ms-documentdb-isquery", "true")], &query);
+            let rows = json(&query);
+            assert_eq!(rows.get("Documents").as_array().unwrap()[0].as_str(), Some(id));
+            let operations = format!(
+                "[{{\"operationType\":\"Upsert\",\"resourceBody\":{body}}},\
+                 {{\"operationType\":\"Delete\",\"id\":\"{id}\"}}]"
+            );
+            let answer = server.must("POST", docs, &[key, batch], &operations);
+            assert!(answer.body.contains("204"), "{answer:?}");
+            assert_eq!(server.send("GET", &path, &[key], "").status, 404, "{id:?}");
+        }
+    }
+}

@@ -4,7 +4,7 @@
 use bytes::BytesMut;
 use orrery_direct::token::TokenType;
 use orrery_direct::{
-    DirectError, FrameKind, FrameLimits, FrameRequest, Progress, RequestTokens, next_frame,
+    DirectError, FrameKind, FrameLimits, FrameProgress, FrameRequest, RequestTokens, next_frame,
 };
 
 use crate::{REQUIRED, head, progress};
@@ -44,7 +44,7 @@ fn sizes_at_their_limits_are_taken_and_one_past_them_are_not() {
     let mut bytes = head(ITEM, READ, &[2, 0, 0, 1, 0x4d, 0, 2, 9, 0, 0, 0]);
     assert_eq!(bytes.len(), 35);
     bytes.extend([3, 0, 0, 0, 1, 2, 3]);
-    assert!(matches!(read(&bytes), Ok(Progress::Whole(frame)) if frame.body == [1, 2, 3][..]));
+    assert!(matches!(read(&bytes), Ok(FrameProgress::Whole(frame)) if frame.body == [1, 2, 3][..]));
     bytes[35] = 4;
     assert_eq!(read(&bytes), Err(DirectError::BodySize { size: 4, max: 3 }));
     bytes[0] = 36;

@@ -8,19 +8,19 @@ mod round_trip;
 mod tables;
 
 use bytes::BytesMut;
-use orrery_direct::{DirectError, Frame, FrameKind, FrameLimits, Progress, next_frame};
+use orrery_direct::{DirectError, Frame, FrameKind, FrameLimits, FrameProgress, next_frame};
 
 /// Reads one frame that must be whole and leave nothing behind.
 fn whole(bytes: &[u8], kind: FrameKind) -> Frame {
     let mut buffer = BytesMut::from(bytes);
     let progress = next_frame(&mut buffer, kind, &FrameLimits::default());
-    let Ok(Progress::Whole(frame)) = progress else { panic!("not a frame: {progress:?}") };
+    let Ok(FrameProgress::Whole(frame)) = progress else { panic!("not a frame: {progress:?}") };
     assert!(buffer.is_empty(), "{} bytes are left", buffer.len());
     frame
 }
 
 /// What reading the next request says about some bytes.
-fn progress(bytes: &[u8]) -> Result<Progress, DirectError> {
+fn progress(bytes: &[u8]) -> Result<FrameProgress, DirectError> {
     next_frame(&mut BytesMut::from(bytes), FrameKind::Request, &FrameLimits::default())
 }
 

@@ -106,7 +106,7 @@ fn cut_anywhere_a_recorded_request_is_waited_for() {
         }
         for length in 0..bytes.len() {
             let progress = crate::progress(&bytes[..length]);
-            let Ok(orrery_direct::Progress::Partial(needed)) = progress else {
+            let Ok(orrery_direct::FrameProgress::Partial(needed)) = progress else {
                 panic!("{name} cut at {length}: {progress:?}")
             };
             assert!(length < needed && needed <= bytes.len(), "{name} cut at {length}: {needed}");

@@ -3,8 +3,8 @@
 
 use bytes::BytesMut;
 use orrery_direct::{
-    ContextRequest, FrameKind, FrameLimits, FrameRequest, FrameResponse, OperationCode, Progress,
-    RequestTokens, ResourceCode, ResponseTokens, next_frame,
+    ContextRequest, FrameKind, FrameLimits, FrameProgress, FrameRequest, FrameResponse,
+    OperationCode, RequestTokens, ResourceCode, ResponseTokens, next_frame,
 };
 use proptest::prelude::*;
 
@@ -104,7 +104,7 @@ proptest! {
             let piece = stream.split_to(cut.min(stream.len()));
             let at_end = piece.is_empty();
             buffer.extend_from_slice(&piece);
-            while let Progress::Whole(frame) =
+            while let FrameProgress::Whole(frame) =
                 next_frame(&mut buffer, FrameKind::Request, &FrameLimits::default()).expect("valid")
             {
                 found.push(frame.body.to_vec());
@@ -127,7 +127,7 @@ proptest! {
         ];
         for kind in kinds {
             let mut buffer = BytesMut::from(&bytes[..]);
-            while let Ok(Progress::Whole(_)) =
+            while let Ok(FrameProgress::Whole(_)) =
                 next_frame(&mut buffer, kind, &FrameLimits::default())
             {}
         }

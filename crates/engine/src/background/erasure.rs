@@ -8,9 +8,8 @@
 
 use arc_swap::ArcSwap;
 use orrery_storage::key::{self, Bounds};
-use orrery_storage::record::Header;
 use orrery_storage::{
-    Commit, Entry, Part, Precondition, Put, ReadAt, Scan, Snapshot, Space, StorageError,
+    Commit, Entry, Part, Precondition, Put, ReadAt, Snapshot, Space, StorageError,
 };
 use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, PartitionKey, Result, limits};
 
@@ -134,31 +133,28 @@ impl Erasures {
     }
 }
 
-impl Engine {
-    /// Whether an item is stored and not to be seen: its time is over, or its key was erased.
-    pub(crate) fn is_hidden(
-        &self,
-        container: &Container,
-        item_key: &[u8],
-        version: Lsn,
-        header: &Header,
-    ) -> bool {
-        self.is_expired(container, header) || container.erasures.hide(item_key, version)
-    }
+/// Deletion of all items of a partition key.
+#[derive(Clone, Copy)]
+pub struct KeyErasure<'e> {
+    pub(crate) engine: &'e Engine,
+}
 
+impl KeyErasure<'_> {
     /// Deletes all items of a partition key, which must be complete. They are gone when it returns;
     /// the space they take is freed in the background.
     pub fn erase_partition_key(
-        &self,
+        self,
         container: &Container,
         partition_key: &PartitionKey,
     ) -> Result<Vec<CommitPosition>> {
-        self.retry_on_stale_epoch(container, &mut |now| self.erase_under(now, partition_key))
+        self.engine
+            .epochs()
+            .retry_on_stale_epoch(container, &mut |now| self.erase_under(now, partition_key))
     }
 
     /// The same under one definition.
     fn erase_under(
-        &self,
+        self,
         container: &Container,
         partition_key: &PartitionKey,
     ) -> Result<Vec<CommitPosition>> {
@@ -178,22 +174,25 @@ impl Engine {
         };
         let _guards: Vec<LockGuard> = reached.iter().map(|(p, _)| close(p)).collect();
         // Under the locks: a model takes over while it holds them.
-        if self.is_modelled(container) {
+        if self.engine.models().is_modelled(container) {
             // What follows from the end of each of them belongs to the same commit.
             let (partition, _) = reached.first().ok_or(Error::PartitionGone)?;
-            return Ok(vec![self.erase_modelled(container, partition, &key)?]);
+            return Ok(vec![
+                self.engine.expiry_sweep().erase_modelled(container, partition, &key)?,
+            ]);
         }
         let (mut parts, mut erasures) = (vec![], vec![]);
         for (partition, _) in &reached {
-            let up_to = self.shard_lsn(partition)?;
+            let up_to = self.engine.sessions().shard_lsn(partition)?;
             let erasure = Erasure::of_key(container, key.clone(), up_to);
             let mut part = Part::new(partition.shard, partition.epoch);
             let (key, value) = (key::erasure(&erasure.name), erasure.to_bytes());
             part.puts.push(Put { space: Space::Meta, key, value });
+            part.sets_control = true;
             parts.push(part);
             erasures.push(erasure);
         }
-        let committed = self.store.commit(Commit { parts }).map_err(storage)?;
+        let committed = self.engine.store.commit(Commit::new(parts)).map_err(storage)?;
         for erasure in &erasures {
             container.erasures.insert(erasure);
         }
@@ -204,9 +203,10 @@ impl Engine {
     }
 
     /// Reads the erasures that an earlier process has not done.
-    pub(crate) fn load_erasures(&self, container: &Container) -> Result<()> {
+    pub(crate) fn load_erasures(self, container: &Container) -> Result<()> {
         for partition in &container.partitions {
-            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            let snapshot =
+                self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
             let mut bounds = key::erasures();
             loop {
                 let entries = read(&*snapshot, Space::Meta, &bounds)?;
@@ -222,12 +222,12 @@ impl Engine {
     }
 
     /// Removes the items of all erasures, in turns.
-    pub(crate) fn run_erasures(&self, run: &mut BackgroundPass<'_>) {
-        for container in self.catalog.state().containers() {
-            container.erasures.forget(self.clock.now_s());
+    pub(crate) fn run_erasures(self, run: &mut BackgroundPass<'_>) {
+        for container in self.engine.catalog.state().containers() {
+            container.erasures.forget(self.engine.clock.now_s());
             for erasure in container.erasures.0.load_full().iter().filter(|e| e.done_s.is_none()) {
                 let unit = UnitKey::of(container, UnitKind::Erasure, &erasure.name);
-                self.run_unit(run, &unit, erasure.up_to.0, &mut |run| {
+                self.engine.background().run_unit(run, &unit, erasure.up_to.0, &mut |run| {
                     self.run_erasure(container, erasure, run, &unit)
                 });
             }
@@ -236,7 +236,7 @@ impl Engine {
 
     /// A turn at one erasure.
     fn run_erasure(
-        &self,
+        self,
         container: &Container,
         erasure: &Erasure,
         run: &mut BackgroundPass<'_>,
@@ -255,7 +255,7 @@ impl Engine {
                 if let Some(failure) = cursor.left.take() {
                     return Err(failure);
                 }
-                container.erasures.mark_done(erasure, self.clock.now_s());
+                container.erasures.mark_done(erasure, self.engine.clock.now_s());
                 return Ok(UnitProgress::Done);
             };
             let Some(keys) = partition.range.intersect(range) else {
@@ -275,7 +275,7 @@ impl Engine {
 
     /// Removes the next items of an erasure from a partition; whether there are no more.
     fn erase_some(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         keys: &KeyRange,
@@ -289,7 +289,8 @@ impl Engine {
         if let Some(last) = &cursor.last {
             bounds = bounds.after(last);
         }
-        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let snapshot =
+            self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let entries = read(&*snapshot, Space::Items, &bounds)?;
         drop(snapshot);
         let Some(last) = entries.last() else { return Ok(true) };
@@ -308,15 +309,17 @@ impl Engine {
         let slots = slots.collect::<Result<Vec<_>>>()?;
         {
             // No model takes over during the commit.
-            let _schema = self.model_locks.schema_shared();
-            if !self.is_modelled(container) {
+            let _schema = self.engine.model_locks.schema_shared();
+            if !self.engine.models().is_modelled(container) {
                 self.remove(container, partition, &slots)?;
                 return Ok(false);
             }
         }
         for slot in &slots {
-            let _schema = self.model_locks.schema_shared();
-            if let Purged::Refused(error) = self.purge_modelled(container, &slot.at)? {
+            let _schema = self.engine.model_locks.schema_shared();
+            if let Purged::Refused(error) =
+                self.engine.expiry_sweep().purge_modelled(container, &slot.at)?
+            {
                 cursor.left = Some(UnitFailure::of_item(error, container, &slot.at.key));
             }
         }
@@ -326,7 +329,7 @@ impl Engine {
     /// Removes items in one commit, or one by one if it is too large or somebody wrote to one of
     /// them: what was written since is not erased.
     fn remove(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         slots: &[ItemEntry<'_>],
@@ -335,13 +338,13 @@ impl Engine {
             return Ok(());
         }
         let indexer = Indexer {
-            store: &*self.store,
+            store: &*self.engine.store,
             container,
             partition,
             path_ids: PathIdAllocation::Immediate,
         };
-        let (part, _) = item_part(self, &indexer, &slots.iter().collect::<Vec<_>>())?;
-        match self.store.commit(Commit { parts: vec![part] }) {
+        let (part, _) = item_part(self.engine, &indexer, &slots.iter().collect::<Vec<_>>())?;
+        match self.engine.store.commit(Commit::new(vec![part])) {
             Err(StorageError::Conflict(_) | StorageError::TooLarge) if slots.len() > 1 => {
                 slots.chunks(1).try_for_each(|one| self.remove(container, partition, one))
             }
@@ -351,9 +354,10 @@ impl Engine {
     }
 
     /// Takes an erasure whose items are gone back from a shard; false if a later one took its place.
-    fn take_back(&self, partition: &PhysicalPartition, erasure: &Erasure) -> Result<bool> {
+    fn take_back(self, partition: &PhysicalPartition, erasure: &Erasure) -> Result<bool> {
         let key = key::erasure(&erasure.name);
-        let (_, stored) = self.store.get(partition.shard, Space::Meta, &key).map_err(storage)?;
+        let (_, stored) =
+            self.engine.store.get(partition.shard, Space::Meta, &key).map_err(storage)?;
         let Some(stored) = stored.filter(|s| s.bytes == erasure.to_bytes()) else {
             return Ok(true);
         };
@@ -361,7 +365,8 @@ impl Engine {
         let (space, lsn) = (Space::Meta, stored.version);
         part.preconditions.push(Precondition::Version { space, key: key.clone(), lsn });
         part.deletes.push((Space::Meta, key));
-        match self.store.commit(Commit { parts: vec![part] }) {
+        part.sets_control = true;
+        match self.engine.store.commit(Commit::new(vec![part])) {
             Ok(_) => Ok(true),
             Err(StorageError::Conflict(_)) => Ok(false),
             Err(error) => Err(storage(error)),
@@ -420,15 +425,7 @@ pub(crate) fn keys_of_stored(value: &[u8]) -> Option<KeyRange> {
 }
 
 fn read(snapshot: &dyn Snapshot, space: Space, bounds: &Bounds) -> Result<Vec<Entry>> {
-    let scan = Scan {
-        space,
-        from: &bounds.from,
-        to: &bounds.to,
-        reverse: false,
-        max_rows: limits::SWEEP_ITEMS_MAX,
-        max_bytes: limits::PAGE_SIZE_BYTES_MAX,
-        keys_only: false,
-    };
+    let scan = bounds.scan(space, limits::SWEEP_ITEMS_MAX, limits::PAGE_SIZE_BYTES_MAX);
     snapshot.scan(&scan).map_err(storage)
 }
 

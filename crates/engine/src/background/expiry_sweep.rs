@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::record::Header;
-use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError};
+use orrery_storage::{Commit, Entry, Part, ReadAt, Space, StorageError};
 use orrery_types::{Result, limits};
 
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
@@ -25,20 +25,22 @@ pub(crate) fn expiry(definition: &ContainerDef, header: &Header) -> Option<u64> 
     Some(header.ts_s.saturating_add(ttl))
 }
 
-impl Engine {
-    pub(crate) fn is_expired(&self, container: &Container, header: &Header) -> bool {
-        expiry(&container.definition, header).is_some_and(|at| at <= self.clock.now_s())
-    }
+/// Removal of expired items.
+#[derive(Clone, Copy)]
+pub(crate) struct ExpirySweep<'e> {
+    pub(crate) engine: &'e Engine,
+}
 
+impl ExpirySweep<'_> {
     /// A step of the expiry sweep for every partition.
-    pub(crate) fn sweep(&self, run: &mut BackgroundPass<'_>) {
-        for container in self.catalog.state().containers() {
+    pub(crate) fn sweep(self, run: &mut BackgroundPass<'_>) {
+        for container in self.engine.catalog.state().containers() {
             if container.definition.default_ttl.is_none() {
                 continue;
             }
             for partition in &container.partitions {
                 let unit = UnitKey::of(container, UnitKind::Expiry, &partition.id.to_be_bytes());
-                self.run_unit(run, &unit, 0, &mut |run| {
+                self.engine.background().run_unit(run, &unit, 0, &mut |run| {
                     self.sweep_partition(container, partition, run, &unit)
                 });
             }
@@ -47,13 +49,13 @@ impl Engine {
 
     /// A step for one partition.
     fn sweep_partition(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         run: &mut BackgroundPass<'_>,
         unit: &UnitKey,
     ) -> std::result::Result<UnitProgress, UnitFailure> {
-        let bounds = key::expired_at(self.clock.now_s());
+        let bounds = key::expired_at(self.engine.clock.now_s());
         for _ in 0..BATCHES_PER_STEP {
             if (run.stop)() {
                 return Ok(UnitProgress::Unfinished);
@@ -74,40 +76,32 @@ impl Engine {
 
     /// The next expiry entries of a partition; `None` if the container was deleted meanwhile.
     fn expired_entries(
-        &self,
+        self,
         partition: &PhysicalPartition,
         bounds: &Bounds,
     ) -> Result<Option<Vec<Entry>>> {
-        let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+        let snapshot = match self.engine.store.snapshot(partition.shard, ReadAt::Latest) {
             Err(StorageError::Gone { .. }) => return Ok(None),
             other => other.map_err(storage)?,
         };
-        let scan = Scan {
-            space: Space::Ttl,
-            from: &bounds.from,
-            to: &bounds.to,
-            reverse: false,
-            max_rows: limits::SWEEP_ITEMS_MAX,
-            max_bytes: usize::MAX,
-            keys_only: false,
-        };
+        let scan = bounds.scan(Space::Ttl, limits::SWEEP_ITEMS_MAX, usize::MAX);
         snapshot.scan(&scan).map(Some).map_err(storage)
     }
 
     /// Removes the items behind expiry entries, and the entries. Expiry is judged by the current definition:
     /// the commit is valid only under its epoch.
     fn sweep_entries(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         entries: &[Entry],
         run: &mut BackgroundPass<'_>,
     ) -> Result<()> {
         let shard = partition.shard;
-        let removed = self.retry_on_stale_epoch(container, &mut |now| {
+        let removed = self.engine.epochs().retry_on_stale_epoch(container, &mut |now| {
             // No model takes over during the commit.
-            let _schema = self.model_locks.schema_shared();
-            if self.is_modelled(now) {
+            let _schema = self.engine.model_locks.schema_shared();
+            if self.engine.models().is_modelled(now) {
                 return Ok(None);
             }
             self.sweep_batch(now, now.partition_with(shard)?, entries).map(Some)
@@ -122,14 +116,14 @@ impl Engine {
     /// The same in one commit. If a writer was faster with one of them, or what is kept of them is
     /// too much for one commit, each is tried by itself, and what fails stays for the next run.
     fn sweep_batch(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         entries: &[Entry],
     ) -> Result<usize> {
         let part = self.sweep_part(container, partition, entries)?;
         let removed = part.preconditions.len();
-        match self.store.commit(Commit { parts: vec![part] }) {
+        match self.engine.store.commit(Commit::new(vec![part])) {
             Ok(_) => Ok(removed),
             // The terms of many large items may be more than one commit takes.
             Err(StorageError::Conflict(_) | StorageError::TooLarge) if entries.len() > 1 => {
@@ -143,7 +137,7 @@ impl Engine {
     /// The commit that removes what has expired; an item that lives on under a changed definition
     /// loses only its stale entry. There is one check for each item removed.
     fn sweep_part(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         entries: &[Entry],
@@ -159,7 +153,8 @@ impl Engine {
                 continue;
             }
             if let Some((at, before)) = self.locate_hidden(container, partition, row, item_key)?
-                && let Some(removal) = self.removal_of_hidden(container, &at, before)?
+                && let Some(removal) =
+                    self.engine.point_writes().removal_of_hidden(container, &at, before)?
             {
                 removed.insert(item_key);
                 part.preconditions.extend(removal.preconditions);
@@ -172,13 +167,16 @@ impl Engine {
 
     /// Removes the item with a row if it is hidden; whether it is gone afterwards.
     pub(crate) fn purge_hidden_row(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         row: Row,
     ) -> Result<bool> {
-        let (_, value) =
-            self.store.get(partition.shard, Space::Items, &key::row(row)).map_err(storage)?;
+        let (_, value) = self
+            .engine
+            .store
+            .get(partition.shard, Space::Items, &key::row(row))
+            .map_err(storage)?;
         match value {
             None => Ok(true),
             Some(value) => self.purge_hidden_at(container, partition, row, &value.bytes),
@@ -186,31 +184,32 @@ impl Engine {
     }
 
     fn purge_hidden_at(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         row: Row,
         item_key: &[u8],
     ) -> Result<bool> {
         match self.locate_hidden(container, partition, row, item_key)? {
-            Some((at, _)) => self.purge_hidden(container, &at),
+            Some((at, _)) => self.engine.point_writes().purge_hidden(container, &at),
             None => Ok(false),
         }
     }
 
     /// An item that is hidden and still has the row.
     pub(crate) fn locate_hidden<'c>(
-        &self,
+        self,
         container: &Container,
         partition: &'c PhysicalPartition,
         row: Row,
         item_key: &[u8],
     ) -> Result<Option<(ItemKey<'c>, BeforeImage)>> {
         let (_, value) =
-            self.store.get(partition.shard, Space::Items, item_key).map_err(storage)?;
+            self.engine.store.get(partition.shard, Space::Items, item_key).map_err(storage)?;
         let Some(value) = value else { return Ok(None) };
         let before = BeforeImage::read(value)?;
-        let hidden = self.is_hidden(container, item_key, before.version, &before.header);
+        let hidden =
+            self.engine.items().is_hidden(container, item_key, before.version, &before.header);
         if before.header.row != row || !hidden {
             return Ok(None);
         }
@@ -236,13 +235,13 @@ mod tests {
         let engine = Engine::open(Arc::new(MemoryStore::new()), clock.clone(), 1).expect("open");
         let json = |text: &str| Value::parse(text.as_bytes()).expect("JSON");
         let (none, database) = (ThroughputRequest::default(), Address::Name("d".into()));
-        engine.create_database(&json(r#"{"id":"d"}"#), &none).expect("a database");
+        engine.databases().create(&json(r#"{"id":"d"}"#), &none).expect("a database");
         let made = ["damaged", "sound"].map(|id| {
             let body = json(&format!(r#"{{"id":"{id}","defaultTtl":1}}"#));
-            engine.create_container(&database, &body, &none).expect("a container");
+            engine.containers().create(&database, &body, &none).expect("a container");
             let name = Address::Name(id.into());
-            let container = engine.read_container(&database, &name).expect("it was made");
-            engine.create_item(&container, None, br#"{"id":"a"}"#).expect("an item");
+            let container = engine.containers().read(&database, &name).expect("it was made");
+            engine.items().create(&container, None, br#"{"id":"a"}"#).expect("an item");
             container
         });
         let partition = &made[0].partitions[0];
@@ -251,9 +250,9 @@ mod tests {
         let mut part = Part::new(partition.shard, partition.epoch);
         let (space, value) = (Space::Items, b"nonsense".to_vec());
         part.puts.push(Put { space, key: item.expect("the row").bytes.into(), value });
-        engine.store.commit(Commit { parts: vec![part] }).expect("a commit");
+        engine.store.commit(Commit::new(vec![part])).expect("a commit");
         clock.advance_s(1);
-        engine.run_tasks(&|| false).expect_err("the damage is reported");
-        assert_eq!(engine.usage(&made[1]).expect("a count").items, 0);
+        engine.background().run_tasks(&|| false).expect_err("the damage is reported");
+        assert_eq!(engine.insight().usage(&made[1]).expect("a count").items, 0);
     }
 }

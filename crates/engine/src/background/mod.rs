@@ -4,9 +4,9 @@
 
 pub mod erasure;
 pub(crate) mod expiry_sweep;
-mod index_build;
+pub mod index_build;
 pub(crate) mod model_expiry;
-mod ttl_backfill;
+pub(crate) mod ttl_backfill;
 pub(crate) mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +19,8 @@ use orrery_types::{Epoch, Error, Result, ShardId};
 
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::{Container, Engine};
+
+pub use units::FailingUnits;
 
 /// Backfills that wait for the background thread.
 #[derive(Default)]
@@ -129,11 +131,17 @@ impl<'s> BackgroundPass<'s> {
     }
 }
 
-impl Engine {
+/// Work beside requests, unit by unit.
+#[derive(Clone, Copy)]
+pub struct BackgroundWork<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl BackgroundWork<'_> {
     /// Runs a step of a unit if it is due, and records the outcome; `None` if it was not due or failed.
     /// `version` identifies the state that it works on.
     pub(crate) fn run_unit(
-        &self,
+        self,
         run: &mut BackgroundPass<'_>,
         key: &UnitKey,
         version: u64,
@@ -141,7 +149,7 @@ impl Engine {
             &mut BackgroundPass<'_>,
         ) -> std::result::Result<UnitProgress, UnitFailure>,
     ) -> Option<UnitProgress> {
-        let is_due = self.units.is_due(key, version, self.clock.now_us());
+        let is_due = self.engine.units.is_due(key, version, self.engine.clock.now_us());
         if !is_due || run.failed.contains(key) {
             return None;
         }
@@ -151,7 +159,7 @@ impl Engine {
             Ok(turn) => {
                 run.unfinished |= turn == UnitProgress::Unfinished;
                 if turn == UnitProgress::Done {
-                    self.units.succeeded(key);
+                    self.engine.units.succeeded(key);
                     run.cursors.remove(key);
                 }
                 Some(turn)
@@ -172,48 +180,50 @@ impl Engine {
 
     /// Does all work that is due, deferred effects of models included; returns the number of expired items
     /// that were removed, or the first failure. A failure of one unit does not affect the others.
-    pub fn run_tasks(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
+    pub fn run_tasks(self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let maintained = self.maintain(stop);
-        self.propagate(stop)?;
+        self.engine.deferred_effects().propagate(stop)?;
         maintained
     }
 
     /// The same without deferred effects, which run on a thread of their own.
-    fn maintain(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
+    fn maintain(self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let is_of_pass = |kind: UnitKind| kind != UnitKind::ModelEffects;
-        self.units.begin_pass(is_of_pass);
+        self.engine.units.begin_pass(is_of_pass);
         let mut run = BackgroundPass::new(stop);
         loop {
             run.unfinished = false;
             self.run_queue(
-                &self.tasks.ttl_backfill,
+                &self.engine.tasks.ttl_backfill,
                 UnitKind::ExpiryEntries,
                 &mut run,
-                Self::backfill_ttl,
+                |engine, container, run, unit| {
+                    engine.ttl_backfill().backfill_ttl(container, run, unit)
+                },
             );
             self.run_queue(
-                &self.tasks.rebase_history,
+                &self.engine.tasks.rebase_history,
                 UnitKind::History,
                 &mut run,
-                Self::rebase_history,
+                |engine, container, run, _| engine.change_feed().rebase_history(container, run),
             );
-            self.run_erasures(&mut run);
+            self.engine.erasure().run_erasures(&mut run);
             self.run_queue(
-                &self.tasks.reindex,
+                &self.engine.tasks.reindex,
                 UnitKind::Index,
                 &mut run,
-                |engine, container, run, _| engine.reindex(container, run.stop),
+                |engine, container, run, _| engine.index_build().reindex(container, run.stop),
             );
-            self.sweep(&mut run);
-            self.trim_histories(&mut run);
-            self.drop_retired(&mut run);
-            self.build_models(&mut run);
+            self.engine.expiry_sweep().sweep(&mut run);
+            self.engine.change_feed().trim_histories(&mut run);
+            self.engine.layouts().drop_retired(&mut run);
+            self.engine.model_builds().build_models(&mut run);
             if !run.unfinished || stop() {
                 break;
             }
         }
         if !stop() {
-            self.units.end_pass(is_of_pass);
+            self.engine.units.end_pass(is_of_pass);
         }
         let removed = run.removed;
         run.result(removed)
@@ -221,17 +231,18 @@ impl Engine {
 
     /// A step for every container of a queue; those that are not done stay in it.
     fn run_queue(
-        &self,
+        self,
         queue: &Queue,
         kind: UnitKind,
         run: &mut BackgroundPass<'_>,
-        turn: fn(&Self, &Container, &mut BackgroundPass<'_>, &UnitKey) -> Result<UnitProgress>,
+        turn: fn(&Engine, &Container, &mut BackgroundPass<'_>, &UnitKey) -> Result<UnitProgress>,
     ) {
         for container in take(queue) {
             let key = UnitKey::of(&container, kind, b"queued");
             let epoch = container.partitions.first().map_or(0, |partition| partition.epoch.0);
-            let done =
-                self.run_unit(run, &key, epoch, &mut |run| Ok(turn(self, &container, run, &key)?));
+            let done = self.run_unit(run, &key, epoch, &mut |run| {
+                Ok(turn(self.engine, &container, run, &key)?)
+            });
             if done != Some(UnitProgress::Done) {
                 let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
                 if !queue.iter().any(|newer| newer.rid() == container.rid()) {
@@ -275,7 +286,7 @@ impl Background {
             while !stopping() {
                 engine.model_locks.wait_for_wakeup(PAUSE);
                 // Each unit's failure was logged.
-                drop(engine.propagate(&stopping));
+                drop(engine.deferred_effects().propagate(&stopping));
             }
         })
     }
@@ -288,7 +299,7 @@ impl Background {
             let stopping = || *signal.0.lock().unwrap_or_else(PoisonError::into_inner);
             while !stopping() {
                 // Each unit's failure was logged.
-                drop(engine.maintain(&stopping));
+                drop(engine.background().maintain(&stopping));
                 let stopped = signal.0.lock().unwrap_or_else(PoisonError::into_inner);
                 // Woken early or late makes no difference: the loop asks again.
                 drop(signal.1.wait_timeout_while(stopped, PAUSE, |stopped| !*stopped));
@@ -301,7 +312,7 @@ impl Background {
 fn split_when_due(engine: &Engine) {
     let monitor = &engine.layout_changes.monitor;
     while !monitor.is_stopped() {
-        if let Err(error) = engine.run_splits(&|| monitor.is_stopped()) {
+        if let Err(error) = engine.layouts().run_splits(&|| monitor.is_stopped()) {
             tracing::warn!(%error, "automatic split failed; it is retried");
         }
         monitor.wait();

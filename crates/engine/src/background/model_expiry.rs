@@ -5,25 +5,27 @@
 use orrery_storage::{Commit, Entry, Part, ReadAt, Scan, Space, StorageError, key};
 use orrery_types::{Error, PartitionKey, Result, limits};
 
+use crate::Container;
+use crate::background::expiry_sweep::ExpirySweep;
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::item::address::ItemKey;
 use crate::item::read::CommitPosition;
+use crate::maintain::cascade;
 use crate::maintain::cascade::ItemChange;
 use crate::model::ModelContext;
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
-use crate::transaction::read_view::ReadView;
+use crate::transaction::reads::ReadView;
 use crate::transaction::retry::{self, Attempt};
-use crate::transaction::state::TransactionState;
+use crate::transaction::state::{TransactionOptions, TransactionState};
 use crate::transaction::write_buffer::{Mutation, ShardIndex};
-use crate::{Container, Engine};
 
-impl Engine {
+impl ExpirySweep<'_> {
     /// Removes expired items one by one: each is a unit, so that one that may not go holds up no other.
     pub(crate) fn sweep_modelled(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         entries: &[Entry],
@@ -32,9 +34,9 @@ impl Engine {
         for entry in entries {
             let unit = UnitKey::of(container, UnitKind::ExpiredItem, &entry.value.bytes);
             let mut removed = false;
-            self.run_unit(run, &unit, 0, &mut |_| {
-                let purged = self.retry_on_stale_epoch(container, &mut |now| {
-                    let _schema = self.model_locks.schema_shared();
+            self.engine.background().run_unit(run, &unit, 0, &mut |_| {
+                let purged = self.engine.epochs().retry_on_stale_epoch(container, &mut |now| {
+                    let _schema = self.engine.model_locks.schema_shared();
                     self.sweep_one(now, now.partition_with(partition.shard)?, entry)
                 })?;
                 removed = matches!(purged, Purged::Gone);
@@ -51,7 +53,7 @@ impl Engine {
 
     /// Removes the item behind an expiry entry; an entry that is stale goes by itself.
     fn sweep_one(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         entry: &Entry,
@@ -62,23 +64,23 @@ impl Engine {
         }
         let mut part = Part::new(partition.shard, partition.epoch);
         part.deletes.push((Space::Ttl, entry.key.clone()));
-        self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+        self.engine.store.commit(Commit::new(vec![part])).map_err(storage)?;
         Ok(Purged::Visible)
     }
 
     /// Deletes all items of a logical partition in one commit, with all that follows. Nobody else
     /// writes to it meanwhile but for what follows from writes elsewhere.
     pub(crate) fn erase_modelled(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         partition_key: &PartitionKey,
     ) -> Result<CommitPosition> {
         retry::run(|_| {
-            let database = self.database_of(container);
+            let database = self.engine.models().database_of(container);
             let model = ModelContext::of(database.as_deref(), container);
-            let tx = TransactionState::new(self, container, partition, ReadView::latest(self));
-            let mut tx = tx.with_model(model);
+            let (view, options) = (ReadView::latest(self.engine), TransactionOptions::under(model));
+            let mut tx = TransactionState::new(self.engine, container, partition, view, options);
             let mut changes = Vec::new();
             for key in self.keys_of(container, partition, partition_key)? {
                 let at = ItemKey { partition, partition_key: partition_key.clone(), key };
@@ -90,11 +92,11 @@ impl Engine {
             // All of them are gone by now, so that none of them keeps another.
             if let Some(model) = model {
                 for change in changes {
-                    tx.under(model).cascade(vec![change])?;
+                    cascade::follow(&mut tx.under(model), vec![change])?;
                 }
             }
             let (commit, unique) = tx.assemble()?.into_commit();
-            match self.commit_all(commit) {
+            match self.engine.point_writes().commit_all(commit) {
                 Ok(committed) => {
                     let lsn = committed.lsns.first().copied().unwrap_or_default();
                     Ok(Attempt::Done(CommitPosition {
@@ -117,22 +119,18 @@ impl Engine {
 
     /// The item keys of a logical partition, if they are not too many for one commit.
     fn keys_of(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         partition_key: &PartitionKey,
     ) -> Result<Vec<Vec<u8>>> {
         let effective = container.definition.partition_key.effective(partition_key);
         let bounds = key::items_of(&effective, partition_key);
-        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let snapshot =
+            self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let scan = Scan {
-            space: Space::Items,
-            from: &bounds.from,
-            to: &bounds.to,
-            reverse: false,
-            max_rows: limits::MODEL_ITEMS_MAX + 1,
-            max_bytes: usize::MAX,
             keys_only: true,
+            ..bounds.scan(Space::Items, limits::MODEL_ITEMS_MAX + 1, usize::MAX)
         };
         let entries = snapshot.scan(&scan).map_err(storage)?;
         if entries.len() > limits::MODEL_ITEMS_MAX {
@@ -149,13 +147,12 @@ impl Engine {
     }
 
     /// Removes an item if it is hidden and may go. The caller holds the schema lock.
-    pub(crate) fn purge_modelled(&self, container: &Container, at: &ItemKey<'_>) -> Result<Purged> {
+    pub(crate) fn purge_modelled(self, container: &Container, at: &ItemKey<'_>) -> Result<Purged> {
         let purged = retry::run(|_| {
-            let database = self.database_of(container);
+            let database = self.engine.models().database_of(container);
             let model = ModelContext::of(database.as_deref(), container);
-            let view = ReadView::latest(self);
-            let tx = TransactionState::new(self, container, at.partition, view);
-            let mut tx = tx.with_model(model);
+            let (view, options) = (ReadView::latest(self.engine), TransactionOptions::under(model));
+            let mut tx = TransactionState::new(self.engine, container, at.partition, view, options);
             tx.load(ShardIndex::HOME, at)?;
             let Some(past) = tx.past_image(ShardIndex::HOME, &at.key)? else {
                 return Ok(Attempt::Done(Purged::Gone));
@@ -165,7 +162,8 @@ impl Engine {
             }
             tx.set_item(ShardIndex::HOME, at, Mutation::Delete);
             let change = ItemChange::new(tx.address(at), Some(past), None);
-            let followed = model.map_or(Ok(()), |model| tx.under(model).cascade(vec![change]));
+            let followed =
+                model.map_or(Ok(()), |model| cascade::follow(&mut tx.under(model), vec![change]));
             let (commit, unique) = match followed.and_then(|()| Ok(tx.assemble()?.into_commit())) {
                 Ok(prepared) => prepared,
                 Err(error) if is_refusal(&error) => {
@@ -173,10 +171,10 @@ impl Engine {
                 }
                 Err(error) => return Err(error),
             };
-            match self.commit_all(commit) {
+            match self.engine.point_writes().commit_all(commit) {
                 Ok(_) => Ok(Attempt::Done(Purged::Gone)),
                 Err(StorageError::Conflict(failed)) => {
-                    let refusal = self.refusal_of(&unique, &failed)?;
+                    let refusal = self.engine.models().refusal_of(&unique, &failed)?;
                     Ok(match refusal {
                         Some(error) => Attempt::Done(Purged::Refused(error)),
                         None => tx.after_conflict(&failed),

@@ -18,7 +18,8 @@ use crate::partition::PhysicalPartition;
 use crate::{Container, Engine};
 
 /// What a step does with one entry of a scan: its part of a commit.
-type Step = fn(&Engine, &Container, &PhysicalPartition, &Scanned, &mut Part) -> Result<()>;
+type Step<'e> =
+    fn(TtlBackfill<'e>, &Container, &PhysicalPartition, &Scanned, &mut Part) -> Result<()>;
 
 /// A scanned entry, without its version: a step reads it again.
 struct Scanned {
@@ -26,21 +27,28 @@ struct Scanned {
     value: Vec<u8>,
 }
 
-impl Engine {
+/// Expiry entries of items that are older than the default time to live.
+#[derive(Clone, Copy)]
+pub(crate) struct TtlBackfill<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl<'e> TtlBackfill<'e> {
     /// Backfills some of the expiry entries of a container, by its current definition.
     pub(crate) fn backfill_ttl(
-        &self,
+        self,
         container: &Container,
         run: &mut BackgroundPass<'_>,
         unit: &UnitKey,
     ) -> Result<UnitProgress> {
         let database = Address::Rid(container.database_rid());
-        let container = match self.catalog.container(&database, &Address::Rid(container.rid())) {
-            Ok(container) => container,
-            // It was deleted meanwhile.
-            Err(Error::NotFound | Error::OwnerNotFound) => return Ok(UnitProgress::Done),
-            Err(error) => return Err(error),
-        };
+        let container =
+            match self.engine.catalog.container(&database, &Address::Rid(container.rid())) {
+                Ok(container) => container,
+                // It was deleted meanwhile.
+                Err(Error::NotFound | Error::OwnerNotFound) => return Ok(UnitProgress::Done),
+                Err(error) => return Err(error),
+            };
         for _ in 0..BATCHES_PER_STEP {
             if (run.stop)() {
                 return Ok(UnitProgress::Unfinished);
@@ -51,7 +59,7 @@ impl Engine {
                 self.ttl_backfill_done(&container)?;
                 return Ok(UnitProgress::Done);
             };
-            let (space, bounds, step): (_, _, Step) = if cursor.range.is_multiple_of(2) {
+            let (space, bounds, step): (_, _, Step<'e>) = if cursor.range.is_multiple_of(2) {
                 (Space::Items, key::items_in(&partition.range), Self::add_entry)
             } else {
                 let entries = Bounds { from: Vec::new(), to: key::END.to_vec() };
@@ -71,14 +79,14 @@ impl Engine {
 
     /// The next entries of a range; the key of the last, or `None` if there are no more.
     fn backfill_batch(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         space: Space,
         bounds: &Bounds,
-        step: Step,
+        step: Step<'e>,
     ) -> Result<Option<Vec<u8>>> {
-        let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+        let snapshot = match self.engine.store.snapshot(partition.shard, ReadAt::Latest) {
             // The container was deleted meanwhile.
             Err(StorageError::Gone { .. }) => return Ok(None),
             other => other.map_err(storage)?,
@@ -114,11 +122,11 @@ impl Engine {
 
     /// One commit for all entries; false if a check failed.
     fn try_batch(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         entries: &[Scanned],
-        step: Step,
+        step: Step<'e>,
     ) -> Result<bool> {
         let mut part = Part::new(partition.shard, partition.epoch);
         for entry in entries {
@@ -127,7 +135,7 @@ impl Engine {
         if part.puts.is_empty() && part.deletes.is_empty() {
             return Ok(true);
         }
-        match self.store.commit(Commit { parts: vec![part] }) {
+        match self.engine.store.commit(Commit::new(vec![part])) {
             Ok(_) => Ok(true),
             Err(StorageError::Conflict(_)) => Ok(false),
             Err(error) => Err(storage(error)),
@@ -136,13 +144,14 @@ impl Engine {
 
     /// The entry that an item should have.
     fn add_entry(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         item: &Scanned,
         part: &mut Part,
     ) -> Result<()> {
-        let found = self.store.get(partition.shard, Space::Items, &item.key).map_err(storage)?.1;
+        let found =
+            self.engine.store.get(partition.shard, Space::Items, &item.key).map_err(storage)?.1;
         let Some(found) = found else { return Ok(()) };
         let (header, _) = record::decode(&found.bytes).map_err(storage)?;
         let Some(expiry_s) = expiry(&container.definition, &header) else { return Ok(()) };
@@ -155,14 +164,14 @@ impl Engine {
 
     /// Removes an entry whose item is gone or expires at another time.
     fn drop_entry(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         entry: &Scanned,
         part: &mut Part,
     ) -> Result<()> {
         let key = &entry.value;
-        let found = self.store.get(partition.shard, Space::Items, key).map_err(storage)?.1;
+        let found = self.engine.store.get(partition.shard, Space::Items, key).map_err(storage)?.1;
         let mut version = None;
         if let Some(found) = found {
             let (header, _) = record::decode(&found.bytes).map_err(storage)?;
@@ -182,8 +191,8 @@ impl Engine {
     }
 
     /// Notes in the catalog that it is done, unless the default has changed again.
-    fn ttl_backfill_done(&self, container: &Container) -> Result<()> {
-        let mut change = self.catalog.change();
+    fn ttl_backfill_done(self, container: &Container) -> Result<()> {
+        let mut change = self.engine.catalog.change();
         let found = change.state.database(&Address::Rid(container.database_rid()));
         let Some(mut database) = found.map(|d| (**d).clone()) else { return Ok(()) };
         let Some(current) = database.container(&Address::Rid(container.rid())) else {

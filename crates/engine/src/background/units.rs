@@ -12,9 +12,10 @@ use orrery_storage::key;
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Error, Result, Value, limits};
 
+use crate::background::BackgroundWork;
 use crate::catalog::State;
 use crate::catalog::resource::object;
-use crate::{Container, Database, Engine};
+use crate::{Container, Database};
 
 /// Kinds of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -281,10 +282,12 @@ fn backoff_us(failures: u32) -> u64 {
     ms.unwrap_or(u64::MAX).min(limits::BACKGROUND_RETRY_MS_MAX).saturating_mul(1000)
 }
 
-impl Engine {
+impl BackgroundWork<'_> {
     /// Records and logs a failure.
-    pub(crate) fn unit_failed(&self, key: &UnitKey, version: u64, failure: &UnitFailure) {
-        let Some(unit) = self.units.failed(key, version, failure, self.clock.now_us()) else {
+    pub(crate) fn unit_failed(self, key: &UnitKey, version: u64, failure: &UnitFailure) {
+        let Some(unit) =
+            self.engine.units.failed(key, version, failure, self.engine.clock.now_us())
+        else {
             tracing::error!(
                 kind = key.kind.name(),
                 reason = failure.reason(),
@@ -292,7 +295,7 @@ impl Engine {
             );
             return;
         };
-        let state = self.catalog.state();
+        let state = self.engine.catalog.state();
         let (database, container) = names(&state, key);
         let (database, container) = (database.as_deref(), container.as_deref());
         let (kind, attempt, reason) = (key.kind.name(), unit.failures, unit.reason);
@@ -308,7 +311,7 @@ impl Engine {
             // A concurrent change of the layout is expected.
             Some(_) if failure.error == Error::PartitionGone => {}
             Some(retry_us) => {
-                let retry_in_ms = retry_us.saturating_sub(self.clock.now_us()) / 1000;
+                let retry_in_ms = retry_us.saturating_sub(self.engine.clock.now_us()) / 1000;
                 tracing::warn!(
                     kind,
                     database,
@@ -323,25 +326,25 @@ impl Engine {
     }
 
     /// How many units of background work fail.
-    pub fn failing_units(&self) -> FailingUnits {
-        self.units.count()
+    pub fn failing_units(self) -> FailingUnits {
+        self.engine.units.count()
     }
 
     /// Failing background work with reasons and times of the next retry.
-    pub fn failing_work(&self) -> Value {
-        let (state, now_us) = (self.catalog.state(), self.clock.now_us());
-        let units = self.units.list();
+    pub fn failing_work(self) -> Value {
+        let (state, now_us) = (self.engine.catalog.state(), self.engine.clock.now_us());
+        let units = self.engine.units.list();
         Value::array(units.iter().map(|unit| to_value(&state, unit, now_us)).collect())
     }
 
     /// Retries failing background work of a database, or all of it; returns the number of units.
-    pub fn retry_failing_work(&self, database: Option<&Address>) -> Result<usize> {
+    pub fn retry_failing_work(self, database: Option<&Address>) -> Result<usize> {
         let number = match database {
-            Some(address) => Some(self.catalog.database(address)?.number),
+            Some(address) => Some(self.engine.catalog.database(address)?.number),
             None => None,
         };
-        let retried = self.units.retry(number);
-        self.model_locks.wake();
+        let retried = self.engine.units.retry(number);
+        self.engine.model_locks.wake();
         Ok(retried)
     }
 }

@@ -12,9 +12,9 @@ use crate::Engine;
 use crate::catalog::container::Container;
 use crate::catalog::offer::ThroughputRequest;
 use crate::catalog::records::Record;
+use crate::catalog::resource::Stamp;
 use crate::catalog::resource::{Preconditions, Resource, object, resource_id};
 use crate::model::StoredModel;
-use crate::stamp::Stamp;
 
 /// A database with its containers, at one moment.
 #[derive(Clone)]
@@ -88,16 +88,18 @@ impl Database {
     }
 }
 
-impl Engine {
+/// Databases of the account.
+#[derive(Clone, Copy)]
+pub struct DatabaseCatalog<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl DatabaseCatalog<'_> {
     /// Makes a database, with throughput of its own if asked for.
-    pub fn create_database(
-        &self,
-        body: &Value,
-        throughput: &ThroughputRequest,
-    ) -> Result<Resource> {
+    pub fn create(self, body: &Value, throughput: &ThroughputRequest) -> Result<Resource> {
         let id = resource_id(body)?;
         let offer = throughput.for_database()?;
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         if change.state.database(&Address::Name(id.to_string())).is_some() {
             return Err(Error::AlreadyExists);
         }
@@ -105,13 +107,18 @@ impl Engine {
             number: u64::from(change.next_number("database")?),
             version: Lsn(0),
             id,
-            stamp: self.stamper.next(),
+            stamp: self.engine.stamper.next(),
             body: Value::Null,
         };
         let database = Database::from_record(&record)?;
         change.insert(RecordKind::Database, 0, &record)?;
         if let Some(offer) = offer {
-            self.insert_offer(&mut change, &offer, database.rid(), &database.self_link())?;
+            self.engine.offers().insert(
+                &mut change,
+                &offer,
+                database.rid(),
+                &database.self_link(),
+            )?;
         }
         let resource = database.to_resource();
         change.state.insert(database);
@@ -120,24 +127,24 @@ impl Engine {
     }
 
     /// One database.
-    pub fn read_database(&self, address: &Address) -> Result<Arc<Database>> {
-        self.catalog.database(address)
+    pub fn read(self, address: &Address) -> Result<Arc<Database>> {
+        self.engine.catalog.database(address)
     }
 
     /// All databases in the order of creation.
-    pub fn list_databases(&self) -> Vec<Resource> {
-        self.catalog.state().databases().map(|d| d.to_resource()).collect()
+    pub fn list(self) -> Vec<Resource> {
+        self.engine.catalog.state().databases().map(|d| d.to_resource()).collect()
     }
 
     /// Replaces a database: it has no property that could change, so only its version does.
-    pub fn replace_database(
-        &self,
+    pub fn replace(
+        self,
         address: &Address,
         body: &Value,
         conditions: &Preconditions,
     ) -> Result<Resource> {
         let id = resource_id(body)?;
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         let mut database = (**change.state.database(address).ok_or(Error::NotFound)?).clone();
         conditions.check_write(Some(database.stamp))?;
         if id != database.id {
@@ -145,7 +152,7 @@ impl Engine {
         }
         let number = u64::from(database.number);
         let mut record = change.record(RecordKind::Database, 0, number)?;
-        database.stamp = self.stamper.next();
+        database.stamp = self.engine.stamper.next();
         record.stamp = database.stamp;
         change.replace(RecordKind::Database, 0, &record)?;
         let resource = database.to_resource();
@@ -155,13 +162,13 @@ impl Engine {
     }
 
     /// Deletes a database with everything in it.
-    pub fn delete_database(&self, address: &Address, conditions: &Preconditions) -> Result<()> {
-        let mut change = self.catalog.change();
+    pub fn delete(self, address: &Address, conditions: &Preconditions) -> Result<()> {
+        let mut change = self.engine.catalog.change();
         let database = change.state.database(address).cloned().ok_or(Error::NotFound)?;
         conditions.check_write(Some(database.stamp))?;
         let parent = u64::from(database.number);
         for container in database.containers() {
-            self.remove_container(&mut change, container)?;
+            self.engine.containers().remove(&mut change, container)?;
         }
         for user in change.remove_all(RecordKind::User, parent)? {
             change.remove_all(
@@ -171,12 +178,12 @@ impl Engine {
         }
         change.remove_all(RecordKind::EncryptionKey, parent)?;
         change.remove_all(RecordKind::Model, parent)?;
-        self.remove_offer(&mut change, &database.rid().to_string())?;
+        self.engine.offers().remove(&mut change, &database.rid().to_string())?;
         change.remove(RecordKind::Database, 0, parent, &database.id);
         change.state.remove(&database);
         change.commit()?;
         for container in database.containers() {
-            self.drop_shards(container);
+            self.engine.containers().drop_shards(container);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What the account holds. Databases and containers are kept in memory as an immutable picture
+//! What the account holds. Databases, containers and roles are kept in memory as an immutable picture
 //! that requests read without a lock; users, permissions, offers and keys, of which there may be
 //! many, are read from the store. All of it lives in one shard, the system shard, and every change
 //! is one commit there before the picture is replaced.
@@ -10,6 +10,7 @@ pub mod offer;
 pub mod permission;
 pub(crate) mod records;
 pub mod resource;
+pub mod role;
 pub mod user;
 
 use std::collections::BTreeMap;
@@ -18,12 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
 use orrery_storage::key::RecordKind;
-use orrery_storage::{Commit, Part, ReadAt, Space, StorageError, Store};
+use orrery_storage::{Commit, CommitId, Part, Resolution, StorageError, Store};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Epoch, Error, Result, ShardId};
 
 use crate::catalog::container::Container;
 use crate::catalog::database::Database;
+use crate::catalog::role::RoleTable;
 use crate::error::storage;
 use crate::model::StoredModel;
 use records::Record;
@@ -41,9 +43,9 @@ pub(crate) struct Catalog {
     changing: Mutex<Option<Unresolved>>,
 }
 
-/// A change whose commit got no answer: what it wrote, and the picture after it.
+/// A change whose commit got no answer: its id, and the picture after it.
 struct Unresolved {
-    part: Part,
+    commit: CommitId,
     state: State,
 }
 
@@ -55,20 +57,19 @@ pub(crate) struct WriteFailed {
     pub(crate) unknown: bool,
 }
 
-/// Reads of what was written, after an unknown outcome.
-const RESOLVE_ATTEMPTS: usize = 10;
-
-/// All databases and containers at one moment.
+/// All databases, containers and roles at one moment.
 #[derive(Clone, Default)]
 pub(crate) struct State {
     databases: BTreeMap<u32, Arc<Database>>,
     names: HashMap<Box<str>, u32>,
+    pub(crate) roles: Arc<RoleTable>,
 }
 
 impl Catalog {
     pub(crate) fn open(store: Arc<dyn Store>) -> Result<Self> {
         store.create_shard(SYSTEM_SHARD, SYSTEM_EPOCH).map_err(storage)?;
-        let mut state = State::default();
+        let roles = Arc::new(RoleTable::load(&*store)?);
+        let mut state = State { roles, ..State::default() };
         for record in records::list(&*store, RecordKind::Database, 0)? {
             let mut database = Database::from_record(&record)?;
             let parent = u64::from(database.number);
@@ -109,7 +110,7 @@ impl Catalog {
     pub(crate) fn reserve_numbers(&self, counter: &str, count: u32) -> Result<u32> {
         let mut part = Part::new(SYSTEM_SHARD, SYSTEM_EPOCH);
         let first = records::next_numbers(&*self.store, &mut part, counter, count)?;
-        self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+        self.store.commit(Commit::new(vec![part])).map_err(storage)?;
         Ok(first)
     }
 
@@ -127,36 +128,14 @@ impl Catalog {
     }
 
     /// Finds out about a change whose outcome was unknown, and shows it if it was stored. It stays
-    /// unknown if the store cannot be read.
+    /// unknown if the store cannot tell.
     fn resolve(&self, unresolved: &mut Option<Unresolved>) {
         let Some(change) = unresolved.take() else { return };
-        match self.is_stored(&change.part) {
-            Some(true) => self.state.store(Arc::new(change.state)),
-            Some(false) => {}
-            None => *unresolved = Some(change),
+        match self.store.resolve(&[SYSTEM_SHARD], change.commit) {
+            Ok(Resolution::Committed(_)) => self.state.store(Arc::new(change.state)),
+            Ok(Resolution::Never) => {}
+            Ok(Resolution::NotKnown) | Err(_) => *unresolved = Some(change),
         }
-    }
-
-    /// Whether a commit of this shard happened; `None` if nobody can tell. Records have stamps, so
-    /// what is stored as it was written was written by it.
-    fn is_stored(&self, part: &Part) -> Option<bool> {
-        for _ in 0..RESOLVE_ATTEMPTS {
-            let Ok(snapshot) = self.store.snapshot(SYSTEM_SHARD, ReadAt::Latest) else { continue };
-            let has = |space: Space, key: &[u8], value: Option<&[u8]>| {
-                let found = snapshot.get(space, key)?;
-                Ok::<bool, StorageError>(found.as_ref().map(|found| &*found.bytes) == value)
-            };
-            let puts = part.puts.iter().map(|put| has(put.space, &put.key, Some(&put.value)));
-            let gone = part.deletes.iter().filter(|(space, key)| {
-                !part.puts.iter().any(|put| put.space == *space && put.key == *key)
-            });
-            let deletes = gone.map(|(space, key)| has(*space, key, None));
-            let all = puts.chain(deletes).collect::<std::result::Result<Vec<bool>, _>>();
-            if let Ok(all) = all {
-                return Some(all.into_iter().all(|is_so| is_so));
-            }
-        }
-        None
     }
 }
 
@@ -217,27 +196,24 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Makes the change durable. If the store does not know what became of it, what is stored tells;
-    /// if that cannot be read either, nobody changes the catalog before it can.
+    /// Makes the change durable. If the store cannot tell what became of it, nobody changes the catalog
+    /// before it can.
     pub(crate) fn write(&mut self) -> std::result::Result<(), WriteFailed> {
         if self.guard.is_some() {
             let reason = "the outcome of an earlier change of the catalog is unknown";
-            return Err(WriteFailed {
-                error: StorageError::Unknown(reason.into()),
-                unknown: false,
-            });
+            let error = StorageError::NotCommitted(reason.into());
+            return Err(WriteFailed { error, unknown: false });
         }
-        let part = std::mem::replace(&mut self.part, Part::new(SYSTEM_SHARD, SYSTEM_EPOCH));
-        match self.catalog.store.commit(Commit { parts: vec![part.clone()] }) {
+        let mut part = std::mem::replace(&mut self.part, Part::new(SYSTEM_SHARD, SYSTEM_EPOCH));
+        part.sets_control = true;
+        let commit = Commit::new(vec![part]);
+        let id = commit.id;
+        match self.catalog.store.commit(commit) {
             Ok(_) => Ok(()),
-            Err(error @ StorageError::Unknown(_)) => match self.catalog.is_stored(&part) {
-                Some(true) => Ok(()),
-                Some(false) => Err(WriteFailed { error, unknown: false }),
-                None => {
-                    *self.guard = Some(Unresolved { part, state: self.state.clone() });
-                    Err(WriteFailed { error, unknown: true })
-                }
-            },
+            Err(error @ StorageError::Unknown(_)) => {
+                *self.guard = Some(Unresolved { commit: id, state: self.state.clone() });
+                Err(WriteFailed { error, unknown: true })
+            }
             Err(error) => Err(WriteFailed { error, unknown: false }),
         }
     }

@@ -8,7 +8,7 @@ use orrery_types::{Error, Lsn, Object, Result, Value, limits};
 use crate::catalog::Change;
 use crate::catalog::records::{self, Record};
 use crate::catalog::resource::{Preconditions, Resource, object, require_object};
-use crate::throughput::throttle::Terms;
+use crate::throughput::throttle::ThroughputTerms;
 use crate::{Container, Engine};
 
 /// Throughput as the headers of a create ask for it.
@@ -195,9 +195,9 @@ fn content_throughput(content: &Value) -> Result<Throughput> {
 }
 
 /// All that a stored offer says.
-pub(crate) fn offer_terms(record: &Record) -> Result<Terms> {
+pub(crate) fn offer_terms(record: &Record) -> Result<ThroughputTerms> {
     let content = record.body.get("content");
-    Terms::parse(content_throughput(content)?, content)
+    ThroughputTerms::parse(content_throughput(content)?, content)
 }
 
 /// Whose an offer is: its record is named by the owner.
@@ -214,9 +214,15 @@ fn offer_resource(record: &Record) -> Result<Resource> {
     Ok(Resource::new(rid, record.stamp, &format!("offers/{rid}/"), body))
 }
 
-impl Engine {
-    pub(crate) fn insert_offer(
-        &self,
+/// Throughput that databases and containers were given.
+#[derive(Clone, Copy)]
+pub struct OfferCatalog<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl OfferCatalog<'_> {
+    pub(crate) fn insert(
+        self,
         change: &mut Change<'_>,
         throughput: &Throughput,
         owner: Rid,
@@ -233,52 +239,51 @@ impl Engine {
             number: u64::from(change.next_number("offer")?),
             version: Lsn(0),
             id: owner.to_string().into(),
-            stamp: self.stamper.next(),
+            stamp: self.engine.stamper.next(),
             body: Value::object(body),
         };
         change.insert(RecordKind::Offer, 0, &record)?;
         Ok(())
     }
 
-    pub(crate) fn remove_offer(&self, change: &mut Change<'_>, owner: &str) -> Result<()> {
-        if let Some(record) = records::by_name(&*self.store, RecordKind::Offer, 0, owner)? {
+    pub(crate) fn remove(self, change: &mut Change<'_>, owner: &str) -> Result<()> {
+        if let Some(record) = records::by_name(&*self.engine.store, RecordKind::Offer, 0, owner)? {
             change.remove(RecordKind::Offer, 0, record.number, owner);
             if let Some(owner) = owner_of(&record) {
-                self.throttle.changed(owner, None);
+                self.engine.throttle.changed(owner, None);
             }
         }
         Ok(())
     }
 
     /// Whether a database or container has throughput of its own.
-    pub fn has_throughput(&self, owner: Rid) -> Result<bool> {
-        self.has_offer(&owner.to_string())
+    pub fn has_throughput(self, owner: Rid) -> Result<bool> {
+        self.exists(&owner.to_string())
     }
 
-    pub(crate) fn has_offer(&self, owner: &str) -> Result<bool> {
-        Ok(records::by_name(&*self.store, RecordKind::Offer, 0, owner)?.is_some())
+    pub(crate) fn exists(self, owner: &str) -> Result<bool> {
+        Ok(records::by_name(&*self.engine.store, RecordKind::Offer, 0, owner)?.is_some())
     }
 
     /// The throughput of a container; `None` if it shares that of its database.
-    pub(crate) fn throughput_of(&self, container: &Container) -> Result<Option<Throughput>> {
+    pub(crate) fn throughput_of(self, container: &Container) -> Result<Option<Throughput>> {
         let owner = container.rid_text();
-        let record = records::by_name(&*self.store, RecordKind::Offer, 0, owner)?;
+        let record = records::by_name(&*self.engine.store, RecordKind::Offer, 0, owner)?;
         record.map(|record| content_throughput(record.body.get("content"))).transpose()
     }
 
     /// An offer as clients see it: with the throughput that autoscale stands at, and whether partitions
     /// are still to be split for it.
-    fn shown_offer(&self, record: &Record) -> Result<Resource> {
+    fn shown(self, record: &Record) -> Result<Resource> {
         let mut resource = offer_resource(record)?;
         let mut content = record.body.get("content").as_object().cloned().unwrap_or_default();
-        let is_pending = self.is_offer_pending(&record.id)?;
+        let is_pending = self.engine.layouts().is_offer_pending(&record.id)?;
         if is_pending {
             content.set("isOfferReplacePending", true.into());
         }
         let scaled = match content_throughput(record.body.get("content")) {
-            Ok(Throughput::Autoscale { max, .. }) => {
-                owner_of(record).map(|owner| self.throttle.scaled(owner, max, self.clock.now_us()))
-            }
+            Ok(Throughput::Autoscale { max, .. }) => owner_of(record)
+                .map(|owner| self.engine.throttle.scaled(owner, max, self.engine.clock.now_us())),
             _ => None,
         };
         if let Some(scaled) = scaled {
@@ -293,33 +298,34 @@ impl Engine {
     }
 
     /// All offers of the account.
-    pub fn list_offers(&self) -> Result<Vec<Resource>> {
-        let all = records::list(&*self.store, RecordKind::Offer, 0)?;
-        all.iter().map(|record| self.shown_offer(record)).collect()
+    pub fn list(self) -> Result<Vec<Resource>> {
+        let all = records::list(&*self.engine.store, RecordKind::Offer, 0)?;
+        all.iter().map(|record| self.shown(record)).collect()
     }
 
     /// One offer.
-    pub fn read_offer(&self, number: u32) -> Result<Resource> {
-        let record = records::by_number(&*self.store, RecordKind::Offer, 0, u64::from(number))?;
-        self.shown_offer(&record.ok_or(Error::NotFound)?)
+    pub fn read(self, number: u32) -> Result<Resource> {
+        let record =
+            records::by_number(&*self.engine.store, RecordKind::Offer, 0, u64::from(number))?;
+        self.shown(&record.ok_or(Error::NotFound)?)
     }
 
     /// The least throughput that an offer may be set to.
-    pub fn offer_minimum(offer: &Resource) -> i64 {
+    pub fn minimum(offer: &Resource) -> i64 {
         content_throughput(offer.body.get("content"))
             .map_or(limits::THROUGHPUT_MIN, Throughput::min)
     }
 
     /// Sets an offer's throughput, or turns it into the other kind.
-    pub fn replace_offer(
-        &self,
+    pub fn replace(
+        self,
         number: u32,
         body: &Value,
         migration: Migration,
         conditions: &Preconditions,
     ) -> Result<Resource> {
         require_object(body)?;
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         let mut record = change.record(RecordKind::Offer, 0, u64::from(number))?;
         conditions.check_write(Some(record.stamp))?;
         let terms = offer_terms(&record)?;
@@ -372,15 +378,15 @@ impl Engine {
         let mut properties = record.properties();
         properties.set("content", Value::object(content));
         record.body = Value::object(properties);
-        record.stamp = self.stamper.next();
+        record.stamp = self.engine.stamper.next();
         change.replace(RecordKind::Offer, 0, &record)?;
         change.commit()?;
         if let Some(owner) = owner {
-            self.throttle.changed(owner, Some(terms));
+            self.engine.throttle.changed(owner, Some(terms));
         }
-        self.throttle.look(&*self.store)?;
-        self.layout_changes.monitor.request_check();
-        self.shown_offer(&record)
+        self.engine.throttle.look(&*self.engine.store)?;
+        self.engine.layout_changes.monitor.request_check();
+        self.shown(&record)
     }
 }
 

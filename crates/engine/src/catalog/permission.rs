@@ -91,23 +91,30 @@ fn or_missing(value: &Value) -> String {
     if value.is_undefined() { "missing".to_owned() } else { value.to_json() }
 }
 
-impl Engine {
-    fn permission_owner(&self, database: &Address, user: &Address) -> Result<Owner> {
-        let database = self.database_number(database)?;
-        let record = self.user_record(database, user).map_err(|_| Error::OwnerNotFound)?;
+/// Permissions of a user.
+#[derive(Clone, Copy)]
+pub struct PermissionCatalog<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl PermissionCatalog<'_> {
+    fn owner(self, database: &Address, user: &Address) -> Result<Owner> {
+        let database = self.engine.users().database_number(database)?;
+        let record =
+            self.engine.users().record(database, user).map_err(|_| Error::OwnerNotFound)?;
         let user =
             u32::try_from(record.number).map_err(|_| Error::internal("a user is corrupt"))?;
         Ok(Owner { database, user })
     }
 
-    fn permission_record(&self, owner: Owner, permission: &Address) -> Result<Record> {
+    fn record(self, owner: Owner, permission: &Address) -> Result<Record> {
         let (kind, parent) = (RecordKind::Permission, owner.parent());
         let record = match permission {
-            Address::Name(name) => records::by_name(&*self.store, kind, parent, name)?,
+            Address::Name(name) => records::by_name(&*self.engine.store, kind, parent, name)?,
             Address::Rid(Rid::Permission { database, user, permission })
                 if (*database, *user) == (owner.database, owner.user) =>
             {
-                records::by_number(&*self.store, kind, parent, *permission)?
+                records::by_number(&*self.engine.store, kind, parent, *permission)?
             }
             Address::Rid(_) => None,
         };
@@ -115,18 +122,13 @@ impl Engine {
     }
 
     /// A user has one permission for a resource and partition key.
-    fn check_permission_is_alone(
-        &self,
-        owner: Owner,
-        body: &Object,
-        except: Option<u64>,
-    ) -> Result<()> {
+    fn check_is_alone(self, owner: Owner, body: &Object, except: Option<u64>) -> Result<()> {
         let same = |record: &Record| {
             let of = |name: &str| body.get(name).cloned().unwrap_or_default();
             *record.body.get("resource") == of("resource")
                 && *record.body.get("resourcePartitionKey") == of("resourcePartitionKey")
         };
-        let all = records::list(&*self.store, RecordKind::Permission, owner.parent())?;
+        let all = records::list(&*self.engine.store, RecordKind::Permission, owner.parent())?;
         if all.iter().any(|r| Some(r.number) != except && same(r)) {
             return Err(Error::AlreadyExists);
         }
@@ -135,8 +137,8 @@ impl Engine {
 
     /// Makes a permission; with `upsert`, replaces the one that has the id. Tells whether it was
     /// made.
-    pub fn create_permission(
-        &self,
+    pub fn create(
+        self,
         database: &Address,
         user: &Address,
         body: &Value,
@@ -144,19 +146,20 @@ impl Engine {
     ) -> Result<(Resource, bool)> {
         let id = resource_id(body)?;
         let properties = permission_body(body)?;
-        let mut change = self.catalog.change();
-        let owner = self.permission_owner(database, user)?;
-        let old = records::by_name(&*self.store, RecordKind::Permission, owner.parent(), &id)?;
+        let mut change = self.engine.catalog.change();
+        let owner = self.owner(database, user)?;
+        let old =
+            records::by_name(&*self.engine.store, RecordKind::Permission, owner.parent(), &id)?;
         if old.is_some() && !upsert {
             return Err(Error::AlreadyExists);
         }
-        self.check_permission_is_alone(owner, &properties, old.as_ref().map(|r| r.number))?;
+        self.check_is_alone(owner, &properties, old.as_ref().map(|r| r.number))?;
         let created = old.is_none();
         let (number, version) = match &old {
             Some(old) => (old.number, old.version),
             None => (u64::from(change.next_number("permission")?), Lsn(0)),
         };
-        let stamp = self.stamper.next();
+        let stamp = self.engine.stamper.next();
         let record = Record { number, version, id, stamp, body: Value::object(properties) };
         if created {
             change.insert(RecordKind::Permission, owner.parent(), &record)?;
@@ -168,39 +171,35 @@ impl Engine {
     }
 
     /// One permission.
-    pub fn read_permission(
-        &self,
+    pub fn read(
+        self,
         database: &Address,
         user: &Address,
         permission: &Address,
     ) -> Result<Resource> {
-        let owner = self.permission_owner(database, user)?;
-        Ok(owner.resource(&self.permission_record(owner, permission)?))
+        let owner = self.owner(database, user)?;
+        Ok(owner.resource(&self.record(owner, permission)?))
     }
 
     /// The permission with a rid, if it and its user are still there.
-    pub fn permission(&self, rid: Rid) -> Result<Option<Resource>> {
+    pub fn by_rid(self, rid: Rid) -> Result<Option<Resource>> {
         let Rid::Permission { database, user, permission } = rid else { return Ok(None) };
         let owner = Owner { database, user };
         let kind = RecordKind::Permission;
-        let record = records::by_number(&*self.store, kind, owner.parent(), permission)?;
+        let record = records::by_number(&*self.engine.store, kind, owner.parent(), permission)?;
         Ok(record.map(|record| owner.resource(&record)))
     }
 
     /// The permissions of a user, behind the user's rid.
-    pub fn list_permissions(
-        &self,
-        database: &Address,
-        user: &Address,
-    ) -> Result<(Rid, Vec<Resource>)> {
-        let owner = self.permission_owner(database, user)?;
-        let all = records::list(&*self.store, RecordKind::Permission, owner.parent())?;
+    pub fn list(self, database: &Address, user: &Address) -> Result<(Rid, Vec<Resource>)> {
+        let owner = self.owner(database, user)?;
+        let all = records::list(&*self.engine.store, RecordKind::Permission, owner.parent())?;
         Ok((owner.rid(), all.iter().map(|r| owner.resource(r)).collect()))
     }
 
     /// Replaces a permission; its id may change.
-    pub fn replace_permission(
-        &self,
+    pub fn replace(
+        self,
         database: &Address,
         user: &Address,
         permission: &Address,
@@ -209,18 +208,18 @@ impl Engine {
     ) -> Result<Resource> {
         let id = resource_id(body)?;
         let properties = permission_body(body)?;
-        let mut change = self.catalog.change();
-        let owner = self.permission_owner(database, user)?;
-        let mut record = self.permission_record(owner, permission)?;
+        let mut change = self.engine.catalog.change();
+        let owner = self.owner(database, user)?;
+        let mut record = self.record(owner, permission)?;
         conditions.check_write(Some(record.stamp))?;
-        self.check_permission_is_alone(owner, &properties, Some(record.number))?;
-        record.stamp = self.stamper.next();
+        self.check_is_alone(owner, &properties, Some(record.number))?;
+        record.stamp = self.engine.stamper.next();
         record.body = Value::object(properties);
         let (kind, parent) = (RecordKind::Permission, owner.parent());
         if id == record.id {
             change.replace(kind, parent, &record)?;
         } else {
-            if records::by_name(&*self.store, kind, parent, &id)?.is_some() {
+            if records::by_name(&*self.engine.store, kind, parent, &id)?.is_some() {
                 return Err(Error::AlreadyExists);
             }
             change.remove(kind, parent, record.number, &record.id);
@@ -232,16 +231,16 @@ impl Engine {
     }
 
     /// Deletes a permission. Tokens that were issued for it open nothing from then on.
-    pub fn delete_permission(
-        &self,
+    pub fn delete(
+        self,
         database: &Address,
         user: &Address,
         permission: &Address,
         conditions: &Preconditions,
     ) -> Result<()> {
-        let mut change = self.catalog.change();
-        let owner = self.permission_owner(database, user)?;
-        let record = self.permission_record(owner, permission)?;
+        let mut change = self.engine.catalog.change();
+        let owner = self.owner(database, user)?;
+        let record = self.record(owner, permission)?;
         conditions.check_write(Some(record.stamp))?;
         change.remove(RecordKind::Permission, owner.parent(), record.number, &record.id);
         change.commit()

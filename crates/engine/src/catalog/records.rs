@@ -6,9 +6,9 @@ use orrery_storage::{Part, Precondition, Put, Scan, Space, Store};
 use orrery_types::{Error, Etag, Lsn, Object, Result, Value};
 
 use super::SYSTEM_SHARD;
+use crate::catalog::resource::Stamp;
 use crate::catalog::resource::{object, seconds};
 use crate::error::storage;
-use crate::stamp::Stamp;
 
 /// One stored resource. `version` is that of the record when it was read, zero for a new one.
 #[derive(Clone, Debug)]

@@ -21,36 +21,44 @@ fn user_resource(database: u32, record: &Record) -> Result<Resource> {
     Ok(Resource::new(rid, record.stamp, &link, body).with("_permissions", "permissions/"))
 }
 
-impl Engine {
-    pub(crate) fn user_record(&self, database: u32, user: &Address) -> Result<Record> {
+/// Users of a database.
+#[derive(Clone, Copy)]
+pub struct UserCatalog<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl UserCatalog<'_> {
+    pub(crate) fn record(self, database: u32, user: &Address) -> Result<Record> {
         let parent = u64::from(database);
         let record = match user {
-            Address::Name(name) => records::by_name(&*self.store, RecordKind::User, parent, name)?,
+            Address::Name(name) => {
+                records::by_name(&*self.engine.store, RecordKind::User, parent, name)?
+            }
             Address::Rid(Rid::User { database: of, user }) if *of == database => {
-                records::by_number(&*self.store, RecordKind::User, parent, u64::from(*user))?
+                records::by_number(&*self.engine.store, RecordKind::User, parent, u64::from(*user))?
             }
             Address::Rid(_) => None,
         };
         record.ok_or(Error::NotFound)
     }
 
-    pub(crate) fn database_number(&self, database: &Address) -> Result<u32> {
-        let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
+    pub(crate) fn database_number(self, database: &Address) -> Result<u32> {
+        let database = self.engine.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
         Ok(database.number)
     }
 
     /// Makes a user; with `upsert`, replaces the one that has the id. Tells whether it was made.
-    pub fn create_user(
-        &self,
+    pub fn create(
+        self,
         database: &Address,
         body: &Value,
         upsert: bool,
     ) -> Result<(Resource, bool)> {
         let id = resource_id(body)?;
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         let database = self.database_number(database)?;
         let parent = u64::from(database);
-        let old = records::by_name(&*self.store, RecordKind::User, parent, &id)?;
+        let old = records::by_name(&*self.engine.store, RecordKind::User, parent, &id)?;
         let created = old.is_none();
         let mut record = match old {
             Some(_) if !upsert => return Err(Error::AlreadyExists),
@@ -59,11 +67,11 @@ impl Engine {
                 number: u64::from(change.next_number("user")?),
                 version: Lsn(0),
                 id,
-                stamp: self.stamper.next(),
+                stamp: self.engine.stamper.next(),
                 body: Value::Null,
             },
         };
-        record.stamp = self.stamper.next();
+        record.stamp = self.engine.stamper.next();
         if created {
             change.insert(RecordKind::User, parent, &record)?;
         } else {
@@ -74,38 +82,38 @@ impl Engine {
     }
 
     /// One user.
-    pub fn read_user(&self, database: &Address, user: &Address) -> Result<Resource> {
+    pub fn read(self, database: &Address, user: &Address) -> Result<Resource> {
         let database = self.database_number(database)?;
-        user_resource(database, &self.user_record(database, user)?)
+        user_resource(database, &self.record(database, user)?)
     }
 
     /// The users of a database, behind the database's rid.
-    pub fn list_users(&self, database: &Address) -> Result<(Rid, Vec<Resource>)> {
+    pub fn list(self, database: &Address) -> Result<(Rid, Vec<Resource>)> {
         let database = self.database_number(database)?;
-        let users = records::list(&*self.store, RecordKind::User, u64::from(database))?;
+        let users = records::list(&*self.engine.store, RecordKind::User, u64::from(database))?;
         let users = users.iter().map(|u| user_resource(database, u)).collect::<Result<_>>()?;
         Ok((Rid::Database(database), users))
     }
 
     /// Replaces a user; its id may change.
-    pub fn replace_user(
-        &self,
+    pub fn replace(
+        self,
         database: &Address,
         user: &Address,
         body: &Value,
         conditions: &Preconditions,
     ) -> Result<Resource> {
         let id = resource_id(body)?;
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         let database = self.database_number(database)?;
         let parent = u64::from(database);
-        let mut record = self.user_record(database, user)?;
+        let mut record = self.record(database, user)?;
         conditions.check_write(Some(record.stamp))?;
-        record.stamp = self.stamper.next();
+        record.stamp = self.engine.stamper.next();
         if id == record.id {
             change.replace(RecordKind::User, parent, &record)?;
         } else {
-            if records::by_name(&*self.store, RecordKind::User, parent, &id)?.is_some() {
+            if records::by_name(&*self.engine.store, RecordKind::User, parent, &id)?.is_some() {
                 return Err(Error::AlreadyExists);
             }
             change.remove(RecordKind::User, parent, record.number, &record.id);
@@ -117,16 +125,16 @@ impl Engine {
     }
 
     /// Deletes a user with its permissions.
-    pub fn delete_user(
-        &self,
+    pub fn delete(
+        self,
         database: &Address,
         user: &Address,
         conditions: &Preconditions,
     ) -> Result<()> {
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         let database = self.database_number(database)?;
         let parent = u64::from(database);
-        let record = self.user_record(database, user)?;
+        let record = self.record(database, user)?;
         conditions.check_write(Some(record.stamp))?;
         change.remove_all(RecordKind::Permission, permission_parent(parent, record.number))?;
         change.remove(RecordKind::User, parent, record.number, &record.id);

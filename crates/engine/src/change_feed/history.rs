@@ -6,29 +6,31 @@
 
 use orrery_storage::key;
 use orrery_storage::version::Version;
-use orrery_storage::{Commit, Entry, Part, Put, ReadAt, Scan, Snapshot, Space, StorageError};
+use orrery_storage::{Commit, Entry, Part, Put, ReadAt, Snapshot, Space, StorageError};
 use orrery_types::ids::Address;
 use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result, limits};
 
+use crate::Container;
 use crate::background::units::{UnitKey, UnitKind};
 use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitProgress};
+use crate::change_feed::ChangeFeedReader;
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
-use crate::{Container, Engine};
 
-impl Engine {
+impl ChangeFeedReader<'_> {
     /// The policy of a container was switched on or off, or a write that began before that has come
     /// after it: what there is of its history is whole from here on, or no longer wanted.
     pub(crate) fn rebase_history(
-        &self,
+        self,
         container: &Container,
         run: &mut BackgroundPass<'_>,
-        _: &UnitKey,
     ) -> Result<UnitProgress> {
         let database = Address::Rid(container.database_rid());
-        match self.catalog.container(&database, &Address::Rid(container.rid())) {
+        match self.engine.catalog.container(&database, &Address::Rid(container.rid())) {
             Ok(now) if now.definition.versions_kept_s().is_some() => {
-                self.retry_on_stale_epoch(&now, &mut |now| self.begin_history(now))?;
+                self.engine
+                    .epochs()
+                    .retry_on_stale_epoch(&now, &mut |now| self.begin_history(now))?;
                 Ok(UnitProgress::Done)
             }
             Ok(now) => self.trim_history(&now, u64::MAX, run.stop),
@@ -39,24 +41,25 @@ impl Engine {
     }
 
     /// Moves the horizon past every position that anybody has been given.
-    pub(crate) fn begin_history(&self, container: &Container) -> Result<()> {
+    pub(crate) fn begin_history(self, container: &Container) -> Result<()> {
         for partition in &container.partitions {
             let mut part = Part::new(partition.shard, partition.epoch);
-            let Lsn(last) = self.shard_lsn(partition)?;
+            let Lsn(last) = self.engine.sessions().shard_lsn(partition)?;
             // The commit itself takes at least the next LSN.
             part.puts.push(Horizon::at(Lsn(last + 1)).to_put());
-            self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+            part.sets_control = true;
+            self.engine.store.commit(Commit::new(vec![part])).map_err(storage)?;
         }
         Ok(())
     }
 
     /// Removes versions that are older than the policies of their containers keep them.
-    pub(crate) fn trim_histories(&self, run: &mut BackgroundPass<'_>) {
-        for container in self.catalog.state().containers() {
+    pub(crate) fn trim_histories(self, run: &mut BackgroundPass<'_>) {
+        for container in self.engine.catalog.state().containers() {
             if let Some(kept_s) = container.definition.versions_kept_s() {
-                let before_s = self.clock.now_s().saturating_sub(kept_s);
+                let before_s = self.engine.clock.now_s().saturating_sub(kept_s);
                 let unit = UnitKey::of(container, UnitKind::History, b"trimmed");
-                self.run_unit(run, &unit, 0, &mut |run| {
+                self.engine.background().run_unit(run, &unit, 0, &mut |run| {
                     Ok(self.trim_history(container, before_s, run.stop)?)
                 });
             }
@@ -65,7 +68,7 @@ impl Engine {
 
     /// Removes some of a container's versions of before a second.
     fn trim_history(
-        &self,
+        self,
         container: &Container,
         before_s: u64,
         stop: &dyn Fn() -> bool,
@@ -82,8 +85,8 @@ impl Engine {
     }
 
     /// One commit's worth of it; whether there may be more.
-    fn trim_step(&self, partition: &PhysicalPartition, before_s: u64) -> Result<bool> {
-        let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+    fn trim_step(self, partition: &PhysicalPartition, before_s: u64) -> Result<bool> {
+        let snapshot = match self.engine.store.snapshot(partition.shard, ReadAt::Latest) {
             // The container was deleted meanwhile.
             Err(StorageError::Gone { .. }) => return Ok(false),
             other => other.map_err(storage)?,
@@ -105,7 +108,7 @@ impl Engine {
             return Ok(false);
         }
         part.puts.push(horizon.to_put());
-        match self.store.commit(Commit { parts: vec![part] }) {
+        match self.engine.store.commit(Commit::new(vec![part])) {
             Err(StorageError::Gone { .. }) => Ok(false),
             other => other.map(|_| removed == entries.len()).map_err(storage),
         }
@@ -199,15 +202,7 @@ impl Horizon {
 
 fn first_versions(snapshot: &dyn Snapshot) -> Result<Vec<Entry>> {
     let bounds = key::versions_after(Lsn(0));
-    let scan = Scan {
-        space: Space::Feed,
-        from: &bounds.from,
-        to: &bounds.to,
-        reverse: false,
-        max_rows: limits::SWEEP_ITEMS_MAX,
-        max_bytes: limits::PAGE_SIZE_BYTES_MAX,
-        keys_only: false,
-    };
+    let scan = bounds.scan(Space::Feed, limits::SWEEP_ITEMS_MAX, limits::PAGE_SIZE_BYTES_MAX);
     snapshot.scan(&scan).map_err(storage)
 }
 

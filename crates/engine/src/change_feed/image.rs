@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use orrery_storage::version::{Operation, Version};
+use orrery_storage::version::{Version, VersionOperation};
 use orrery_types::{Error, Lsn, Result, Value};
 
 use crate::Container;
@@ -38,10 +38,10 @@ pub(super) fn latest(shape: Shape, item: &[u8], lsn: Lsn, ts_s: u64) -> Result<B
 /// One version of an item: the item after a create or replace, or what was deleted.
 pub(super) fn version(container: &Container, version: &Version<'_>, lsn: Lsn) -> Result<Bytes> {
     let (name, deleted) = match version.operation {
-        Operation::Create => ("create", None),
-        Operation::Replace => ("replace", None),
-        Operation::Delete => ("delete", Some(false)),
-        Operation::Expire => ("delete", Some(true)),
+        VersionOperation::Create => ("create", None),
+        VersionOperation::Replace => ("replace", None),
+        VersionOperation::Delete => ("delete", Some(false)),
+        VersionOperation::Expire => ("delete", Some(true)),
     };
     let mut text = Vec::with_capacity(version.body.len() + 128);
     let image: &[u8] =

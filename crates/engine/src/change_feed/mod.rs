@@ -63,18 +63,26 @@ pub struct ChangePage {
     pub charge: f64,
 }
 
-impl Engine {
+/// The change feed of a container, and the history of versions behind it.
+#[derive(Clone, Copy)]
+pub struct ChangeFeedReader<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl ChangeFeedReader<'_> {
     /// A page of the change feed.
     pub fn read_changes(
-        &self,
+        self,
         container: &Container,
         request: &ChangesRequest<'_>,
     ) -> Result<ChangePage> {
-        self.retry_on_gone_shard(container, &|now| self.read_changes_in(now, request))
+        self.engine
+            .epochs()
+            .retry_on_gone_shard(container, &mut |now| self.read_changes_in(now, request))
     }
 
     fn read_changes_in(
-        &self,
+        self,
         container: &Container,
         request: &ChangesRequest<'_>,
     ) -> Result<ChangePage> {
@@ -87,9 +95,9 @@ impl Engine {
             Mode::Latest(_) => format!("changes {}", container.rid()),
             Mode::AllVersions => format!("versions {}", container.rid()),
         };
-        let reader = Reader { engine: self, container, scope: &scope, request };
+        let reader = Reader { engine: self.engine, container, scope: &scope, request };
         let mut position = match request.after {
-            Some("*") => position_of(container, range, |p| self.shard_lsn(p))?,
+            Some("*") => position_of(container, range, |p| self.engine.sessions().shard_lsn(p))?,
             Some(etag) => Position::parse(&owner, etag, range)?,
             None => match request.since_s {
                 None => Position::at(range, Lsn(0)),

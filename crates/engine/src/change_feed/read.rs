@@ -209,7 +209,8 @@ impl Reader<'_> {
         for ((lsn, item_key), item) in wanted.into_iter().zip(items) {
             let item = item.ok_or_else(|| Error::internal("a feed entry leads to no item"))?;
             let (header, text) = record::decode(&item.bytes).map_err(storage)?;
-            let hidden = self.engine.is_hidden(self.container, item_key, item.version, &header);
+            let hidden =
+                self.engine.items().is_hidden(self.container, item_key, item.version, &header);
             if !hidden && !self.is_early(header.ts_s) {
                 add(&mut commits, lsn, image::latest(shape, text, lsn, header.ts_s)?);
             }

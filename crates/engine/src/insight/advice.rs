@@ -5,14 +5,15 @@
 use orrery_modeling::Model;
 use orrery_modeling::advisor::{Advisor, ContainerWork, Report, Workload, add_workload};
 use orrery_types::ids::Address;
-use orrery_types::{Error, Result, Value, limits};
+use orrery_types::{Error, ExecutionBudget, Result, Value, limits};
 
+use crate::Container;
 use crate::error::storage;
+use crate::insight::Insight;
 use crate::item::image::stored_value;
 use crate::partition::scope::ScopeRequest;
 use crate::query::read_feed::ItemCursor;
 use crate::throughput::charge;
-use crate::{Container, Engine};
 
 /// Rules that compare items with all others: a part of the data would prove them wrong.
 const NEED_ALL: [&str; 4] = ["M07", "M08", "M09", "M10"];
@@ -29,15 +30,15 @@ struct Sample {
     largest: (String, u64),
 }
 
-impl Engine {
+impl Insight<'_> {
     /// Switches the notes on requests on or off; off, what was noted is forgotten.
-    pub fn keep_statistics(&self, on: bool) {
-        self.workload.switch(on);
+    pub fn keep_statistics(self, on: bool) {
+        self.engine.workload.switch(on);
     }
 
     /// Findings about a database.
-    pub fn advise(&self, database: &Address) -> Result<Value> {
-        let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
+    pub fn advise(self, database: &Address) -> Result<Value> {
+        let database = self.engine.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
         let model = database.model.as_ref().map(|model| Model::parse(model.document()));
         let model = model.transpose().map_err(|e| Error::internal(e.to_string()))?;
         let mut advisor = Advisor::default();
@@ -51,13 +52,13 @@ impl Engine {
         }
         let by_number =
             |number: u32| database.containers().find(|c| c.number == number).map(|c| c.id.clone());
-        let (since, known) = self.workload.known(&by_number);
+        let (since, known) = self.engine.workload.known(&by_number);
         let mut containers = Vec::new();
         for mut known in known {
             let number = samples.iter().find(|(c, _)| *c.id == *known.work.name);
             if let (Some((container, _)), Some(growth)) = (number, known.growth.take()) {
                 advisor.add_growth(&growth);
-                self.workload.keep_growth(container.number, growth);
+                self.engine.workload.keep_growth(container.number, growth);
             }
             containers.push(known.work);
         }
@@ -77,12 +78,12 @@ impl Engine {
         let second = |s: u64| i64::try_from(s).unwrap_or(i64::MAX);
         let workload = Workload {
             term_charge: charge::TERM,
-            from_s: second(since.unwrap_or_else(|| self.clock.now_s())),
-            to_s: second(self.clock.now_s()),
-            requests: self.workload.requests(),
+            from_s: second(since.unwrap_or_else(|| self.engine.clock.now_s())),
+            to_s: second(self.engine.clock.now_s()),
+            requests: self.engine.workload.requests(),
             containers,
         };
-        if self.workload.is_on() {
+        if self.engine.workload.is_on() {
             add_workload(&mut report, &workload, model.as_ref());
         } else {
             let off = "Statistics of requests are switched off: rules M04, M05, M06, M11 and M12 \
@@ -96,23 +97,25 @@ impl Engine {
         Ok(value)
     }
 
-    fn deadline(&self) -> u64 {
-        self.clock.now_us() + limits::ADVISOR_MS_MAX * 1000
+    fn deadline(self) -> u64 {
+        self.engine.clock.now_us() + limits::ADVISOR_MS_MAX * 1000
     }
 
     /// Reads a container; whether that was all of it.
     fn sample(
-        &self,
+        self,
         container: &Container,
         advisor: &mut Advisor,
         left: &mut usize,
         until_us: u64,
     ) -> Result<(Sample, bool)> {
         let everything = container.scope(&ScopeRequest::default())?;
-        let mut cursor = ItemCursor::new(self, container, &everything, None)?;
+        // The advisor has bounds of its own.
+        let budget = ExecutionBudget::default();
+        let mut cursor = ItemCursor::new(self.engine, container, &everything, None, &budget)?;
         let mut sample = Sample::default();
         while let Some(item) = cursor.next()? {
-            if *left == 0 || self.clock.now_us() > until_us {
+            if *left == 0 || self.engine.clock.now_us() > until_us {
                 return Ok((sample, false));
             }
             *left -= 1;
@@ -127,14 +130,14 @@ impl Engine {
 
     /// What the data and the definition say about the use of a container.
     fn complete(
-        &self,
+        self,
         container: &Container,
         sample: &Sample,
         work: &mut ContainerWork,
     ) -> Result<()> {
         let mut stored = 0;
         for partition in &container.partitions {
-            stored += self.store.stats(partition.shard).map_err(storage)?.items_bytes;
+            stored += self.engine.store.stats(partition.shard).map_err(storage)?.items_bytes;
         }
         let paths = &container.definition.partition_key.paths;
         work.key_paths = paths.iter().map(ToString::to_string).collect();

@@ -5,3 +5,11 @@ pub mod advice;
 pub mod usage;
 pub mod verify;
 pub(crate) mod workload;
+
+use crate::Engine;
+
+/// What is known about the data: advice, usage, verification.
+#[derive(Clone, Copy)]
+pub struct Insight<'e> {
+    pub(crate) engine: &'e Engine,
+}

@@ -1,12 +1,13 @@
-//! How much a container holds, for those who ask.
+//! How much data a container holds.
 
 use orrery_storage::{ReadAt, Scan, ShardStats, Space, key};
 use orrery_types::{Result, Value};
 
+use crate::Container;
 use crate::catalog::resource::object;
 use crate::error::storage;
+use crate::insight::Insight;
 use crate::partition::PhysicalPartition;
-use crate::{Container, Engine};
 
 /// What a container holds: items exactly, bytes as the store estimates them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,15 +17,15 @@ pub struct Usage {
     pub kilobytes: u64,
 }
 
-impl Engine {
+impl Insight<'_> {
     /// What the store knows of each physical partition, in little time.
-    pub fn shard_sizes(&self, container: &Container) -> Result<Vec<ShardStats>> {
-        let stats = |partition: &PhysicalPartition| self.store.stats(partition.shard);
+    pub fn shard_sizes(self, container: &Container) -> Result<Vec<ShardStats>> {
+        let stats = |partition: &PhysicalPartition| self.engine.store.stats(partition.shard);
         container.partitions.iter().map(|p| stats(p).map_err(storage)).collect()
     }
 
     /// Counts the rows of a container; takes time in proportion to them.
-    pub fn usage(&self, container: &Container) -> Result<Usage> {
+    pub fn usage(self, container: &Container) -> Result<Usage> {
         let mut total = Usage::default();
         for partition in &container.partitions {
             let usage = self.partition_usage(partition)?;
@@ -35,7 +36,7 @@ impl Engine {
     }
 
     /// The same by physical partition, in the form that clients get it.
-    pub fn statistics(&self, container: &Container) -> Result<Value> {
+    pub fn statistics(self, container: &Container) -> Result<Value> {
         let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
         let of = |partition: &PhysicalPartition| {
             let usage = self.partition_usage(partition)?;
@@ -50,22 +51,15 @@ impl Engine {
         Ok(Value::array(partitions))
     }
 
-    fn partition_usage(&self, partition: &PhysicalPartition) -> Result<Usage> {
+    fn partition_usage(self, partition: &PhysicalPartition) -> Result<Usage> {
         const ROWS: usize = 10_000;
-        let bytes = self.store.stats(partition.shard).map_err(storage)?.items_bytes;
+        let bytes = self.engine.store.stats(partition.shard).map_err(storage)?.items_bytes;
         let mut usage = Usage { items: 0, kilobytes: bytes.div_ceil(1024) };
-        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let snapshot =
+            self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let mut bounds = key::all_rows();
         loop {
-            let scan = Scan {
-                space: Space::Items,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: ROWS,
-                max_bytes: usize::MAX,
-                keys_only: true,
-            };
+            let scan = Scan { keys_only: true, ..bounds.scan(Space::Items, ROWS, usize::MAX) };
             let entries = snapshot.scan(&scan).map_err(storage)?;
             usage.items += entries.len() as u64;
             match entries.last() {

@@ -7,12 +7,13 @@ use orrery_storage::{Space, Value as Stored, record};
 use orrery_types::ids::{Address, ChildKind, Rid};
 use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
 
+use crate::Container;
 use crate::error::storage;
-use crate::item::body::check_item_id;
 use crate::item::image::stored_value;
+use crate::item::operation::check_item_id;
+use crate::item::read::ItemAccess;
 use crate::partition::PhysicalPartition;
 use crate::transaction::locks::{StripeLock, stripe_of};
-use crate::{Container, Engine};
 
 /// An item's key in the store, and where the store has it, whether the item exists or not.
 #[derive(Clone, Debug)]
@@ -75,10 +76,10 @@ impl ItemAddress<'_> {
     }
 }
 
-impl Engine {
+impl ItemAccess<'_> {
     /// The key of an item that a URL names, under the partition key that the header gives.
     pub(crate) fn locate<'c>(
-        &self,
+        self,
         container: &'c Container,
         partition_key: Option<&PartitionKey>,
         item: &Address,
@@ -95,13 +96,13 @@ impl Engine {
     /// An item by its number, with an LSN of its shard that is not older: the row leads to the key, and
     /// the item there must have that row. If it has moved in between, the row is looked up again.
     pub(crate) fn item_of_row<'c>(
-        &self,
+        self,
         container: &'c Container,
         partition_key: Option<&PartitionKey>,
         row: Row,
     ) -> Result<(ItemKey<'c>, Lsn, Stored)> {
         'partitions: for partition in &container.partitions {
-            let get = |key: &[u8]| self.store.get(partition.shard, Space::Items, key);
+            let get = |key: &[u8]| self.engine.store.get(partition.shard, Space::Items, key);
             for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
                 let Some(entry) = get(&key::row(row)).map_err(storage)?.1 else {
                     continue 'partitions;

@@ -9,9 +9,9 @@ use orrery_storage::key::Row;
 use orrery_storage::record::{self, Header};
 use orrery_types::{Error, Lsn, Result, Value};
 
+use crate::catalog::resource::Stamp;
 use crate::error::storage;
 use crate::maintain::index_terms::Indexer;
-use crate::stamp::Stamp;
 
 /// A stored record, expired or not.
 #[derive(Debug)]
@@ -101,6 +101,14 @@ impl<'s> CurrentImage<'s> {
         match self {
             Self::Stored(before) => before.header.row,
             Self::Own(after) => after.row,
+        }
+    }
+
+    /// The time to live that it has itself.
+    pub(crate) fn ttl(self) -> Option<i64> {
+        match self {
+            Self::Stored(before) => before.header.ttl_s,
+            Self::Own(after) => after.ttl,
         }
     }
 

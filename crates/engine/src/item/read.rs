@@ -2,17 +2,19 @@
 //! partition, then reads the store once or goes through the write pipeline.
 
 use bytes::Bytes;
+use orrery_storage::record::Header;
 use orrery_storage::{Space, record};
 use orrery_types::ids::Address;
 use orrery_types::{Error, Lsn, PartitionKey, Result};
 
+use crate::background::expiry_sweep::expiry;
 use crate::catalog::resource::Preconditions;
+use crate::catalog::resource::Stamp;
 use crate::error::storage;
 use crate::item::address::{ItemKey, item_row};
-use crate::item::body::ItemBody;
+use crate::item::operation::ItemBody;
 use crate::item::operation::ItemWrite;
 use crate::item::patch::Patch;
-use crate::stamp::Stamp;
 use crate::throughput::charge;
 use crate::{Container, Engine};
 
@@ -59,19 +61,27 @@ pub struct CommitPosition {
     pub item_lsn: Lsn,
 }
 
-impl Engine {
+/// Single items: reads, and writes that are given as text.
+#[derive(Clone, Copy)]
+pub struct ItemAccess<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl ItemAccess<'_> {
     /// Reads one item.
-    pub fn read_item(
-        &self,
+    pub fn read(
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         item: &Address,
     ) -> Result<ItemRead> {
-        self.retry_on_gone_shard(container, &|now| self.read_item_in(now, partition_key, item))
+        self.engine
+            .epochs()
+            .retry_on_gone_shard(container, &mut |now| self.read_in(now, partition_key, item))
     }
 
-    fn read_item_in(
-        &self,
+    fn read_in(
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         item: &Address,
@@ -81,7 +91,7 @@ impl Engine {
         } else {
             let at = self.locate(container, partition_key, item)?;
             let shard = at.partition.shard;
-            let found = self.store.get(shard, Space::Items, &at.key);
+            let found = self.engine.store.get(shard, Space::Items, &at.key);
             let (lsn, value) = found.map_err(storage)?;
             (at, lsn, value.ok_or(Error::NotFound)?)
         };
@@ -92,9 +102,9 @@ impl Engine {
         }
         let body = value.bytes.slice(record::BODY_AT..);
         let charge = charge::read(body.len());
-        if let Some(noted) = self.workload.notes_read() {
-            let now_s = self.clock.now_s();
-            self.workload.read(noted, container, &at, charge, now_s, &body);
+        if let Some(noted) = self.engine.workload.notes_read() {
+            let now_s = self.engine.clock.now_s();
+            self.engine.workload.read(noted, container, &at, charge, now_s, &body);
         }
         Ok(ItemRead {
             charge,
@@ -105,27 +115,28 @@ impl Engine {
     }
 
     /// Whether an item is there to be seen.
-    pub(crate) fn is_there(&self, container: &Container, at: &ItemKey<'_>) -> Result<bool> {
-        let found = self.store.get(at.partition.shard, Space::Items, &at.key).map_err(storage)?.1;
+    pub(crate) fn exists(self, container: &Container, at: &ItemKey<'_>) -> Result<bool> {
+        let found =
+            self.engine.store.get(at.partition.shard, Space::Items, &at.key).map_err(storage)?.1;
         let Some(value) = found else { return Ok(false) };
         let (header, _) = record::decode(&value.bytes).map_err(storage)?;
         Ok(!self.is_hidden(container, &at.key, value.version, &header))
     }
 
     /// Makes an item; an item with its id must not be there.
-    pub fn create_item(
-        &self,
+    pub fn create(
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         text: &[u8],
     ) -> Result<Written> {
         let write = ItemWrite::Create(ItemBody::parse(container, text)?);
-        self.write_item(container, partition_key, &write)
+        self.engine.point_writes().write(container, partition_key, &write)
     }
 
     /// Makes an item or replaces the one with its id.
-    pub fn upsert_item(
-        &self,
+    pub fn upsert(
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         text: &[u8],
@@ -133,12 +144,12 @@ impl Engine {
     ) -> Result<Written> {
         let body = ItemBody::parse(container, text)?;
         let write = ItemWrite::Upsert(body, conditions.clone());
-        self.write_item(container, partition_key, &write)
+        self.engine.point_writes().write(container, partition_key, &write)
     }
 
     /// Replaces an item that is there.
-    pub fn replace_item(
-        &self,
+    pub fn replace(
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         item: &Address,
@@ -147,24 +158,24 @@ impl Engine {
     ) -> Result<Written> {
         let body = ItemBody::parse(container, text)?;
         let write = ItemWrite::Replace(item.clone(), body, conditions.clone());
-        self.write_item(container, partition_key, &write)
+        self.engine.point_writes().write(container, partition_key, &write)
     }
 
     /// Deletes an item that is there.
-    pub fn delete_item(
-        &self,
+    pub fn delete(
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         item: &Address,
         conditions: &Preconditions,
     ) -> Result<Written> {
         let write = ItemWrite::Delete(item.clone(), conditions.clone());
-        self.write_item(container, partition_key, &write)
+        self.engine.point_writes().write(container, partition_key, &write)
     }
 
     /// Changes parts of an item that is there.
-    pub fn patch_item(
-        &self,
+    pub fn patch(
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         item: &Address,
@@ -172,6 +183,22 @@ impl Engine {
         conditions: &Preconditions,
     ) -> Result<Written> {
         let write = ItemWrite::Patch(item.clone(), patch.clone(), conditions.clone());
-        self.write_item(container, partition_key, &write)
+        self.engine.point_writes().write(container, partition_key, &write)
+    }
+
+    /// Whether the time of an item is over, by the clock and the definition that the container has now.
+    pub(crate) fn is_expired(self, container: &Container, header: &Header) -> bool {
+        expiry(&container.definition, header).is_some_and(|at| at <= self.engine.clock.now_s())
+    }
+
+    /// Whether an item is stored and not to be seen: its time is over, or its key was erased.
+    pub(crate) fn is_hidden(
+        self,
+        container: &Container,
+        item_key: &[u8],
+        version: Lsn,
+        header: &Header,
+    ) -> bool {
+        self.is_expired(container, header) || container.erasures.hide(item_key, version)
     }
 }

@@ -5,6 +5,7 @@ use orrery_types::{Result, Value};
 
 use super::cascade::{Cascade, ItemChange, RelationMaintainer, RelationRef};
 use crate::item::address::ItemAddress;
+use crate::maintain::cascade;
 use crate::model::ModelTransaction;
 
 /// The item is of the target type: what those that refer to it have copied follows.
@@ -19,11 +20,11 @@ impl RelationMaintainer for Copies {
         cascade: &mut Cascade<'_, '_, 'e>,
     ) -> Result<()> {
         let (rule, target) = (relation.rule, &change.address);
-        let to = &cascade.model.context.model.rules.types[rule.to];
-        let is = |value: &Option<Value>| {
-            value.as_ref().is_some_and(|value| to.matches(&target.container.id, value))
-        };
-        if !is(&change.after) || rule.copies.is_empty() {
+        if rule.copies.is_empty() {
+            return Ok(());
+        }
+        let (was, is) = change.is_of(&cascade.model.context.model.rules.types[rule.to]);
+        if !is {
             return Ok(());
         }
         let copies = |value: &Option<Value>| -> Vec<Value> {
@@ -31,12 +32,12 @@ impl RelationMaintainer for Copies {
             value.as_ref().map(of).unwrap_or_default()
         };
         let after = copies(&change.after);
-        if is(&change.before) && copies(&change.before) == after {
+        if was && copies(&change.before) == after {
             return Ok(());
         }
         for source in cascade.sources(relation, target)? {
             let Some(value) = cascade.model.tx.value_at(&source)? else { continue };
-            let kept = cascade.model.with_copies(rule, &value, target, &after)?;
+            let kept = with_copies(cascade.model, rule, &value, target, &after)?;
             if kept != value {
                 cascade.put(relation, &source, value, kept)?;
             }
@@ -45,21 +46,19 @@ impl RelationMaintainer for Copies {
     }
 }
 
-impl<'e> ModelTransaction<'_, 'e> {
-    /// An item with the copies beside its references to a target put to these values.
-    pub(crate) fn with_copies(
-        &self,
-        rule: &RelationRule,
-        value: &Value,
-        target: &ItemAddress<'e>,
-        copies: &[Value],
-    ) -> Result<Value> {
-        let mut kept = value.clone();
-        for place in self.places(rule, value, target)? {
-            for ((path, _), copy) in rule.copies.iter().zip(copies) {
-                path.set(&mut kept, &place, copy.clone());
-            }
+/// An item with the copies beside its references to a target put to these values.
+pub(crate) fn with_copies<'e>(
+    model: &ModelTransaction<'_, 'e>,
+    rule: &RelationRule,
+    value: &Value,
+    target: &ItemAddress<'e>,
+    copies: &[Value],
+) -> Result<Value> {
+    let mut kept = value.clone();
+    for place in cascade::places(model, rule, value, target)? {
+        for ((path, _), copy) in rule.copies.iter().zip(copies) {
+            path.set(&mut kept, &place, copy.clone());
         }
-        Ok(kept)
     }
+    Ok(kept)
 }

@@ -12,7 +12,7 @@
 use std::cell::Cell;
 
 use orrery_storage::key::{Bounds, Due};
-use orrery_storage::{Commit, Entry, Precondition, Put, ReadAt, Scan, Space, StorageError, key};
+use orrery_storage::{Commit, Entry, Precondition, Put, ReadAt, Space, StorageError, key};
 use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
 
 use super::cascade::ItemChange;
@@ -21,12 +21,16 @@ use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::item::address::{ItemAddress, ItemKey};
+use crate::maintain::cascade;
+use crate::maintain::copies;
+use crate::maintain::kept_on_target;
+use crate::maintain::on_delete;
 use crate::model::{ModelContext, ModelTransaction, StoredModel};
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
 use crate::transaction::commit::part_of;
-use crate::transaction::read_view::ReadView;
-use crate::transaction::state::TransactionState;
+use crate::transaction::reads::ReadView;
+use crate::transaction::state::{TransactionOptions, TransactionState};
 use crate::{Container, Database, Engine};
 
 /// A note: since when it waits, and how far it is.
@@ -88,41 +92,44 @@ enum Step {
     Refused(Error),
 }
 
-impl<'e> ModelTransaction<'_, 'e> {
-    /// Notes that something is to follow later.
-    pub(crate) fn put_due(
-        &mut self,
-        index: usize,
-        what: Due,
-        target: &ItemAddress<'e>,
-    ) -> Result<()> {
-        let key = key::due(self.context.model.numbers[index], what, &target.at.key);
-        let shard = self.tx.shard_of(target);
-        if self.tx.writes.shard(shard).key(Space::Meta, &key).is_some() {
-            return Ok(());
-        }
-        let engine = self.tx.engine;
-        let found = engine.store.get(target.at.partition.shard, Space::Meta, &key);
-        let known =
-            found.map_err(storage)?.1.map(|value| DueNote::read(&value.bytes)).transpose()?;
-        let since_us = known.map_or(engine.clock.now_us(), |note| note.since_us);
-        let note = DueNote { since_us, ..DueNote::default() };
-        self.tx.writes.set_key(shard, Space::Meta, key, Some(note.to_bytes()));
-        Ok(())
+/// Notes that something is to follow later.
+pub(crate) fn put_due<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    index: usize,
+    what: Due,
+    target: &ItemAddress<'e>,
+) -> Result<()> {
+    let key = key::due(model.context.model.numbers[index], what, &target.at.key);
+    let shard = model.tx.shard_of(target);
+    if model.tx.writes.shard(shard).key(Space::Meta, &key).is_some() {
+        return Ok(());
     }
+    let engine = model.tx.engine;
+    let found = engine.store.get(target.at.partition.shard, Space::Meta, &key);
+    let known = found.map_err(storage)?.1.map(|value| DueNote::read(&value.bytes)).transpose()?;
+    let since_us = known.map_or(engine.clock.now_us(), |note| note.since_us);
+    let note = DueNote { since_us, ..DueNote::default() };
+    model.tx.writes.set_key(shard, Space::Meta, key, Some(note.to_bytes()));
+    Ok(())
 }
 
-impl Engine {
+/// What follows from a write after its commit.
+#[derive(Clone, Copy)]
+pub struct DeferredEffects<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl<'e> DeferredEffects<'e> {
     /// Does what is to follow from earlier writes, a bounded turn for each note of each database, until
     /// nothing is left that can be done now.
-    pub fn propagate(&self, stop: &dyn Fn() -> bool) -> Result<()> {
-        let _alone = self.model_locks.worker();
+    pub fn propagate(self, stop: &dyn Fn() -> bool) -> Result<()> {
+        let _alone = self.engine.model_locks.worker();
         let is_of_pass = |kind: UnitKind| kind == UnitKind::ModelEffects;
-        self.units.begin_pass(is_of_pass);
+        self.engine.units.begin_pass(is_of_pass);
         let mut run = BackgroundPass::new(stop);
         loop {
             run.unfinished = false;
-            for database in self.catalog.state().databases().filter(|d| d.model.is_some()) {
+            for database in self.engine.catalog.state().databases().filter(|d| d.model.is_some()) {
                 for container in database.containers() {
                     for partition in &container.partitions {
                         self.propagate_from(database, container, partition, &mut run);
@@ -134,14 +141,14 @@ impl Engine {
             }
         }
         if !stop() {
-            self.units.end_pass(is_of_pass);
+            self.engine.units.end_pass(is_of_pass);
         }
         run.result(())
     }
 
     /// A turn for every note of a partition.
     fn propagate_from(
-        &self,
+        self,
         database: &Database,
         container: &Container,
         partition: &PhysicalPartition,
@@ -152,7 +159,7 @@ impl Engine {
         let search = UnitKey::of(container, UnitKind::ModelEffects, &partition.id.to_be_bytes());
         while !(run.stop)() {
             let mut found = None;
-            self.run_unit(run, &search, 0, &mut |_| {
+            self.engine.background().run_unit(run, &search, 0, &mut |_| {
                 found = self.next_due(partition, &bounds)?;
                 Ok(UnitProgress::Done)
             });
@@ -160,35 +167,27 @@ impl Engine {
             bounds = bounds.after(&entry.key);
             let unit = UnitKey::of(container, UnitKind::ModelEffects, &entry.key);
             let version = Cell::new(entry.value.version);
-            let turn = self.run_unit(run, &unit, version.get().0, &mut |run| {
+            let turn = self.engine.background().run_unit(run, &unit, version.get().0, &mut |run| {
                 self.follow_due(database, partition, &entry.key, run, &unit, &version)
             });
-            self.units.update_version(&unit, version.get().0);
+            self.engine.units.update_version(&unit, version.get().0);
             // What has followed may have left notes where the search has been.
             run.unfinished |= turn.is_some();
         }
     }
 
-    fn next_due(&self, partition: &PhysicalPartition, from: &Bounds) -> Result<Option<Entry>> {
-        let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+    fn next_due(self, partition: &PhysicalPartition, from: &Bounds) -> Result<Option<Entry>> {
+        let snapshot = match self.engine.store.snapshot(partition.shard, ReadAt::Latest) {
             // The container was deleted meanwhile.
             Err(StorageError::Gone { .. }) => return Ok(None),
             other => other.map_err(storage)?,
         };
-        let scan = Scan {
-            space: Space::Meta,
-            from: &from.from,
-            to: &from.to,
-            reverse: false,
-            max_rows: 1,
-            max_bytes: usize::MAX,
-            keys_only: false,
-        };
+        let scan = from.scan(Space::Meta, 1, usize::MAX);
         Ok(snapshot.scan(&scan).map_err(storage)?.pop())
     }
     /// A turn for one note, under the model of now. `version` follows that of the note.
     fn follow_due(
-        &self,
+        self,
         database: &Database,
         partition: &PhysicalPartition,
         key: &[u8],
@@ -197,8 +196,8 @@ impl Engine {
         version: &Cell<Lsn>,
     ) -> std::result::Result<UnitProgress, UnitFailure> {
         // No model takes over meanwhile.
-        let _schema = self.model_locks.schema_shared();
-        let state = self.catalog.state();
+        let _schema = self.engine.model_locks.schema_shared();
+        let state = self.engine.catalog.state();
         let now = state.databases().find(|now| now.number == database.number);
         let Some(now) = now else { return Ok(UnitProgress::Done) };
         let Some(model) = now.model.as_deref() else { return Ok(UnitProgress::Done) };
@@ -216,7 +215,7 @@ impl Engine {
     /// Several commits for one note. A source that a rule keeps from following is passed over; when
     /// all the others have followed, that is the note's failure.
     fn turn(
-        &self,
+        self,
         place: &Place<'_>,
         left: &mut Option<UnitFailure>,
         version: &Cell<Lsn>,
@@ -224,7 +223,7 @@ impl Engine {
         let (mut commits, mut lost, mut size) = (0, 0, ITEMS_PER_COMMIT);
         while commits < COMMITS_PER_TURN {
             let shard = place.partition.shard;
-            let found = self.store.get(shard, Space::Meta, place.key).map_err(storage)?.1;
+            let found = self.engine.store.get(shard, Space::Meta, place.key).map_err(storage)?.1;
             let Some(found) = found else { return Ok(UnitProgress::Done) };
             version.set(found.version);
             let note = DueNote::read(&found.bytes)?;
@@ -261,7 +260,7 @@ impl Engine {
 
     /// One commit.
     fn follow_some(
-        &self,
+        self,
         place: &Place<'_>,
         note: &DueNote,
         size: usize,
@@ -274,8 +273,8 @@ impl Engine {
             // The rule is gone.
             None => Ok(None),
             Some(index) => match what {
-                Due::Aggregates => model.aggregates_follow(place, index, target, note),
-                Due::Sources => model.sources_follow(place, index, target, note, size),
+                Due::Aggregates => aggregates_follow(&mut model, place, index, target, note),
+                Due::Sources => sources_follow(&mut model, place, index, target, note, size),
             },
         };
         match next.and_then(|next| Ok((tx.assemble()?.into_commit(), next))) {
@@ -287,7 +286,7 @@ impl Engine {
 
     /// Commits what follows together with the note, as it is afterwards.
     fn commit_note(
-        &self,
+        self,
         place: &Place<'_>,
         (mut commit, unique): (Commit, Vec<UniqueKeyCheck<'_>>),
         note: &DueNote,
@@ -303,7 +302,7 @@ impl Engine {
             None => part.deletes.push((space, key)),
         }
         let at = commit.parts.iter().position(|part| part.shard == shard);
-        match self.store.commit(commit) {
+        match self.engine.store.commit(commit) {
             Ok(committed) => {
                 if let Some(lsn) = at.and_then(|at| committed.lsns.get(at)) {
                     version.set(*lsn);
@@ -315,7 +314,7 @@ impl Engine {
                 })
             }
             Err(StorageError::Conflict(failed)) => {
-                let refusal = self.refusal_of(&unique, &failed)?;
+                let refusal = self.engine.models().refusal_of(&unique, &failed)?;
                 Ok(refusal.map_or(Step::Lost, Step::Refused))
             }
             Err(StorageError::TooLarge) => Ok(Step::TooLarge),
@@ -326,7 +325,7 @@ impl Engine {
     /// Goes on behind a source that is refused; why it is. What is refused to a target itself cannot
     /// be passed over.
     fn pass_over(
-        &self,
+        self,
         place: &Place<'_>,
         note: &DueNote,
         version: &Cell<Lsn>,
@@ -336,39 +335,32 @@ impl Engine {
         let index = place.scope.model.relation_with(rule).filter(|_| what == Due::Sources);
         let Some(index) = index else { return Err(error.into()) };
         let mut tx = self.relaxed(place);
-        let (_, page) = tx.under(place.scope).next_sources(place, index, target, note, 1)?;
+        let (_, page) = next_sources(&mut tx.under(place.scope), place, index, target, note, 1)?;
         let Some(last) = page.first().cloned() else { return Err(error.into()) };
         let from = place.scope.container_of(place.scope.model.rules.relations[index].from)?;
         let failure = UnitFailure::of_item(error, from, &last);
         let next = DueNote { stuck: note.stuck.saturating_add(1), last, ..note.clone() };
         // If that loses, the note is looked at anew.
-        self.commit_note(place, (Commit { parts: vec![] }, vec![]), note, Some(&next), version)?;
+        self.commit_note(place, (Commit::new(vec![]), vec![]), note, Some(&next), version)?;
         Ok(failure)
     }
 
     /// A transaction for what follows.
-    fn relaxed<'e>(&'e self, place: &Place<'e>) -> TransactionState<'e> {
-        let view = ReadView::latest(self);
-        let mut tx = TransactionState::new(self, place.container, place.partition, view);
-        (tx.model, tx.relaxed) = (Some(place.scope), true);
-        tx
+    fn relaxed(self, place: &Place<'e>) -> TransactionState<'e> {
+        let view = ReadView::latest(self.engine);
+        let options =
+            TransactionOptions { relaxed: true, ..TransactionOptions::under(Some(place.scope)) };
+        TransactionState::new(self.engine, place.container, place.partition, view, options)
     }
 
     /// How much is still to follow, for each relation of a model.
-    pub(crate) fn lags(&self, database: &Database, model: &StoredModel) -> Result<Vec<Lag>> {
+    pub(crate) fn lags(self, database: &Database, model: &StoredModel) -> Result<Vec<Lag>> {
         let mut lags = vec![Lag::default(); model.rules.relations.len()];
         for partition in database.containers().flat_map(|container| &container.partitions) {
-            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            let snapshot =
+                self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
             let bounds = key::all_due();
-            let scan = Scan {
-                space: Space::Meta,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::MODEL_ITEMS_MAX,
-                max_bytes: usize::MAX,
-                keys_only: false,
-            };
+            let scan = bounds.scan(Space::Meta, limits::MODEL_ITEMS_MAX, usize::MAX);
             for entry in snapshot.scan(&scan).map_err(storage)? {
                 let note = DueNote::read(&entry.value.bytes)?;
                 let rule = key::rule_of(&entry.key);
@@ -397,91 +389,88 @@ impl StoredModel {
     }
 }
 
-impl<'e> ModelTransaction<'_, 'e> {
-    /// The target of a note, and the keys of the next sources that are to follow it.
-    fn next_sources(
-        &mut self,
-        place: &Place<'e>,
-        index: usize,
-        target: &[u8],
-        note: &DueNote,
-        size: usize,
-    ) -> Result<(ItemAddress<'e>, Vec<Vec<u8>>)> {
-        let address = self.address_present_or_not(place, target)?;
-        let mut bounds = key::references_to(place.scope.model.numbers[index], target);
-        if !note.last.is_empty() {
-            let mut last = bounds.from.clone();
-            last.extend_from_slice(&note.last);
-            bounds = bounds.after(&last);
-        }
-        let (page, _) = self.reference_page(&address, bounds, size)?;
-        Ok((address, page))
+/// The target of a note, and the keys of the next sources that are to follow it.
+fn next_sources<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    place: &Place<'e>,
+    index: usize,
+    target: &[u8],
+    note: &DueNote,
+    size: usize,
+) -> Result<(ItemAddress<'e>, Vec<Vec<u8>>)> {
+    let address = address_present_or_not(model, place, target)?;
+    let mut bounds = key::references_to(place.scope.model.numbers[index], target);
+    if !note.last.is_empty() {
+        let mut last = bounds.from.clone();
+        last.extend_from_slice(&note.last);
+        bounds = bounds.after(&last);
     }
+    let (page, _) = kept_on_target::reference_page(model, &address, bounds, size)?;
+    Ok((address, page))
+}
 
-    /// Lets the next sources follow their target; the note afterwards.
-    fn sources_follow(
-        &mut self,
-        place: &Place<'e>,
-        index: usize,
-        target: &[u8],
-        note: &DueNote,
-        size: usize,
-    ) -> Result<Option<DueNote>> {
-        let (address, page) = self.next_sources(place, index, target, note, size)?;
-        let Some(last) = page.last().cloned() else {
-            // Those that were passed over are tried again later.
-            let again = DueNote { since_us: note.since_us, ..DueNote::default() };
-            return Ok((note.stuck > 0).then_some(again));
+/// Lets the next sources follow their target; the note afterwards.
+fn sources_follow<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    place: &Place<'e>,
+    index: usize,
+    target: &[u8],
+    note: &DueNote,
+    size: usize,
+) -> Result<Option<DueNote>> {
+    let (address, page) = next_sources(model, place, index, target, note, size)?;
+    let Some(last) = page.last().cloned() else {
+        // Those that were passed over are tried again later.
+        let again = DueNote { since_us: note.since_us, ..DueNote::default() };
+        return Ok((note.stuck > 0).then_some(again));
+    };
+    let_follow(model, index, &address, &page)?;
+    Ok(Some(DueNote { last, ..note.clone() }))
+}
+
+/// The address of a target by its key, there or not.
+fn address_present_or_not<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    place: &Place<'e>,
+    target: &[u8],
+) -> Result<ItemAddress<'e>> {
+    if let Some(address) = model.tx.address_of_key(place.container, target)? {
+        return Ok(address);
+    }
+    let partition_key = PartitionKey(vec![]);
+    let at = ItemKey { partition: place.partition, partition_key, key: target.to_vec() };
+    Ok(ItemAddress { container: place.container, at })
+}
+
+/// Lets sources follow their target, as it is now.
+fn let_follow<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    index: usize,
+    target: &ItemAddress<'e>,
+    sources: &[Vec<u8>],
+) -> Result<()> {
+    let scope = model.context;
+    let rule = &scope.model.rules.relations[index];
+    let container = model.tx.same(scope.container_of(rule.from)?);
+    let item = model.target_at(rule, target)?;
+    let copies = item
+        .map(|item| -> Vec<_> { rule.copies.iter().map(|(_, copy)| copy.value(&item)).collect() });
+    for source in sources {
+        let Some(address) = model.tx.address_of_key(container, source)? else { continue };
+        let Some(value) = model.tx.value_at(&address)? else { continue };
+        let kept = match &copies {
+            Some(copies) => Some(copies::with_copies(model, rule, &value, target, copies)?),
+            None if address.is(target) => continue,
+            None => on_delete::without_target(model, rule, &value, target)?,
         };
-        self.let_follow(index, &address, &page)?;
-        Ok(Some(DueNote { last, ..note.clone() }))
-    }
-
-    /// The address of a target by its key, there or not.
-    fn address_present_or_not(
-        &mut self,
-        place: &Place<'e>,
-        target: &[u8],
-    ) -> Result<ItemAddress<'e>> {
-        if let Some(address) = self.tx.address_of_key(place.container, target)? {
-            return Ok(address);
+        match &kept {
+            Some(kept) if *kept == value => continue,
+            Some(kept) => model.put_derived(&address, kept.clone())?,
+            None => model.tx.delete_derived(&address)?,
         }
-        let partition_key = PartitionKey(vec![]);
-        let at = ItemKey { partition: place.partition, partition_key, key: target.to_vec() };
-        Ok(ItemAddress { container: place.container, at })
+        cascade::follow(model, vec![ItemChange::new(address, Some(value), kept)])?;
     }
-
-    /// Lets sources follow their target, as it is now.
-    fn let_follow(
-        &mut self,
-        index: usize,
-        target: &ItemAddress<'e>,
-        sources: &[Vec<u8>],
-    ) -> Result<()> {
-        let scope = self.context;
-        let rule = &scope.model.rules.relations[index];
-        let container = self.tx.same(scope.container_of(rule.from)?);
-        let item = self.target_at(rule, target)?;
-        let copies = item.map(|item| -> Vec<_> {
-            rule.copies.iter().map(|(_, copy)| copy.value(&item)).collect()
-        });
-        for source in sources {
-            let Some(address) = self.tx.address_of_key(container, source)? else { continue };
-            let Some(value) = self.tx.value_at(&address)? else { continue };
-            let kept = match &copies {
-                Some(copies) => Some(self.with_copies(rule, &value, target, copies)?),
-                None if address.is(target) => continue,
-                None => self.without_target(rule, &value, target)?,
-            };
-            match &kept {
-                Some(kept) if *kept == value => continue,
-                Some(kept) => self.put_derived(&address, kept.clone())?,
-                None => self.tx.delete_derived(&address)?,
-            }
-            self.cascade(vec![ItemChange::new(address, Some(value), kept)])?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Sources that follow in one commit.
@@ -493,34 +482,32 @@ const LOSSES_TOGETHER: usize = 3;
 /// Changes that one commit adds to a tally.
 const DELTAS_PER_COMMIT: usize = 1000;
 
-impl<'e> ModelTransaction<'_, 'e> {
-    /// Brings the aggregates of a target over one relation to what is true.
-    fn aggregates_follow(
-        &mut self,
-        place: &Place<'e>,
-        index: usize,
-        target: &[u8],
-        note: &DueNote,
-    ) -> Result<Option<DueNote>> {
-        let mut more = false;
-        let address = self.address_present_or_not(place, target)?;
-        let rules = &self.context.model.rules;
-        let rule = &rules.relations[index];
-        let over = || rules.aggregates.iter().filter(|a| a.relation == index && a.may_follow());
-        for aggregate in over() {
-            more |= self.fold_deltas(aggregate, &address, DELTAS_PER_COMMIT)?;
-        }
-        if let Some(value) = self.target_at(rule, &address)? {
-            let mut kept = value.clone();
-            for aggregate in over() {
-                let truth = self.aggregate_beside(aggregate, &address)?;
-                aggregate.def.path.set(&mut kept, &[], truth);
-            }
-            if kept != value {
-                self.put_derived(&address, kept.clone())?;
-                self.cascade(vec![ItemChange::new(address, Some(value), Some(kept))])?;
-            }
-        }
-        Ok(more.then(|| note.clone()))
+/// Brings the aggregates of a target over one relation to what is true.
+fn aggregates_follow<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    place: &Place<'e>,
+    index: usize,
+    target: &[u8],
+    note: &DueNote,
+) -> Result<Option<DueNote>> {
+    let mut more = false;
+    let address = address_present_or_not(model, place, target)?;
+    let rules = &model.context.model.rules;
+    let rule = &rules.relations[index];
+    let over = || rules.aggregates.iter().filter(|a| a.relation == index && a.may_follow());
+    for aggregate in over() {
+        more |= kept_on_target::fold_deltas(model, aggregate, &address, DELTAS_PER_COMMIT)?;
     }
+    if let Some(value) = model.target_at(rule, &address)? {
+        let mut kept = value.clone();
+        for aggregate in over() {
+            let truth = kept_on_target::aggregate_beside(model, aggregate, &address)?;
+            aggregate.def.path.set(&mut kept, &[], truth);
+        }
+        if kept != value {
+            model.put_derived(&address, kept.clone())?;
+            cascade::follow(model, vec![ItemChange::new(address, Some(value), Some(kept))])?;
+        }
+    }
+    Ok(more.then(|| note.clone()))
 }

@@ -1,13 +1,13 @@
-//! The index terms of items, which change in the item's own commit. What is a term is decided in the
-//! index crate; here items become what it takes, and here is where those who look terms up ask for
-//! the ids of paths.
+//! Maintains the index terms of items, which change in the item's own commit. The index crate decides what
+//! is a term; this file gives it the items, and gives readers of terms the ids of paths.
 
 use std::cell::RefCell;
 
-use orrery_index::maintain::{Image, maintain};
+use orrery_index::maintain::{TermImage, maintain};
 use orrery_index::rules::NOW;
 use orrery_index::{
-    Carried, CompositeIndex, Home, IndexStep, IndexedItem, Rules, TermCount, Terms,
+    CompositeIndex, DictionaryShard, IndexRules, IndexStep, IndexedItem, PendingPathIds, TermCount,
+    Terms,
 };
 use orrery_storage::key::{CompositeId, PathId};
 use orrery_storage::{Part, Store};
@@ -15,22 +15,23 @@ use orrery_types::{Error, Result, Value};
 
 use super::{CommitContext, CommitMaintainer};
 use crate::Container;
+use crate::catalog::resource::Stamp;
 use crate::catalog::resource::seconds;
 use crate::error::storage;
-use crate::item::body::SYSTEM_PROPERTIES;
+use crate::item::operation::SYSTEM_PROPERTIES;
 use crate::partition::PhysicalPartition;
-use crate::stamp::Stamp;
 use crate::transaction::retry;
 use crate::transaction::write_buffer::ItemEntry;
 
 /// How a path that has no id yet gets one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) enum PathIdAllocation<'e> {
     /// It does not: the caller must not wait for a commit.
     LookupOnly,
     /// With the commit of the item; if another writer allocates ids at the same time, it fails.
-    WithCommit(&'e RefCell<Carried>),
+    WithCommit(&'e RefCell<PendingPathIds>),
     /// At once, which waits for a commit of its own.
+    #[default]
     Immediate,
 }
 
@@ -132,10 +133,12 @@ impl CommitMaintainer for IndexTerms {
     ) -> Result<()> {
         let indexer = &context.indexer;
         let before = match &entry.before {
-            Some(before) => Some(Image { terms: before.terms(indexer)?, row: before.header.row }),
+            Some(before) => {
+                Some(TermImage { terms: before.terms(indexer)?, row: before.header.row })
+            }
             None => None,
         };
-        let after = entry.after().map(|after| Image { terms: &after.terms, row: after.row });
+        let after = entry.after().map(|after| TermImage { terms: &after.terms, row: after.row });
         maintain(before, after, indexer.container.index.rules().all(), part);
         Ok(())
     }
@@ -143,7 +146,7 @@ impl CommitMaintainer for IndexTerms {
 
 /// An item as the index sees it: what the client sent with the system properties of the stamp.
 pub(crate) fn indexed_item<'v>(
-    rules: &Rules,
+    rules: &IndexRules,
     value: &'v Value,
     stamp: Stamp,
 ) -> Result<IndexedItem<'v>> {
@@ -156,8 +159,8 @@ pub(crate) fn indexed_item<'v>(
 }
 
 impl PhysicalPartition {
-    pub(crate) fn home<'s>(&self, store: &'s dyn Store) -> Home<'s> {
-        Home { store, shard: self.shard, epoch: self.epoch }
+    pub(crate) fn home<'s>(&self, store: &'s dyn Store) -> DictionaryShard<'s> {
+        DictionaryShard { store, shard: self.shard, epoch: self.epoch }
     }
 
     /// The number under which the terms of a path stand in this partition; `None` if no item here

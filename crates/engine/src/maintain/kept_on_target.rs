@@ -7,9 +7,9 @@
 //! checked by its version. Values have none: whoever changes one writes the guard of the target, and
 //! whoever has looked for an extreme checks it.
 
-use orrery_modeling::reference::Target;
+use orrery_modeling::reference::ReferenceTarget;
 use orrery_modeling::{
-    AggregateKind, AggregateRule, Held, Inverse, Propagate, RelationRule, Tally,
+    AggregateKind, AggregateRule, AggregateSource, Inverse, Propagate, RelationRule, Tally,
 };
 use orrery_storage::key::{AggregateId, Bounds, Due};
 use orrery_storage::{Part, Put, Scan, Space, key};
@@ -20,10 +20,14 @@ use super::cascade::{
 };
 use crate::item::address::ItemAddress;
 use crate::item::image::BeforeImage;
+use crate::maintain::cascade;
+use crate::maintain::deferred;
+use crate::maintain::references;
 use crate::model::rules::is_displaced;
 use crate::model::{ModelTransaction, StoredModel};
 use crate::transaction::commit::part_of;
-use crate::transaction::read_set::ConflictReason;
+use crate::transaction::key_entries;
+use crate::transaction::reads::ConflictReason;
 use crate::transaction::write_buffer::ShardWrites;
 
 /// Adds the tallies that a transaction changes in a shard to its commit, and the changes of tallies that
@@ -73,11 +77,13 @@ impl RelationMaintainer for KeptOnTarget {
         let targets =
             |item: &Option<Value>| item.as_ref().map(|i| rule.targets(i)).unwrap_or_default();
         let (old, new) = (targets(&images.0), targets(&images.1));
-        let mut all: Vec<Target> = old.clone();
+        let mut all: Vec<ReferenceTarget> = old.clone();
         all.extend(new.iter().filter(|t| !old.contains(t)).cloned());
         for target in all {
             let context = cascade.model.context;
-            let Some(address) = cascade.model.tx.target_address(context, rule, &target)? else {
+            let Some(address) =
+                references::target_address(cascade.model.tx, context, rule, &target)?
+            else {
                 continue;
             };
             let refers = (old.contains(&target), new.contains(&target));
@@ -111,7 +117,7 @@ impl<'e> SourceChange<'_, 'e> {
         let (mut was, is) = self.refers;
         if model.is_building(index) {
             let number = model.numbers[index];
-            was = cascade.model.enter(number, target, self.address, (was, is))?;
+            was = enter(cascade.model, number, target, self.address, (was, is))?;
         }
         let mut now = Vec::new();
         for aggregate in aggregates {
@@ -124,9 +130,9 @@ impl<'e> SourceChange<'_, 'e> {
                 continue;
             }
             if is_later(relation, aggregate, target, cascade) {
-                cascade.model.keep_later(aggregate, target, self.address, &change)?;
+                keep_later(cascade.model, aggregate, target, self.address, &change)?;
             } else {
-                cascade.model.keep_beside(aggregate, target, self.address, &change)?;
+                keep_beside(cascade.model, aggregate, target, self.address, &change)?;
                 now.push((*aggregate, change));
             }
         }
@@ -143,13 +149,13 @@ impl<'e> SourceChange<'_, 'e> {
                 // It stood there before the rule, which is being built: it is left as it is.
                 continue;
             }
-            let truth = cascade.model.aggregate_after(aggregate, target, &stored, change)?;
+            let truth = aggregate_after(cascade.model, aggregate, target, &stored, change)?;
             path.set(&mut kept, &[], truth);
         }
         if let Some(inverse) = inverse
             && keep_inverse(inverse, &self.address.id(), is, &mut kept)
         {
-            cascade.model.inverse_overflows(index, inverse, target)?;
+            inverse_overflows(cascade.model, index, inverse, target)?;
         }
         if kept != value {
             limit(relation, now.iter().map(|(aggregate, _)| *aggregate), target, cascade)?;
@@ -182,7 +188,7 @@ fn limit<'a, 'e>(
     let bound = |a: &&AggregateRule| bounds_fanout(a.def.propagate, a.def.on_overflow);
     match aggregates.filter(bound).map(|a| a.def.max_fanout).min() {
         Some(max)
-            if !cascade.model.tx.relaxed
+            if !cascade.model.tx.options().relaxed
                 && !target.is_beside(&cascade.origin)
                 && cascade.elsewhere(relation) >= max =>
         {
@@ -278,280 +284,279 @@ impl Change {
     }
 }
 
-impl<'e> ModelTransaction<'_, 'e> {
-    /// A stored inverse has too many ids: the write is refused, or noted if nobody can be refused.
-    fn inverse_overflows(
-        &mut self,
-        index: usize,
-        inverse: &Inverse,
-        target: &ItemAddress<'e>,
-    ) -> Result<()> {
-        if !self.tx.relaxed {
-            return Err(inverse_full(inverse));
-        }
-        let note = key::violation(self.context.model.numbers[index], &target.at.key);
-        let shard = self.tx.shard_of(target);
-        self.tx.writes.set_key(shard, Space::Meta, note, Some(vec![]));
-        Ok(())
+/// A stored inverse has too many ids: the write is refused, or noted if nobody can be refused.
+fn inverse_overflows<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    index: usize,
+    inverse: &Inverse,
+    target: &ItemAddress<'e>,
+) -> Result<()> {
+    if !model.tx.options().relaxed {
+        return Err(inverse_full(inverse));
     }
+    let note = key::violation(model.context.model.numbers[index], &target.at.key);
+    let shard = model.tx.shard_of(target);
+    model.tx.writes.set_key(shard, Space::Meta, note, Some(vec![]));
+    Ok(())
+}
 
-    /// Follows a change of a source in what is kept beside its target.
-    fn keep_beside(
-        &mut self,
-        aggregate: &AggregateRule,
-        target: &ItemAddress<'e>,
-        source: &ItemAddress<'e>,
-        change: &Change,
-    ) -> Result<()> {
-        match aggregate.held() {
-            Held::InItem => {}
-            Held::Tally => {
-                let (kind, key) = (aggregate.def.kind, self.load_tally(aggregate, target)?);
-                let shard = self.tx.shard_of(target);
-                self.tx.writes.merge_tally(shard, &key, &change.tally(kind));
+/// Follows a change of a source in what is kept beside its target.
+fn keep_beside<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    aggregate: &AggregateRule,
+    target: &ItemAddress<'e>,
+    source: &ItemAddress<'e>,
+    change: &Change,
+) -> Result<()> {
+    match aggregate.held() {
+        AggregateSource::InItem => {}
+        AggregateSource::Tally => {
+            let (kind, key) = (aggregate.def.kind, load_tally(model, aggregate, target)?);
+            let shard = model.tx.shard_of(target);
+            model.tx.writes.merge_tally(shard, &key, &change.tally(kind));
+        }
+        AggregateSource::Values => {
+            let (stored, shard) = (model.context.model, model.tx.shard_of(target));
+            let key = |value: &Value| {
+                stored.extreme_key(aggregate, &target.at.key, value, &source.at.key)
+            };
+            if let Some(old) = key(&change.old) {
+                model.tx.writes.set_key(shard, Space::Index, old, None);
             }
-            Held::Values => {
-                let (model, shard) = (self.context.model, self.tx.shard_of(target));
-                let key = |value: &Value| {
-                    model.extreme_key(aggregate, &target.at.key, value, &source.at.key)
-                };
-                if let Some(old) = key(&change.old) {
-                    self.tx.writes.set_key(shard, Space::Index, old, None);
-                }
-                if let Some(new) = key(&change.new) {
-                    self.tx.writes.set_key(shard, Space::Index, new, Some(vec![]));
-                }
-                self.write_guard(target);
+            if let Some(new) = key(&change.new) {
+                model.tx.writes.set_key(shard, Space::Index, new, Some(vec![]));
             }
+            write_guard(model, target);
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// Writes the guard of a target: who has read its references or values must look again.
-    fn write_guard(&mut self, target: &ItemAddress<'e>) {
-        let shard = self.tx.shard_of(target);
-        self.tx.writes.set_key(shard, Space::Meta, key::guard(&target.at.key), Some(vec![]));
+/// Writes the guard of a target: who has read its references or values must look again.
+fn write_guard<'e>(model: &mut ModelTransaction<'_, 'e>, target: &ItemAddress<'e>) {
+    let shard = model.tx.shard_of(target);
+    model.tx.writes.set_key(shard, Space::Meta, key::guard(&target.at.key), Some(vec![]));
+}
+
+/// While references are being written down, one counts from when its entry exists: whether it
+/// did, and it does if it stays.
+fn enter<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    number: u32,
+    target: &ItemAddress<'e>,
+    source: &ItemAddress<'e>,
+    (was, is): (bool, bool),
+) -> Result<bool> {
+    let key = key::reference(number, &target.at.key, &source.at.key);
+    let shard = model.tx.shard_of(target);
+    let is_own = model.tx.writes.shard(shard).key(Space::Index, &key).is_some();
+    let known = was && key_entries::key_entry(model.tx, target, &key)?.is_some();
+    if was && !known && !is_own {
+        let reason = ConflictReason::EntryAppeared;
+        model.tx.reads.add(shard, Space::Index, key.clone(), None, reason);
     }
+    if is != known {
+        model.tx.writes.set_key(shard, Space::Index, key, is.then(Vec::new));
+        write_guard(model, target);
+    }
+    Ok(known)
+}
 
-    /// While references are being written down, one counts from when its entry exists: whether it
-    /// did, and it does if it stays.
-    fn enter(
-        &mut self,
-        number: u32,
-        target: &ItemAddress<'e>,
-        source: &ItemAddress<'e>,
-        (was, is): (bool, bool),
-    ) -> Result<bool> {
-        let key = key::reference(number, &target.at.key, &source.at.key);
-        let shard = self.tx.shard_of(target);
-        let is_own = self.tx.writes.shard(shard).key(Space::Index, &key).is_some();
-        let known = was && self.tx.key_entry(target, &key)?.is_some();
-        if was && !known && !is_own {
-            let reason = ConflictReason::EntryAppeared;
-            self.tx.reads.add(shard, Space::Index, key.clone(), None, reason);
+/// Follows a change of a source so that the aggregate of its target can follow later.
+fn keep_later<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    aggregate: &AggregateRule,
+    target: &ItemAddress<'e>,
+    source: &ItemAddress<'e>,
+    change: &Change,
+) -> Result<()> {
+    if aggregate.held() == AggregateSource::Tally {
+        let (kind, of) = (aggregate.def.kind, model.context.model.aggregate_id(aggregate));
+        let mark = model.tx.engine.stamper.next().etag;
+        let shard = model.tx.shard_of(target);
+        let change = change.tally(kind);
+        model.tx.writes.merge_delta(shard, (of, &target.at.key), mark, &change);
+    } else {
+        keep_beside(model, aggregate, target, source, change)?;
+    }
+    deferred::put_due(model, aggregate.relation, Due::Aggregates, target)
+}
+
+/// Adds changes that were written down to the tally of a target, so many at most; whether there
+/// are more.
+pub(crate) fn fold_deltas<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    aggregate: &AggregateRule,
+    target: &ItemAddress<'e>,
+    max: usize,
+) -> Result<bool> {
+    let bounds = key::deltas_of(model.context.model.aggregate_id(aggregate), &target.at.key);
+    let mut deltas = key_entries::stored_entries(model.tx, target, &bounds, false, max + 1)?;
+    let more = deltas.len() > max;
+    deltas.truncate(max);
+    let shard = model.tx.shard_of(target);
+    for (delta, value) in deltas {
+        let key = load_tally(model, aggregate, target)?;
+        model.tx.writes.merge_tally(shard, &key, &tally_of(&value)?);
+        key_entries::set_entry(model.tx, target, delta, None);
+    }
+    Ok(more)
+}
+
+/// The aggregate of a target as it is after a change of a source, which is kept beside it.
+fn aggregate_after<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    aggregate: &AggregateRule,
+    target: &ItemAddress<'e>,
+    stored: &Value,
+    change: &Change,
+) -> Result<Value> {
+    let kind = aggregate.def.kind;
+    match aggregate.held() {
+        AggregateSource::InItem => {
+            let counts = |value: &Value| i64::from(!value.is_undefined());
+            let count = stored.as_i64().unwrap_or(0);
+            Ok(Value::from(count + counts(&change.new) - counts(&change.old)))
         }
-        if is != known {
-            self.tx.writes.set_key(shard, Space::Index, key, is.then(Vec::new));
-            self.write_guard(target);
-        }
-        Ok(known)
-    }
-
-    /// Follows a change of a source so that the aggregate of its target can follow later.
-    fn keep_later(
-        &mut self,
-        aggregate: &AggregateRule,
-        target: &ItemAddress<'e>,
-        source: &ItemAddress<'e>,
-        change: &Change,
-    ) -> Result<()> {
-        if aggregate.held() == Held::Tally {
-            let (kind, of) = (aggregate.def.kind, self.context.model.aggregate_id(aggregate));
-            let mark = self.tx.engine.stamper.next().etag;
-            let shard = self.tx.shard_of(target);
-            let change = change.tally(kind);
-            self.tx.writes.merge_delta(shard, (of, &target.at.key), mark, &change);
-        } else {
-            self.keep_beside(aggregate, target, source, change)?;
-        }
-        self.put_due(aggregate.relation, Due::Aggregates, target)
-    }
-
-    /// Adds changes that were written down to the tally of a target, so many at most; whether there
-    /// are more.
-    pub(crate) fn fold_deltas(
-        &mut self,
-        aggregate: &AggregateRule,
-        target: &ItemAddress<'e>,
-        max: usize,
-    ) -> Result<bool> {
-        let bounds = key::deltas_of(self.context.model.aggregate_id(aggregate), &target.at.key);
-        let mut deltas = self.tx.stored_entries(target, &bounds, false, max + 1)?;
-        let more = deltas.len() > max;
-        deltas.truncate(max);
-        let shard = self.tx.shard_of(target);
-        for (delta, value) in deltas {
-            let key = self.load_tally(aggregate, target)?;
-            self.tx.writes.merge_tally(shard, &key, &tally_of(&value)?);
-            self.tx.set_entry(target, delta, None);
-        }
-        Ok(more)
-    }
-
-    /// The aggregate of a target as it is after a change of a source, which is kept beside it.
-    fn aggregate_after(
-        &mut self,
-        aggregate: &AggregateRule,
-        target: &ItemAddress<'e>,
-        stored: &Value,
-        change: &Change,
-    ) -> Result<Value> {
-        let kind = aggregate.def.kind;
-        match aggregate.held() {
-            Held::InItem => {
-                let counts = |value: &Value| i64::from(!value.is_undefined());
-                let count = stored.as_i64().unwrap_or(0);
-                Ok(Value::from(count + counts(&change.new) - counts(&change.old)))
+        AggregateSource::Values => {
+            let unsure = stored.is_undefined() || spoils(&change.old) || spoils(&change.new);
+            if unsure || change.old == *stored {
+                return aggregate_beside(model, aggregate, target);
             }
-            Held::Values => {
-                let unsure = stored.is_undefined() || spoils(&change.old) || spoils(&change.new);
-                if unsure || change.old == *stored {
-                    return self.aggregate_beside(aggregate, target);
-                }
-                Ok(better(kind, stored.clone(), change.new.clone()))
+            Ok(better(kind, stored.clone(), change.new.clone()))
+        }
+        AggregateSource::Tally => aggregate_beside(model, aggregate, target),
+    }
+}
+
+/// The aggregate of a target out of what is kept beside it.
+pub(crate) fn aggregate_beside<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    aggregate: &AggregateRule,
+    target: &ItemAddress<'e>,
+) -> Result<Value> {
+    let kind = aggregate.def.kind;
+    match aggregate.held() {
+        AggregateSource::InItem => counted(model, aggregate, target),
+        AggregateSource::Tally => {
+            let key = load_tally(model, aggregate, target)?;
+            let shard = model.tx.shard_of(target);
+            let tally = model.tx.writes.shard(shard).tallies().get(&key);
+            Ok(tally.map_or(Value::Undefined, |tally| tally.now().value(kind)))
+        }
+        AggregateSource::Values => {
+            let of = model.context.model.aggregate_id(aggregate);
+            let bounds = key::extremes_of(of, &target.at.key);
+            references::watch_references(model.tx, target)?;
+            let last = extreme(model, target, &bounds, true)?;
+            if spoils(&last) || kind == AggregateKind::Max {
+                return Ok(if spoils(&last) { Value::Undefined } else { last });
             }
-            Held::Tally => self.aggregate_beside(aggregate, target),
+            extreme(model, target, &bounds, false)
         }
     }
+}
 
-    /// The aggregate of a target out of what is kept beside it.
-    pub(crate) fn aggregate_beside(
-        &mut self,
-        aggregate: &AggregateRule,
-        target: &ItemAddress<'e>,
-    ) -> Result<Value> {
-        let kind = aggregate.def.kind;
-        match aggregate.held() {
-            Held::InItem => self.counted(aggregate, target),
-            Held::Tally => {
-                let key = self.load_tally(aggregate, target)?;
-                let shard = self.tx.shard_of(target);
-                let tally = self.tx.writes.shard(shard).tallies().get(&key);
-                Ok(tally.map_or(Value::Undefined, |tally| tally.now().value(kind)))
-            }
-            Held::Values => {
-                let of = self.context.model.aggregate_id(aggregate);
-                let bounds = key::extremes_of(of, &target.at.key);
-                self.tx.watch_references(target)?;
-                let last = self.extreme(target, &bounds, true)?;
-                if spoils(&last) || kind == AggregateKind::Max {
-                    return Ok(if spoils(&last) { Value::Undefined } else { last });
-                }
-                self.extreme(target, &bounds, false)
-            }
+/// The count over all that refer to an item.
+fn counted<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    aggregate: &AggregateRule,
+    target: &ItemAddress<'e>,
+) -> Result<Value> {
+    let mut count = 0;
+    for source in cascade::referrers(model, aggregate.relation, target)? {
+        // One that is hidden counts until it is removed.
+        let shard = model.tx.shard_of(&source);
+        let value = model.tx.past_image(shard, &source.at.key)?;
+        let counts = |item| !aggregate.argument.value(&item).is_undefined();
+        count += i64::from(value.is_some_and(counts));
+    }
+    Ok(Value::from(count))
+}
+
+/// Makes sure that the tally of a target has been read; its key.
+fn load_tally<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    aggregate: &AggregateRule,
+    target: &ItemAddress<'e>,
+) -> Result<Vec<u8>> {
+    let key = key::tally(model.context.model.aggregate_id(aggregate), &target.at.key);
+    let shard = model.tx.shard_of(target);
+    if !model.tx.writes.shard(shard).tallies().contains_key(&key) {
+        let found = model.tx.view().get(target.at.partition.shard, Space::Meta, &key)?;
+        let version = found.as_ref().map(|value| value.version);
+        let stored = found.map(|value| tally_of(&value.bytes)).transpose()?.unwrap_or_default();
+        let reason = ConflictReason::TallyChanged;
+        model.tx.reads.add(shard, Space::Meta, key.clone(), version, reason);
+        model.tx.writes.add_tally(shard, key.clone(), stored);
+    }
+    Ok(key)
+}
+
+/// The first or last value of a range, as it is after this transaction; undefined if there is none.
+fn extreme<'e>(
+    model: &mut ModelTransaction<'_, 'e>,
+    target: &ItemAddress<'e>,
+    bounds: &Bounds,
+    last: bool,
+) -> Result<Value> {
+    let Some((key, _)) = key_entries::end_entry(model.tx, target, bounds, last)? else {
+        return Ok(Value::Undefined);
+    };
+    key::parse_extreme(&key).ok_or_else(|| corrupt("a value"))
+}
+
+/// The aggregate computed from the sources themselves, however many there are. The transaction's own
+/// writes are not seen.
+pub(crate) fn recomputed<'e>(
+    model: &ModelTransaction<'_, 'e>,
+    aggregate: &AggregateRule,
+    target: &ItemAddress<'e>,
+) -> Result<Value> {
+    let (kind, stored) = (aggregate.def.kind, model.context.model);
+    let rule: &RelationRule = &stored.rules.relations[aggregate.relation];
+    let sources = model.tx.same(model.context.container_of(rule.from)?);
+    let (mut tally, mut extreme, mut spoilt) = (Tally::default(), Value::Undefined, false);
+    let mut bounds = key::references_to(stored.numbers[aggregate.relation], &target.at.key);
+    loop {
+        let (keys, rest) = reference_page(model, target, bounds, limits::PAGE_ITEMS_MAX)?;
+        if keys.is_empty() {
+            break;
+        }
+        bounds = rest;
+        for key in keys {
+            let parsed = key::parse_item(&key).ok_or_else(|| corrupt("a reference"))?;
+            let shard = sources.partition_of(&parsed.effective)?.shard;
+            let Some(found) = model.tx.view().get(shard, Space::Items, &key)? else { continue };
+            let value = aggregate.argument.value(BeforeImage::read(found)?.value()?);
+            tally.merge(&Tally::of(kind, &value));
+            spoilt |= spoils(&value);
+            extreme = better(kind, extreme, value);
         }
     }
+    Ok(match kind {
+        AggregateKind::Min | AggregateKind::Max if spoilt => Value::Undefined,
+        AggregateKind::Min | AggregateKind::Max => extreme,
+        AggregateKind::Count | AggregateKind::Sum | AggregateKind::Avg => tally.value(kind),
+    })
+}
 
-    /// The count over all that refer to an item.
-    fn counted(&mut self, aggregate: &AggregateRule, target: &ItemAddress<'e>) -> Result<Value> {
-        let mut count = 0;
-        for source in self.referrers(aggregate.relation, target)? {
-            // One that is hidden counts until it is removed.
-            let shard = self.tx.shard_of(&source);
-            let value = self.tx.past_image(shard, &source.at.key)?;
-            let counts = |item| !aggregate.argument.value(&item).is_undefined();
-            count += i64::from(value.is_some_and(counts));
-        }
-        Ok(Value::from(count))
-    }
-
-    /// Makes sure that the tally of a target has been read; its key.
-    fn load_tally(
-        &mut self,
-        aggregate: &AggregateRule,
-        target: &ItemAddress<'e>,
-    ) -> Result<Vec<u8>> {
-        let key = key::tally(self.context.model.aggregate_id(aggregate), &target.at.key);
-        let shard = self.tx.shard_of(target);
-        if !self.tx.writes.shard(shard).tallies().contains_key(&key) {
-            let found = self.tx.view.get(target.at.partition.shard, Space::Meta, &key)?;
-            let version = found.as_ref().map(|value| value.version);
-            let stored = found.map(|value| tally_of(&value.bytes)).transpose()?.unwrap_or_default();
-            let reason = ConflictReason::TallyChanged;
-            self.tx.reads.add(shard, Space::Meta, key.clone(), version, reason);
-            self.tx.writes.add_tally(shard, key.clone(), stored);
-        }
-        Ok(key)
-    }
-
-    /// The first or last value of a range, as it is after this transaction; undefined if there is none.
-    fn extreme(&mut self, target: &ItemAddress<'e>, bounds: &Bounds, last: bool) -> Result<Value> {
-        let Some((key, _)) = self.tx.end_entry(target, bounds, last)? else {
-            return Ok(Value::Undefined);
-        };
-        key::parse_extreme(&key).ok_or_else(|| corrupt("a value"))
-    }
-
-    /// The aggregate computed from the sources themselves, however many there are. The transaction's own
-    /// writes are not seen.
-    pub(crate) fn recomputed(
-        &self,
-        aggregate: &AggregateRule,
-        target: &ItemAddress<'e>,
-    ) -> Result<Value> {
-        let (kind, model) = (aggregate.def.kind, self.context.model);
-        let rule: &RelationRule = &model.rules.relations[aggregate.relation];
-        let sources = self.tx.same(self.context.container_of(rule.from)?);
-        let (mut tally, mut extreme, mut spoilt) = (Tally::default(), Value::Undefined, false);
-        let mut bounds = key::references_to(model.numbers[aggregate.relation], &target.at.key);
-        loop {
-            let (keys, rest) = self.reference_page(target, bounds, limits::PAGE_ITEMS_MAX)?;
-            if keys.is_empty() {
-                break;
-            }
-            bounds = rest;
-            for key in keys {
-                let parsed = key::parse_item(&key).ok_or_else(|| corrupt("a reference"))?;
-                let shard = sources.partition_of(&parsed.effective)?.shard;
-                let Some(found) = self.tx.view.get(shard, Space::Items, &key)? else { continue };
-                let value = aggregate.argument.value(BeforeImage::read(found)?.value()?);
-                tally.merge(&Tally::of(kind, &value));
-                spoilt |= spoils(&value);
-                extreme = better(kind, extreme, value);
-            }
-        }
-        Ok(match kind {
-            AggregateKind::Min | AggregateKind::Max if spoilt => Value::Undefined,
-            AggregateKind::Min | AggregateKind::Max => extreme,
-            AggregateKind::Count | AggregateKind::Sum | AggregateKind::Avg => tally.value(kind),
-        })
-    }
-
-    /// Item keys of the next sources that refer to a target, and where to go on.
-    pub(crate) fn reference_page(
-        &self,
-        target: &ItemAddress<'e>,
-        bounds: Bounds,
-        max_rows: usize,
-    ) -> Result<(Vec<Vec<u8>>, Bounds)> {
-        let scan = Scan {
-            space: Space::Index,
-            from: &bounds.from,
-            to: &bounds.to,
-            reverse: false,
-            max_rows,
-            max_bytes: usize::MAX,
-            keys_only: true,
-        };
-        let entries = self.tx.view.scan(target.at.partition.shard, &scan)?;
-        let source = |key: &[u8]| key::parse_reference(key).map(|found| found.source.to_vec());
-        let keys = entries.iter().filter_map(|entry| source(&entry.key)).collect();
-        let rest = match entries.last() {
-            Some(last) => bounds.after(&last.key),
-            None => bounds,
-        };
-        Ok((keys, rest))
-    }
+/// Item keys of the next sources that refer to a target, and where to go on.
+pub(crate) fn reference_page<'e>(
+    model: &ModelTransaction<'_, 'e>,
+    target: &ItemAddress<'e>,
+    bounds: Bounds,
+    max_rows: usize,
+) -> Result<(Vec<Vec<u8>>, Bounds)> {
+    let scan = Scan { keys_only: true, ..bounds.scan(Space::Index, max_rows, usize::MAX) };
+    let entries = model.tx.view().scan(target.at.partition.shard, &scan)?;
+    let source = |key: &[u8]| key::parse_reference(key).map(|found| found.source.to_vec());
+    let keys = entries.iter().filter_map(|entry| source(&entry.key)).collect();
+    let rest = match entries.last() {
+        Some(last) => bounds.after(&last.key),
+        None => bounds,
+    };
+    Ok((keys, rest))
 }
 
 pub(crate) fn tally_of(bytes: &[u8]) -> Result<Tally> {

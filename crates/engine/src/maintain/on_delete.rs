@@ -6,6 +6,7 @@ use orrery_types::{Error, Result, Value, limits};
 
 use super::cascade::{Cascade, ItemChange, RelationMaintainer, RelationRef};
 use crate::item::address::ItemAddress;
+use crate::maintain::cascade;
 use crate::model::ModelTransaction;
 
 /// The item was of the target type and is not any more: those that refer to it follow.
@@ -20,11 +21,11 @@ impl RelationMaintainer for OnTargetDelete {
         cascade: &mut Cascade<'_, '_, 'e>,
     ) -> Result<()> {
         let (rule, target) = (relation.rule, &change.address);
-        let to = &cascade.model.context.model.rules.types[rule.to];
-        let is = |value: &Option<Value>| {
-            value.as_ref().is_some_and(|value| to.matches(&target.container.id, value))
-        };
-        if !is(&change.before) || is(&change.after) || rule.def.on_delete == OnDelete::Keep {
+        if rule.def.on_delete == OnDelete::Keep {
+            return Ok(());
+        }
+        let (was, is) = change.is_of(&cascade.model.context.model.rules.types[rule.to]);
+        if !was || is {
             return Ok(());
         }
         let origin = cascade.origin.clone();
@@ -36,7 +37,7 @@ impl RelationMaintainer for OnTargetDelete {
         sources.retain(|source| !source.is(target));
         for source in sources {
             let Some(value) = cascade.model.tx.value_at(&source)? else { continue };
-            match cascade.model.without_target(rule, &value, target)? {
+            match without_target(cascade.model, rule, &value, target)? {
                 Some(kept) if kept == value => {}
                 Some(kept) => cascade.put(relation, &source, value, kept)?,
                 None => cascade.delete(relation, source, value)?,
@@ -51,45 +52,50 @@ fn refuse_if_referenced<'e>(
     target: &ItemAddress<'e>,
     cascade: &mut Cascade<'_, '_, 'e>,
 ) -> Result<()> {
-    let found = cascade.model.referrers_up_to(index, target, limits::MODEL_ITEMS_MAX)?;
-    let Some(found) = found else { return Err(still_referenced(rule, &[])) };
+    let found = cascade::referrers_up_to(cascade.model, index, target, limits::MODEL_ITEMS_MAX)?;
+    let Some(found) = found else {
+        if let Some(one) = cascade::visible_referrer(cascade.model, index, target)? {
+            cascade.refuse_because_of(&one);
+        }
+        return Err(still_referenced(rule, &[]));
+    };
     let mut seen = Vec::new();
     for source in found {
         if !source.is(target) && cascade.model.tx.value_at(&source)?.is_some() {
             seen.push(source);
         }
     }
-    if seen.is_empty() { Ok(()) } else { Err(still_referenced(rule, &seen)) }
+    let Some(first) = seen.first() else { return Ok(()) };
+    cascade.refuse_because_of(first);
+    Err(still_referenced(rule, &seen))
 }
 
-impl<'e> ModelTransaction<'_, 'e> {
-    /// An item after the deletion of a target to which it refers; `None` if it is deleted too.
-    pub(crate) fn without_target(
-        &self,
-        rule: &RelationRule,
-        value: &Value,
-        target: &ItemAddress<'e>,
-    ) -> Result<Option<Value>> {
-        let mut kept = value.clone();
-        let places = self.places(rule, value, target)?;
-        if places.is_empty() {
-            return Ok(Some(kept));
-        }
-        match rule.def.on_delete {
-            OnDelete::Keep | OnDelete::Restrict => {}
-            OnDelete::Cascade => return Ok(None),
-            OnDelete::Pull => rule.def.path.pull(&mut kept, &places),
-            OnDelete::Unset => {
-                for place in &places {
-                    rule.def.path.set(&mut kept, place, Value::Undefined);
-                    for (path, _) in &rule.copies {
-                        path.set(&mut kept, place, Value::Undefined);
-                    }
+/// An item after the deletion of a target to which it refers; `None` if it is deleted too.
+pub(crate) fn without_target<'e>(
+    model: &ModelTransaction<'_, 'e>,
+    rule: &RelationRule,
+    value: &Value,
+    target: &ItemAddress<'e>,
+) -> Result<Option<Value>> {
+    let mut kept = value.clone();
+    let places = cascade::places(model, rule, value, target)?;
+    if places.is_empty() {
+        return Ok(Some(kept));
+    }
+    match rule.def.on_delete {
+        OnDelete::Keep | OnDelete::Restrict => {}
+        OnDelete::Cascade => return Ok(None),
+        OnDelete::Pull => rule.def.path.pull(&mut kept, &places),
+        OnDelete::Unset => {
+            for place in &places {
+                rule.def.path.set(&mut kept, place, Value::Undefined);
+                for (path, _) in &rule.copies {
+                    path.set(&mut kept, place, Value::Undefined);
                 }
             }
         }
-        Ok(Some(kept))
     }
+    Ok(Some(kept))
 }
 
 fn still_referenced(rule: &RelationRule, sources: &[ItemAddress<'_>]) -> Error {

@@ -2,6 +2,10 @@
 //! unless it frees it itself. A transaction also looks at them after each of its operations, in every
 //! shard and with all that follows from the operation, so that the operation that breaks a unique key is
 //! the one that is refused.
+//!
+//! If another item has a unique key that a commit of derived writes needs, no retry helps as long as it has: the
+//! write that follows is refused like a client's would be. A holder that has expired is in the way until the
+//! sweeper has removed it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,9 +14,11 @@ use orrery_storage::{FailedPrecondition, Part, Precondition, Put, Space};
 use orrery_types::{Error, PartitionKey, PropertyPath, Result, ShardId, Value};
 
 use crate::Container;
+use crate::error::storage;
 use crate::item::address::ItemKey;
 use crate::item::image::BeforeImage;
-use crate::transaction::read_set::ConflictReason;
+use crate::model::Models;
+use crate::transaction::reads::ConflictReason;
 use crate::transaction::retry::RetryReason;
 use crate::transaction::state::TransactionState;
 use crate::transaction::write_buffer::{ItemEntry, Mutation, Savepoint, ShardIndex};
@@ -47,100 +53,107 @@ struct Wanted {
     item_key: Vec<u8>,
 }
 
-impl TransactionState<'_> {
-    /// Frees the unique keys of what the operation since a savepoint replaces and takes those of what it
-    /// writes; refuses one that another item has.
-    pub(crate) fn claim_unique_keys(&mut self, since: Savepoint) -> Result<()> {
-        if self.claims.is_none() {
-            return Ok(());
-        }
-        let shards: Vec<ShardIndex> = self
-            .writes
-            .shards()
-            .filter(|(_, shard)| !shard.container.definition.unique_keys.is_empty())
-            .map(|(index, _)| index)
-            .collect();
-        shards.into_iter().try_for_each(|shard| self.claim_in(shard, since))
+/// Frees the unique keys of what the operation since a savepoint replaces and takes those of what it
+/// writes; refuses one that another item has.
+pub(crate) fn claim(tx: &mut TransactionState<'_>, since: Savepoint) -> Result<()> {
+    if tx.options().claims.is_none() {
+        return Ok(());
     }
+    let shards: Vec<ShardIndex> = tx
+        .writes
+        .shards()
+        .filter(|(_, shard)| !shard.container.definition.unique_keys.is_empty())
+        .map(|(index, _)| index)
+        .collect();
+    shards.into_iter().try_for_each(|shard| claim_in(tx, shard, since))
+}
 
-    fn claim_in(&mut self, shard: ShardIndex, since: Savepoint) -> Result<()> {
-        let (mut changes, wanted) = self.moved_keys(shard, since)?;
-        for Wanted { key, ordinal, item_key } in wanted {
-            let known = changes.get(&key).copied();
-            let is_taken = match known.or_else(|| self.writes.shard(shard).unique_holder(&key)) {
-                Some(Holder::Nobody) => false,
-                Some(Holder::Own) => true,
-                None => self.is_held(shard, &item_key, &key)?,
-            };
-            if is_taken {
-                let entry = self.entry(shard, &item_key);
-                let entry = entry.ok_or_else(|| Error::internal("a written item has an entry"))?;
-                return Err(unique_violation(self.writes.shard(shard).container, ordinal, entry));
-            }
-            changes.insert(key, Holder::Own);
-        }
-        for (key, holder) in changes {
-            self.writes.set_unique(shard, key, holder);
-        }
-        Ok(())
-    }
-
-    /// What the operation does to unique keys: those that its items had, and those that they shall
-    /// have.
-    fn moved_keys(&self, shard: ShardIndex, since: Savepoint) -> Result<(Holders, Vec<Wanted>)> {
-        let (mut freed, mut wanted) = (Holders::new(), Vec::new());
-        let container = self.writes.shard(shard).container;
-        for (item_key, was) in self.writes.items_since(since, shard) {
-            let Some(entry) = self.entry(shard, item_key) else { continue };
-            let keys = |item: &Value| unique_keys_of(container, &entry.at.partition_key, item);
-            let old = match was {
-                Mutation::Put(after) => Some(&after.value),
-                Mutation::Delete => None,
-                Mutation::None => entry.before.as_ref().map(BeforeImage::value).transpose()?,
-            };
-            let old = old.map(keys).unwrap_or_default();
-            freed.extend(old.into_iter().map(|key| (key, Holder::Nobody)));
-            let new = entry.after().map(|after| keys(&after.value)).unwrap_or_default();
-            let want = |(ordinal, key)| Wanted { key, ordinal, item_key: item_key.to_vec() };
-            wanted.extend(new.into_iter().enumerate().map(want));
-        }
-        Ok((freed, wanted))
-    }
-
-    /// Whether an item that the transaction has not written has a key. It enters the read set: a refusal
-    /// rests on it.
-    fn is_held(&mut self, shard: ShardIndex, claimer: &[u8], unique_key: &[u8]) -> Result<bool> {
-        let writes = self.writes.shard(shard);
-        let (container, partition) = (writes.container, writes.partition);
-        let id = partition.shard;
-        let Some(holder) = self.view.get(id, Space::Index, unique_key)? else {
-            if !self.view.is_fixed(id) {
-                // Should the operation be rolled back, a refusal may still rest on it.
-                let (key, reason) = (unique_key.to_vec(), ConflictReason::UniqueKeyTaken);
-                self.reads.add(shard, Space::Index, key, None, reason);
-            }
-            return Ok(false);
+fn claim_in(tx: &mut TransactionState<'_>, shard: ShardIndex, since: Savepoint) -> Result<()> {
+    let (mut changes, wanted) = moved_keys(tx, shard, since)?;
+    for Wanted { key, ordinal, item_key } in wanted {
+        let known = changes.get(&key).copied();
+        let is_taken = match known.or_else(|| tx.writes.shard(shard).unique_holder(&key)) {
+            Some(Holder::Nobody) => false,
+            Some(Holder::Own) => true,
+            None => is_held(tx, shard, &item_key, &key)?,
         };
-        let row = unique_holder(&holder.bytes)?;
-        if let Some(item_key) = self.view.get(id, Space::Items, &key::row(row))? {
-            let partition_key = self.entry(shard, claimer).map(|e| e.at.partition_key.clone());
-            let partition_key = partition_key.unwrap_or_default();
-            let at = ItemKey { partition, partition_key, key: item_key.bytes.into() };
-            self.load(shard, &at)?;
-            if let Some(before) = self.entry(shard, &at.key).and_then(|e| e.before.as_ref())
-                && unique_keys_of(container, &at.partition_key, before.value()?)
-                    .iter()
-                    .any(|held| held == unique_key)
-            {
-                let kept = self.claims.as_ref().is_some_and(|c| c.kept.contains(&(id, row)));
-                if kept || !self.view.hides(container, &at.key, before) {
-                    return Ok(true);
-                }
-                return Err(self.run_again(RetryReason::HiddenHolder(container, partition, row)));
-            }
+        if is_taken {
+            let entry = tx.entry(shard, &item_key);
+            let entry = entry.ok_or_else(|| Error::internal("a written item has an entry"))?;
+            return Err(unique_violation(tx.writes.shard(shard).container, ordinal, entry));
         }
-        Err(self.run_again(RetryReason::Conflict(ConflictReason::ItemChanged)))
+        changes.insert(key, Holder::Own);
     }
+    for (key, holder) in changes {
+        tx.writes.set_unique(shard, key, holder);
+    }
+    Ok(())
+}
+
+/// What the operation does to unique keys: those that its items had, and those that they shall
+/// have.
+fn moved_keys(
+    tx: &TransactionState<'_>,
+    shard: ShardIndex,
+    since: Savepoint,
+) -> Result<(Holders, Vec<Wanted>)> {
+    let (mut freed, mut wanted) = (Holders::new(), Vec::new());
+    let container = tx.writes.shard(shard).container;
+    for (item_key, was) in tx.writes.items_since(since, shard) {
+        let Some(entry) = tx.entry(shard, item_key) else { continue };
+        let keys = |item: &Value| unique_keys_of(container, &entry.at.partition_key, item);
+        let old = match was {
+            Mutation::Put(after) => Some(&after.value),
+            Mutation::Delete => None,
+            Mutation::None => entry.before.as_ref().map(BeforeImage::value).transpose()?,
+        };
+        let old = old.map(keys).unwrap_or_default();
+        freed.extend(old.into_iter().map(|key| (key, Holder::Nobody)));
+        let new = entry.after().map(|after| keys(&after.value)).unwrap_or_default();
+        let want = |(ordinal, key)| Wanted { key, ordinal, item_key: item_key.to_vec() };
+        wanted.extend(new.into_iter().enumerate().map(want));
+    }
+    Ok((freed, wanted))
+}
+
+/// Whether an item that the transaction has not written has a key. It enters the read set: a refusal
+/// rests on it.
+fn is_held(
+    tx: &mut TransactionState<'_>,
+    shard: ShardIndex,
+    claimer: &[u8],
+    unique_key: &[u8],
+) -> Result<bool> {
+    let writes = tx.writes.shard(shard);
+    let (container, partition) = (writes.container, writes.partition);
+    let id = partition.shard;
+    let Some(holder) = tx.view().get(id, Space::Index, unique_key)? else {
+        if !tx.view().is_fixed(id) {
+            // Should the operation be rolled back, a refusal may still rest on it.
+            let (key, reason) = (unique_key.to_vec(), ConflictReason::UniqueKeyTaken);
+            tx.reads.add(shard, Space::Index, key, None, reason);
+        }
+        return Ok(false);
+    };
+    let row = unique_holder(&holder.bytes)?;
+    if let Some(item_key) = tx.view().get(id, Space::Items, &key::row(row))? {
+        let partition_key = tx.entry(shard, claimer).map(|e| e.at.partition_key.clone());
+        let partition_key = partition_key.unwrap_or_default();
+        let at = ItemKey { partition, partition_key, key: item_key.bytes.into() };
+        tx.load(shard, &at)?;
+        if let Some(before) = tx.entry(shard, &at.key).and_then(|e| e.before.as_ref())
+            && unique_keys_of(container, &at.partition_key, before.value()?)
+                .iter()
+                .any(|held| held == unique_key)
+        {
+            let kept = tx.options().claims.as_ref().is_some_and(|c| c.kept.contains(&(id, row)));
+            if kept || !tx.view().hides(container, &at.key, before) {
+                return Ok(true);
+            }
+            return Err(tx.run_again(RetryReason::HiddenHolder(container, partition, row)));
+        }
+    }
+    Err(tx.run_again(RetryReason::Conflict(ConflictReason::ItemChanged)))
 }
 
 /// A unique key that a commit requires to be free.
@@ -269,4 +282,20 @@ pub(crate) fn unique_values(paths: &[PropertyPath], item: &Value) -> Vec<Value> 
 pub(crate) fn unique_holder(bytes: &[u8]) -> Result<Row> {
     let row = bytes.try_into().map(u64::from_be_bytes);
     row.map(Row).map_err(|_| Error::internal("a unique key is corrupt"))
+}
+
+impl Models<'_> {
+    /// The refusal that a failed precondition means; `None` if the commit may be tried again.
+    pub(crate) fn refusal_of(
+        self,
+        unique: &[UniqueKeyCheck<'_>],
+        failed: &FailedPrecondition,
+    ) -> Result<Option<Error>> {
+        let Some(unique) = unique.iter().find(|unique| unique.is(failed)) else {
+            return Ok(None);
+        };
+        let shard = unique.entry.at.partition.shard;
+        let holder = self.engine.store.get(shard, Space::Index, &unique.key).map_err(storage)?.1;
+        Ok(holder.map(|_| unique.violation()))
+    }
 }

@@ -11,11 +11,9 @@
 
 use std::sync::Arc;
 
-use orrery_modeling::{Held, Marker, RelationRule};
+use orrery_modeling::{AggregateSource, Marker, RelationRule};
 use orrery_storage::key::{Bounds, RecordKind, Row};
-use orrery_storage::{
-    Commit, Entry, Part, Precondition, Put, ReadAt, Scan, Space, StorageError, key,
-};
+use orrery_storage::{Commit, Entry, Part, Precondition, Put, ReadAt, Space, StorageError, key};
 use orrery_types::ids::Address;
 use orrery_types::{Error, Lsn, Result, ShardId, Value, limits};
 
@@ -27,15 +25,20 @@ use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
 use crate::item::address::{ItemAddress, ItemKey};
 use crate::item::image::BeforeImage;
+use crate::maintain::buckets;
+use crate::maintain::cascade;
 use crate::maintain::cascade::ItemChange;
+use crate::maintain::kept_on_target;
+use crate::maintain::references;
+use crate::maintain::unique_keys;
 use crate::maintain::unique_keys::UniqueClaims;
 use crate::partition::PhysicalPartition;
 use crate::transaction::batch::is_refusal;
 use crate::transaction::commit::part_of;
 use crate::transaction::locks::LockGuard;
-use crate::transaction::read_view::ReadView;
+use crate::transaction::reads::ReadView;
 use crate::transaction::retry::{self, Attempt, RetryReason};
-use crate::transaction::state::TransactionState;
+use crate::transaction::state::{TransactionOptions, TransactionState};
 use crate::transaction::write_buffer::ShardIndex;
 use crate::{Container, Database, Engine};
 
@@ -106,10 +109,16 @@ impl<'e> Site<'e> {
     }
 }
 
-impl Engine {
+/// Rules of a model that are applied to older items.
+#[derive(Clone, Copy)]
+pub(crate) struct ModelBuilds<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl<'e> ModelBuilds<'e> {
     /// Brings items under rules that are new, a turn for each rule.
-    pub(crate) fn build_models(&self, run: &mut BackgroundPass<'_>) {
-        for database in self.catalog.state().databases() {
+    pub(crate) fn build_models(self, run: &mut BackgroundPass<'_>) {
+        for database in self.engine.catalog.state().databases() {
             let mut left = usize::MAX;
             self.build_rules(database, run, &mut left);
         }
@@ -117,10 +126,10 @@ impl Engine {
 
     /// The same for one model, until all is done or so many items were looked at. What fails is
     /// tried again in the background.
-    pub(crate) fn build_model(&self, database: &Address, items: usize) {
+    pub(crate) fn build_model(self, database: &Address, items: usize) {
         let mut left = items;
         let mut run = BackgroundPass::new(&|| false);
-        while let Ok(database) = self.catalog.database(database) {
+        while let Ok(database) = self.engine.catalog.database(database) {
             run.unfinished = false;
             self.build_rules(&database, &mut run, &mut left);
             if !run.unfinished || left == 0 {
@@ -129,14 +138,14 @@ impl Engine {
         }
     }
 
-    fn build_rules(&self, database: &Database, run: &mut BackgroundPass<'_>, left: &mut usize) {
+    fn build_rules(self, database: &Database, run: &mut BackgroundPass<'_>, left: &mut usize) {
         let Some(model) = database.model.as_deref() else { return };
         for (index, number) in model.numbers.iter().enumerate() {
             if !model.is_building(index) || *left == 0 {
                 continue;
             }
             let unit = UnitKey::rule(database, UnitKind::ModelBuild, *number);
-            self.run_unit(run, &unit, 0, &mut |_| {
+            self.engine.background().run_unit(run, &unit, 0, &mut |_| {
                 let more = self.build_turn(database, index, left)?;
                 Ok(if more { UnitProgress::Unfinished } else { UnitProgress::Done })
             });
@@ -144,14 +153,14 @@ impl Engine {
     }
 
     /// A turn at one rule; whether it gets on with more.
-    fn build_turn(&self, database: &Database, index: usize, left: &mut usize) -> Result<bool> {
+    fn build_turn(self, database: &Database, index: usize, left: &mut usize) -> Result<bool> {
         let mut turn = (*left).min(ITEMS_PER_TURN);
         *left -= turn;
         let (granted, mut finished) = (turn, false);
         while turn > 0 && !finished {
             // No other model takes over meanwhile.
-            let _schema = self.model_locks.schema_shared();
-            let state = self.catalog.state();
+            let _schema = self.engine.model_locks.schema_shared();
+            let state = self.engine.catalog.state();
             let now = state.databases().find(|now| now.number == database.number);
             let Some((now, model)) = now.and_then(|now| now.model.as_deref().map(|m| (now, m)))
             else {
@@ -175,7 +184,7 @@ impl Engine {
     }
 
     /// The next commit of a rule: how many items it was about; `None` if there are no more.
-    fn build_some(&self, site: Site<'_>, items_max: usize) -> Result<Option<usize>> {
+    fn build_some(self, site: Site<'_>, items_max: usize) -> Result<Option<usize>> {
         for step in site.steps()? {
             for partition in &step.container.partitions {
                 let built = self.built(site, &step, partition)?;
@@ -188,13 +197,13 @@ impl Engine {
     }
 
     fn built(
-        &self,
+        self,
         site: Site<'_>,
         step: &Step<'_>,
         partition: &PhysicalPartition,
     ) -> Result<Built> {
         let key = key::built(site.number, step.number);
-        let found = self.store.get(partition.shard, Space::Meta, &key).map_err(storage)?.1;
+        let found = self.engine.store.get(partition.shard, Space::Meta, &key).map_err(storage)?.1;
         let Some(found) = found else { return Ok(Built::default()) };
         let corrupt = || Error::internal("the progress of a rule is corrupt");
         let (items, rest) = found.bytes.split_first_chunk::<8>().ok_or_else(corrupt)?;
@@ -205,7 +214,7 @@ impl Engine {
 
     /// Brings the next items of a shard under the rule, in one commit.
     fn build_batch(
-        &self,
+        self,
         site: Site<'_>,
         step: &Step<'_>,
         partition: &PhysicalPartition,
@@ -236,7 +245,7 @@ impl Engine {
             let part = part_of(&mut parts, partition);
             part.preconditions.push(Precondition::unchanged(space, key.clone(), built.version));
             part.puts.push(Put { space, key, value: built.to_bytes() });
-            match self.commit_all(Commit { parts }) {
+            match self.engine.point_writes().commit_all(Commit::new(parts)) {
                 Ok(_) => Ok(Attempt::Done(entries.len())),
                 Err(StorageError::Conflict(_)) => Ok(Attempt::Again("conflict")),
                 Err(StorageError::TooLarge) if !by_itself => {
@@ -249,27 +258,20 @@ impl Engine {
     }
 
     fn items_to_build(
-        &self,
+        self,
         partition: &PhysicalPartition,
         bounds: &Bounds,
         max_rows: usize,
     ) -> Result<Vec<Entry>> {
-        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-        let scan = Scan {
-            space: Space::Items,
-            from: &bounds.from,
-            to: &bounds.to,
-            reverse: false,
-            max_rows,
-            max_bytes: limits::REBUILD_BYTES_MAX,
-            keys_only: false,
-        };
+        let snapshot =
+            self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let scan = bounds.scan(Space::Items, max_rows, limits::REBUILD_BYTES_MAX);
         snapshot.scan(&scan).map_err(storage)
     }
 
     /// What brings these items under the rule.
     fn built_parts(
-        &self,
+        self,
         site: Site<'_>,
         step: &Step<'_>,
         partition: &PhysicalPartition,
@@ -278,8 +280,8 @@ impl Engine {
     ) -> Result<Attempt<Vec<Part>>> {
         let container = step.container;
         let partition = container.partition_with(partition.shard)?;
-        let mut tx = self.building(site, container, partition);
-        tx.claims = Some(UniqueClaims::new(kept.clone()));
+        let claims = Some(UniqueClaims::new(kept.clone()));
+        let mut tx = self.building(site, container, partition, claims);
         let mut broken = Vec::new();
         for entry in entries {
             let before = BeforeImage::read(entry.value.clone())?;
@@ -291,7 +293,7 @@ impl Engine {
             let savepoint = tx.writes.savepoint();
             let brought = tx.under(site.scope).bring_under(site, step.number, &address);
             let brought = brought.and_then(|broken| {
-                tx.claim_unique_keys(savepoint)?;
+                unique_keys::claim(&mut tx, savepoint)?;
                 Ok(broken)
             });
             match brought {
@@ -307,9 +309,12 @@ impl Engine {
                 }
                 Err(error) => {
                     // The holder of a unique key has changed, or was hidden and is removed.
-                    let Some(reason) = tx.doomed else { return Err(error) };
+                    let Some(reason) = tx.doomed() else { return Err(error) };
                     if let RetryReason::HiddenHolder(container, partition, row) = reason
-                        && !self.purge_hidden_row(container, partition, row)?
+                        && !self
+                            .engine
+                            .expiry_sweep()
+                            .purge_hidden_row(container, partition, row)?
                     {
                         kept.push((partition.shard, row));
                     }
@@ -327,23 +332,27 @@ impl Engine {
     }
 
     /// A transaction that brings items under a rule.
-    fn building<'e>(
-        &'e self,
+    fn building(
+        self,
         site: Site<'e>,
         container: &'e Container,
         partition: &'e PhysicalPartition,
+        claims: Option<UniqueClaims>,
     ) -> TransactionState<'e> {
-        let view = ReadView::latest(self);
-        let mut tx = TransactionState::new(self, container, partition, view);
-        (tx.model, tx.relaxed) = (Some(site.scope), true);
-        tx
+        let view = ReadView::latest(self.engine);
+        let options = TransactionOptions {
+            claims,
+            relaxed: true,
+            ..TransactionOptions::under(Some(site.scope))
+        };
+        TransactionState::new(self.engine, container, partition, view, options)
     }
 
     /// All items are under a rule: it holds, unless some break it. Whether something was done.
-    fn finish_rule(&self, database: &Database, index: usize) -> Result<bool> {
+    fn finish_rule(self, database: &Database, index: usize) -> Result<bool> {
         {
-            let _schema = self.model_locks.schema_shared();
-            let state = self.catalog.state();
+            let _schema = self.engine.model_locks.schema_shared();
+            let state = self.engine.catalog.state();
             let now = state.databases().find(|now| now.number == database.number);
             let Some((now, model)) = now.and_then(|now| now.model.as_deref().map(|m| (now, m)))
             else {
@@ -358,7 +367,7 @@ impl Engine {
                 return Ok(false);
             }
         }
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         let number = u64::from(database.number);
         let found = change.state.databases().find(|now| now.number == database.number);
         let Some(mut now) = found.map(|now| (**now).clone()) else { return Ok(false) };
@@ -381,37 +390,53 @@ impl Engine {
     }
 
     /// Looks again at the items that broke a rule; whether none does.
-    fn recheck_violations(&self, site: Site<'_>) -> Result<bool> {
+    fn recheck_violations(self, site: Site<'_>) -> Result<bool> {
         let mut none = true;
         for step in site.steps()? {
             for partition in &step.container.partitions {
-                let bounds = key::violations_of(site.number);
-                let notes = self.notes(partition, &bounds)?;
-                for note in notes {
-                    none &= self.recheck(site, &step, partition, &note.key)?;
+                let mut bounds = key::violations_of(site.number);
+                loop {
+                    let notes = self.notes(partition, &bounds)?;
+                    let Some(last) = notes.last() else { break };
+                    bounds = bounds.after(&last.key);
+                    // Once one violation is left, the others that are taken in need no check now. Items
+                    // that are left out prevent queries, so they are always checked.
+                    let decided = !none;
+                    for note in &notes {
+                        if !decided || note.value.bytes != TAKEN_IN {
+                            none &= self.recheck(site, &step, partition, &note.key)?;
+                        }
+                    }
                 }
             }
         }
         Ok(none)
     }
 
-    fn notes(&self, partition: &PhysicalPartition, bounds: &Bounds) -> Result<Vec<Entry>> {
-        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-        let scan = Scan {
-            space: Space::Meta,
-            from: &bounds.from,
-            to: &bounds.to,
-            reverse: false,
-            max_rows: limits::PAGE_ITEMS_MAX,
-            max_bytes: usize::MAX,
-            keys_only: false,
-        };
+    /// Whether every item that breaks a rule in a shard is taken in nevertheless.
+    fn all_taken_in(self, number: u32, partition: &PhysicalPartition) -> Result<bool> {
+        let mut bounds = key::violations_of(number);
+        loop {
+            let notes = self.notes(partition, &bounds)?;
+            let Some(last) = notes.last() else { return Ok(true) };
+            bounds = bounds.after(&last.key);
+            if notes.iter().any(|note| note.value.bytes != TAKEN_IN) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// A page of the items that break a rule.
+    fn notes(self, partition: &PhysicalPartition, bounds: &Bounds) -> Result<Vec<Entry>> {
+        let snapshot =
+            self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let scan = bounds.scan(Space::Meta, limits::PAGE_ITEMS_MAX, usize::MAX);
         snapshot.scan(&scan).map_err(storage)
     }
 
     /// Whether an item that broke a rule does so no longer.
     fn recheck(
-        &self,
+        self,
         site: Site<'_>,
         step: &Step<'_>,
         partition: &PhysicalPartition,
@@ -419,7 +444,7 @@ impl Engine {
     ) -> Result<bool> {
         let container = step.container;
         let partition = container.partition_with(partition.shard)?;
-        let mut tx = self.building(site, container, partition);
+        let mut tx = self.building(site, container, partition, None);
         let item = key::parse_violation(note).unwrap_or_default();
         if let Some(address) = tx.address_of_key(container, item)? {
             for pass in [0, 1] {
@@ -437,7 +462,7 @@ impl Engine {
             Err(error) => return Err(error),
         };
         prepared.part_of(partition).deletes.push((Space::Meta, note.to_vec()));
-        match self.commit_all(prepared.into_commit().0) {
+        match self.engine.point_writes().commit_all(prepared.into_commit().0) {
             Ok(_) => Ok(true),
             Err(StorageError::Conflict(_)) => Ok(false),
             Err(error) => Err(storage(error)),
@@ -447,7 +472,7 @@ impl Engine {
     /// Refuses to follow a rule of which something is not written down yet, by the name that leads
     /// there. Items that break the rule do not count, as long as their references are known.
     pub(crate) fn must_be_built(
-        &self,
+        self,
         scope: ModelContext<'_>,
         index: usize,
         name: &str,
@@ -459,10 +484,9 @@ impl Engine {
         let mut complete = true;
         for step in site.steps()? {
             for partition in &step.container.partitions {
-                complete &= self.built(site, &step, partition)?.done;
-                let bounds = key::violations_of(site.number);
-                let notes = self.notes(partition, &bounds)?;
-                complete &= notes.iter().all(|note| note.value.bytes == TAKEN_IN);
+                complete = complete
+                    && self.built(site, &step, partition)?.done
+                    && self.all_taken_in(site.number, partition)?;
             }
         }
         if complete {
@@ -478,13 +502,13 @@ impl Engine {
     }
 
     /// How many percent of the items that a rule is about are under it.
-    pub(crate) fn build_progress(&self, scope: ModelContext<'_>, index: usize) -> Result<i64> {
+    pub(crate) fn build_progress(self, scope: ModelContext<'_>, index: usize) -> Result<i64> {
         let site = Site { scope, index, number: scope.model.numbers[index] };
         let (mut built, mut total) = (0, 0);
         for step in site.steps()? {
             for partition in &step.container.partitions {
                 built += self.built(site, &step, partition)?.items;
-                let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest);
+                let snapshot = self.engine.store.snapshot(partition.shard, ReadAt::Latest);
                 let rows = key::all_rows();
                 let snapshot = snapshot.map_err(storage)?;
                 total += snapshot.estimate(Space::Items, &rows.from, &rows.to).map_err(storage)?;
@@ -519,7 +543,7 @@ impl<'e> ModelTransaction<'_, 'e> {
                 let is_bucket = Marker::read(&value).is_some();
                 // Buckets that an earlier model left come first.
                 let now = visible && is_bucket == (pass == 0);
-                (if now { self.shelve(address, &value)? } else { value.clone() }, false)
+                (if now { buckets::shelve(self, address, &value)? } else { value.clone() }, false)
             }
             Some(rule) if pass == 0 => self.target_under(site, rule, address, &value, visible)?,
             Some(rule) => self.source_under(site, rule, address, &value, visible)?,
@@ -528,7 +552,7 @@ impl<'e> ModelTransaction<'_, 'e> {
             self.put_derived(address, kept.clone())?;
         }
         if pass == 1 || kept != value {
-            self.cascade(vec![ItemChange::new(address.clone(), Some(value), Some(kept))])?;
+            cascade::follow(self, vec![ItemChange::new(address.clone(), Some(value), Some(kept))])?;
         }
         Ok(broken)
     }
@@ -551,7 +575,7 @@ impl<'e> ModelTransaction<'_, 'e> {
         if let Some(inverse) = &rule.def.inverse
             && let Some(path) = &inverse.store
         {
-            let truth = self.true_inverse(site.index, address)?;
+            let truth = cascade::true_inverse(self, site.index, address)?;
             broken |= is_displaced(path.get(&kept, &[]), &truth);
             broken |= truth.as_array().map_or(0, <[Value]>::len) > inverse.max_items;
             if !broken && !same_ids(path.get(&kept, &[]), &truth) {
@@ -559,11 +583,11 @@ impl<'e> ModelTransaction<'_, 'e> {
             }
         }
         for aggregate in rules.aggregates.iter().filter(|a| a.relation == site.index) {
-            let truth = if aggregate.held() == Held::InItem {
-                self.tx.watch_references(address)?;
-                self.recomputed(aggregate, address)?
+            let truth = if aggregate.held() == AggregateSource::InItem {
+                references::watch_references(self.tx, address)?;
+                kept_on_target::recomputed(self, aggregate, address)?
             } else {
-                self.aggregate_beside(aggregate, address)?
+                kept_on_target::aggregate_beside(self, aggregate, address)?
             };
             let path = &aggregate.def.path;
             if is_displaced(path.get(&kept, &[]), &truth) {
@@ -593,7 +617,7 @@ impl<'e> ModelTransaction<'_, 'e> {
         Ok((kept, !self.complaints_of(site.index, rule, address)?.is_empty()))
     }
 
-    /// An item with everything the server keeps of it computed anew.
+    /// An item with everything that the server keeps in it recomputed.
     pub(crate) fn kept_anew(&mut self, address: &ItemAddress<'e>, value: &Value) -> Result<Value> {
         let scope = self.context;
         let rules = &scope.model.rules;
@@ -608,24 +632,24 @@ impl<'e> ModelTransaction<'_, 'e> {
             }
             let inverse = rule.def.inverse.as_ref().filter(|_| types.contains(&rule.to));
             let Some(path) = inverse.and_then(|inverse| inverse.store.as_ref()) else { continue };
-            let truth = self.true_inverse(index, address)?;
+            let truth = cascade::true_inverse(self, index, address)?;
             if !same_ids(path.get(&kept, &[]), &truth) {
                 path.set(&mut kept, &[], truth);
             }
         }
         for aggregate in rules.aggregates.iter().filter(|a| types.contains(&a.on)) {
             if !scope.model.is_building(aggregate.relation) {
-                let truth = self.recomputed(aggregate, address)?;
+                let truth = kept_on_target::recomputed(self, aggregate, address)?;
                 aggregate.def.path.set(&mut kept, &[], truth);
             }
         }
-        self.arrays_anew(address, &types, false, &mut kept)?;
+        buckets::arrays_anew(self, address, &types, false, &mut kept)?;
         Ok(kept)
     }
 
     /// Puts copies to what is true; while their rule is built, what they would displace stays.
     fn copies_anew(&mut self, rule: &RelationRule, kept: &mut Value, building: bool) -> Result<()> {
-        for (reference, address) in self.tx.references_of(self.context, rule, kept)? {
+        for (reference, address) in references::references_of(self.tx, self.context, rule, kept)? {
             let Some(address) = address else { continue };
             let Some(target) = self.target_at(rule, &address)? else { continue };
             for (path, copy) in &rule.copies {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use orrery_modeling::{Containers, Expression, Expressions, PathRead};
 use orrery_query::{BoundQuery, ComputedProperty, ContainerFacts, EvalContext, Query};
 use orrery_types::ids::Address;
-use orrery_types::{PropertyPath, Value, limits};
+use orrery_types::{BudgetLimits, ExecutionBudget, PropertyPath, Value, limits};
 
 use crate::Database;
 
@@ -19,7 +19,9 @@ struct Scalar {
 
 impl Expression for Scalar {
     fn value(&self, item: &Value) -> Value {
-        let context = EvalContext { steps_max: limits::MODEL_STEPS_MAX, ..EvalContext::default() };
+        let limits = BudgetLimits { steps_max: limits::MODEL_STEPS_MAX, ..BudgetLimits::default() };
+        let budget = ExecutionBudget::new(limits);
+        let context = EvalContext::new(&budget);
         // Too much work for one item: it has no value then, the same every time.
         self.bound.value_of(item, &context).unwrap_or_default()
     }

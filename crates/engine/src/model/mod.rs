@@ -5,11 +5,10 @@
 //! 2. `maintain/cascade` adds what follows for other items, in whichever partition.
 //! 3. `transaction/commit` makes one commit of it all, in which the references of every item change too.
 //!
-//! Nothing is locked: whatever was looked at is checked by the commit, and a reference that comes
+//! A transaction is under a model through its [`ModelContext`]. Nothing is locked: whatever was looked at is checked by the commit, and a reference that comes
 //! while its target goes is seen by one of the two (`storage::key::guard`).
 
-mod build;
-mod context;
+pub(crate) mod build;
 mod expression;
 pub(crate) mod names;
 mod purge;
@@ -18,7 +17,6 @@ pub(crate) mod rules;
 mod state;
 mod store;
 mod transaction;
-pub(crate) mod unique_conflict;
 mod verification;
 mod verify;
 pub(crate) mod violations;
@@ -28,20 +26,19 @@ use std::sync::{
 };
 use std::time::Duration;
 
-use orrery_modeling::Rules;
+use orrery_modeling::{OnDelete, RelationRule, Rules};
 use orrery_types::ids::Address;
-use orrery_types::{Value, limits};
+use orrery_types::{Error, Result, Value, limits};
 
-use crate::stamp::Stamp;
+use crate::catalog::resource::Stamp;
 use crate::{Container, Database, Engine};
 
 pub(crate) use crate::background::model_expiry::Purged;
 pub(crate) use crate::maintain::buckets::Edits;
-pub(crate) use context::ModelContext;
 pub(crate) use transaction::ModelTransaction;
 pub use verification::Verification;
 pub(crate) use verification::Verifications;
-pub use verify::{Progress, Verified};
+pub use verify::{ModelVerification, VerificationProgress, Verified};
 
 /// The model of a database at one moment.
 #[derive(Clone, Debug)]
@@ -127,15 +124,21 @@ impl ModelLocks {
     }
 }
 
-impl Engine {
+/// Models of databases.
+#[derive(Clone, Copy)]
+pub struct Models<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl<'e> Models<'e> {
     /// The database of a container as it is now.
-    pub(crate) fn database_of(&self, container: &Container) -> Option<Arc<Database>> {
-        self.catalog.database(&Address::Rid(container.database_rid())).ok()
+    pub(crate) fn database_of(self, container: &Container) -> Option<Arc<Database>> {
+        self.engine.catalog.database(&Address::Rid(container.database_rid())).ok()
     }
 
     /// Whether a transaction on the container is under another model than the current one.
-    pub(crate) fn model_changed(
-        &self,
+    pub(crate) fn has_changed(
+        self,
         container: &Container,
         scope: Option<ModelContext<'_>>,
     ) -> bool {
@@ -145,13 +148,51 @@ impl Engine {
     }
 
     /// Whether a model says anything about the items of a container.
-    pub fn is_modelled(&self, container: &Container) -> bool {
+    pub fn is_modelled(self, container: &Container) -> bool {
         ModelContext::of(self.database_of(container).as_deref(), container).is_some()
     }
 
     /// The escalation lock for an attempt after several conflicts, so that such attempts run one at a time.
-    pub(crate) fn escalation_lock(&self, attempt: usize) -> Option<MutexGuard<'_, ()>> {
+    pub(crate) fn escalation_lock(self, attempt: usize) -> Option<MutexGuard<'e, ()>> {
         let late = attempt >= limits::COMMIT_ATTEMPTS_SHARED;
-        late.then(|| self.model_locks.escalation.lock().unwrap_or_else(PoisonError::into_inner))
+        late.then(|| {
+            self.engine.model_locks.escalation.lock().unwrap_or_else(PoisonError::into_inner)
+        })
+    }
+}
+
+/// The model of a database, for a transaction on a container that it is about.
+#[derive(Clone, Copy)]
+pub(crate) struct ModelContext<'e> {
+    pub(crate) database: &'e Database,
+    pub(crate) model: &'e StoredModel,
+}
+
+impl<'e> ModelContext<'e> {
+    /// The model, if the database has one that says anything about the container.
+    pub(crate) fn of(database: Option<&'e Database>, container: &Container) -> Option<Self> {
+        let database = database?;
+        let model: &'e StoredModel = database.model.as_deref()?;
+        model.rules.concerns(&container.id).then_some(Self { database, model })
+    }
+
+    /// Whether little can follow from a write to a container: no other items follow its items.
+    pub(crate) fn is_light(&self, container: &Container) -> bool {
+        let rules = &self.model.rules;
+        let leads = |rule: &RelationRule| {
+            *rules.types[rule.to].def.container == *container.id
+                && (!rule.copies.is_empty() || rule.def.on_delete != OnDelete::Keep)
+        };
+        !rules.relations.iter().any(|rule| leads(rule))
+    }
+
+    fn container(&self, name: &str) -> Result<&'e Container> {
+        let found = self.database.container(&Address::Name(name.to_owned()));
+        found.map(|c| &**c).ok_or_else(|| Error::internal(format!("the model names '{name}'")))
+    }
+
+    /// The container of the source or the target of a relation.
+    pub(crate) fn container_of(&self, item_type: usize) -> Result<&'e Container> {
+        self.container(&self.model.rules.types[item_type].def.container)
     }
 }

@@ -3,20 +3,23 @@
 //! where it is what expansion shows of the item now, or a part of that. Any other value there is the
 //! client's own data, and the write is refused: taking it off would destroy it.
 
-use orrery_modeling::{BucketRule, ModelPath, Place, RelationRule, Step};
+use orrery_modeling::{BucketRule, ElementPath, ModelPath, ModelStep, RelationRule};
 use orrery_types::{Error, Result, Value, limits};
 
 use super::{ModelContext, ModelTransaction};
 use crate::item::address::ItemAddress;
 use crate::item::image::{CurrentImage, stored_value};
+use crate::maintain::buckets;
+use crate::maintain::cascade;
 use crate::maintain::index_terms::PathIdAllocation;
+use crate::maintain::references;
 use crate::transaction::retry;
 
 /// A virtual property in the body of an item.
 struct Name<'e> {
     kind: Kind<'e>,
     path: ModelPath,
-    place: Place,
+    place: ElementPath,
 }
 
 #[derive(Clone, Copy)]
@@ -29,7 +32,7 @@ enum Kind<'e> {
 /// The path at which the inverse of a relation hangs.
 pub(crate) fn inverse_path(rule: &RelationRule) -> Option<ModelPath> {
     let inverse = rule.def.inverse.as_ref()?;
-    Some(ModelPath::of(vec![Step::Name(inverse.name.clone())]))
+    Some(ModelPath::of(vec![ModelStep::Name(inverse.name.clone())]))
 }
 
 /// The names of relations and inverses that an item of these types has values at.
@@ -65,7 +68,7 @@ impl<'e> ModelTransaction<'_, 'e> {
         if found.is_empty() {
             return Ok(());
         }
-        if let PathIdAllocation::LookupOnly = self.tx.path_ids {
+        if let PathIdAllocation::LookupOnly = self.tx.options().path_ids {
             // Many items may have to be read: not on the thread of a connection.
             return Err(retry::needs_waiting());
         }
@@ -107,7 +110,9 @@ impl<'e> ModelTransaction<'_, 'e> {
                 let holder = ModelPath::of(rule.holder().to_vec());
                 let mut targets = Vec::new();
                 for target in rule.targets_at(item, holder.get(item, &name.place)) {
-                    let Some(to) = self.tx.target_address(self.context, rule, &target)? else {
+                    let Some(to) =
+                        references::target_address(self.tx, self.context, rule, &target)?
+                    else {
                         continue;
                     };
                     let Some(seen) = self.seen_at(&to)? else { continue };
@@ -125,7 +130,7 @@ impl<'e> ModelTransaction<'_, 'e> {
                 let Some(list) = given.as_array().filter(|list| list.len() <= *left) else {
                     return Ok(false);
                 };
-                let sources = self.referrers_up_to(index, address, list.len())?;
+                let sources = cascade::referrers_up_to(self, index, address, list.len())?;
                 let Some(sources) = sources else { return Ok(false) };
                 let mut seen = Vec::new();
                 for source in sources {
@@ -135,7 +140,7 @@ impl<'e> ModelTransaction<'_, 'e> {
                 seen
             }
             Kind::Array(at) => {
-                let elements = self.elements_of(at, address)?;
+                let elements = buckets::elements_of(self, at, address)?;
                 let Some(list) = given.as_array() else { return Ok(false) };
                 let alike = |(own, given): (&Value, &Value)| own == given || is_part(own, given);
                 return Ok(elements.len() == list.len() && elements.iter().zip(list).all(alike));

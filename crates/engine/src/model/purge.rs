@@ -4,13 +4,14 @@ use orrery_storage::key::Bounds;
 use orrery_storage::{Commit, Part, ReadAt, Scan, Space, StorageError, key};
 use orrery_types::{Result, limits};
 
+use crate::Database;
 use crate::error::storage;
+use crate::model::build::ModelBuilds;
 use crate::partition::PhysicalPartition;
-use crate::{Database, Engine};
 
-impl Engine {
+impl ModelBuilds<'_> {
     /// Removes what is kept by rules with these numbers.
-    pub(crate) fn purge_kept(&self, database: &Database, dead: &dyn Fn(u32) -> bool) -> Result<()> {
+    pub(crate) fn purge_kept(self, database: &Database, dead: &dyn Fn(u32) -> bool) -> Result<()> {
         let spaces = [(Space::Index, key::model_entries()), (Space::Meta, key::model_notes())];
         for (space, all) in &spaces {
             for partition in database.containers().flat_map(|container| &container.partitions) {
@@ -21,26 +22,19 @@ impl Engine {
     }
 
     fn purge_range(
-        &self,
+        self,
         partition: &PhysicalPartition,
         space: Space,
         mut bounds: Bounds,
         dead: &dyn Fn(u32) -> bool,
     ) -> Result<()> {
         loop {
-            let snapshot = match self.store.snapshot(partition.shard, ReadAt::Latest) {
+            let snapshot = match self.engine.store.snapshot(partition.shard, ReadAt::Latest) {
                 Err(StorageError::Gone { .. }) => return Ok(()),
                 other => other.map_err(storage)?,
             };
-            let scan = Scan {
-                space,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::PAGE_ITEMS_MAX,
-                max_bytes: usize::MAX,
-                keys_only: true,
-            };
+            let scan =
+                Scan { keys_only: true, ..bounds.scan(space, limits::PAGE_ITEMS_MAX, usize::MAX) };
             let entries = snapshot.scan(&scan).map_err(storage)?;
             drop(snapshot);
             let Some(last) = entries.last() else { return Ok(()) };
@@ -50,7 +44,7 @@ impl Engine {
             let keys = entries.into_iter().map(|entry| entry.key);
             part.deletes.extend(keys.filter(|key| is_dead(key)).map(|key| (space, key)));
             if !part.deletes.is_empty() {
-                self.store.commit(Commit { parts: vec![part] }).map_err(storage)?;
+                self.engine.store.commit(Commit::new(vec![part])).map_err(storage)?;
             }
         }
     }

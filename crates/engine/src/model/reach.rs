@@ -8,9 +8,11 @@ use orrery_modeling::{OnDelete, RelationRule};
 use orrery_types::{Error, Result, limits};
 
 use super::{ModelContext, ModelTransaction};
+use crate::Container;
 use crate::item::address::ItemAddress;
+use crate::maintain::cascade;
+use crate::model::Models;
 use crate::query::relations::Reach;
-use crate::{Container, Engine};
 
 /// Whether the end of a target changes the items that refer to it.
 fn changes_sources(rule: &RelationRule) -> bool {
@@ -27,7 +29,7 @@ impl<'e> ModelTransaction<'_, 'e> {
         target: &ItemAddress<'e>,
         origin: &ItemAddress<'e>,
     ) -> Result<()> {
-        let reach = self.tx.operation.reach;
+        let reach = self.tx.operation.reach();
         if reach == Reach::Database || !changes_sources(rule) {
             return Ok(());
         }
@@ -37,7 +39,7 @@ impl<'e> ModelTransaction<'_, 'e> {
             Reach::Partition => source.is_beside(origin),
             Reach::Nothing => source.is(origin),
         };
-        let sources = self.referrers_up_to(index, target, limits::MODEL_ITEMS_MAX)?;
+        let sources = cascade::referrers_up_to(self, index, target, limits::MODEL_ITEMS_MAX)?;
         if sources.is_some_and(|sources| sources.iter().all(is_open)) {
             return Ok(());
         }
@@ -52,10 +54,10 @@ impl<'e> ModelTransaction<'_, 'e> {
     }
 }
 
-impl Engine {
+impl Models<'_> {
     /// Refuses a request that may end any item of a container, if the rules on deletion may lead out
     /// of what it may change: a script, and a delete by partition key.
-    pub fn must_stay_within(&self, container: &Container, reach: Reach) -> Result<()> {
+    pub fn must_stay_within(self, container: &Container, reach: Reach) -> Result<()> {
         let database = self.database_of(container);
         let Some(scope) = ModelContext::of(database.as_deref(), container) else { return Ok(()) };
         let rules = &scope.model.rules;

@@ -7,8 +7,12 @@ use orrery_types::{Error, Result, Value, limits};
 
 use super::{Edits, ModelTransaction};
 use crate::item::address::{ItemAddress, ItemKey};
-use crate::item::body::{ItemBody, SYSTEM_PROPERTIES};
+use crate::item::operation::{ItemBody, SYSTEM_PROPERTIES};
+use crate::maintain::buckets;
+use crate::maintain::cascade;
 use crate::maintain::index_terms::PathIdAllocation;
+use crate::maintain::kept_on_target;
+use crate::maintain::references;
 use crate::transaction::retry;
 
 impl<'e> ModelTransaction<'_, 'e> {
@@ -38,7 +42,7 @@ impl<'e> ModelTransaction<'_, 'e> {
         }
         self.kept(&address, &types, &old_types, before, &mut value)?;
         let written =
-            self.keep_arrays(&address, (&types, &old_types), before, &mut value, edits)?;
+            buckets::keep_arrays(self, &address, (&types, &old_types), before, &mut value, edits)?;
         for index in &types {
             let rule = &rules.types[*index];
             let old = before.filter(|_| old_types.contains(index));
@@ -64,7 +68,7 @@ impl<'e> ModelTransaction<'_, 'e> {
         value: &mut Value,
     ) -> Result<()> {
         let old = before.map(|b| rule.references(b)).unwrap_or_default();
-        for (reference, address) in self.tx.references_of(self.context, rule, value)? {
+        for (reference, address) in references::references_of(self.tx, self.context, rule, value)? {
             let known = old.iter().find(|o| o.target == reference.target && o.target.is_some());
             let check = known.is_none() && rule.def.on_missing == OnMissing::Reject;
             let target = match &address {
@@ -125,7 +129,7 @@ impl<'e> ModelTransaction<'_, 'e> {
                 let old = before.filter(|_| old_types.contains(&rule.to));
                 let truth = match kept_before(path, old, value)? {
                     Some(kept) => kept,
-                    None => self.true_inverse(index, address)?,
+                    None => cascade::true_inverse(self, index, address)?,
                 };
                 refuse_given(rule.def.client_writes, path, path.get(value, &[]), &truth)?;
                 path.set(value, &[], truth);
@@ -136,7 +140,7 @@ impl<'e> ModelTransaction<'_, 'e> {
             let old = before.filter(|_| old_types.contains(&aggregate.on));
             let truth = match kept_before(path, old, value)? {
                 Some(kept) => kept,
-                None => self.aggregate_beside(aggregate, address)?,
+                None => kept_on_target::aggregate_beside(self, aggregate, address)?,
             };
             refuse_given(aggregate.def.client_writes, path, path.get(value, &[]), &truth)?;
             path.set(value, &[], truth);
@@ -158,10 +162,10 @@ impl<'e> ModelTransaction<'_, 'e> {
             let size = plain(value).to_json().len();
             let over_max = rule.def.limits.max_bytes.is_some_and(|max| size > max);
             if size > limit && !over_max {
-                self.tx.operation.warnings.push(format!(
-                    "type {}: limits/warnBytes: the item has {size} bytes, more than {limit}",
-                    rule.def.name
-                ));
+                let name = &rule.def.name;
+                self.tx.operation.warn([format!(
+                    "type {name}: limits/warnBytes: the item has {size} bytes, more than {limit}"
+                )]);
             }
         }
         if rule.def.validation.level == Level::Moderate
@@ -176,7 +180,7 @@ impl<'e> ModelTransaction<'_, 'e> {
                 Err(Error::ModelViolated(format!("The item breaks the model: {text}").into()))
             }
             _ => {
-                self.tx.operation.warnings.extend(complaints);
+                self.tx.operation.warn(complaints);
                 Ok(())
             }
         }
@@ -215,7 +219,7 @@ impl<'e> ModelTransaction<'_, 'e> {
                     let text = format!("{text}. Nothing was written.");
                     return Err(Error::ModelViolated(text.into()));
                 }
-                Action::Warn => self.tx.operation.warnings.push(text),
+                Action::Warn => self.tx.operation.warn([text]),
             }
         }
         Ok(())
@@ -225,22 +229,24 @@ impl<'e> ModelTransaction<'_, 'e> {
     fn take_steps(&mut self, rule: &TypeRule, value: &Value) -> Result<()> {
         let Some(schema) = &rule.schema else { return Ok(()) };
         let steps = schema.steps(value);
-        let sum = self.tx.operation.schema_steps.saturating_add(steps);
-        if let PathIdAllocation::LookupOnly = self.tx.path_ids
+        let sum = self.tx.operation.schema_steps().saturating_add(steps);
+        if let PathIdAllocation::LookupOnly = self.tx.options().path_ids
             && sum > limits::IN_PLACE_SCHEMA_STEPS_MAX
         {
             // Not on the thread of a connection.
             return Err(retry::needs_waiting());
         }
         // What one item takes is bounded by its schema.
-        if !self.tx.relaxed && self.tx.operation.schema_steps > limits::MODEL_SCHEMA_STEPS_MAX {
+        if !self.tx.options().relaxed
+            && self.tx.operation.schema_steps() > limits::MODEL_SCHEMA_STEPS_MAX
+        {
             return Err(Error::ModelViolated(
                 "The write changes so many items that checking their schemas would take too long. \
                  Nothing was written."
                     .into(),
             ));
         }
-        self.tx.operation.schema_steps = sum;
+        self.tx.operation.set_schema_steps(sum);
         Ok(())
     }
 }

@@ -2,17 +2,18 @@
 //! and what is still to follow by it.
 
 use orrery_modeling::RelationRule;
-use orrery_storage::{ReadAt, Scan, Space, key};
+use orrery_storage::{ReadAt, Space, key};
 use orrery_types::{Result, Value, limits};
 
 use super::build::left_out;
 use super::{ModelContext, Stage, StoredModel};
+use crate::Database;
 use crate::background::units::FailingUnit;
 use crate::catalog::resource::object;
 use crate::error::storage;
-use crate::transaction::read_view::ReadView;
-use crate::transaction::state::TransactionState;
-use crate::{Database, Engine};
+use crate::model::Models;
+use crate::transaction::reads::ReadView;
+use crate::transaction::state::{TransactionOptions, TransactionState};
 
 impl Stage {
     pub(crate) fn name(self) -> &'static str {
@@ -27,11 +28,12 @@ impl Stage {
 /// Violations that are counted.
 const VIOLATIONS_MAX: usize = 1000;
 
-impl Engine {
+impl Models<'_> {
     /// Each rule of a model and how far it holds.
-    pub(crate) fn model_state(&self, database: &Database, model: &StoredModel) -> Result<Value> {
-        let (lags, now_us) = (self.lags(database, model)?, self.clock.now_us());
-        let failing = self.units.list();
+    pub(crate) fn state(self, database: &Database, model: &StoredModel) -> Result<Value> {
+        let (lags, now_us) =
+            (self.engine.deferred_effects().lags(database, model)?, self.engine.clock.now_us());
+        let failing = self.engine.units.list();
         let failing: Vec<&FailingUnit> =
             failing.iter().filter(|unit| unit.key.database == database.number).collect();
         let rule =
@@ -69,7 +71,7 @@ impl Engine {
     }
 
     fn add_progress(
-        &self,
+        self,
         database: &Database,
         model: &StoredModel,
         index: usize,
@@ -79,7 +81,8 @@ impl Engine {
             return Ok(());
         }
         let scope = ModelContext { database, model };
-        state.set("progress", Value::from(self.build_progress(scope, index)?));
+        state
+            .set("progress", Value::from(self.engine.model_builds().build_progress(scope, index)?));
         let (violations, samples) = self.violations(scope, index)?;
         if violations > 0 {
             state.set("violations", count(violations));
@@ -89,30 +92,24 @@ impl Engine {
     }
 
     /// How many items break a rule that is being built, and what is wrong with some.
-    fn violations(&self, scope: ModelContext<'_>, index: usize) -> Result<(usize, Vec<String>)> {
+    fn violations(self, scope: ModelContext<'_>, index: usize) -> Result<(usize, Vec<String>)> {
         let (mut found, mut samples) = (0, Vec::new());
         let rule: Option<&RelationRule> = scope.model.rules.relations.get(index).map(|r| &**r);
         let bounds = key::violations_of(scope.model.numbers[index]);
         for container in scope.database.containers() {
             for partition in &container.partitions {
-                let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest);
-                let scan = Scan {
-                    space: Space::Meta,
-                    from: &bounds.from,
-                    to: &bounds.to,
-                    reverse: false,
-                    max_rows: VIOLATIONS_MAX,
-                    max_bytes: usize::MAX,
-                    keys_only: false,
-                };
+                let snapshot = self.engine.store.snapshot(partition.shard, ReadAt::Latest);
+                let scan = bounds.scan(Space::Meta, VIOLATIONS_MAX, usize::MAX);
                 let notes = snapshot.map_err(storage)?.scan(&scan).map_err(storage)?;
                 found += notes.len();
                 for note in notes {
                     if samples.len() >= limits::MODEL_HOLDERS_MAX {
                         break;
                     }
-                    let view = ReadView::latest(self);
-                    let mut tx = TransactionState::new(self, container, partition, view);
+                    let view = ReadView::latest(self.engine);
+                    let options = TransactionOptions::default();
+                    let mut tx =
+                        TransactionState::new(self.engine, container, partition, view, options);
                     let item = key::parse_violation(&note.key).unwrap_or_default();
                     let Some(address) = tx.address_of_key(container, item)? else { continue };
                     let mut model = tx.under(scope);

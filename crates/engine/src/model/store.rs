@@ -12,12 +12,13 @@ use orrery_types::{Error, Lsn, Result, Value, limits};
 
 use super::expression::Language;
 use super::{Stage, StoredModel};
+use crate::Database;
 use crate::catalog::records::Record;
+use crate::catalog::resource::Stamp;
 use crate::catalog::resource::{Preconditions, Resource, object, require_object};
 use crate::error::storage;
 use crate::item::read::Outcome;
-use crate::stamp::Stamp;
-use crate::{Database, Engine};
+use crate::model::Models;
 
 /// A database has one model; its record has this number and name.
 pub(crate) const NUMBER: u64 = 1;
@@ -143,33 +144,38 @@ fn type_identity(document: &Value, name: &str) -> String {
     format!("{}\n{}\n", found.get("container").to_json(), found.get("where").to_json())
 }
 
-impl Engine {
+impl Models<'_> {
     /// The model of a database.
-    pub fn read_model(&self, database: &Address) -> Result<Resource> {
-        let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
+    pub fn read(self, database: &Address) -> Result<Resource> {
+        let database = self.engine.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
         let model = database.model.as_ref().ok_or(Error::NotFound)?;
-        self.model_resource(&database, model)
+        self.resource(&database, model)
     }
 
-    fn model_resource(&self, database: &Database, model: &StoredModel) -> Result<Resource> {
-        Ok(model.to_resource(database, self.model_state(database, model)?))
+    fn resource(self, database: &Database, model: &StoredModel) -> Result<Resource> {
+        Ok(model.to_resource(database, self.state(database, model)?))
     }
 
     /// Milliseconds since the oldest change that is still to be followed was made, over all models.
-    pub fn model_lag_ms(&self) -> Result<u64> {
+    pub fn lag_ms(self) -> Result<u64> {
         let mut oldest = None;
-        for database in self.catalog.state().databases() {
+        for database in self.engine.catalog.state().databases() {
             let Some(model) = database.model.as_deref() else { continue };
-            let since =
-                self.lags(database, model)?.into_iter().filter_map(|lag| lag.since_us).min();
+            let since = self
+                .engine
+                .deferred_effects()
+                .lags(database, model)?
+                .into_iter()
+                .filter_map(|lag| lag.since_us)
+                .min();
             oldest = oldest.into_iter().chain(since).min();
         }
-        Ok(oldest.map_or(0, |since_us| self.clock.now_us().saturating_sub(since_us) / 1000))
+        Ok(oldest.map_or(0, |since_us| self.engine.clock.now_us().saturating_sub(since_us) / 1000))
     }
 
     /// Stores the model of a database, in place of the one that is there.
-    pub fn store_model(
-        &self,
+    pub fn store(
+        self,
         database: &Address,
         document: &Value,
         conditions: &Preconditions,
@@ -179,26 +185,26 @@ impl Engine {
             document.remove(name);
         }
         let document = Value::object(document);
-        let (outcome, address) = self.replace_model(database, document, conditions)?;
+        let (outcome, address) = self.replace(database, document, conditions)?;
         // A little is built before it is answered; the background thread does the rest.
-        self.build_model(&address, limits::MODEL_BUILD_ITEMS_INLINE);
-        let resource = self.read_model(&address)?;
+        self.engine.model_builds().build_model(&address, limits::MODEL_BUILD_ITEMS_INLINE);
+        let resource = self.read(&address)?;
         Ok((outcome, resource))
     }
 
     /// Puts a model in place of the one that is there; its new rules are to be built.
-    fn replace_model(
-        &self,
+    fn replace(
+        self,
         database: &Address,
         document: Value,
         conditions: &Preconditions,
     ) -> Result<(Outcome, Address)> {
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         let found = change.state.database(database).ok_or(Error::OwnerNotFound)?;
         let mut database = (**found).clone();
         let old = database.model.take();
         conditions.check_write(old.as_ref().map(|model| model.stamp))?;
-        let mut model = StoredModel::compile(&database, document, self.stamper.next())
+        let mut model = StoredModel::compile(&database, document, self.engine.stamper.next())
             .map_err(|error| Error::invalid(error.to_string()))?;
         let fresh = model.keep_numbers(old.as_deref());
         self.give_numbers(&mut model, &fresh)?;
@@ -207,7 +213,7 @@ impl Engine {
         let newest = given.max().copied().unwrap_or_default();
         database.model = Some(Arc::new(model));
         // Nobody writes to the containers of the old or the new model while it takes over.
-        let schema = self.model_locks.schema_exclusive();
+        let schema = self.engine.model_locks.schema_exclusive();
         let locks = database.lock_containers(old.as_deref());
         let parent = u64::from(database.number);
         let stored = database.model.as_ref().ok_or_else(|| Error::internal("it was just set"))?;
@@ -226,14 +232,16 @@ impl Engine {
         change.commit()?;
         drop((locks, schema));
         // Numbers rise: those of a model that comes meanwhile are newer.
-        self.purge_kept(&database, &|number| number <= newest && !numbers.contains(&number))?;
+        self.engine
+            .model_builds()
+            .purge_kept(&database, &|number| number <= newest && !numbers.contains(&number))?;
         Ok((outcome, Address::Rid(database.rid())))
     }
 
     /// Elements of an array that gets another name, or buckets that get other ids, would be left
     /// behind: an array with elements stays what it is, unless its rule is taken out.
     fn refuse_lost_arrays(
-        &self,
+        self,
         database: &Database,
         old: &StoredModel,
         new: &StoredModel,
@@ -280,7 +288,7 @@ impl Engine {
     }
 
     /// Whether an array of some item has buckets.
-    fn has_elements(&self, database: &Database, model: &StoredModel, index: usize) -> Result<bool> {
+    fn has_elements(self, database: &Database, model: &StoredModel, index: usize) -> Result<bool> {
         let bounds = key::all_buckets_of(model.bucket_number(index));
         let on = model.rules.buckets[index].on;
         let container = database.container_named(&model.rules.types[on].def.container);
@@ -289,16 +297,9 @@ impl Engine {
             return Ok(true);
         }
         for partition in container.iter().flat_map(|container| &container.partitions) {
-            let scan = Scan {
-                space: Space::Index,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: 1,
-                max_bytes: usize::MAX,
-                keys_only: true,
-            };
-            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            let scan = Scan { keys_only: true, ..bounds.scan(Space::Index, 1, usize::MAX) };
+            let snapshot =
+                self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
             if !snapshot.scan(&scan).map_err(storage)?.is_empty() {
                 return Ok(true);
             }
@@ -308,12 +309,12 @@ impl Engine {
 
     /// Numbers that no rule had before, made durable at once: what a failed attempt leaves behind
     /// must never be taken for something else.
-    fn give_numbers(&self, model: &mut StoredModel, fresh: &[usize]) -> Result<()> {
+    fn give_numbers(self, model: &mut StoredModel, fresh: &[usize]) -> Result<()> {
         if fresh.is_empty() {
             return Ok(());
         }
         let count = u32::try_from(fresh.len()).map_err(|_| Error::internal("too many rules"))?;
-        let first = self.catalog.reserve_numbers("rule", count)?;
+        let first = self.engine.catalog.reserve_numbers("rule", count)?;
         for (index, number) in fresh.iter().zip(first..) {
             model.numbers[*index] = number;
         }
@@ -321,19 +322,19 @@ impl Engine {
     }
 
     /// Deletes the model of a database; the data stays as it is.
-    pub fn delete_model(&self, database: &Address, conditions: &Preconditions) -> Result<()> {
-        let mut change = self.catalog.change();
+    pub fn delete(self, database: &Address, conditions: &Preconditions) -> Result<()> {
+        let mut change = self.engine.catalog.change();
         let found = change.state.database(database).ok_or(Error::OwnerNotFound)?;
         let mut database = (**found).clone();
         let model = database.model.take().ok_or(Error::NotFound)?;
         conditions.check_write(Some(model.stamp))?;
-        let schema = self.model_locks.schema_exclusive();
+        let schema = self.engine.model_locks.schema_exclusive();
         let locks = database.lock_containers(Some(&model));
         change.remove(RecordKind::Model, u64::from(database.number), NUMBER, NAME);
         change.state.insert(database.clone());
         change.commit()?;
         drop((locks, schema));
         let newest = model.numbers.iter().max().copied().unwrap_or_default();
-        self.purge_kept(&database, &|number| number <= newest)
+        self.engine.model_builds().purge_kept(&database, &|number| number <= newest)
     }
 }

@@ -6,10 +6,12 @@ use orrery_types::{Error, Result, Value};
 
 use super::ModelContext;
 use crate::item::address::{ItemAddress, ItemKey};
-use crate::item::body::ItemBody;
 use crate::item::image::{AfterImage, CurrentImage};
+use crate::item::operation::ItemBody;
 use crate::item::operation::{Decision, ItemWrite};
 use crate::item::read::{Outcome, Written};
+use crate::maintain::buckets;
+use crate::maintain::cascade;
 use crate::maintain::cascade::ItemChange;
 use crate::transaction::state::TransactionState;
 use crate::transaction::write_buffer::{Mutation, ShardIndex};
@@ -28,24 +30,24 @@ impl<'t, 'e> ModelTransaction<'t, 'e> {
     /// An operation of a client: the rules of the model are applied to the item, and its change is
     /// followed in other items. The item has been read.
     pub(crate) fn write(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
-        let (edits, rest) = self.array_edits(at, write)?;
+        let (edits, rest) = buckets::array_edits(self, at, write)?;
         let write = rest.as_ref().unwrap_or(write);
         let current = self.tx.current(ShardIndex::HOME, &at.key);
         let decision = write.decide(self.tx.engine, self.tx.container(), current)?;
         let (stamp, row) = (current.map(CurrentImage::stamp), current.map(CurrentImage::row));
-        self.refuse_bucket(at, &decision)?;
+        buckets::refuse_bucket(self, at, &decision)?;
         let before = self.tx.image(ShardIndex::HOME, &at.key)?;
         let Decision::Put(mut body) = decision else {
             let stamp = stamp.ok_or(Error::NotFound)?;
             let charge = self.tx.charge(ShardIndex::HOME, &at.key, None, write.patched())?;
             self.tx.set_item(ShardIndex::HOME, at, Mutation::Delete);
-            self.cascade(vec![ItemChange::new(self.tx.address(at), before, None)])?;
+            cascade::follow(self, vec![ItemChange::new(self.tx.address(at), before, None)])?;
             return Ok(self.tx.result(Outcome::Deleted, Bytes::new(), stamp, charge));
         };
         let target = self.tx.rename_target(at, &body)?;
         let past = self.tx.past_image(ShardIndex::HOME, &at.key)?;
         if target.is_some() {
-            self.carry_arrays(at, &mut body.value)?;
+            buckets::carry_arrays(self, at, &mut body.value)?;
         }
         // Under another id it is a new item to those that refer.
         let known = before.as_ref().filter(|_| target.is_none());
@@ -65,7 +67,7 @@ impl<'t, 'e> ModelTransaction<'t, 'e> {
         if target.is_some() {
             changes.push(ItemChange::new(self.tx.address(at), before, None));
         }
-        self.cascade(changes)?;
+        cascade::follow(self, changes)?;
         // What followed may have changed the item itself, if it refers to itself.
         if let Some(CurrentImage::Own(last)) = self.tx.current(ShardIndex::HOME, &now.key) {
             text = last.text.clone();
@@ -85,11 +87,22 @@ impl<'t, 'e> ModelTransaction<'t, 'e> {
             None => (None, None, true),
         };
         let stamp = own.unwrap_or_else(|| self.tx.engine.stamper.next());
-        let body = ItemBody::check(address.container, value)?;
+        let body = match self.tx.current(shard, key) {
+            // Its owner has stored it so, maybe when nothing checked it, and what follows from another
+            // item's write says nothing about it.
+            Some(current) if current.value()?.get("ttl") == value.get("ttl") => {
+                ItemBody::with_ttl(address.container, value, current.ttl())?
+            }
+            _ => ItemBody::check(address.container, value)?,
+        };
         let stamped = self.tx.stamped(shard, &address.at, row, stamp, body)?;
         let after = AfterImage { derived, ..stamped };
-        self.tx.operation.charge += self.tx.charge(shard, key, Some(&after), 0)?;
+        let charge = self.tx.charge(shard, key, Some(&after), 0)?;
+        self.tx.operation.add_charge(charge);
         self.tx.set_item(shard, &address.at, Mutation::Put(after));
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

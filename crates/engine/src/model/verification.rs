@@ -8,8 +8,9 @@ use std::thread::JoinHandle;
 use orrery_types::ids::Address;
 use orrery_types::{Error, Result};
 
-use super::verify::{Progress, Verified};
+use super::verify::{VerificationProgress, Verified};
 use crate::Engine;
+use crate::model::verify::ModelVerification;
 
 /// How it is with the last verification of a database.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ pub enum Verification {
 /// One that runs or has run.
 #[derive(Default)]
 struct Job {
-    progress: Progress,
+    progress: VerificationProgress,
     result: Mutex<Option<Result<Verified>>>,
 }
 
@@ -61,15 +62,15 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Engine {
+impl ModelVerification<'_> {
     /// Starts to verify what the model of a database promises, unless that is being done already.
-    pub fn start_verification(self: &Arc<Self>, database: &Address) -> Result<Verification> {
-        let found = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
+    pub fn start(engine: &Arc<Engine>, database: &Address) -> Result<Verification> {
+        let found = engine.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
         if found.model.is_none() {
             return Err(Error::NotFound);
         }
         let job = {
-            let mut jobs = lock(&self.verifications.jobs);
+            let mut jobs = lock(&engine.verifications.jobs);
             if let Some(job) = jobs.get(&found.number)
                 && let running @ Verification::Running(_) = job.state()
             {
@@ -79,14 +80,14 @@ impl Engine {
             jobs.insert(found.number, job.clone());
             job
         };
-        let (engine, address, own) = (self.clone(), database.clone(), job.clone());
+        let (own_engine, address, own) = (engine.clone(), database.clone(), job.clone());
         let thread = std::thread::Builder::new().name("orrery-verify".into()).spawn(move || {
-            let result = engine.verify_model_watched(&address, &own.progress);
+            let result = own_engine.model_verification().verify_watched(&address, &own.progress);
             *lock(&own.result) = Some(result);
         });
         match thread {
             Ok(thread) => {
-                let mut threads = lock(&self.verifications.threads);
+                let mut threads = lock(&engine.verifications.threads);
                 threads.retain(|thread| !thread.is_finished());
                 threads.push(thread);
             }
@@ -100,9 +101,9 @@ impl Engine {
     }
 
     /// How the last verification of a database is.
-    pub fn verification(&self, database: &Address) -> Result<Verification> {
-        let found = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
-        let job = lock(&self.verifications.jobs).get(&found.number).cloned();
+    pub fn newest(self, database: &Address) -> Result<Verification> {
+        let found = self.engine.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
+        let job = lock(&self.engine.verifications.jobs).get(&found.number).cloned();
         job.map(|job| job.state()).ok_or(Error::NotFound)
     }
 }

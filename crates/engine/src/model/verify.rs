@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use orrery_modeling::{Action, Held, Marker, ModelPath, OnDelete, OnMissing, Tally, TypeRule};
+use orrery_modeling::{
+    Action, AggregateSource, Marker, ModelPath, OnDelete, OnMissing, Tally, TypeRule,
+};
 use orrery_storage::key::{Bounds, Due};
-use orrery_storage::{Entry, Scan, Space, key};
+use orrery_storage::{Entry, Space, key};
 use orrery_types::ids::Address;
 use orrery_types::{Error, Result, Value, limits};
 
@@ -17,10 +19,12 @@ use super::{ModelContext, ModelTransaction};
 use crate::error::storage;
 use crate::item::address::{ItemAddress, ItemKey};
 use crate::item::image::BeforeImage;
+use crate::maintain::buckets;
 use crate::maintain::kept_on_target::tally_of;
+use crate::maintain::references;
 use crate::partition::PhysicalPartition;
-use crate::transaction::read_view::{DatabaseSnapshot, ReadView};
-use crate::transaction::state::TransactionState;
+use crate::transaction::reads::{DatabaseSnapshot, ReadView};
+use crate::transaction::state::{TransactionOptions, TransactionState};
 use crate::{Container, Engine};
 
 /// A key with its shard.
@@ -44,15 +48,15 @@ pub struct Verified {
     pub items: u64,
 }
 
-/// How far a verification is, for those who watch it and who may end it.
+/// Progress of a verification, which can be watched and cancelled.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct VerificationProgress {
     done: AtomicU64,
     all: AtomicU64,
     cancelled: AtomicBool,
 }
 
-impl Progress {
+impl VerificationProgress {
     /// In percent.
     pub fn percent(&self) -> u64 {
         let all = self.all.load(Ordering::Relaxed).max(1);
@@ -78,24 +82,30 @@ struct Audit<'e> {
     engine: &'e Engine,
     scope: ModelContext<'e>,
     snapshot: &'e DatabaseSnapshot<'e>,
-    progress: &'e Progress,
+    progress: &'e VerificationProgress,
     found: Verified,
     entries: BTreeMap<Place, Vec<u8>>,
     tallies: BTreeMap<Place, Tally>,
 }
 
-impl Engine {
+/// Whether the items of a database keep its model.
+#[derive(Clone, Copy)]
+pub struct ModelVerification<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl ModelVerification<'_> {
     /// Everything that is not as the model promises, a sentence each; nothing, if all is well.
-    pub fn verify_model(&self, database: &Address) -> Result<Vec<String>> {
-        Ok(self.verify_model_watched(database, &Progress::default())?.drift)
+    pub fn verify(self, database: &Address) -> Result<Vec<String>> {
+        Ok(self.verify_watched(database, &VerificationProgress::default())?.drift)
     }
 
     /// The same, watched. It reads a database snapshot, so it blocks nobody, and it takes time in
     /// proportion to the data.
-    pub fn verify_model_watched(
-        &self,
+    pub fn verify_watched(
+        self,
         database: &Address,
-        progress: &Progress,
+        progress: &VerificationProgress,
     ) -> Result<Verified> {
         let mut attempts = 0..ATTEMPTS;
         loop {
@@ -106,18 +116,23 @@ impl Engine {
         }
     }
 
-    fn verify_snapshot(&self, database: &Address, progress: &Progress) -> Result<Verified> {
+    fn verify_snapshot(
+        self,
+        database: &Address,
+        progress: &VerificationProgress,
+    ) -> Result<Verified> {
         let (database, snapshot) = {
             // No other model takes over between the two.
-            let _schema = self.model_locks.schema_shared();
-            let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
-            let snapshot = DatabaseSnapshot::open(self, &database)?;
+            let _schema = self.engine.model_locks.schema_shared();
+            let database =
+                self.engine.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
+            let snapshot = DatabaseSnapshot::open(self.engine, &database)?;
             (database, snapshot)
         };
         let model = database.model.as_deref().ok_or(Error::NotFound)?;
         let scope = ModelContext { database: &database, model };
         let mut audit = Audit {
-            engine: self,
+            engine: self.engine,
             scope,
             snapshot: &snapshot,
             progress,
@@ -177,13 +192,14 @@ impl<'e> Audit<'e> {
         let before = BeforeImage::read(entry.value.clone())?;
         let value = before.value()?.clone();
         let view = ReadView::database(self.engine, self.snapshot);
-        let mut tx = TransactionState::new(self.engine, container, partition, view);
+        let options = TransactionOptions::default();
+        let mut tx = TransactionState::new(self.engine, container, partition, view, options);
         self.found.items += 1;
         let partition_key = container.definition.partition_key.extract(&value);
         let at = ItemKey { partition, partition_key, key: entry.key.clone() };
         let address = ItemAddress { container, at };
         // What is hidden is not brought up to date any more, and counts until it is removed.
-        let hidden = tx.view.hides(container, &entry.key, &before);
+        let hidden = tx.view().hides(container, &entry.key, &before);
         let mut model = tx.under(self.scope);
         if !hidden {
             let rules = &self.scope.model.rules;
@@ -229,7 +245,9 @@ impl<'e> Audit<'e> {
             if self.is_due(index, Due::Aggregates, address)? {
                 return Ok(true);
             }
-            for target in model.tx.targets_of(self.scope, rule, address.container, Some(value))? {
+            for target in
+                references::targets_of(model.tx, self.scope, rule, address.container, Some(value))?
+            {
                 if self.is_due(index, Due::Sources, &target)? {
                     return Ok(true);
                 }
@@ -250,7 +268,7 @@ impl<'e> Audit<'e> {
             // It is what a rule that is gone has left: an item like any other.
             return Ok(());
         }
-        let Some((at, parent)) = model.owner_of_bucket(address, Some(marker))? else {
+        let Some((at, parent)) = buckets::owner_of_bucket(model, address, Some(marker))? else {
             self.drift(format!("the bucket '{}' belongs to no item", address.id()));
             return Ok(());
         };
@@ -316,7 +334,9 @@ impl<'e> Audit<'e> {
             if model.is_building(index) {
                 continue;
             }
-            for target in tx.targets_of(self.scope, rule, address.container, Some(value))? {
+            for target in
+                references::targets_of(tx, self.scope, rule, address.container, Some(value))?
+            {
                 self.leads_somewhere(tx, address, index, &target)?;
                 let (shard, at) = (target.at.partition.shard.0, &target.at.key);
                 let reference = key::reference(model.numbers[index], at, &address.at.key);
@@ -324,13 +344,13 @@ impl<'e> Audit<'e> {
                 for aggregate in model.rules.aggregates.iter().filter(|a| a.relation == index) {
                     let value = aggregate.argument.value(value);
                     match aggregate.held() {
-                        Held::InItem => {}
-                        Held::Tally => {
+                        AggregateSource::InItem => {}
+                        AggregateSource::Tally => {
                             let key = key::tally(model.aggregate_id(aggregate), at);
                             let tally = self.tallies.entry((shard, key)).or_default();
                             tally.merge(&Tally::of(aggregate.def.kind, &value));
                         }
-                        Held::Values => {
+                        AggregateSource::Values => {
                             let key = model.extreme_key(aggregate, at, &value, &address.at.key);
                             self.entries.extend(key.map(|key| ((shard, key), vec![])));
                         }
@@ -424,15 +444,7 @@ impl<'e> Audit<'e> {
     ) -> Result<()> {
         let snapshot = self.snapshot.shard(partition.shard)?;
         loop {
-            let scan = Scan {
-                space,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::PAGE_ITEMS_MAX,
-                max_bytes: limits::PAGE_SIZE_BYTES_MAX,
-                keys_only: false,
-            };
+            let scan = bounds.scan(space, limits::PAGE_ITEMS_MAX, limits::PAGE_SIZE_BYTES_MAX);
             let entries = snapshot.scan(&scan).map_err(storage)?;
             let Some(last) = entries.last() else { return Ok(()) };
             bounds = bounds.after(&last.key);

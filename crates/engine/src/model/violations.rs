@@ -8,6 +8,9 @@ use super::ModelTransaction;
 use super::names::inverse_path;
 use super::rules::{displaced, is_displaced};
 use crate::item::address::ItemAddress;
+use crate::maintain::buckets;
+use crate::maintain::cascade;
+use crate::maintain::references;
 
 impl<'e> ModelTransaction<'_, 'e> {
     /// What an item would be refused for by a relation.
@@ -27,7 +30,8 @@ impl<'e> ModelTransaction<'_, 'e> {
         if let Some(inverse) = rule.def.inverse.as_ref().filter(|i| i.store.is_some())
             && types.contains(&rule.to)
         {
-            let count = self.true_inverse(index, address)?.as_array().map_or(0, <[Value]>::len);
+            let count =
+                cascade::true_inverse(self, index, address)?.as_array().map_or(0, <[Value]>::len);
             if count > inverse.max_items {
                 all.push(format!(
                     "{count} items refer to it, more than 'maxItems' of the inverse '{}'",
@@ -45,7 +49,7 @@ impl<'e> ModelTransaction<'_, 'e> {
                 rule.navigation, rule.def.name
             ));
         }
-        for (reference, to) in self.tx.references_of(self.context, rule, &value)? {
+        for (reference, to) in references::references_of(self.tx, self.context, rule, &value)? {
             let Some(to) = to.filter(|_| !rule.copies.is_empty()) else { continue };
             let Some(target) = self.target_at(rule, &to)? else { continue };
             for (path, copy) in &rule.copies {
@@ -56,7 +60,7 @@ impl<'e> ModelTransaction<'_, 'e> {
             }
         }
         if rule.def.on_missing == OnMissing::Reject {
-            for (reference, to) in self.tx.references_of(self.context, rule, &value)? {
+            for (reference, to) in references::references_of(self.tx, self.context, rule, &value)? {
                 let found = to.map(|to| self.target_at(rule, &to)).transpose()?.flatten();
                 if found.is_none() {
                     let value = reference.value.to_json();
@@ -99,7 +103,7 @@ impl<'e> ModelTransaction<'_, 'e> {
         let shard = self.tx.shard_of(address);
         let Some(value) = self.tx.past_image(shard, &address.at.key)? else { return Ok(vec![]) };
         let savepoint = self.tx.writes.savepoint();
-        let refused = self.shelve(address, &value).err();
+        let refused = buckets::shelve(self, address, &value).err();
         self.tx.writes.rollback_to(savepoint);
         Ok(refused.into_iter().map(|error| error.to_string()).collect())
     }

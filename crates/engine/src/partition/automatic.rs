@@ -10,10 +10,11 @@ use orrery_types::ids::{Address, Rid};
 use orrery_types::{Error, Result, ShardId, limits};
 
 use super::layout::SplitRequest;
+use crate::Container;
 use crate::catalog::offer::Throughput;
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
-use crate::{Container, Engine};
+use crate::partition::layout::Layouts;
 
 /// When partitions are split automatically, and how many a new container has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,11 +88,11 @@ impl SplitMonitor {
     }
 }
 
-impl Engine {
+impl Layouts<'_> {
     /// Splits partitions until none is due; returns the number of splits.
-    pub fn run_splits(&self, stop: &dyn Fn() -> bool) -> Result<usize> {
+    pub fn run_splits(self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let (mut splits, mut failed) = (0, None);
-        for container in self.catalog.state().containers() {
+        for container in self.engine.catalog.state().containers() {
             while !stop() {
                 match self.split_if_due(container, stop) {
                     Ok(true) => splits += 1,
@@ -108,10 +109,10 @@ impl Engine {
         failed.map_or(Ok(splits), Err)
     }
 
-    fn split_if_due(&self, container: &Container, stop: &dyn Fn() -> bool) -> Result<bool> {
+    fn split_if_due(self, container: &Container, stop: &dyn Fn() -> bool) -> Result<bool> {
         let address = (Address::Rid(container.database_rid()), Address::Rid(container.rid()));
-        let container = self.catalog.container(&address.0, &address.1)?;
-        let announced_ms = self.layout.announced_ms;
+        let container = self.engine.catalog.container(&address.0, &address.1)?;
+        let announced_ms = self.engine.layout.announced_ms;
         if self.needs_partitions(&container)? {
             let cut = SplitRequest { id: None, at: None, announced_ms };
             return self.split_while(&address.0, &address.1, &cut, stop).map(|_| true);
@@ -132,40 +133,43 @@ impl Engine {
     }
 
     /// Whether the throughput of a container requires more partitions than it has.
-    pub(crate) fn needs_partitions(&self, container: &Container) -> Result<bool> {
-        let offer = self.throughput_of(container)?;
+    pub(crate) fn needs_partitions(self, container: &Container) -> Result<bool> {
+        let offer = self.engine.offers().throughput_of(container)?;
         let wanted = offer.map_or(1, Throughput::partitions_least);
         Ok(container.partitions.len() < usize::try_from(wanted).unwrap_or(usize::MAX))
     }
 
     /// The same by the rid of what an offer is for; databases have no partitions.
-    pub(crate) fn is_offer_pending(&self, owner: &str) -> Result<bool> {
+    pub(crate) fn is_offer_pending(self, owner: &str) -> Result<bool> {
         let Ok(rid @ Rid::Container { database, .. }) = owner.parse::<Rid>() else {
             return Ok(false);
         };
         let database = Address::Rid(Rid::Database(database));
-        match self.catalog.container(&database, &Address::Rid(rid)) {
+        match self.engine.catalog.container(&database, &Address::Rid(rid)) {
             Ok(container) => self.needs_partitions(&container),
             Err(_) => Ok(false),
         }
     }
 
-    fn is_too_large(&self, partition: &PhysicalPartition) -> Result<bool> {
-        let stats = self.store.stats(partition.shard).map_err(storage)?;
-        Ok(stats.items_bytes + stats.index_bytes > self.layout.partition_bytes_max)
+    fn is_too_large(self, partition: &PhysicalPartition) -> Result<bool> {
+        let stats = self.engine.store.stats(partition.shard).map_err(storage)?;
+        Ok(stats.items_bytes + stats.index_bytes > self.engine.layout.partition_bytes_max)
     }
 
-    fn is_indivisible(&self, partition: &PhysicalPartition) -> bool {
-        let state = self.layout_changes.monitor.lock();
-        state.indivisible.get(&partition.shard).is_some_and(|until_s| self.clock.now_s() < *until_s)
+    fn is_indivisible(self, partition: &PhysicalPartition) -> bool {
+        let state = self.engine.layout_changes.monitor.lock();
+        state
+            .indivisible
+            .get(&partition.shard)
+            .is_some_and(|until_s| self.engine.clock.now_s() < *until_s)
     }
 
-    fn note_indivisible(&self, partition: &PhysicalPartition) {
+    fn note_indivisible(self, partition: &PhysicalPartition) {
         tracing::warn!(
             partition = partition.id,
             "partition exceeds its size limit but holds one logical partition, which cannot be split"
         );
-        let until_s = self.clock.now_s() + INDIVISIBLE_S;
-        self.layout_changes.monitor.lock().indivisible.insert(partition.shard, until_s);
+        let until_s = self.engine.clock.now_s() + INDIVISIBLE_S;
+        self.engine.layout_changes.monitor.lock().indivisible.insert(partition.shard, until_s);
     }
 }

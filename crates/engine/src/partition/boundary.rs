@@ -5,19 +5,17 @@ use orrery_storage::key::{self, Bounds};
 use orrery_storage::{ReadAt, Scan, Snapshot, Space};
 use orrery_types::{EffectiveKey, Error, KeyRange, Result};
 
+use crate::Container;
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
-use crate::{Container, Engine};
+use crate::partition::layout::Layouts;
 
 /// How finely the middle of the data is looked for.
 const HALVINGS: usize = 48;
 
-impl Engine {
+impl Layouts<'_> {
     /// The partition with the most data; the widest, if they have the same.
-    pub(super) fn largest_partition<'c>(
-        &self,
-        container: &'c Container,
-    ) -> Result<&'c PhysicalPartition> {
+    pub(super) fn largest_partition(self, container: &Container) -> Result<&PhysicalPartition> {
         let share = |p: &PhysicalPartition| container.definition.partition_key.share(&p.range);
         let mut largest: Option<(u64, f64, &PhysicalPartition)> = None;
         for partition in &container.partitions {
@@ -31,10 +29,10 @@ impl Engine {
     }
 
     /// The neighbours that have the least data together.
-    pub(super) fn smallest_neighbours<'c>(
-        &self,
-        container: &'c Container,
-    ) -> Result<(&'c PhysicalPartition, &'c PhysicalPartition)> {
+    pub(super) fn smallest_neighbours(
+        self,
+        container: &Container,
+    ) -> Result<(&PhysicalPartition, &PhysicalPartition)> {
         let mut smallest: Option<(u64, (&PhysicalPartition, &PhysicalPartition))> = None;
         for pair in container.partitions.windows(2) {
             let [first, second] = pair else { continue };
@@ -47,14 +45,15 @@ impl Engine {
         smallest.map(|(_, pair)| pair).ok_or_else(one)
     }
 
-    fn count_items(&self, partition: &PhysicalPartition) -> Result<u64> {
-        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+    fn count_items(self, partition: &PhysicalPartition) -> Result<u64> {
+        let snapshot =
+            self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         count(&*snapshot, &partition.range)
     }
 
     /// The key where the second child of a partition begins.
     pub(super) fn boundary(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
     ) -> Result<EffectiveKey> {
@@ -72,13 +71,14 @@ impl Engine {
 
     /// The same, only if the data can be divided.
     pub(super) fn middle_of_data(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
     ) -> Result<Option<EffectiveKey>> {
         // Sizes of ranges are known of what is in files.
-        self.store.flush().map_err(storage)?;
-        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        self.engine.store.flush().map_err(storage)?;
+        let snapshot =
+            self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let snapshot = &*snapshot;
         let definition = &container.definition.partition_key;
         let range = &partition.range;
@@ -116,15 +116,7 @@ fn count(snapshot: &dyn Snapshot, range: &KeyRange) -> Result<u64> {
 
 /// The effective key of the first item of a range.
 fn first_key(snapshot: &dyn Snapshot, bounds: &Bounds) -> Result<Option<EffectiveKey>> {
-    let scan = Scan {
-        space: Space::Items,
-        from: &bounds.from,
-        to: &bounds.to,
-        reverse: false,
-        max_rows: 1,
-        max_bytes: usize::MAX,
-        keys_only: true,
-    };
+    let scan = Scan { keys_only: true, ..bounds.scan(Space::Items, 1, usize::MAX) };
     let entries = snapshot.scan(&scan).map_err(storage)?;
     let Some(entry) = entries.first() else { return Ok(None) };
     let item = key::parse_item(&entry.key).ok_or_else(|| Error::internal("an item key is corrupt"));

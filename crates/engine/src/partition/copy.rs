@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use orrery_storage::journal::Overflown;
 use orrery_storage::key::{self, Bounds, Row};
-use orrery_storage::{Copied, CopyRun, Journal, ReadAt, Scan, Snapshot, Space, Store, copy_run};
+use orrery_storage::{Copied, CopyRun, Journal, ReadAt, Snapshot, Space, Store, copy_run};
 use orrery_types::{Clock, Error, Lsn, Result, limits};
 
 use crate::error::storage;
@@ -189,15 +189,7 @@ impl<'e, C: EntryRouter> ShardCopier<'e, C> {
         let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let all = Bounds { from: Vec::new(), to: key::END.to_vec() };
         let bounds = if self.at.read.is_empty() { all } else { all.after(&self.at.read) };
-        let scan = Scan {
-            space,
-            from: &bounds.from,
-            to: &bounds.to,
-            reverse: false,
-            max_rows: limits::COPY_CHUNK_ENTRIES,
-            max_bytes: limits::COPY_CHUNK_BYTES,
-            keys_only: false,
-        };
+        let scan = bounds.scan(space, limits::COPY_CHUNK_ENTRIES, limits::COPY_CHUNK_BYTES);
         let entries = snapshot.scan(&scan).map_err(storage)?;
         let Some(last) = entries.last().map(|entry| entry.key.clone()) else { return Ok(false) };
         let find_row = |row: Row| {

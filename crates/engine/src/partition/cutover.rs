@@ -8,10 +8,11 @@ use orrery_types::{Epoch, Error, Lsn, Result, ShardId};
 
 use super::copy::{EntryRouter, ShardCopier};
 use super::layout::{LayoutChange, newest_epoch};
+use crate::Container;
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
+use crate::partition::layout::Layouts;
 use crate::transaction::locks::LockGuard;
-use crate::{Container, Engine};
 
 /// Why a split or merge was aborted, and whether the children's shards may be dropped.
 pub(super) struct CutoverError {
@@ -25,15 +26,15 @@ impl From<Error> for CutoverError {
     }
 }
 
-impl Engine {
+impl Layouts<'_> {
     /// Cuts over; on failure the old layout stays in force.
     pub(super) fn cut_over<C: EntryRouter>(
-        &self,
+        self,
         container: &Container,
         layout: &LayoutChange,
         copy: &mut ShardCopier<'_, C>,
     ) -> std::result::Result<(), CutoverError> {
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         let found = change.state.database(&Address::Rid(container.database_rid()));
         let mut database = (**found.ok_or(Error::OwnerNotFound)?).clone();
         let found = database.container(&Address::Rid(container.rid()));
@@ -41,20 +42,20 @@ impl Engine {
         let parents = next.take_partitions(&layout.parents)?;
         // Writers in progress finish first; later ones wait here and then read the new layout.
         let _guards: Vec<LockGuard> = parents.iter().flat_map(|p| p.locks.lock_all()).collect();
-        let mut frozen = FrozenShards { store: &*self.store, shards: vec![] };
+        let mut frozen = FrozenShards { store: &*self.engine.store, shards: vec![] };
         for parent in &parents {
             frozen.freeze(parent.shard)?;
         }
         copy.catch_up()?;
         let mut lsn = Lsn(0);
         for parent in &parents {
-            lsn = lsn.max(self.shard_lsn(parent)?);
+            lsn = lsn.max(self.engine.sessions().shard_lsn(parent)?);
         }
         copy.conclude(lsn)?;
         let epoch = newest_epoch(&parents);
         for child in &layout.children {
-            self.store.fence_shard(child.shard, epoch).map_err(storage)?;
-            self.store.advance_shard(child.shard, lsn).map_err(storage)?;
+            self.engine.store.fence_shard(child.shard, epoch).map_err(storage)?;
+            self.engine.store.advance_shard(child.shard, lsn).map_err(storage)?;
         }
         next.put_partitions(&layout.children, epoch);
         let (kind, owner) = (RecordKind::Container, u64::from(database.number));

@@ -32,10 +32,16 @@ impl Container {
     }
 }
 
-impl Engine {
+/// Epochs of shards: fences, and what runs again under a new one.
+#[derive(Clone, Copy)]
+pub(crate) struct Epochs<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl Epochs<'_> {
     /// Runs `work` with the current definition, and again while the store refuses its epoch.
     pub(crate) fn retry_on_stale_epoch<T>(
-        &self,
+        self,
         container: &Container,
         work: &mut dyn FnMut(&Container) -> Result<T>,
     ) -> Result<T> {
@@ -52,9 +58,9 @@ impl Engine {
 
     /// Runs a read with the current layout, and again if one of the shards that it began with is gone.
     pub(crate) fn retry_on_gone_shard<T>(
-        &self,
+        self,
         container: &Container,
-        work: &dyn Fn(&Container) -> Result<T>,
+        work: &mut dyn FnMut(&Container) -> Result<T>,
     ) -> Result<T> {
         let mut result = work(container);
         if !matches!(result, Err(Error::PartitionGone)) {
@@ -78,14 +84,15 @@ impl Engine {
 
     /// The container as of now, after every catalog change in progress has ended. Its shards are fenced,
     /// and so are those that its writes reach through a model. `None` if it is gone.
-    fn reload_and_fence(&self, container: &Container) -> Result<Option<Arc<Container>>> {
-        self.catalog.wait_for_changes();
+    fn reload_and_fence(self, container: &Container) -> Result<Option<Arc<Container>>> {
+        self.engine.catalog.wait_for_changes();
         let database = Address::Rid(container.database_rid());
-        let Ok(now) = self.catalog.container(&database, &Address::Rid(container.rid())) else {
+        let Ok(now) = self.engine.catalog.container(&database, &Address::Rid(container.rid()))
+        else {
             return Ok(None);
         };
         self.fence(&now)?;
-        let owner = self.database_of(&now);
+        let owner = self.engine.models().database_of(&now);
         if let Some(scope) = ModelContext::of(owner.as_deref(), &now) {
             let reached = |other: &&Arc<Container>| {
                 other.number != now.number && scope.model.rules.concerns(&other.id)
@@ -96,14 +103,25 @@ impl Engine {
     }
 
     /// Brings the shards to the epoch that the catalog has. No harm if they are there.
-    pub(crate) fn fence(&self, container: &Container) -> Result<()> {
+    pub(crate) fn fence(self, container: &Container) -> Result<()> {
         for partition in &container.partitions {
-            match self.store.fence_shard(partition.shard, partition.epoch) {
+            match self.engine.store.fence_shard(partition.shard, partition.epoch) {
                 // It was deleted meanwhile, or has a later epoch: what follows will notice.
                 Ok(()) | Err(StorageError::Gone { .. }) => {}
                 Err(error) => return Err(storage(error)),
             }
         }
         Ok(())
+    }
+
+    /// Fences a container's shards, unless the disk is full: then the backfill does it, or a writer.
+    pub(crate) fn fence_at_start(self, container: &Container) -> Result<()> {
+        match self.fence(container) {
+            Err(error @ Error::Unavailable(_)) => {
+                tracing::warn!(%error, "a shard is fenced later");
+                Ok(())
+            }
+            fenced => fenced,
+        }
     }
 }

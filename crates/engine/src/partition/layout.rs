@@ -67,35 +67,44 @@ pub(crate) struct SplitRequest<'c> {
     pub(super) announced_ms: u64,
 }
 
-impl Engine {
+/// Physical partitions of containers: splits and merges.
+#[derive(Clone, Copy)]
+pub struct Layouts<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl<'e> Layouts<'e> {
     /// Splits a physical partition in two: the named one, or the largest. The second child begins
     /// at `at`, or where it gets about half of the data.
     pub fn split_partition(
-        &self,
+        self,
         database: &Address,
         container: &Address,
         id: Option<&str>,
         at: Option<&EffectiveKey>,
     ) -> Result<LayoutChangeResult> {
         let cut = SplitRequest { id, at, announced_ms: 0 };
-        self.split_while(database, container, &cut, &|| self.layout_changes.monitor.is_stopped())
+        self.split_while(database, container, &cut, &|| {
+            self.engine.layout_changes.monitor.is_stopped()
+        })
     }
 
     /// The same, aborted when `stop` returns true.
     pub(crate) fn split_while(
-        &self,
+        self,
         database: &Address,
         container: &Address,
         cut: &SplitRequest<'_>,
         stop: &dyn Fn() -> bool,
     ) -> Result<LayoutChangeResult> {
-        let _running = self.layout_changes.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let container = self.catalog.container(database, container)?;
+        let _running =
+            self.engine.layout_changes.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let container = self.engine.catalog.container(database, container)?;
         self.unless_deleted(&container, self.split(&container, cut, stop))
     }
 
     fn split(
-        &self,
+        self,
         container: &Container,
         cut: &SplitRequest<'_>,
         stop: &dyn Fn() -> bool,
@@ -121,29 +130,32 @@ impl Engine {
 
     /// Merges two neighbouring partitions: the named ones, or those with the least data.
     pub fn merge_partitions(
-        &self,
+        self,
         database: &Address,
         container: &Address,
         ids: Option<(&str, &str)>,
     ) -> Result<LayoutChangeResult> {
-        self.merge_while(database, container, ids, &|| self.layout_changes.monitor.is_stopped())
+        self.merge_while(database, container, ids, &|| {
+            self.engine.layout_changes.monitor.is_stopped()
+        })
     }
 
     /// The same, aborted when `stop` returns true.
     fn merge_while(
-        &self,
+        self,
         database: &Address,
         container: &Address,
         ids: Option<(&str, &str)>,
         stop: &dyn Fn() -> bool,
     ) -> Result<LayoutChangeResult> {
-        let _running = self.layout_changes.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let container = self.catalog.container(database, container)?;
+        let _running =
+            self.engine.layout_changes.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let container = self.engine.catalog.container(database, container)?;
         self.unless_deleted(&container, self.merge(&container, ids, stop))
     }
 
     fn merge(
-        &self,
+        self,
         container: &Container,
         ids: Option<(&str, &str)>,
         stop: &dyn Fn() -> bool,
@@ -157,27 +169,27 @@ impl Engine {
         let range = KeyRange { min: first.range.min.clone(), max: second.range.max.clone() };
         let parents = vec![first.clone(), second.clone()];
         let children = self.new_partitions(container, &parents, &[range])?;
-        let router = MergeRouter::begin(&*self.store, first, second)?;
+        let router = MergeRouter::begin(&*self.engine.store, first, second)?;
         let change = LayoutChange { parents, children, announced_ms: 0 };
         self.change_layout(container, &change, router, stop)
     }
 
     /// If the container was deleted meanwhile, reports that instead of what failed because of it.
     fn unless_deleted(
-        &self,
+        self,
         container: &Container,
         outcome: Result<LayoutChangeResult>,
     ) -> Result<LayoutChangeResult> {
         outcome.or_else(|error| {
             let owner = Address::Rid(container.database_rid());
-            self.catalog.container(&owner, &Address::Rid(container.rid()))?;
+            self.engine.catalog.container(&owner, &Address::Rid(container.rid()))?;
             Err(error)
         })
     }
 
     /// New partitions, with ids and shards that were never used.
     fn new_partitions(
-        &self,
+        self,
         container: &Container,
         parents: &[PhysicalPartition],
         ranges: &[KeyRange],
@@ -186,8 +198,8 @@ impl Engine {
         let next = container.partitions.iter().map(|p| p.id).max().map_or(0, |id| id + 1);
         let count = u32::try_from(ranges.len()).map_err(|_| Error::internal("too many ranges"))?;
         let first_shard = {
-            let _alone = self.catalog.change();
-            self.catalog.reserve_numbers("shard", count)?
+            let _alone = self.engine.catalog.change();
+            self.engine.catalog.reserve_numbers("shard", count)?
         };
         let mut ancestors: Vec<u32> = Vec::new();
         for id in parents.iter().flat_map(|p| p.parents.iter().chain([&p.id])) {
@@ -208,7 +220,7 @@ impl Engine {
 
     /// Runs a split or merge; on failure the old layout stays in force.
     fn change_layout<C: EntryRouter>(
-        &self,
+        self,
         container: &Container,
         change: &LayoutChange,
         router: C,
@@ -225,7 +237,7 @@ impl Engine {
         let _announced = SplitAnnouncement::new(change);
         match self.copy_and_cut_over(container, change, router, stop) {
             Ok(()) => {
-                let now_s = self.clock.now_s();
+                let now_s = self.engine.clock.now_s();
                 let retired = change.parents.iter().map(|p| (p.shard, now_s));
                 self.retired().extend(retired);
                 tracing::info!(
@@ -246,7 +258,7 @@ impl Engine {
                 if drop_children {
                     for child in &change.children {
                         // What cannot be dropped now is dropped at the next start.
-                        drop(self.store.drop_shard(child.shard));
+                        drop(self.engine.store.drop_shard(child.shard));
                     }
                 }
                 Err(error)
@@ -255,47 +267,47 @@ impl Engine {
     }
 
     fn copy_and_cut_over<C: EntryRouter>(
-        &self,
+        self,
         container: &Container,
         change: &LayoutChange,
         router: C,
         stop: &dyn Fn() -> bool,
     ) -> std::result::Result<(), CutoverError> {
         for child in &change.children {
-            self.store.create_shard(child.shard, child.epoch).map_err(storage)?;
+            self.engine.store.create_shard(child.shard, child.epoch).map_err(storage)?;
         }
         let mut copy = ShardCopier::begin(
-            &*self.store,
-            &*self.clock,
+            &*self.engine.store,
+            &*self.engine.clock,
             &change.parents,
             &change.children,
             router,
         )?;
-        let began_us = self.clock.now_us();
+        let began_us = self.engine.clock.now_us();
         copy.all(stop)?;
         copy.catch_up_with_writers(stop)?;
-        let took_us = self.clock.now_us().saturating_sub(began_us);
+        let took_us = self.engine.clock.now_us().saturating_sub(began_us);
         let announced_us = change.announced_ms * 1000;
         std::thread::sleep(Duration::from_micros(announced_us.saturating_sub(took_us)));
         copy.catch_up_with_writers(stop)?;
         self.cut_over(container, change, &mut copy)
     }
 
-    fn retired(&self) -> std::sync::MutexGuard<'_, Vec<(ShardId, u64)>> {
-        self.layout_changes.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    fn retired(self) -> std::sync::MutexGuard<'e, Vec<(ShardId, u64)>> {
+        self.engine.layout_changes.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drops the parents of splits and merges once no read can still use them.
-    pub(crate) fn drop_retired(&self, run: &mut BackgroundPass<'_>) {
+    pub(crate) fn drop_retired(self, run: &mut BackgroundPass<'_>) {
         let unit = UnitKey::account(UnitKind::RetiredShards);
-        self.run_unit(run, &unit, 0, &mut |_| {
-            let now_s = self.clock.now_s();
+        self.engine.background().run_unit(run, &unit, 0, &mut |_| {
+            let now_s = self.engine.clock.now_s();
             let over = |since_s: u64| since_s + limits::SHARD_RETIRED_S <= now_s;
             let due: Vec<ShardId> =
                 self.retired().iter().filter(|(_, since_s)| over(*since_s)).map(|r| r.0).collect();
             let mut failed = None;
             for shard in due {
-                match self.store.drop_shard(shard) {
+                match self.engine.store.drop_shard(shard) {
                     Ok(()) => self.retired().retain(|(retired, _)| *retired != shard),
                     Err(error) => failed = Some(storage(error)),
                 }

@@ -57,15 +57,8 @@ impl<'e> MergeRouter<'e> {
             return Ok(0);
         }
         let bounds = place.of_commit(lsn);
-        let scan = Scan {
-            space: Space::Feed,
-            from: &bounds.from,
-            to: &bounds.to,
-            reverse: true,
-            max_rows: 1,
-            max_bytes: usize::MAX,
-            keys_only: true,
-        };
+        let scan =
+            Scan { reverse: true, keys_only: true, ..bounds.scan(Space::Feed, 1, usize::MAX) };
         let last = self.first.scan(&scan).map_err(storage)?;
         let last = last.first().and_then(|entry| place.parse(&entry.key));
         last.map_or(Ok(0), |(_, seq)| next_place(seq, 1))

@@ -24,12 +24,13 @@ use orrery_storage::{Commit, Store};
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Lsn, Result, ShardId, Value};
 
+use crate::Container;
 use crate::catalog::resource::{Resource, object};
 use crate::error::storage;
+use crate::partition::layout::Layouts;
 use crate::query::access::cardinality::TermSizes;
 use crate::transaction::locks::PartitionLocks;
 use crate::transaction::retry;
-use crate::{Container, Engine};
 use row_ids::{Reservation, RowIds};
 
 /// One range of a container and the shard that holds it.
@@ -155,7 +156,7 @@ pub(crate) fn reserve_first_rows(
     let reserved = |p: &PhysicalPartition| Reservation::read(store, p.shard, p.epoch);
     let reserved = partitions.iter().map(reserved).collect::<Result<Vec<_>>>()?;
     let (parts, blocks): (Vec<_>, Vec<_>) = reserved.into_iter().map(|r| (r.part, r.block)).unzip();
-    let committed = store.commit(Commit { parts }).map_err(storage)?;
+    let committed = store.commit(Commit::new(parts)).map_err(storage)?;
     for ((partition, block), lsn) in partitions.iter().zip(blocks).zip(committed.lsns) {
         partition.rows.add(block, lsn);
     }
@@ -199,17 +200,17 @@ impl Container {
     }
 }
 
-impl Engine {
+impl Layouts<'_> {
     /// The ranges of a container as clients see them.
-    pub fn list_ranges(&self, container: &Container) -> Result<Vec<Resource>> {
-        self.retry_on_gone_shard(container, &|now| {
+    pub fn list_ranges(self, container: &Container) -> Result<Vec<Resource>> {
+        self.engine.epochs().retry_on_gone_shard(container, &mut |now| {
             now.partitions.iter().map(|p| self.range_resource(now, p)).collect()
         })
     }
 
     #[expect(clippy::cast_precision_loss, reason = "containers have few partitions")]
     fn range_resource(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
     ) -> Result<Resource> {
@@ -219,7 +220,7 @@ impl Engine {
             kind: ChildKind::Range,
             number: u64::from(partition.id) + 2,
         };
-        let lsn = self.shard_lsn(partition)?;
+        let lsn = self.engine.sessions().shard_lsn(partition)?;
         let parents = partition.parents.iter().map(|p| p.to_string().into()).collect();
         let body = object([
             ("id", partition.id.to_string().into()),

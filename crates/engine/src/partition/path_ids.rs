@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use orrery_index::{numbers, shapes};
+use orrery_index::{shapes, stored_numbers};
 use orrery_storage::key::{self, PathId, ROOT_PATH, ShapeId};
-use orrery_storage::{Copied, Entry, Scan, Snapshot, Space};
+use orrery_storage::{Copied, Entry, Snapshot, Space};
 use orrery_types::{Error, Result, limits};
 
 use crate::error::storage;
@@ -58,15 +58,8 @@ impl PathIdMap {
     fn learn_all(&mut self, parent: usize, snapshot: &dyn Snapshot) -> Result<()> {
         let mut bounds = key::index_names();
         loop {
-            let scan = Scan {
-                space: Space::Meta,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::COPY_CHUNK_ENTRIES,
-                max_bytes: limits::COPY_CHUNK_BYTES,
-                keys_only: false,
-            };
+            let scan =
+                bounds.scan(Space::Meta, limits::COPY_CHUNK_ENTRIES, limits::COPY_CHUNK_BYTES);
             let entries = snapshot.scan(&scan).map_err(storage)?;
             let Some(last) = entries.last().map(|entry| entry.key.clone()) else { return Ok(()) };
             bounds = bounds.after(&last);
@@ -210,7 +203,7 @@ impl PathIdMap {
         if shape == ShapeId::ANY {
             return Ok(Vec::new());
         }
-        let renumbered = numbers::renumber(value, |path| self.path(parent, path));
+        let renumbered = stored_numbers::renumber(value, |path| self.path(parent, path));
         renumbered.map_err(storage)?.ok_or_else(corrupt)
     }
 
@@ -280,7 +273,7 @@ mod tests {
         let shape = |shape: u32, kept: &[(u32, f64)]| {
             let mut bytes = Vec::new();
             let kept = kept.iter().map(|(path, number)| (PathId(*path), *number));
-            orrery_index::numbers::write(kept, &mut bytes);
+            orrery_index::stored_numbers::write(kept, &mut bytes);
             let key = [key::shapes_of(ShapeId(shape)).from, key::row(key::Row(5))[1..].to_vec()];
             let value = Some(Value { version: Lsn(0), bytes: bytes.into() });
             Copied { space: Space::Index, key: key.concat(), value }

@@ -121,7 +121,7 @@ impl RowIds {
                 return Ok(number);
             }
             let Reservation { part, block } = Reservation::read(store, shard, epoch)?;
-            match store.commit(Commit { parts: vec![part] }) {
+            match store.commit(Commit::new(vec![part])) {
                 Ok(committed) => self.add(block, first_lsn(&committed)),
                 // Another thread has reserved a block.
                 Err(StorageError::Conflict(_)) => {}
@@ -146,7 +146,7 @@ impl RowIds {
                 Err(_) => state.counter = None,
             }
         });
-        store.submit(Commit { parts: vec![part] }, done);
+        store.submit(Commit::new(vec![part]), done);
     }
 }
 

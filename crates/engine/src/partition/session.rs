@@ -17,23 +17,29 @@ use crate::partition::PhysicalPartition;
 use crate::partition::scope::ScopeRequest;
 use crate::{Container, Engine};
 
-impl Engine {
+/// Session tokens, and how far shards have come.
+#[derive(Clone, Copy)]
+pub struct Sessions<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl Sessions<'_> {
     /// The last LSN of a partition.
-    pub(crate) fn shard_lsn(&self, partition: &PhysicalPartition) -> Result<Lsn> {
-        self.store.lsn(partition.shard).map_err(storage)
+    pub(crate) fn shard_lsn(self, partition: &PhysicalPartition) -> Result<Lsn> {
+        self.engine.store.lsn(partition.shard).map_err(storage)
     }
 
     /// The partition that a request addresses, as it is now; `None` if that is not exactly one, or
     /// nobody can tell. Clients take the session token of a refusal for that of one partition.
-    pub fn addressed(&self, container: &Container, part: &ScopeRequest) -> Option<CommitPosition> {
-        let place = self.retry_on_gone_shard(container, &|now| {
+    pub fn addressed(self, container: &Container, part: &ScopeRequest) -> Option<CommitPosition> {
+        let place = self.engine.epochs().retry_on_gone_shard(container, &mut |now| {
             if let [only] = &now.partitions[..] {
-                return self.place_now(only).map(Some);
+                return self.engine.transactions().place_now(only).map(Some);
             }
             let Some(range) = now.scope(part)?.range else { return Ok(None) };
             let mut held = now.partitions.iter().filter(|p| p.range.intersect(&range).is_some());
             match (held.next(), held.next()) {
-                (Some(one), None) => self.place_now(one).map(Some),
+                (Some(one), None) => self.engine.transactions().place_now(one).map(Some),
                 _ => Ok(None),
             }
         });
@@ -41,24 +47,24 @@ impl Engine {
     }
 
     /// The last LSN of everything that is no item: databases, containers and what is beside them.
-    pub fn catalog_lsn(&self) -> Result<Lsn> {
-        self.store.lsn(SYSTEM_SHARD).map_err(storage)
+    pub fn catalog_lsn(self) -> Result<Lsn> {
+        self.engine.store.lsn(SYSTEM_SHARD).map_err(storage)
     }
 
     /// Refuses to read when the client has seen more than this server has. A token of a partition that
     /// was split or merged holds for those that took its place; one of a partition that never was is
     /// of no concern: clients send all they know.
-    pub fn check_session(&self, container: &Container, tokens: &str) -> Result<()> {
-        self.retry_on_gone_shard(container, &|now| self.check_session_of(now, tokens))
+    pub fn check(self, container: &Container, tokens: &str) -> Result<()> {
+        self.engine.epochs().retry_on_gone_shard(container, &mut |now| self.check_of(now, tokens))
     }
 
     /// Refuses what is no session token. A write needs nothing of what its client has seen, but clients
     /// send their session with it.
-    pub fn check_session_form(tokens: &str) -> Result<()> {
+    pub fn check_form(tokens: &str) -> Result<()> {
         parts(tokens).try_for_each(|token| parse(token).map(drop))
     }
 
-    fn check_session_of(&self, container: &Container, tokens: &str) -> Result<()> {
+    fn check_of(self, container: &Container, tokens: &str) -> Result<()> {
         for token in parts(tokens) {
             let Token { partition: range, version, lsn } = parse(token)?;
             // A version that is not a container's number comes from elsewhere and is compared.
@@ -74,7 +80,7 @@ impl Engine {
 
     /// How far a partition is, or those that took its place, which go on counting where it ended;
     /// `None` if the container never had it.
-    fn reached(&self, container: &Container, id: u32) -> Result<Option<Lsn>> {
+    fn reached(self, container: &Container, id: u32) -> Result<Option<Lsn>> {
         let mut reached = None;
         for partition in container.partitions.iter().filter(|p| p.id == id || p.descends_from(id)) {
             reached = reached.max(Some(self.shard_lsn(partition)?));

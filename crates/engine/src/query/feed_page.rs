@@ -4,13 +4,11 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use orrery_query::{
-    BoundQuery, ContainerFacts, EvalContext, PageLimits, Query, QueryError, Resume, Row, Run,
-};
-use orrery_types::{Result, limits};
+use orrery_query::{BoundQuery, ContainerFacts, PageLimits, Query, QueryError, Resume, Row, Run};
+use orrery_types::{ExecutionBudget, Result, limits};
 
 use super::access::Shards;
-use super::partition_cursor::Leg;
+use super::continuation::PartitionRangeCursor;
 use super::read_feed::{ItemPage, PageSize};
 use super::reader::Reader;
 use super::{continuation, plan, query_error};
@@ -43,26 +41,26 @@ pub(super) fn read_item_ranges(
     size: PageSize,
     state: Option<Vec<u8>>,
     owner: &str,
+    budget: &ExecutionBudget<'_>,
 ) -> Result<ItemPage> {
     let several = scope.partition_key.is_none() && container.partitions.len() > 1;
-    let (mut leg, mut inner) = Leg::parse(container, scope, state, several)?;
-    let started_us = engine.clock.now_us();
+    let (mut cursor, mut inner) = PartitionRangeCursor::parse(container, scope, state, several)?;
     let (mut items, mut bytes) = (Vec::new(), 0);
     let mut session_tokens: Vec<String> = Vec::new();
     let next = loop {
-        let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
+        let part = cursor.as_ref().map_or(scope, |cursor| &cursor.scope);
         let room = PageLimits {
             rows_max: size.items.saturating_sub(items.len()),
             bytes_max: limits::PAGE_SIZE_BYTES_MAX.saturating_sub(bytes),
         };
-        let page = read_item_range(engine, container, part, room, inner.take(), started_us)?;
+        let page = read_item_range(engine, container, part, room, inner.take(), budget)?;
         bytes += page.items.iter().map(Bytes::len).sum::<usize>();
         items.extend(page.items);
         session_tokens.push(page.session_token);
         let ended = page.continuation.is_none();
-        let next = match &leg {
+        let next = match &cursor {
             None => page.continuation,
-            Some(leg) => leg.next(container, scope, page.continuation),
+            Some(cursor) => cursor.next(container, scope, page.continuation),
         };
         // The first item of a range is read whatever its size.
         let is_full =
@@ -71,7 +69,8 @@ pub(super) fn read_item_ranges(
             break next;
         }
         let Some(state) = next else { break None };
-        (leg, inner) = Leg::parse(container, scope, Some(state.into_bytes()), several)?;
+        (cursor, inner) =
+            PartitionRangeCursor::parse(container, scope, Some(state.into_bytes()), several)?;
     };
     Ok(ItemPage {
         continuation: next.map(|state| continuation::encode(owner, state.as_bytes())),
@@ -87,20 +86,18 @@ fn read_item_range(
     scope: &Scope,
     room: PageLimits,
     state: Option<String>,
-    started_us: u64,
+    budget: &ExecutionBudget<'_>,
 ) -> Result<RangePage> {
     let bound = all_items()?;
     let resume = state.map(|text| Resume::parse(&text, bound)).transpose();
     let resume = resume.map_err(query_error)?;
-    let shards = &Shards::open(engine, container, scope)?;
-    let (plan, open) = plan(bound, shards, scope, resume.as_ref(), room.rows_max, true);
+    let shards = &Shards::open(engine, container, scope, budget)?;
+    let (plan, prefetched) = plan(bound, shards, scope, resume.as_ref(), room.rows_max, true);
     let run = Run::by(&plan, resume, None);
     shards.need(bound.members(&run))?;
-    let is_late =
-        || engine.clock.now_us().saturating_sub(started_us) > limits::QUERY_PAGE_MS_MAX * 1000;
-    let context = &EvalContext { out_of_time: Some(&is_late), ..engine.context() };
+    let context = &engine.queries().context(budget);
     let (expansion, found) = (None, None);
-    let reader = Reader { bound, run, shards, scope, plan, context, expansion, open, found };
+    let reader = Reader { bound, run, shards, scope, plan, context, expansion, prefetched, found };
     let (page, report) = reader.read(room, false)?;
     Ok(RangePage {
         items: page.rows.into_iter().map(Row::into_text).collect(),

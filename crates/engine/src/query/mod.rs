@@ -3,48 +3,48 @@
 
 pub(crate) mod access;
 pub mod continuation;
-pub(crate) mod facts;
 mod feed_page;
-pub(crate) mod memory;
-mod partition_cursor;
+pub(crate) mod prepare;
 pub mod read_feed;
 mod reader;
 pub mod relations;
-mod resume_position;
 pub(crate) mod slices;
+mod times;
+pub(crate) mod values;
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use orrery_query::plan::{Plan, PlanRequest};
 use orrery_query::{
-    BoundQuery, ContainerFacts, EvalContext, Followed, Geospatial, ItemSource, Page, PageLimits,
-    Place, PlanTarget, Query, QueryError, RelationHost, Relations, Resume, ResumeFilter, Row, Run,
-    SourceItem, UdfHost, execute, query_plan,
+    BoundQuery, EvalContext, Followed, ItemSource, Page, PlanTarget, Query, QueryError,
+    RelationHost, Resume, ResumeFilter, Row, Run, UdfHost, execute, query_plan,
 };
-use orrery_types::ids::Rid;
-use orrery_types::{CancellationToken, Error, PartitionKey, Result, Value, limits};
+use orrery_types::{
+    BudgetLimits, CancellationToken, Error, ExecutionBudget, Result, Value, limits,
+};
 
 use crate::catalog::resource::require_object;
 use crate::model::ModelContext;
 use crate::partition::scope::Scope;
 use crate::query::access::Shards;
 use crate::query::access::index_facts::Facts;
-use crate::query::access::prefetched::OpenLists;
+use crate::query::access::prefetched::PrefetchedPostings;
 use crate::query::read_feed::PageSize;
-use crate::query::relations::{Expansion, Names, Reach};
+use crate::query::relations::{Names, Reach};
 use crate::script::UdfCalls;
-use crate::throughput::charge::{self, QueryWork};
+use crate::throughput::charge::{self, ChargedQuery};
 use crate::{Container, Engine};
-use partition_cursor::Leg;
+use continuation::ResumePosition;
+use prepare::{BoundPage, QueryParts, bind, container_facts};
 use reader::Reader;
-use relations::expanding::Expanding;
-use resume_position::ResumePosition;
+use times::timed;
 
 pub use orrery_query::plan::PlanPath;
-pub use reader::Report;
+pub use prepare::PreparedQuery;
+pub use reader::QueryReport;
+pub use times::QueryTimes;
 
-/// The names of all functions of the language, for those who complete what somebody types.
+/// The names of all functions of the language, for completion in a shell.
 pub fn function_names() -> impl Iterator<Item = &'static str> {
     orrery_query::functions::registry().map(|(_, function)| function.name)
 }
@@ -68,7 +68,7 @@ pub struct QueryPage {
     pub charge: f64,
     /// Items that were read to find the rows.
     pub items_read: u64,
-    pub report: Report,
+    pub report: QueryReport,
 }
 
 impl QueryRequest {
@@ -129,10 +129,7 @@ pub(crate) fn query_error(error: QueryError) -> Error {
     match error {
         QueryError::Source(error) => *error,
         QueryError::Token => Error::invalid("Invalid Continuation Token"),
-        QueryError::Cancelled => Error::Timeout("The request was given up.".into()),
-        QueryError::Exhausted => {
-            Error::RateLimited { retry_after_ms: limits::QUERY_MEMORY_RETRY_MS }
-        }
+        QueryError::Exceeded(exceeded) => exceeded.into(),
         QueryError::Compile(_) | QueryError::Runtime(_) => Error::Query(error.to_json().into()),
     }
 }
@@ -144,14 +141,12 @@ pub(crate) fn query_error(error: QueryError) -> Error {
 pub struct Paging<'t> {
     pub continuation: Option<&'t str>,
     pub crosses: bool,
-    /// Whether the client merges the answers of several partitions itself: then it is told to.
+    /// Whether the client can merge the answers of several partitions; then it gets a query plan.
     pub merges: bool,
     /// Whether the plan is wanted with the answer.
     pub explains: bool,
     /// Whether all items are to be read, whatever the index has: for comparing the two.
     pub without_index: bool,
-    /// Whether the page is only wanted if it takes next to nothing.
-    pub if_cheap: bool,
     /// Relations to expand in rows that are whole items.
     pub expand: Option<&'t str>,
     /// How far relations may lead.
@@ -170,66 +165,30 @@ fn out_of_transaction(path: &str) -> Error {
     ))
 }
 
-/// The scope of a query whose filter names one partition key, if it is not that key's already.
-fn narrowed(container: &Container, scope: &Scope, keys: &[PartitionKey]) -> Option<Scope> {
-    let [key] = keys else { return None };
-    let definition = &container.definition.partition_key;
-    if scope.partition_key.is_some() || !definition.is_complete(key) {
-        return None;
-    }
-    let range = scope.range.as_ref().and_then(|r| r.intersect(&definition.range_of(key)));
-    Some(Scope { range, partition_key: Some(key.clone()), confined: true })
-}
-
 /// The feature of clients that merge the components of a hybrid search without `orderByItems`.
 const SKIP_ORDER_BY_REWRITE: &str = "HybridSearchSkipOrderByRewrite";
 
-/// What a query may know of a container.
-fn container_facts<'a>(
-    container: &'a Container,
-    has_udf: Option<&'a dyn Fn(&str) -> bool>,
-    names: Option<&'a Names<'a>>,
-) -> Result<ContainerFacts<'a>> {
-    let facts = container.definition.query_facts.of(&container.definition)?;
-    Ok(ContainerFacts {
-        computed: &facts.computed,
-        order: Some(&facts.order),
-        vectors: &facts.vectors,
-        has_udf,
-        geospatial: facts.geospatial,
-        relations: names.map(|names| names as &dyn Relations),
-        planning: false,
-    })
-}
-
-/// The query made ready for a container.
-fn bind(
-    container: &Container,
-    request: &QueryRequest,
-    udfs: &UdfCalls<'_>,
-    names: Option<&Names<'_>>,
-) -> Result<BoundQuery> {
-    let has_udf = |name: &str| udfs.has(name);
-    let facts = container_facts(container, Some(&has_udf), names)?;
-    request.query.bind(&request.parameters, &facts).map_err(query_error)
-}
-
-/// Whose the tokens of a query are.
-fn owner(container: &Container, scope: &Scope) -> String {
-    format!("query {} {}", container.rid(), scope.logical_partition())
-}
-
-/// A query with what its sender wants of it.
-struct Asked<'q, 'e> {
-    bound: &'q BoundQuery,
+/// A query with the options of its request.
+struct QueryExecution<'q, 'e> {
+    bound: &'q BoundPage,
+    names: Option<&'q Names<'q>>,
     udfs: &'q UdfCalls<'e>,
     size: PageSize,
     paging: &'q Paging<'q>,
-    expanding: Option<&'q Expanding<'q>>,
-    filter: Option<ResumeFilter>,
+    placement: Placement,
+    budget: &'q ExecutionBudget<'q>,
 }
 
-/// The way that a query takes, and the lists that were begun to find it.
+/// The kind of thread that runs a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Placement {
+    /// That of a connection, on which others wait.
+    Inline,
+    /// One that may be kept busy.
+    Blocking,
+}
+
+/// The plan of a query, and what was read to find it.
 fn plan<'s>(
     bound: &BoundQuery,
     shards: &'s Shards<'_>,
@@ -237,7 +196,7 @@ fn plan<'s>(
     resume: Option<&Resume>,
     rows: usize,
     with_index: bool,
-) -> (Plan, OpenLists<'s>) {
+) -> (Plan, PrefetchedPostings<'s>) {
     let facts = Facts::new(shards, with_index);
     let definition = &shards.container.definition;
     let key = scope.partition_key.as_ref();
@@ -246,11 +205,11 @@ fn plan<'s>(
         key,
         key_paths: &definition.partition_key.paths,
         is_whole: key.is_some() || shards.are_whole(),
-        is_mortal: definition.default_ttl.is_some() || shards.hide_any(),
+        may_include_expired: definition.default_ttl.is_some() || shards.hide_any(),
         rows,
     };
     let plan = bound.plan(&request, resume);
-    (plan, facts.into_open())
+    (plan, facts.into_prefetched())
 }
 
 /// The place that a token of this query names.
@@ -260,7 +219,7 @@ fn resume(bound: &BoundQuery, owner: &str, token: Option<&str>) -> Result<Option
     Resume::parse(&String::from_utf8_lossy(&state), bound).map(Some).map_err(query_error)
 }
 
-fn query_page(rows: &[Row], continuation: Option<String>, report: Report) -> QueryPage {
+fn query_page(rows: &[Row], continuation: Option<String>, report: QueryReport) -> QueryPage {
     // A row is often as long as the one before.
     let mut length = 0;
     let text = |row: &Row| {
@@ -269,7 +228,7 @@ fn query_page(rows: &[Row], continuation: Option<String>, report: Report) -> Que
         text
     };
     let rows: Vec<String> = rows.iter().map(text).collect();
-    let work = QueryWork {
+    let work = ChargedQuery {
         partitions: report.partitions,
         items: report.items,
         items_bytes: report.items_bytes,
@@ -296,112 +255,138 @@ pub fn crossing_refused() -> Error {
     )
 }
 
-impl Engine {
-    /// A page of a query over the items of a scope. What the filter says about the partition key
-    /// narrows the scope further; a query that says nothing of it and is not confined needs the
-    /// client's consent to cross partitions.
+/// Queries and read feeds.
+#[derive(Clone, Copy)]
+pub struct Queries<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl<'e> Queries<'e> {
+    /// A page of a query over the items of a scope, on a thread that may be kept busy. What the filter says
+    /// about the partition key narrows the scope further; a query that says nothing of it and is not
+    /// confined needs the client's consent to cross partitions.
     pub fn query_items(
-        &self,
+        self,
         container: &Container,
         scope: &Scope,
         request: &QueryRequest,
         size: PageSize,
         paging: &Paging<'_>,
     ) -> Result<QueryPage> {
-        let paging = Paging { if_cheap: false, ..*paging };
-        let page = self.try_query_items(container, scope, request, size, &paging)?;
-        page.ok_or_else(|| Error::internal("a query was too dear, whatever it cost"))
+        let parts = QueryParts { scope, request, size };
+        self.run_in_slices(paging, |how| self.page_of(container, parts, &mut None, paging, how))
     }
 
-    /// The same; `None` if it is only wanted if it is cheap, and is not.
-    pub fn try_query_items(
-        &self,
-        container: &Container,
-        scope: &Scope,
-        request: &QueryRequest,
-        size: PageSize,
+    /// The same of a prepared query, which may have run inline before.
+    pub fn run(self, query: &mut PreparedQuery, paging: &Paging<'_>) -> Result<QueryPage> {
+        self.run_in_slices(paging, |how| query.run(self, paging, how))
+    }
+
+    /// The same on the thread of a connection; `None` if the query exceeds the inline budget.
+    pub fn run_inline(
+        self,
+        query: &mut PreparedQuery,
         paging: &Paging<'_>,
     ) -> Result<Option<QueryPage>> {
-        self.retry_on_gone_shard(container, &|now| {
-            self.query_items_in(now, scope, request, size, paging)
+        let partitions = query.container().partitions.len();
+        if partitions > limits::IN_PLACE_QUERY_PARTITIONS_MAX || query.request().may_take_long() {
+            return Ok(None);
+        }
+        let budget =
+            &ExecutionBudget::new(BudgetLimits::inline()).with_pool(&self.engine.query_memory);
+        let page = query.run(self, paging, (Placement::Inline, budget));
+        if budget.exceeded().is_some() { Ok(None) } else { page }
+    }
+
+    /// Runs work with the budget of a page, in slices.
+    fn run_in_slices(
+        self,
+        paging: &Paging<'_>,
+        work: impl FnOnce((Placement, &ExecutionBudget<'_>)) -> Result<Option<QueryPage>>,
+    ) -> Result<QueryPage> {
+        let budget = self.page_budget(paging.cancellation);
+        let slice = self.engine.slices.enter();
+        let end_slice = || slice.end();
+        let budget = &budget.with_slices(&end_slice);
+        // A query that was cancelled while it waited for its slice does not begin.
+        budget.check()?;
+        let page = work((Placement::Blocking, budget))?;
+        page.ok_or_else(|| Error::internal("a query exceeded the inline budget outside of it"))
+    }
+
+    /// The budget of a page on a blocking thread.
+    pub(crate) fn page_budget<'a>(
+        self,
+        cancellation: Option<&'a CancellationToken>,
+    ) -> ExecutionBudget<'a>
+    where
+        'e: 'a,
+    {
+        let (page_ms, all_ms) = (limits::QUERY_PAGE_MS_MAX, limits::QUERY_EXECUTION_MS_MAX);
+        ExecutionBudget::default()
+            .with_pool(&self.engine.query_memory)
+            .with_time(&*self.engine.clock, page_ms, all_ms)
+            .with_cancellation(cancellation)
+    }
+
+    /// A page under the current layout: if a shard is gone, the query is bound to the container as it is now
+    /// and runs again. What it leaves in `bound` belongs to `container`.
+    fn page_of(
+        self,
+        container: &Container,
+        parts: QueryParts<'_>,
+        bound: &mut Option<BoundPage>,
+        paging: &Paging<'_>,
+        how: (Placement, &ExecutionBudget<'_>),
+    ) -> Result<Option<QueryPage>> {
+        self.engine.epochs().retry_on_gone_shard(container, &mut |now| {
+            if std::ptr::eq(now, container) {
+                return self.page_in(now, parts, bound, paging, how);
+            }
+            *bound = None;
+            self.page_in(now, parts, &mut None, paging, how)
         })
     }
 
-    fn query_items_in(
-        &self,
+    /// A page under the layout of `container`, by its bound form if it has one under the current model.
+    fn page_in(
+        self,
         container: &Container,
-        scope: &Scope,
-        request: &QueryRequest,
-        size: PageSize,
+        parts: QueryParts<'_>,
+        bound: &mut Option<BoundPage>,
         paging: &Paging<'_>,
+        (placement, budget): (Placement, &ExecutionBudget<'_>),
     ) -> Result<Option<QueryPage>> {
-        let are_many = container.partitions.len() > limits::IN_PLACE_QUERY_PARTITIONS_MAX;
-        if paging.if_cheap && (are_many || request.may_take_long()) {
-            return Ok(None);
-        }
-        let database = self.database_of(container);
+        let database = self.engine.models().database_of(container);
         let model = ModelContext::of(database.as_deref(), container);
         let names = model.map(|model| Names::new(model, container));
-        let udfs = UdfCalls::new(self, container);
-        let bound = bind(container, request, &udfs, names.as_ref())?;
-        let expanding = Expanding::new(&bound, names.as_ref(), paging)?;
-        let keys = bound.partition_keys(&container.definition.partition_key.paths);
-        let definition = &container.definition.partition_key;
-        // A prefix of a hierarchical key is not one key: it has any number of partitions under it.
-        let single = keys.as_ref().is_some_and(|keys| match keys.as_slice() {
-            [] => true,
-            [key] => definition.is_complete(key),
-            _ => false,
-        });
-        if !scope.confined && !single && !paging.crosses && bound.reads_items() {
-            return Err(crossing_refused());
-        }
-        let crosses = !scope.confined && !single;
-        let shape = request.query.shape();
-        let merged = shape.needs_merge();
-        let narrowed = keys.and_then(|keys| narrowed(container, scope, &keys));
-        let reached = narrowed.as_ref().unwrap_or(scope);
-        let owner = owner(container, reached);
-        let state = paging.continuation.map(|t| continuation::decode(&owner, t)).transpose();
-        // Also where there is one partition: so does the original, and a client that is told so today
-        // has nothing new to learn when there are two. What was answered whole goes on as it began; a
-        // client that merges resumes with a token of its own making and needs the plan again.
-        let begins = !matches!(state, Ok(Some(_)));
-        // A filter that names one key leaves nothing to merge, but an aggregate without VALUE is refused
-        // before anybody looks at the filter: the Python SDK's tests have it so of the service.
-        let planned = crosses || !scope.confined && shape.aggregates_into_properties();
-        if planned && merged && paging.merges && begins && bound.reads_items() {
-            return Err(Error::CrossPartition(self.query_plan(container, scope, request)?.into()));
-        }
-        let (scope, state) = (reached, state?);
-        // What reads no items has one row, whatever partitions there are.
-        let several = container.partitions.len() > 1 && bound.reads_items();
-        let in_legs = crosses && !merged && several;
-        let (leg, state) = Leg::parse(container, scope, state, in_legs)?;
-        let resume = state.map(|text| Resume::parse(&text, &bound)).transpose();
-        let resume = resume.map_err(query_error)?;
-        let part = leg.as_ref().map_or(scope, |leg| &leg.scope);
-        let expanding = expanding.as_ref();
-        let filter = request.filter(container, &bound)?;
-        let asked = Asked { bound: &bound, udfs: &udfs, size, paging, expanding, filter };
-        let Some((page, report)) = self.read_part(container, part, &asked, resume)? else {
+        let (names, udfs) = (names.as_ref(), &UdfCalls::new(self.engine, container));
+        let bound = match bound {
+            Some(kept) if kept.is_under(model) => kept,
+            _ => bound.insert(self.bind_page(container, parts, paging, udfs, names)?),
+        };
+        let scope = bound.scope(parts.scope);
+        let size = parts.size;
+        let execution = QueryExecution { bound, names, udfs, size, paging, placement, budget };
+        let part = bound.cursor.as_ref().map_or(scope, |cursor| &cursor.scope);
+        let Some((page, report)) = self.read_part(container, part, &execution)? else {
             return Ok(None);
         };
-        let next = match &leg {
+        let next = match &bound.cursor {
             None => page.continuation,
-            Some(leg) => leg.next(container, scope, page.continuation),
+            Some(cursor) => cursor.next(container, scope, page.continuation),
         };
-        let continuation = next.map(|state| continuation::encode(&owner, state.as_bytes()));
+        let continuation = next.map(|state| continuation::encode(&bound.owner, state.as_bytes()));
         let page = query_page(&page.rows, continuation, report);
-        if self.workload.samples_query() {
-            self.note_query(container, scope, request, &bound, &page);
+        if self.engine.workload.samples_query() {
+            self.note_query(container, scope, parts.request, &bound.query, &page);
         }
         Ok(Some(page))
     }
 
     /// Tells the advisor's notes of a query.
     fn note_query(
-        &self,
+        self,
         container: &Container,
         scope: &Scope,
         request: &QueryRequest,
@@ -418,77 +403,60 @@ impl Engine {
             aggregates: request.query.shape().aggregates,
             rows: &page.rows,
         };
-        self.workload.asked(container, self.clock.now_s(), &asked);
+        self.engine.workload.asked(container, self.engine.clock.now_s(), &asked);
     }
 
-    /// A page of a query over one part of a container; `None` if it must be cheap and is not.
+    /// A page of a query over one part of a container; `None` if its plan exceeds the inline budget.
     fn read_part(
-        &self,
+        self,
         container: &Container,
         scope: &Scope,
-        asked: &Asked<'_, '_>,
-        resume: Option<Resume>,
-    ) -> Result<Option<(Page, Report)>> {
-        let bound = asked.bound;
-        let if_cheap = asked.paging.if_cheap;
-        let slice = (!if_cheap).then(|| self.slices.enter());
-        let now_us = self.clock.now_us();
-        let (shards, expansion) = match asked.expanding {
-            None => (Shards::open(self, container, scope)?, None),
-            Some(expanding) => expanding.open(self, container, scope)?,
-        };
+        execution: &QueryExecution<'_, '_>,
+    ) -> Result<Option<(Page, QueryReport)>> {
+        let (BoundPage { query: bound, expanding, resume, .. }, budget) =
+            (execution.bound, execution.budget);
+        let now_us = self.engine.clock.now_us();
+        let expanding = expanding.as_ref().zip(execution.names);
+        let (opened, open) = timed(|| match expanding {
+            None => Ok((Shards::open(self.engine, container, scope, budget)?, None)),
+            Some((expanding, names)) => {
+                expanding.open(names, self.engine, container, scope, budget)
+            }
+        });
+        let (shards, expansion) = opened?;
         let shards = &shards;
-        let (rows, with_index) = (asked.size.items, !asked.paging.without_index);
-        let (plan, open) = plan(bound, shards, scope, resume.as_ref(), rows, with_index);
+        let (rows, with_index) = (execution.size.items, !execution.paging.without_index);
+        let ((plan, prefetched), plan_time) =
+            timed(|| plan(bound, shards, scope, resume.as_ref(), rows, with_index));
         let expansion = expansion.as_ref();
-        let stays_small = asked.expanding.is_none_or(|expanding| expanding.stays_small(&plan));
-        if if_cheap && !(stays_small && plan.is_cheap()) {
+        let stays_small = expanding.is_none_or(|(expanding, _)| expanding.stays_small(&plan));
+        if execution.placement == Placement::Inline && !(stays_small && plan.is_cheap()) {
             return Ok(None);
         }
-        let out_of_time = || {
-            let spent = expansion.is_some_and(Expansion::is_spent);
-            spent || self.clock.now_us().saturating_sub(now_us) > limits::QUERY_PAGE_MS_MAX * 1000
-        };
-        // A join or a query within the query may take any time for a single item. It is first asked
-        // after many steps, about a millisecond: whoever wanted little has waited enough by then.
-        let too_dear = Cell::new(false);
-        let gives_up = || {
-            if let Some(slice) = &slice {
-                slice.end();
-            }
-            too_dear.set(if_cheap);
-            if_cheap || asked.paging.cancellation.is_some_and(CancellationToken::is_cancelled)
-        };
-        let (udfs, out_of_time) = (Some(asked.udfs as &dyn UdfHost), Some(&out_of_time as _));
+        let udfs = Some(execution.udfs as &dyn UdfHost);
         let relations = expansion.map(|expansion| expansion as &dyn RelationHost);
-        let cancelled = Some(&gives_up as _);
-        let context = EvalContext { udfs, relations, out_of_time, cancelled, ..self.context() };
-        let run = Run::by(&plan, resume, asked.filter.clone());
+        let context = EvalContext { udfs, relations, ..self.context(budget) };
+        let run = Run::by(&plan, resume.clone(), execution.bound.filter.clone());
         shards.need(bound.members(&run))?;
         let (context, found) = (&context, None);
-        let reader = Reader { bound, run, shards, scope, plan, context, expansion, open, found };
-        let read = reader.read(asked.size.limits(), asked.paging.explains);
-        let is_too_dear = || too_dear.get() || expansion.is_some_and(Expansion::is_too_dear);
-        if is_too_dear() {
-            return Ok(None);
-        }
-        let (mut page, mut report) = read.map_err(|error| asked.udfs.failure(error))?;
-        if let (Some(expanding), Some(expansion)) = (asked.expanding, expansion) {
-            let rows = expanding.rows(expansion, page.rows);
-            if is_too_dear() {
-                return Ok(None);
-            }
-            page.rows = rows?;
+        let reader =
+            Reader { bound, run, shards, scope, plan, context, expansion, prefetched, found };
+        let read = reader.read(execution.size.limits(), execution.paging.explains);
+        let (mut page, mut report) = read.map_err(|error| execution.udfs.failure(error))?;
+        if let (Some((expanding, _)), Some(expansion)) = (expanding, expansion) {
+            page.rows = expanding.rows(expansion, page.rows)?;
             expanding.report(expansion, &mut report);
         }
-        report.time_us = self.clock.now_us().saturating_sub(now_us);
+        let bind = execution.bound.bind_time;
+        report.times = QueryTimes { bind, plan: plan_time, open, ..report.times };
+        report.time_us = self.engine.clock.now_us().saturating_sub(now_us);
         Ok(Some((page, report)))
     }
 
     /// A page of a query over the items of a source in the order of keys; `owner` tells whose its
     /// tokens are.
     pub(crate) fn query_source(
-        &self,
+        self,
         container: &Container,
         request: &QueryRequest,
         source: &mut dyn ItemSource,
@@ -496,8 +464,8 @@ impl Engine {
         owner: &str,
         token: Option<&str>,
     ) -> Result<QueryPage> {
-        let udfs = UdfCalls::new(self, container);
-        let database = self.database_of(container);
+        let udfs = UdfCalls::new(self.engine, container);
+        let database = self.engine.models().database_of(container);
         let model = ModelContext::of(database.as_deref(), container);
         let names = model.map(|model| Names::new(model, container));
         let bound = bind(container, request, &udfs, names.as_ref())?;
@@ -506,18 +474,19 @@ impl Engine {
         }
         let mut run = Run::over_keys(resume(&bound, owner, token)?);
         run.filter = request.filter(container, &bound)?;
-        let context = EvalContext { udfs: Some(&udfs), ..self.context() };
+        let budget = self.page_budget(None);
+        let context = EvalContext { udfs: Some(&udfs), ..self.context(&budget) };
         let page = execute(&bound, source, &run, size.limits(), &context);
         let page = page.map_err(|error| udfs.failure(query_error(error)))?;
         let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
         let (items, steps) = (page.items_read, page.steps);
-        let report = Report { items, steps, ..Report::default() };
+        let report = QueryReport { items, steps, ..QueryReport::default() };
         Ok(query_page(&page.rows, continuation, report))
     }
 
     /// The plan for a client that can do what `features` name; an empty list names nothing.
     pub fn query_plan_for(
-        &self,
+        self,
         container: &Container,
         scope: &Scope,
         request: &QueryRequest,
@@ -543,7 +512,7 @@ impl Engine {
 
     /// The plan by which a client merges the query over physical partitions itself, as JSON.
     pub fn query_plan(
-        &self,
+        self,
         container: &Container,
         scope: &Scope,
         request: &QueryRequest,
@@ -552,13 +521,13 @@ impl Engine {
     }
 
     fn plan_of(
-        &self,
+        self,
         container: &Container,
         scope: &Scope,
         request: &QueryRequest,
         skip_order_by_rewrite: bool,
     ) -> Result<String> {
-        let database = self.database_of(container);
+        let database = self.engine.models().database_of(container);
         let model = ModelContext::of(database.as_deref(), container);
         let names = model.map(|model| Names::new(model, container));
         let facts = container_facts(container, None, names.as_ref())?;
@@ -571,93 +540,8 @@ impl Engine {
         query_plan(&request.query, &request.parameters, &facts, &target).map_err(query_error)
     }
 
-    /// A page of a query over values that are in memory: a feed of the catalog, in the order of their
-    /// rids; and the continuation. `owner` tells whose its tokens are.
-    pub fn query_values(
-        &self,
-        values: Vec<Value>,
-        request: &QueryRequest,
-        size: PageSize,
-        owner: &str,
-        token: Option<&str>,
-    ) -> Result<(Vec<Value>, Option<String>)> {
-        if request.resume.is_some() {
-            return Err(Error::invalid("A resumeFilter is only valid in a query over items."));
-        }
-        let facts = ContainerFacts::default();
-        let bound = request.query.bind(&request.parameters, &facts).map_err(query_error)?;
-        let mut source = ValueSource { values: values.into_iter().peekable(), given: 0 };
-        let page_limits = PageLimits { rows_max: size.items, bytes_max: usize::MAX };
-        let run = Run::over_keys(resume(&bound, owner, token)?);
-        let page = execute(&bound, &mut source, &run, page_limits, &self.context());
-        let page = page.map_err(query_error)?;
-        let continuation = page.continuation.map(|s| continuation::encode(owner, s.as_bytes()));
-        Ok((page.rows.into_iter().map(Row::into_value).collect(), continuation))
-    }
-
-    pub(crate) fn context(&self) -> EvalContext<'_> {
-        let now_us = i64::try_from(self.clock.now_us()).unwrap_or(i64::MAX);
-        EvalContext { now_us, memory: Some(&self.query_memory), ..EvalContext::default() }
-    }
-}
-
-/// The condition of a patch: `FROM c WHERE …` over the one item.
-#[derive(Debug)]
-pub(crate) struct Condition {
-    query: Query,
-    /// Made ready for a container of the usual kind.
-    bound: BoundQuery,
-}
-
-impl Condition {
-    pub(crate) fn parse(text: &str) -> Result<Arc<Self>> {
-        let query = Query::parse_condition(text).map_err(query_error)?;
-        let bound = query.bind(&[], &ContainerFacts::default()).map_err(query_error)?;
-        Ok(Arc::new(Self { query, bound }))
-    }
-
-    pub(crate) fn matches(
-        &self,
-        item: &Value,
-        container: &Container,
-        context: &EvalContext<'_>,
-    ) -> Result<bool> {
-        let geospatial = container.definition.geospatial();
-        if geospatial == Geospatial::default() {
-            return self.bound.matches(item, context).map_err(query_error);
-        }
-        let facts = ContainerFacts { geospatial, ..ContainerFacts::default() };
-        let bound = self.query.bind(&[], &facts).map_err(query_error)?;
-        bound.matches(item, context).map_err(query_error)
-    }
-}
-
-struct ValueSource {
-    values: std::iter::Peekable<std::vec::IntoIter<Value>>,
-    given: u64,
-}
-
-/// What the values come in the order of.
-fn rid_of(value: &Value) -> Option<Rid> {
-    value.get("_rid").as_str()?.parse().ok()
-}
-
-impl ItemSource for ValueSource {
-    fn seek(&mut self, place: Place<'_>) -> Result<()> {
-        let first = std::str::from_utf8(place.key()?).ok().and_then(|rid| rid.parse::<Rid>().ok());
-        let first = first.ok_or_else(|| Error::invalid("Invalid Continuation Token"))?;
-        while self.values.next_if(|value| rid_of(value).is_some_and(|rid| rid < first)).is_some() {}
-        Ok(())
-    }
-
-    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
-        let batch: Vec<Value> = self.values.by_ref().take(items_max).collect();
-        let first = self.given;
-        self.given += batch.len() as u64;
-        let item = |(row, value): (u64, Value)| {
-            let key = value.get("_rid").as_str().unwrap_or_default().as_bytes().into();
-            SourceItem { value, text: None, row, key }
-        };
-        Ok((first..).zip(batch).map(item).collect())
+    pub(crate) fn context<'a>(self, budget: &'a ExecutionBudget<'a>) -> EvalContext<'a> {
+        let now_us = i64::try_from(self.engine.clock.now_us()).unwrap_or(i64::MAX);
+        EvalContext { now_us, ..EvalContext::new(budget) }
     }
 }

@@ -3,11 +3,15 @@
 use bytes::Bytes;
 use orrery_query::PageLimits;
 use orrery_storage::{Entry, ReadAt, Scan, Space, key, record};
-use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result, limits};
+use orrery_types::budget::ITEM_READS;
+use orrery_types::{
+    CancellationToken, EffectiveKey, Error, ExecutionBudget, KeyRange, Lsn, Result, limits,
+};
 
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
 use crate::partition::scope::Scope;
+use crate::query::Queries;
 use crate::query::continuation;
 use crate::query::feed_page::read_item_ranges;
 use crate::throughput::charge;
@@ -48,35 +52,49 @@ pub struct ItemPage {
     pub charge: f64,
 }
 
-impl Engine {
+impl Queries<'_> {
     /// A page of items, from the beginning or where the last page ended.
     pub fn read_items(
-        &self,
+        self,
         container: &Container,
         scope: &Scope,
         size: PageSize,
         continuation: Option<&str>,
     ) -> Result<ItemPage> {
-        self.retry_on_gone_shard(container, &|now| {
-            self.read_items_in(now, scope, size, continuation)
-        })
+        self.read_items_until(container, scope, size, continuation, None)
     }
 
-    fn read_items_in(
-        &self,
+    /// The same, ended by a cancellation token.
+    pub fn read_items_until(
+        self,
         container: &Container,
         scope: &Scope,
         size: PageSize,
         continuation: Option<&str>,
+        cancellation: Option<&CancellationToken>,
+    ) -> Result<ItemPage> {
+        let budget = &self.page_budget(cancellation);
+        self.engine.epochs().retry_on_gone_shard(container, &mut |now| {
+            self.read_items_in(now, scope, size, continuation, budget)
+        })
+    }
+
+    fn read_items_in(
+        self,
+        container: &Container,
+        scope: &Scope,
+        size: PageSize,
+        continuation: Option<&str>,
+        budget: &ExecutionBudget<'_>,
     ) -> Result<ItemPage> {
         let owner = format!("items {} {}", container.rid(), scope.logical_partition());
         let state = continuation.map(|t| continuation::decode(&owner, t)).transpose()?;
         match state {
             // A token of an earlier version: its feed goes on in the order of keys.
             Some(last) if key::parse_item(&last).is_some() => {
-                read_items_by_key(self, container, scope, size, last, &owner)
+                read_items_by_key(self.engine, container, scope, size, last, &owner, budget)
             }
-            state => read_item_ranges(self, container, scope, size, state, &owner),
+            state => read_item_ranges(self.engine, container, scope, size, state, &owner, budget),
         }
     }
 }
@@ -89,8 +107,9 @@ fn read_items_by_key(
     size: PageSize,
     last: Vec<u8>,
     owner: &str,
+    budget: &ExecutionBudget<'_>,
 ) -> Result<ItemPage> {
-    let mut cursor = ItemCursor::new(engine, container, scope, Some(last))?;
+    let mut cursor = ItemCursor::new(engine, container, scope, Some(last), budget)?;
     let mut items: Vec<Bytes> = Vec::new();
     let mut bytes = 0;
     let mut more = false;
@@ -122,6 +141,7 @@ pub(crate) struct FeedItem {
 pub(crate) struct ItemCursor<'e> {
     engine: &'e Engine,
     container: &'e Container,
+    budget: &'e ExecutionBudget<'e>,
     scope: Scope,
     from: Vec<u8>,
     last: Vec<u8>,
@@ -142,6 +162,7 @@ impl<'e> ItemCursor<'e> {
         container: &'e Container,
         scope: &Scope,
         resume: Option<Vec<u8>>,
+        budget: &'e ExecutionBudget<'e>,
     ) -> Result<Self> {
         let invalid = || Error::invalid("Invalid Continuation Token");
         let (from, place) = match &resume {
@@ -152,7 +173,7 @@ impl<'e> ItemCursor<'e> {
             None => (Vec::new(), None),
         };
         let partition = first_partition(container, scope, place.as_ref())?;
-        let mut cursor = Self::starting(engine, container, scope, from, partition);
+        let mut cursor = Self::starting(engine, container, scope, from, partition, budget);
         cursor.last = resume.unwrap_or_default();
         Ok(cursor)
     }
@@ -163,11 +184,12 @@ impl<'e> ItemCursor<'e> {
         container: &'e Container,
         scope: &Scope,
         key: &[u8],
+        budget: &'e ExecutionBudget<'e>,
     ) -> Result<Self> {
         let place =
             key::parse_item(key).ok_or_else(|| Error::invalid("Invalid Continuation Token"))?;
         let partition = first_partition(container, scope, Some(&place.effective))?;
-        Ok(Self::starting(engine, container, scope, key.to_vec(), partition))
+        Ok(Self::starting(engine, container, scope, key.to_vec(), partition, budget))
     }
 
     fn starting(
@@ -176,10 +198,12 @@ impl<'e> ItemCursor<'e> {
         scope: &Scope,
         from: Vec<u8>,
         partition: Option<&'e PhysicalPartition>,
+        budget: &'e ExecutionBudget<'e>,
     ) -> Self {
         Self {
             engine,
             container,
+            budget,
             scope: scope.clone(),
             from,
             last: Vec::new(),
@@ -196,11 +220,12 @@ impl<'e> ItemCursor<'e> {
     pub(crate) fn next(&mut self) -> Result<Option<FeedItem>> {
         loop {
             for entry in self.batch.by_ref() {
+                self.budget.read(ITEM_READS)?;
                 self.loaded += 1;
                 self.loaded_bytes += entry.value.bytes.len() as u64;
                 let (header, _) = record::decode(&entry.value.bytes).map_err(storage)?;
                 let version = entry.value.version;
-                if self.engine.is_hidden(self.container, &entry.key, version, &header) {
+                if self.engine.items().is_hidden(self.container, &entry.key, version, &header) {
                     continue;
                 }
                 let body = entry.value.bytes.slice(record::BODY_AT..);

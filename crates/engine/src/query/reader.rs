@@ -1,29 +1,32 @@
 //! Runs one page of a planned query, and reports what it took.
 
-use orrery_query::plan::access::{Access, ScanPath, SourceOrder};
+use orrery_query::plan::access::{AccessPath, ScanPath, SourceOrder};
 use orrery_query::plan::index_only::IndexOnly;
 use orrery_query::plan::{Plan, PlanNode, PlanPath};
 use orrery_query::{
-    BoundQuery, EvalContext, Followed, ItemSource, Page, PageLimits, Place, Resume, Run,
-    SourceItem, answer_aggregates, answer_rows, execute,
+    AnyOrder, BoundQuery, EvalContext, Followed, ItemSource, Page, PageLimits, Resume, Run,
+    SeekPosition, SourceItem, answer_aggregates, answer_rows, execute,
 };
 use orrery_storage::key;
-use orrery_types::{Error, PartitionKey, Result, limits};
+use orrery_types::{Error, PartitionKey, Reservation, Result, limits};
 
 use super::query_error;
 use crate::partition::scope::Scope;
-use crate::query::access::index_only::Answer;
+use crate::query::access::index_only::IndexAnswer;
 use crate::query::access::keys::{KeySource, SnapshotScan};
 use crate::query::access::ordered::OrderedSource;
-use crate::query::access::prefetched::{LoadedItems, OpenLists};
+use crate::query::access::points::PointSource;
+use crate::query::access::prefetched::{LoadedItems, PrefetchedPostings};
 use crate::query::access::rows::RowSource;
+use crate::query::access::sorted_scope::SortedScope;
 use crate::query::access::{Shards, source_item};
 use crate::query::read_feed::ItemCursor;
-use crate::query::relations::{Expansion, Found, Prefetching, Way};
+use crate::query::relations::{Expansion, NavigationKind, PrefetchingSource, SemiJoinResult};
+use crate::query::times::{QueryTimes, add_time};
 
 /// What a page took.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct QueryReport {
     /// Items loaded.
     pub items: u64,
     /// Their bytes.
@@ -34,6 +37,8 @@ pub struct Report {
     pub entries: u64,
     /// Time it took.
     pub time_us: u64,
+    /// What of it its parts took.
+    pub times: QueryTimes,
     /// Steps of evaluation.
     pub steps: u64,
     /// Whether the index led to the items.
@@ -55,19 +60,21 @@ pub(super) struct Reader<'r, 's, 'e> {
     pub(super) scope: &'r Scope,
     pub(super) plan: Plan,
     pub(super) context: &'r EvalContext<'r>,
-    /// Who follows the relations of the query, if it has any.
+    /// Follows the relations of the query, if it has any.
     pub(super) expansion: Option<&'r Expansion<'e>>,
-    /// Lists that the planner began to read.
-    pub(super) open: OpenLists<'s>,
+    /// What the planner read already.
+    pub(super) prefetched: PrefetchedPostings<'s>,
     /// The items that a filter on relations leaves, if they were found that way.
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<SemiJoinResult<'e>>,
 }
 
 impl<'e> Reader<'_, '_, 'e> {
     /// One page and its report.
-    pub(super) fn read(mut self, size: PageLimits, explains: bool) -> Result<(Page, Report)> {
+    pub(super) fn read(mut self, size: PageLimits, explains: bool) -> Result<(Page, QueryReport)> {
         self.find()?;
-        let answered = self.index_page(self.run.resume.as_ref(), size)?;
+        let answered = add_time(&self.shards.taken.source_time, || {
+            self.index_page(self.run.resume.as_ref(), size)
+        })?;
         if answered.is_none() {
             self.plan.only = None;
         }
@@ -76,19 +83,17 @@ impl<'e> Reader<'_, '_, 'e> {
             None => self.items_page(size)?,
         };
         let taken = &self.shards.taken;
-        let (items, items_bytes) = match &scanned {
-            Some(scanned) => (scanned.loaded as u64, scanned.loaded_bytes),
-            None => (taken.items.get(), taken.bytes.get()),
-        };
+        let (items, items_bytes) = (taken.items.get(), taken.bytes.get());
         let token = scanned.map(|cursor| cursor.session_token()).filter(|t| !t.is_empty());
-        let mut report = Report {
+        let mut report = QueryReport {
             items,
             items_bytes,
             partitions: self.shards.list.len() as u64,
             entries: taken.entries.get(),
             time_us: 0,
+            times: self.times(),
             steps: page.steps,
-            uses_index: !matches!(self.plan.access, Access::Scan(_))
+            uses_index: !matches!(self.plan.access, AccessPath::Scan(_))
                 || self.plan.only.is_some()
                 || self.found.is_some(),
             paths: std::mem::take(&mut self.plan.paths),
@@ -102,7 +107,17 @@ impl<'e> Reader<'_, '_, 'e> {
         Ok((page, report))
     }
 
-    fn explain(&self, page: &Page, report: &Report) -> PlanNode {
+    /// What the source of items took, in the index and in loading them.
+    fn times(&self) -> QueryTimes {
+        let taken = &self.shards.taken;
+        let (all, load) = (taken.source_time.get(), taken.load_time.get());
+        let uses_index = matches!(self.plan.access, AccessPath::Rows(_) | AccessPath::Ordered(_))
+            || self.plan.only.is_some();
+        let load = if uses_index { load } else { all };
+        QueryTimes { index: all.saturating_sub(load), load, ..QueryTimes::default() }
+    }
+
+    fn explain(&self, page: &Page, report: &QueryReport) -> PlanNode {
         let mut node = self.plan.explain(self.bound, self.scope.partition_key.is_some());
         let access = node.access_mut();
         if let Some(found) = &self.found {
@@ -124,14 +139,14 @@ impl<'e> Reader<'_, '_, 'e> {
 
     fn index_page(&self, resume: Option<&Resume>, size: PageLimits) -> Result<Option<Page>> {
         let Some(only) = &self.plan.only else { return Ok(None) };
-        let Some(answer) = self.shards.answer(only, &self.open)? else { return Ok(None) };
+        let Some(answer) = self.shards.answer(only, &self.prefetched)? else { return Ok(None) };
         Ok(Some(match (answer, only) {
-            (Answer::Distinct(values), IndexOnly::Distinct { name, .. }) => {
+            (IndexAnswer::Distinct(values, _held), IndexOnly::Distinct { name, .. }) => {
                 let row = |value| IndexOnly::row(name.as_ref(), value);
                 let rows = values.into_iter().map(row).collect();
                 answer_rows(self.bound, rows, resume, size)
             }
-            (Answer::Distinct(values) | Answer::Aggregates(values), _) => {
+            (IndexAnswer::Distinct(values, _) | IndexAnswer::Aggregates(values), _) => {
                 answer_aggregates(self.bound, values, self.context).map_err(query_error)?
             }
         }))
@@ -141,6 +156,8 @@ impl<'e> Reader<'_, '_, 'e> {
     fn items_page(&self, size: PageLimits) -> Result<(Page, Option<ItemCursor<'_>>)> {
         let (run, shards) = (&self.run, self.shards);
         let run_over = |source: &mut dyn ItemSource| {
+            let held = shards.budget.reservation();
+            let source: &mut dyn ItemSource = &mut CountedSource { inner: source, shards, held };
             let mut ahead = self.ahead(source, size);
             let source: &mut dyn ItemSource = match &mut ahead {
                 Ok(ahead) => ahead,
@@ -151,22 +168,25 @@ impl<'e> Reader<'_, '_, 'e> {
         if let Some(found) = &self.found {
             return Ok((run_over(&mut KeySource::new(shards, found.keys.clone()))?, None));
         }
-        if let Access::Scan(path) = &self.plan.access
-            && let Some(mut loaded) = self.open.take_partition(shards, *path != ScanPath::Keys)?
+        if let AccessPath::Scan(path) = &self.plan.access
+            && let Some(mut loaded) = add_time(&shards.taken.source_time, || {
+                self.prefetched.take_partition(shards, *path != ScanPath::Keys)
+            })?
         {
             return Ok((run_over(&mut loaded)?, None));
         }
         match &self.plan.access {
             // A page that follows relations is of one moment.
-            Access::Scan(ScanPath::Keys) if self.expansion.is_some() => {
+            AccessPath::Scan(ScanPath::Keys) if self.expansion.is_some() => {
                 Ok((run_over(&mut SnapshotScan::new(shards))?, None))
             }
-            Access::Nothing => Ok((run_over(&mut LoadedItems::new(Vec::new(), false))?, None)),
-            Access::Points { ids, by_row } => {
-                let items = shards.points(&self.prefix()?, ids)?;
-                Ok((run_over(&mut LoadedItems::new(items, *by_row))?, None))
+            AccessPath::Nothing => Ok((run_over(&mut LoadedItems::new(Vec::new(), false))?, None)),
+            AccessPath::Points { ids, by_row } => {
+                let prefix = self.prefix()?;
+                let keys = ids.iter().map(|id| [&prefix[..], id.as_bytes()].concat()).collect();
+                Ok((run_over(&mut *self.points(keys, *by_row)?)?, None))
             }
-            Access::Keys { keys: named, by_row } => {
+            AccessPath::Keys { keys: named, by_row } => {
                 let definition = &shards.container.definition.partition_key;
                 let item_key = |(key, id): &(PartitionKey, String)| {
                     let partition = key::items_of(&definition.effective(key), key).from;
@@ -175,29 +195,44 @@ impl<'e> Reader<'_, '_, 'e> {
                 let mut keys: Vec<Vec<u8>> = named.iter().map(item_key).collect();
                 keys.sort_unstable();
                 keys.dedup();
-                if *by_row {
-                    let items = shards.by_keys(&keys)?.into_iter().flatten().collect();
-                    return Ok((run_over(&mut LoadedItems::new(items, true))?, None));
-                }
-                Ok((run_over(&mut KeySource::new(shards, keys))?, None))
+                Ok((run_over(&mut *self.points(keys, *by_row)?)?, None))
             }
-            Access::Rows(set) | Access::Scan(ScanPath::Entries(set)) => {
-                let mut source = RowSource::new(shards, Some(set.clone()), self.open.take_all());
+            AccessPath::Rows(set) => {
+                let prefetched = self.prefetched.take_all();
+                let mut source = RowSource::new(shards, Some(set.clone()), prefetched);
                 Ok((run_over(&mut source)?, None))
             }
-            Access::Scan(ScanPath::Directory) => {
-                let mut source = RowSource::new(shards, None, self.open.take_all());
+            AccessPath::Scan(ScanPath::Entries(set)) => {
+                let prefetched = self.prefetched.take_all();
+                let mut source = RowSource::scan(shards, Some(set.clone()), prefetched);
                 Ok((run_over(&mut source)?, None))
             }
-            Access::Ordered(ordered) => {
+            AccessPath::Scan(ScanPath::Directory) => {
+                let mut source = RowSource::scan(shards, None, self.prefetched.take_all());
+                Ok((run_over(&mut source)?, None))
+            }
+            AccessPath::Scan(ScanPath::Sorted) => {
+                Ok((run_over(&mut SortedScope::new(shards))?, None))
+            }
+            AccessPath::Ordered(ordered) => {
                 Ok((run_over(&mut OrderedSource::new(shards, ordered))?, None))
             }
-            Access::Scan(ScanPath::Keys) => {
-                let cursor = ItemCursor::new(shards.engine, shards.container, self.scope, None)?;
+            AccessPath::Scan(ScanPath::Keys) => {
+                let (engine, container) = (shards.engine, shards.container);
+                let cursor = ItemCursor::new(engine, container, self.scope, None, shards.budget)?;
                 let mut source = ScanSource { shards, scope: self.scope, cursor };
                 Ok((run_over(&mut source)?, Some(source.cursor)))
             }
         }
+    }
+
+    /// The items of keys that the filter names, which are sorted.
+    fn points(&self, keys: Vec<Vec<u8>>, by_row: bool) -> Result<Box<dyn ItemSource + '_>> {
+        Ok(if by_row {
+            Box::new(PointSource::new(self.shards, keys)?)
+        } else {
+            Box::new(KeySource::new(self.shards, keys))
+        })
     }
 
     /// Has targets loaded for many items at once, where most items that are read yield a row.
@@ -205,18 +240,20 @@ impl<'e> Reader<'_, '_, 'e> {
         &'a self,
         source: &'a mut dyn ItemSource,
         size: PageLimits,
-    ) -> std::result::Result<Prefetching<'a, 'e>, &'a mut dyn ItemSource> {
+    ) -> std::result::Result<PrefetchingSource<'a, 'e>, &'a mut dyn ItemSource> {
         let Some(expansion) = self.expansion else { return Err(source) };
-        let is_scan = matches!(self.plan.access, Access::Scan(_)) && self.found.is_none();
+        let is_scan = matches!(self.plan.access, AccessPath::Scan(_)) && self.found.is_none();
         if is_scan && self.bound.filters() {
             return Err(source);
         }
-        let target = |followed: Followed| match Way::of(followed.navigation.number) {
-            Way::Target(relation) if followed.from_items => Some(relation),
-            Way::Target(_) | Way::Inverse(_) | Way::Array(_) => None,
+        let target = |followed: Followed| match NavigationKind::of(followed.navigation.number) {
+            NavigationKind::Target(relation) if followed.from_items => Some(relation),
+            NavigationKind::Target(_) | NavigationKind::Inverse(_) | NavigationKind::Array(_) => {
+                None
+            }
         };
         let relations: Vec<usize> = self.bound.relations().into_iter().filter_map(target).collect();
-        Ok(Prefetching { inner: source, expansion, relations, items: size.rows_max })
+        Ok(PrefetchingSource { inner: source, expansion, relations, items: size.rows_max })
     }
 
     /// Finds the items by what their relations lead to, where the plan would look at more.
@@ -225,10 +262,12 @@ impl<'e> Reader<'_, '_, 'e> {
         let in_order = self.run.resume.as_ref().and_then(Resume::source_order);
         let by_key = in_order.is_none_or(|order| order == SourceOrder::Keys);
         let others = match &self.plan.access {
-            Access::Scan(_) => u64::MAX,
-            Access::Rows(set) => set.estimate(),
-            Access::Ordered(ordered) => ordered.estimate,
-            Access::Nothing | Access::Points { .. } | Access::Keys { .. } => return Ok(()),
+            AccessPath::Scan(_) => u64::MAX,
+            AccessPath::Rows(set) => set.estimate(),
+            AccessPath::Ordered(ordered) => ordered.estimate,
+            AccessPath::Nothing | AccessPath::Points { .. } | AccessPath::Keys { .. } => {
+                return Ok(());
+            }
         };
         let chosen = self.run.resume.is_some() && self.run.chosen_order.is_some();
         if !by_key || self.plan.only.is_some() || chosen {
@@ -238,7 +277,7 @@ impl<'e> Reader<'_, '_, 'e> {
         if self.found.is_some() {
             self.run.order = SourceOrder::Keys;
             self.run.chosen_order = None;
-            self.plan.access = Access::Scan(ScanPath::Keys);
+            self.plan.access = AccessPath::Scan(ScanPath::Keys);
             self.plan.chosen_order = None;
         }
         Ok(())
@@ -253,6 +292,31 @@ impl<'e> Reader<'_, '_, 'e> {
     }
 }
 
+/// Counts the memory of the batch at hand.
+struct CountedSource<'a, 's, 'e> {
+    inner: &'a mut dyn ItemSource,
+    shards: &'s Shards<'e>,
+    held: Reservation<'s>,
+}
+
+impl ItemSource for CountedSource<'_, '_, '_> {
+    fn seek(&mut self, place: SeekPosition<'_>) -> Result<()> {
+        self.inner.seek(place)
+    }
+
+    fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
+        let before = self.shards.taken.bytes.get();
+        let time = &self.shards.taken.source_time;
+        let batch = add_time(time, || self.inner.next_batch(items_max))?;
+        self.held.set(self.shards.loaded_since(before))?;
+        Ok(batch)
+    }
+
+    fn any_order(&mut self) -> Option<&mut dyn AnyOrder> {
+        self.inner.any_order()
+    }
+}
+
 /// All items of the scope.
 struct ScanSource<'s, 'e> {
     shards: &'s Shards<'e>,
@@ -261,9 +325,10 @@ struct ScanSource<'s, 'e> {
 }
 
 impl ItemSource for ScanSource<'_, '_> {
-    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+    fn seek(&mut self, place: SeekPosition<'_>) -> Result<()> {
         let key = place.key()?;
-        self.cursor = ItemCursor::at(self.shards.engine, self.shards.container, self.scope, key)?;
+        let Shards { engine, container, budget, .. } = self.shards;
+        self.cursor = ItemCursor::at(engine, container, self.scope, key, budget)?;
         Ok(())
     }
 
@@ -274,6 +339,8 @@ impl ItemSource for ScanSource<'_, '_> {
             let Some(item) = self.cursor.next()? else { break };
             batch.push(source_item(self.shards.members(), item.key, item.row, item.body)?);
         }
+        self.shards.taken.items.set(self.cursor.loaded as u64);
+        self.shards.taken.bytes.set(self.cursor.loaded_bytes);
         Ok(batch)
     }
 }

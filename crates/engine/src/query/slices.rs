@@ -1,7 +1,7 @@
-//! Slices of processor time for long queries. Any number of them may be under way, each on a thread
-//! of its own, but only as many run at once as leave a core to short requests; the others wait. At
-//! the end of each slice a query lets those pass that have used less, so that a short one is never
-//! behind a long one for more than a slice.
+//! Slices of processor time for long queries. Any number of queries may be under way, each on a thread of its
+//! own, but only so many run at once that one core is left for short requests; the others wait. At the
+//! end of a slice a query yields to queries that have used less time, so a short query waits for a long one
+//! for at most one slice.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -13,7 +13,7 @@ const SHORT_SLICES: u64 = 8;
 /// Later arrivals that go before a query, for each slice that it has used.
 const ARRIVALS_AHEAD: u64 = 64;
 
-/// Who runs, and who waits.
+/// The queries that run, and those that wait.
 #[derive(Debug)]
 pub(crate) struct Slices {
     running_max: usize,
@@ -75,7 +75,7 @@ impl Turn {
     }
 }
 
-/// Whoever panicked left numbers behind that are still right.
+/// A thread that panicked has left the counters consistent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -142,7 +142,7 @@ impl Slice<'_> {
         let own = {
             let mut queue = locked(&self.slices.queue);
             let Some(Reverse(next)) = queue.waiting.peek() else { return };
-            // Among equals the one that waits is first.
+            // Of two queries with the same use the waiting one runs first.
             if next.rank.0 > queue.tickets + 1 + handicap(used) {
                 return;
             }

@@ -20,6 +20,7 @@ pub(crate) fn script_error(error: ScriptError) -> Error {
             Error::Script(Box::new(ScriptFailure { message, number, log: thrown.log.into() }))
         }
         ScriptError::Timeout(_) => Error::Timeout(message),
+        ScriptError::Blocked(_) => Error::Denied(message),
         ScriptError::TooLarge { size, limit } => {
             Error::TooLarge { what: "the body of the script's answer", size, limit }
         }

@@ -2,13 +2,13 @@
 //! its own writes included, and nothing is kept unless all of it is.
 
 use bytes::Bytes;
-use orrery_script::{Answer, Outcome, PageRequest, ScriptHost};
+use orrery_script::{HostAnswer, HostOutcome, PageRequest, ScriptHost};
 use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
 use crate::Engine;
 use crate::catalog::resource::Preconditions;
-use crate::item::body::ItemBody;
+use crate::item::operation::ItemBody;
 use crate::item::operation::ItemWrite;
 use crate::item::read::{self as items, Written};
 use crate::query::QueryRequest;
@@ -27,7 +27,7 @@ impl TransactionHost<'_, '_> {
         ItemBody::check(self.transaction.container(), item)
     }
 
-    fn write(&mut self, write: &ItemWrite) -> Result<Answer> {
+    fn write(&mut self, write: &ItemWrite) -> Result<HostAnswer> {
         Ok(wrote(&self.transaction.write(write)?))
     }
 }
@@ -36,17 +36,17 @@ fn if_match(etag: Option<&str>) -> Preconditions {
     Preconditions { if_match: etag.map(Into::into), ..Preconditions::default() }
 }
 
-fn wrote(written: &Written) -> Answer {
+fn wrote(written: &Written) -> HostAnswer {
     let outcome = match written.outcome {
-        items::Outcome::Created => Outcome::Created,
-        items::Outcome::Replaced => Outcome::Replaced,
-        items::Outcome::Deleted => Outcome::Deleted,
+        items::Outcome::Created => HostOutcome::Created,
+        items::Outcome::Replaced => HostOutcome::Replaced,
+        items::Outcome::Deleted => HostOutcome::Deleted,
     };
-    Answer { outcome, body: written.body.to_vec(), continuation: None }
+    HostAnswer { outcome, body: written.body.to_vec(), continuation: None }
 }
 
 /// The texts of a page as one JSON array.
-fn array<'t>(texts: impl Iterator<Item = &'t [u8]>, continuation: Option<String>) -> Answer {
+fn array<'t>(texts: impl Iterator<Item = &'t [u8]>, continuation: Option<String>) -> HostAnswer {
     let mut body = vec![b'['];
     for (i, text) in texts.enumerate() {
         if i > 0 {
@@ -55,45 +55,48 @@ fn array<'t>(texts: impl Iterator<Item = &'t [u8]>, continuation: Option<String>
         body.extend_from_slice(text);
     }
     body.push(b']');
-    Answer { outcome: Outcome::Read, body, continuation }
+    HostAnswer { outcome: HostOutcome::Read, body, continuation }
 }
 
 impl ScriptHost for TransactionHost<'_, '_> {
-    fn create(&mut self, item: Value) -> Result<Answer> {
+    fn create(&mut self, item: Value) -> Result<HostAnswer> {
         let body = self.checked(item)?;
         self.write(&ItemWrite::Create(body))
     }
 
-    fn upsert(&mut self, item: Value, etag: Option<&str>) -> Result<Answer> {
+    fn upsert(&mut self, item: Value, etag: Option<&str>) -> Result<HostAnswer> {
         let body = self.checked(item)?;
         self.write(&ItemWrite::Upsert(body, if_match(etag)))
     }
 
-    fn read(&mut self, item: &Address, if_none_match: Option<&str>) -> Result<Answer> {
+    fn read(&mut self, item: &Address, if_none_match: Option<&str>) -> Result<HostAnswer> {
         let read = self.transaction.read(item)?;
         let if_none_match = if_none_match.map(Into::into);
         let conditions = Preconditions { if_none_match, ..Preconditions::default() };
-        let outcome =
-            if conditions.unmodified(read.stamp) { Outcome::NotModified } else { Outcome::Read };
-        Ok(Answer { outcome, body: read.body.to_vec(), continuation: None })
+        let outcome = if conditions.unmodified(read.stamp) {
+            HostOutcome::NotModified
+        } else {
+            HostOutcome::Read
+        };
+        Ok(HostAnswer { outcome, body: read.body.to_vec(), continuation: None })
     }
 
-    fn replace(&mut self, at: &Address, item: Value, etag: Option<&str>) -> Result<Answer> {
+    fn replace(&mut self, at: &Address, item: Value, etag: Option<&str>) -> Result<HostAnswer> {
         let body = self.checked(item)?;
         self.write(&ItemWrite::Replace(at.clone(), body, if_match(etag)))
     }
 
-    fn delete(&mut self, item: &Address, etag: Option<&str>) -> Result<Answer> {
+    fn delete(&mut self, item: &Address, etag: Option<&str>) -> Result<HostAnswer> {
         Ok(wrote(&self.transaction.delete(item, &if_match(etag))?))
     }
 
-    fn list(&mut self, page: &PageRequest) -> Result<Answer> {
+    fn list(&mut self, page: &PageRequest) -> Result<HostAnswer> {
         let size = PageSize::from_header(Some(page.size))?;
         let items = self.transaction.read_items(size, page.continuation.as_deref())?;
         Ok(array(items.items.iter().map(Bytes::as_ref), items.continuation))
     }
 
-    fn query(&mut self, query: &Value, page: &PageRequest) -> Result<Answer> {
+    fn query(&mut self, query: &Value, page: &PageRequest) -> Result<HostAnswer> {
         let request = QueryRequest::parse(query)?;
         let size = PageSize::from_header(Some(page.size))?;
         let rows = self.transaction.query(&request, size, page.continuation.as_deref())?;

@@ -17,8 +17,8 @@ use orrery_types::{Error, Lsn, Object, Result, Value, limits};
 
 use crate::catalog::Change;
 use crate::catalog::records::{self, Record};
+use crate::catalog::resource::Stamp;
 use crate::catalog::resource::{Preconditions, Resource, object, require_object, resource_id};
-use crate::stamp::Stamp;
 use crate::{Container, Engine};
 
 pub(crate) use error::script_error;
@@ -141,19 +141,27 @@ fn resource(container: &Container, kind: ScriptKind, record: &Record) -> Resourc
     Resource::new(rid, record.stamp, &link, body)
 }
 
-impl Engine {
+/// Procedures, triggers and functions of a container.
+#[derive(Clone, Copy)]
+pub struct ServerScripts<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl<'e> ServerScripts<'e> {
     /// A script by name or rid.
-    pub(crate) fn script_record(
-        &self,
+    pub(crate) fn record(
+        self,
         container: &Container,
         kind: ScriptKind,
         script: &Address,
     ) -> Result<Record> {
         let parent = parent(container);
         let record = match script {
-            Address::Name(name) => records::by_name(&*self.store, kind.record(), parent, name)?,
+            Address::Name(name) => {
+                records::by_name(&*self.engine.store, kind.record(), parent, name)?
+            }
             Address::Rid(Rid::Child { kind: of, number, .. }) if *of == kind.child() => {
-                records::by_number(&*self.store, kind.record(), parent, *number)?
+                records::by_number(&*self.engine.store, kind.record(), parent, *number)?
             }
             Address::Rid(_) => None,
         };
@@ -162,17 +170,17 @@ impl Engine {
 
     /// Tells at once that a function does not compile. Text that is no function at all is kept, as
     /// the original keeps it, and refused when it is called.
-    fn check_script(&self, record: &Record) -> Result<()> {
+    fn check(self, record: &Record) -> Result<()> {
         let script = script_of(record);
         if !looks_like_function(script.body) {
             return Ok(());
         }
-        self.scripts.check(&script).map_err(script_error)
+        self.engine.scripts.check(&script).map_err(script_error)
     }
 
     /// Makes a script; with `upsert`, replaces the one that has the id. Tells whether it was made.
-    pub fn create_script(
-        &self,
+    pub fn create(
+        self,
         container: &Container,
         kind: ScriptKind,
         body: &Value,
@@ -180,11 +188,12 @@ impl Engine {
     ) -> Result<(Resource, bool)> {
         let id = resource_id(body)?;
         let properties = Value::object(accept(kind, body)?);
-        let stamp = self.stamper.next();
+        let stamp = self.engine.stamper.next();
         let mut record = Record { number: 0, version: Lsn(0), id, stamp, body: properties };
-        self.check_script(&record)?;
+        self.check(&record)?;
         let mut change = self.change_in(container)?;
-        let old = records::by_name(&*self.store, kind.record(), parent(container), &record.id)?;
+        let old =
+            records::by_name(&*self.engine.store, kind.record(), parent(container), &record.id)?;
         let created = old.is_none();
         if let Some(old) = old {
             if !upsert {
@@ -202,17 +211,18 @@ impl Engine {
     }
 
     /// A change under a container that is still there.
-    fn change_in(&self, container: &Container) -> Result<Change<'_>> {
-        let change = self.catalog.change();
+    fn change_in(self, container: &Container) -> Result<Change<'e>> {
+        let change = self.engine.catalog.change();
         let database = Address::Rid(container.database_rid());
-        self.catalog
+        self.engine
+            .catalog
             .container(&database, &Address::Rid(container.rid()))
             .map_err(|_| Error::OwnerNotFound)?;
         Ok(change)
     }
 
-    fn check_count(&self, container: &Container, kind: ScriptKind) -> Result<()> {
-        let count = records::list(&*self.store, kind.record(), parent(container))?.len();
+    fn check_count(self, container: &Container, kind: ScriptKind) -> Result<()> {
+        let count = records::list(&*self.engine.store, kind.record(), parent(container))?.len();
         if count < kind.count_max() {
             return Ok(());
         }
@@ -223,24 +233,24 @@ impl Engine {
     }
 
     /// One script.
-    pub fn read_script(
-        &self,
+    pub fn read(
+        self,
         container: &Container,
         kind: ScriptKind,
         script: &Address,
     ) -> Result<Resource> {
-        Ok(resource(container, kind, &self.script_record(container, kind, script)?))
+        Ok(resource(container, kind, &self.record(container, kind, script)?))
     }
 
     /// The scripts of one kind, in the order of creation.
-    pub fn list_scripts(&self, container: &Container, kind: ScriptKind) -> Result<Vec<Resource>> {
-        let all = records::list(&*self.store, kind.record(), parent(container))?;
+    pub fn list(self, container: &Container, kind: ScriptKind) -> Result<Vec<Resource>> {
+        let all = records::list(&*self.engine.store, kind.record(), parent(container))?;
         Ok(all.iter().map(|record| resource(container, kind, record)).collect())
     }
 
     /// Replaces a script; its id may change.
-    pub fn replace_script(
-        &self,
+    pub fn replace(
+        self,
         container: &Container,
         kind: ScriptKind,
         script: &Address,
@@ -249,16 +259,18 @@ impl Engine {
     ) -> Result<Resource> {
         let id = resource_id(body)?;
         let properties = Value::object(accept(kind, body)?);
-        let stamp = self.stamper.next();
-        self.check_script(&new_version(&id, stamp, &properties))?;
+        let stamp = self.engine.stamper.next();
+        self.check(&new_version(&id, stamp, &properties))?;
         let mut change = self.change_in(container)?;
-        let old = self.script_record(container, kind, script)?;
+        let old = self.record(container, kind, script)?;
         conditions.check_write(Some(old.stamp))?;
         let mut record = Record { stamp, body: properties, ..old.clone() };
         if id == old.id {
             change.replace(kind.record(), parent(container), &record)?;
         } else {
-            if records::by_name(&*self.store, kind.record(), parent(container), &id)?.is_some() {
+            if records::by_name(&*self.engine.store, kind.record(), parent(container), &id)?
+                .is_some()
+            {
                 return Err(Error::AlreadyExists);
             }
             change.remove(kind.record(), parent(container), old.number, &old.id);
@@ -270,15 +282,15 @@ impl Engine {
     }
 
     /// Deletes a script.
-    pub fn delete_script(
-        &self,
+    pub fn delete(
+        self,
         container: &Container,
         kind: ScriptKind,
         script: &Address,
         conditions: &Preconditions,
     ) -> Result<()> {
         let mut change = self.change_in(container)?;
-        let record = self.script_record(container, kind, script)?;
+        let record = self.record(container, kind, script)?;
         conditions.check_write(Some(record.stamp))?;
         change.remove(kind.record(), parent(container), record.number, &record.id);
         change.commit()
@@ -289,12 +301,12 @@ fn new_version(id: &str, stamp: Stamp, body: &Value) -> Record {
     Record { number: 0, version: Lsn(0), id: id.into(), stamp, body: body.clone() }
 }
 
-impl Engine {
+impl ServerScripts<'_> {
     /// The facts of a call, completed by what only the engine knows. Sizes are kilobytes as the store
     /// estimates them; a container has no greatest size. The store is asked only for a script that
     /// speaks of quotas: few do.
     fn facts_for<'f>(
-        &self,
+        self,
         container: &Container,
         facts: &'f CallFacts,
         script: &Script<'_>,
@@ -308,9 +320,15 @@ impl Engine {
 
     /// How many scripts and how much data a container may hold, and how many and how much it does, as
     /// the service writes both.
-    pub fn quota(&self, container: &Container) -> Result<(String, String)> {
-        let bytes: u64 = self.shard_sizes(container)?.iter().map(|stats| stats.items_bytes).sum();
-        let count = |kind| self.list_scripts(container, kind).map(|scripts| scripts.len());
+    pub fn quota(self, container: &Container) -> Result<(String, String)> {
+        let bytes: u64 = self
+            .engine
+            .insight()
+            .shard_sizes(container)?
+            .iter()
+            .map(|stats| stats.items_bytes)
+            .sum();
+        let count = |kind| self.list(container, kind).map(|scripts| scripts.len());
         let used = format!(
             "functions={};storedProcedures={};triggers={};collectionSize={};",
             count(ScriptKind::Udf)?,

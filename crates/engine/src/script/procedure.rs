@@ -6,9 +6,10 @@ use orrery_types::{Error, Etag, PartitionKey, Result, Value, limits};
 
 use super::host::TransactionHost;
 use super::{ScriptKind, script_error, script_of};
+use crate::Container;
 use crate::item::read::CommitPosition;
+use crate::script::ServerScripts;
 use crate::throughput::charge;
-use crate::{Container, Engine};
 
 /// What a procedure came to.
 #[derive(Clone, Debug)]
@@ -23,17 +24,17 @@ pub struct Executed {
     pub charge: f64,
 }
 
-impl Engine {
+impl ServerScripts<'_> {
     /// Runs a procedure. Everything it wrote is kept, or nothing.
     pub fn execute_procedure(
-        &self,
+        self,
         container: &Container,
         procedure: &Address,
         partition_key: Option<&PartitionKey>,
         arguments: &[u8],
         facts: &CallFacts,
     ) -> Result<Executed> {
-        let record = match self.script_record(container, ScriptKind::Procedure, procedure) {
+        let record = match self.record(container, ScriptKind::Procedure, procedure) {
             Err(Error::NotFound) => None,
             found => Some(found?),
         };
@@ -45,10 +46,10 @@ impl Engine {
         let arguments = arguments_array(arguments)?;
         let facts = self.facts_for(container, facts, &script);
         let call = ProcedureCall { script, facts: &facts, arguments: &arguments };
-        let deadline = self.scripts.deadline();
-        let done = self.transact(container, key, &mut |transaction| {
-            let mut host = TransactionHost { engine: self, transaction };
-            self.scripts.run_procedure(&call, &mut host, deadline).map_err(script_error)
+        let deadline = self.engine.scripts.deadline();
+        let done = self.engine.transactions().transact(container, key, &mut |transaction| {
+            let mut host = TransactionHost { engine: self.engine, transaction };
+            self.engine.scripts.run_procedure(&call, &mut host, deadline).map_err(script_error)
         })?;
         Ok(Executed {
             body: done.value.body,

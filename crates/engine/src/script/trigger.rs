@@ -3,7 +3,7 @@
 //! that throws undoes everything.
 
 use bytes::Bytes;
-use orrery_script::{CallFacts, Deadline, Moment, TriggerCall};
+use orrery_script::{CallFacts, Deadline, TriggerCall, TriggerTime};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
@@ -11,9 +11,10 @@ use super::host::TransactionHost;
 use super::{ScriptKind, script_error, script_of};
 use crate::catalog::records::Record;
 use crate::catalog::resource::Preconditions;
-use crate::item::body::ItemBody;
+use crate::item::operation::ItemBody;
 use crate::item::patch::Patch;
 use crate::item::read::Written;
+use crate::script::ServerScripts;
 use crate::transaction::Transaction;
 use crate::{Container, Engine};
 
@@ -83,10 +84,10 @@ struct Triggers {
     after: Vec<Record>,
 }
 
-impl Engine {
+impl ServerScripts<'_> {
     /// Writes an item with triggers before and after.
     pub fn write_with_triggers(
-        &self,
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         write: &TriggeredWrite,
@@ -94,22 +95,25 @@ impl Engine {
         facts: &CallFacts,
     ) -> Result<Written> {
         let triggers = Triggers {
-            before: self.triggers(container, &names.before, Moment::Before, write.kind)?,
-            after: self.triggers(container, &names.after, Moment::After, write.kind)?,
+            before: self.triggers(container, &names.before, TriggerTime::Before, write.kind)?,
+            after: self.triggers(container, &names.after, TriggerTime::After, write.kind)?,
         };
         let key = self.key_of(container, partition_key, write)?;
-        let deadline = self.scripts.deadline();
-        let run = TriggerRun { engine: self, write, facts, deadline };
-        let done = self.transact(container, &key, &mut |tx| run.write(tx, &triggers))?;
+        let deadline = self.engine.scripts.deadline();
+        let run = TriggerRun { engine: self.engine, write, facts, deadline };
+        let done = self
+            .engine
+            .transactions()
+            .transact(container, &key, &mut |tx| run.write(tx, &triggers))?;
         let charge = crate::throughput::charge::rounded(done.charge);
         Ok(Written { place: done.place, charge, ..done.value })
     }
 
     fn triggers(
-        &self,
+        self,
         container: &Container,
         names: &[String],
-        moment: Moment,
+        moment: TriggerTime,
         kind: WriteKind,
     ) -> Result<Vec<Record>> {
         if names.len() > limits::TRIGGERS_PER_REQUEST_MAX {
@@ -123,14 +127,14 @@ impl Engine {
     }
 
     fn trigger(
-        &self,
+        self,
         container: &Container,
         name: &str,
-        moment: Moment,
+        moment: TriggerTime,
         kind: WriteKind,
     ) -> Result<Record> {
         let address = Address::Name(name.to_owned());
-        let found = self.script_record(container, ScriptKind::Trigger, &address);
+        let found = self.record(container, ScriptKind::Trigger, &address);
         let record = found.map_err(|error| match error {
             Error::NotFound => Error::invalid(format!(
                 "The container has no trigger '{name}', which the request names."
@@ -156,7 +160,7 @@ impl Engine {
 
     /// The logical partition of a write: what the header says, else the item itself.
     fn key_of(
-        &self,
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         write: &TriggeredWrite,
@@ -164,17 +168,17 @@ impl Engine {
         match (partition_key, &write.item, write.kind) {
             (Some(key), ..) => Ok(key.clone()),
             (None, Some(item), WriteKind::Patch | WriteKind::Delete) => {
-                Ok(self.locate(container, None, item)?.partition_key)
+                Ok(self.engine.items().locate(container, None, item)?.partition_key)
             }
             _ => Ok(ItemBody::parse(container, &write.text)?.key),
         }
     }
 }
 
-fn word(moment: Moment) -> &'static str {
+fn word(moment: TriggerTime) -> &'static str {
     match moment {
-        Moment::Before => "Pre",
-        Moment::After => "Post",
+        TriggerTime::Before => "Pre",
+        TriggerTime::After => "Post",
     }
 }
 
@@ -194,14 +198,14 @@ impl TriggerRun<'_> {
             _ => self.write.text.clone(),
         };
         for trigger in &triggers.before {
-            if let Some(changed) = self.run(tx, trigger, Moment::Before, &text, None)? {
+            if let Some(changed) = self.run(tx, trigger, TriggerTime::Before, &text, None)? {
                 text = changed;
             }
         }
         let mut written = self.apply(tx, &text)?;
         for trigger in &triggers.after {
             let body = written.body.clone();
-            if let Some(changed) = self.run(tx, trigger, Moment::After, &text, Some(&body))? {
+            if let Some(changed) = self.run(tx, trigger, TriggerTime::After, &text, Some(&body))? {
                 written.body = changed;
             }
         }
@@ -232,7 +236,7 @@ impl TriggerRun<'_> {
         &self,
         tx: &mut Transaction<'_>,
         trigger: &Record,
-        moment: Moment,
+        moment: TriggerTime,
         request: &[u8],
         response: Option<&[u8]>,
     ) -> Result<Option<Bytes>> {
@@ -243,7 +247,7 @@ impl TriggerRun<'_> {
                 .map_err(|e| Error::invalid(format!("The request body is not valid JSON: {e}.")))?;
         }
         let script = script_of(trigger);
-        let facts = self.engine.facts_for(tx.container(), self.facts, &script);
+        let facts = self.engine.scripts().facts_for(tx.container(), self.facts, &script);
         let call = TriggerCall {
             script,
             facts: &facts,

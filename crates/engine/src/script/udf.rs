@@ -40,7 +40,7 @@ impl<'e> UdfCalls<'e> {
             return record.is_some();
         }
         let address = Address::Name(name.to_owned());
-        match self.engine.script_record(self.container, ScriptKind::Udf, &address) {
+        match self.engine.scripts().record(self.container, ScriptKind::Udf, &address) {
             Ok(record) => {
                 found.insert(name.to_owned(), Some(record));
                 true

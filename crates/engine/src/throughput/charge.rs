@@ -127,7 +127,7 @@ pub(crate) fn write(write: &Write) -> f64 {
 
 /// What a page of a query did.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct QueryWork {
+pub(crate) struct ChargedQuery {
     pub(crate) partitions: u64,
     pub(crate) items: u64,
     pub(crate) items_bytes: u64,
@@ -137,7 +137,7 @@ pub(crate) struct QueryWork {
 }
 
 /// A page of a query.
-pub(crate) fn query(work: &QueryWork) -> f64 {
+pub(crate) fn query(work: &ChargedQuery) -> f64 {
     rounded(
         units(work.partitions.max(1), QUERY)
             + units(work.items, QUERY_ITEM)
@@ -220,18 +220,18 @@ mod tests {
 
     #[test]
     fn a_query_costs_by_its_work() {
-        check(query(&QueryWork::default()), 2.3);
+        check(query(&ChargedQuery::default()), 2.3);
         // A scan of 60,951 items of 400 MB in all is published as 4,059.95.
-        let scan = QueryWork {
+        let scan = ChargedQuery {
             partitions: 1,
             items: 60_951,
             items_bytes: 399_998_938,
             output_bytes: 510,
-            ..QueryWork::default()
+            ..ChargedQuery::default()
         };
         let published = 4059.95;
         assert!((query(&scan) / published - 1.0).abs() < 0.01, "{}", query(&scan));
-        let index_only = QueryWork { partitions: 2, entries: 10_000, ..QueryWork::default() };
+        let index_only = ChargedQuery { partitions: 2, entries: 10_000, ..ChargedQuery::default() };
         check(query(&index_only), 9.6);
     }
 }

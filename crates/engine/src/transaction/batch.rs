@@ -6,22 +6,23 @@ use bytes::Bytes;
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
+use crate::Container;
 use crate::catalog::resource::Preconditions;
 use crate::item::address::{complete_key, key_missing};
-use crate::item::body::ItemBody;
+use crate::item::operation::ItemBody;
 use crate::item::operation::ItemWrite;
 use crate::item::patch::Patch;
 use crate::item::read::{CommitPosition, ItemRead, Written};
 use crate::partition::PhysicalPartition;
 use crate::throughput::charge::{REFUSED, rounded};
 use crate::transaction::Transaction;
-use crate::{Container, Engine};
+use crate::transaction::Transactions;
 
 /// One operation of a batch or of bulk.
 #[derive(Clone, Debug)]
-pub struct Operation {
+pub struct BatchOperation {
     /// What to do.
-    pub action: Action,
+    pub action: BatchAction,
     /// The key it names for itself.
     pub partition_key: Option<PartitionKey>,
     /// Its own etag conditions.
@@ -33,7 +34,7 @@ pub struct Operation {
 /// What an operation does. Bodies are JSON text, read when their turn comes.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Action {
+pub enum BatchAction {
     Create(Bytes),
     Upsert(Bytes),
     Read(Address),
@@ -52,7 +53,7 @@ pub enum Content {
 
 /// What came of an operation. Where no content was asked for, the body is empty.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum BatchAnswer {
     /// The item.
     Read(ItemRead),
     /// The item has the etag that the client has already.
@@ -65,7 +66,7 @@ pub enum Answer {
     Dependent(f64),
 }
 
-impl Answer {
+impl BatchAnswer {
     /// Whether it did what was asked.
     pub fn is_success(&self) -> bool {
         !matches!(self, Self::Failed(_) | Self::Dependent(_))
@@ -86,7 +87,7 @@ impl Answer {
 #[derive(Clone, Debug)]
 pub struct Answers {
     /// One for each operation, in their order.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<BatchAnswer>,
     /// The physical partitions that were touched, each once.
     pub places: Vec<CommitPosition>,
     /// The charge of everything that was done, or tried.
@@ -95,32 +96,32 @@ pub struct Answers {
 
 impl Answers {
     /// Those of one partition. They cost together what each of them cost.
-    fn of(answers: Vec<Answer>, place: CommitPosition) -> Self {
-        let charge = rounded(answers.iter().map(Answer::charge).sum());
+    fn of(answers: Vec<BatchAnswer>, place: CommitPosition) -> Self {
+        let charge = rounded(answers.iter().map(BatchAnswer::charge).sum());
         Self { answers, places: vec![place], charge }
     }
 }
 
-impl Engine {
+impl Transactions<'_> {
     /// Runs all operations in one transaction.
     pub fn batch(
-        &self,
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
-        operations: &[Operation],
+        operations: &[BatchOperation],
     ) -> Result<Answers> {
         check_count(operations)?;
         let key = partition_key.ok_or_else(key_missing)?;
         let mut failed = None;
         let transacted = self.transact(container, key, &mut |transaction| {
             failed = None;
-            let mut run = Run::default();
+            let mut run = BatchRun::default();
             let mut answers = Vec::with_capacity(operations.len());
             for operation in operations {
                 match run.run(transaction, operation, None) {
                     Ok(answer) => answers.push(answer),
                     Err(error) => {
-                        let undone: Vec<f64> = answers.iter().map(Answer::charge).collect();
+                        let undone: Vec<f64> = answers.iter().map(BatchAnswer::charge).collect();
                         failed = Some((undone, error.clone()));
                         return Err(error);
                     }
@@ -128,7 +129,7 @@ impl Engine {
             }
             // What later operations changed by a model has the etag that was answered before.
             for answer in &mut answers {
-                if let Answer::Written(written) = answer
+                if let BatchAnswer::Written(written) = answer
                     && !written.body.is_empty()
                     && let Some(text) = transaction.latest_text(written.stamp)
                 {
@@ -143,9 +144,9 @@ impl Engine {
                 if error == of_operation && is_refusal(&error) =>
             {
                 let place = self.place_now(partition_of(container, key)?)?;
-                let mut answers: Vec<_> = undone.into_iter().map(Answer::Dependent).collect();
-                answers.push(Answer::Failed(error));
-                answers.resize(operations.len(), Answer::Dependent(0.0));
+                let mut answers: Vec<_> = undone.into_iter().map(BatchAnswer::Dependent).collect();
+                answers.push(BatchAnswer::Failed(error));
+                answers.resize(operations.len(), BatchAnswer::Dependent(0.0));
                 Ok(Answers::of(answers, place))
             }
             (Err(error), _) => Err(error),
@@ -153,27 +154,27 @@ impl Engine {
     }
 
     /// A partition as it is now, for the session of a client that changed nothing.
-    pub(crate) fn place_now(&self, partition: &PhysicalPartition) -> Result<CommitPosition> {
-        let lsn = self.shard_lsn(partition)?;
+    pub(crate) fn place_now(self, partition: &PhysicalPartition) -> Result<CommitPosition> {
+        let lsn = self.engine.sessions().shard_lsn(partition)?;
         Ok(CommitPosition { partition: partition.id, lsn, item_lsn: lsn })
     }
 }
 
 /// What a run of operations holds in memory, which is bounded.
 #[derive(Default)]
-pub(crate) struct Run {
+pub(crate) struct BatchRun {
     sent_bytes: usize,
     written_bytes: usize,
 }
 
-impl Run {
+impl BatchRun {
     /// Runs one operation. `body` is the item that it brings, if it was read already.
     pub(crate) fn run(
         &mut self,
         transaction: &mut Transaction<'_>,
-        operation: &Operation,
+        operation: &BatchOperation,
         body: Option<&ItemBody>,
-    ) -> Result<Answer> {
+    ) -> Result<BatchAnswer> {
         let container = transaction.container();
         let read = |text: &Bytes| match body {
             Some(body) => Ok(body.clone()),
@@ -189,58 +190,62 @@ impl Run {
         self.check_size(&operation.action)?;
         let conditions = &operation.conditions;
         let mut answer = match &operation.action {
-            Action::Read(item) => {
+            BatchAction::Read(item) => {
                 let read = transaction.read(item)?;
                 conditions.check_read(read.stamp)?;
                 if conditions.unmodified(read.stamp) {
-                    return Ok(Answer::NotModified(ItemRead { body: Bytes::new(), ..read }));
+                    return Ok(BatchAnswer::NotModified(ItemRead { body: Bytes::new(), ..read }));
                 }
-                Answer::Read(read)
+                BatchAnswer::Read(read)
             }
-            Action::Create(text) => {
-                Answer::Written(transaction.write(&ItemWrite::Create(read(text)?))?)
+            BatchAction::Create(text) => {
+                BatchAnswer::Written(transaction.write(&ItemWrite::Create(read(text)?))?)
             }
-            Action::Upsert(text) => {
+            BatchAction::Upsert(text) => {
                 let upsert = ItemWrite::Upsert(read(text)?, conditions.clone());
-                Answer::Written(transaction.write(&upsert)?)
+                BatchAnswer::Written(transaction.write(&upsert)?)
             }
-            Action::Replace(item, text) => {
+            BatchAction::Replace(item, text) => {
                 let replace = ItemWrite::Replace(item.clone(), read(text)?, conditions.clone());
-                Answer::Written(transaction.write(&replace)?)
+                BatchAnswer::Written(transaction.write(&replace)?)
             }
-            Action::Patch(item, text) => {
+            BatchAction::Patch(item, text) => {
                 let patch = Value::parse(text)
                     .map_err(|e| Error::invalid(format!("The patch is not valid JSON: {e}.")))?;
-                Answer::Written(transaction.patch(item, &Patch::parse(&patch)?, conditions)?)
+                BatchAnswer::Written(transaction.patch(item, &Patch::parse(&patch)?, conditions)?)
             }
-            Action::Delete(item) => Answer::Written(transaction.delete(item, conditions)?),
+            BatchAction::Delete(item) => {
+                BatchAnswer::Written(transaction.delete(item, conditions)?)
+            }
         };
         self.count(&mut answer, operation.content);
         Ok(answer)
     }
 
     /// An item that comes out of the store may be large whatever the size of the request.
-    fn check_size(&self, action: &Action) -> Result<()> {
-        let reads = matches!(action, Action::Read(_) | Action::Patch(..));
+    fn check_size(&self, action: &BatchAction) -> Result<()> {
+        let reads = matches!(action, BatchAction::Read(_) | BatchAction::Patch(..));
         let (size, limit) = (self.sent_bytes, limits::BATCH_RESPONSE_BYTES_MAX);
         if reads && size > limit {
             return Err(Error::ResponseTooLarge { size, limit });
         }
         let (size, limit) = (self.written_bytes, limits::BATCH_WRITTEN_BYTES_MAX);
-        if !matches!(action, Action::Read(_)) && size > limit {
+        if !matches!(action, BatchAction::Read(_)) && size > limit {
             return Err(Error::TransactionTooLarge { size, limit });
         }
         Ok(())
     }
 
-    fn count(&mut self, answer: &mut Answer, content: Content) {
+    fn count(&mut self, answer: &mut BatchAnswer, content: Content) {
         let body = match answer {
-            Answer::Read(item) => &mut item.body,
-            Answer::Written(item) => {
+            BatchAnswer::Read(item) => &mut item.body,
+            BatchAnswer::Written(item) => {
                 self.written_bytes += item.body.len();
                 &mut item.body
             }
-            Answer::NotModified(_) | Answer::Failed(_) | Answer::Dependent(_) => return,
+            BatchAnswer::NotModified(_) | BatchAnswer::Failed(_) | BatchAnswer::Dependent(_) => {
+                return;
+            }
         };
         match content {
             Content::Full => self.sent_bytes += body.len(),
@@ -257,7 +262,7 @@ pub(crate) fn partition_of<'c>(
     container.partition_of(&definition.effective(&complete_key(container, key)?))
 }
 
-pub(crate) fn check_count(operations: &[Operation]) -> Result<()> {
+pub(crate) fn check_count(operations: &[BatchOperation]) -> Result<()> {
     if operations.is_empty() {
         return Err(Error::invalid("Batch request has no operations."));
     }

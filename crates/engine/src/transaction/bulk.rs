@@ -12,16 +12,18 @@ use std::sync::{Mutex, PoisonError};
 
 use orrery_types::{Error, PartitionKey, Result, limits};
 
+use crate::Container;
 use crate::item::address::{complete_key, key_missing};
-use crate::item::body::ItemBody;
+use crate::item::operation::ItemBody;
 use crate::item::read::CommitPosition;
 use crate::partition::PhysicalPartition;
 use crate::throughput::charge::rounded;
 use crate::transaction::Transaction;
+use crate::transaction::Transactions;
 use crate::transaction::batch::{
-    Action, Answer, Answers, Operation, Run, check_count, is_refusal, partition_of,
+    Answers, BatchAction, BatchAnswer, BatchOperation, BatchRun, check_count, is_refusal,
+    partition_of,
 };
-use crate::{Container, Engine};
 
 /// What bulk does after an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,20 +33,20 @@ pub enum OnError {
     Stop,
 }
 
-impl Engine {
+impl Transactions<'_> {
     /// Runs each operation for itself. `partition` is the physical one that the client means them
     /// for; `partition_key` stands for the keys that operations do not name.
     pub fn bulk(
-        &self,
+        self,
         container: &Container,
         partition: Option<&PhysicalPartition>,
         partition_key: Option<&PartitionKey>,
-        operations: &[Operation],
+        operations: &[BatchOperation],
         on_error: OnError,
     ) -> Result<Answers> {
         check_count(operations)?;
         let mut tally =
-            Tally { answers: vec![Answer::Dependent(0.0); operations.len()], places: vec![] };
+            Tally { answers: vec![BatchAnswer::Dependent(0.0); operations.len()], places: vec![] };
         let aim = |at: usize| aim_of(container, partition, partition_key, &operations[at]);
         match on_error {
             OnError::Continue => {
@@ -59,7 +61,7 @@ impl Engine {
                             let group = Group { key, operations: vec![(at, None)] };
                             tally.add(self.run_group(container, operations, &group));
                         }
-                        Err(error) => tally.answers[at] = Answer::Failed(error),
+                        Err(error) => tally.answers[at] = BatchAnswer::Failed(error),
                     }
                     if !tally.answers[at].is_success() {
                         break;
@@ -72,16 +74,16 @@ impl Engine {
                 partition.map_or_else(|| container.partitions.iter().collect(), |p| vec![p]);
             tally.places = named.into_iter().map(|p| self.place_now(p)).collect::<Result<_>>()?;
         }
-        let charge = rounded(tally.answers.iter().map(Answer::charge).sum());
+        let charge = rounded(tally.answers.iter().map(BatchAnswer::charge).sum());
         Ok(Answers { answers: tally.answers, places: tally.places, charge })
     }
 
     /// Runs the groups of each physical partition in one transaction; gives back those that must go
     /// for themselves.
     fn run_together(
-        &self,
+        self,
         container: &Container,
-        operations: &[Operation],
+        operations: &[BatchOperation],
         groups: Vec<Group>,
         tally: &mut Tally,
     ) -> Vec<Group> {
@@ -115,7 +117,7 @@ impl Engine {
                 Ok(None) => alone.extend(open),
                 Err(error) => {
                     let failed = open.iter().flat_map(|group| &group.operations);
-                    let failed = failed.map(|(at, _)| (*at, Answer::Failed(error.clone())));
+                    let failed = failed.map(|(at, _)| (*at, BatchAnswer::Failed(error.clone())));
                     tally.add(Done { answers: failed.collect(), place: None });
                 }
             }
@@ -125,9 +127,9 @@ impl Engine {
 
     /// Runs groups on a few threads, so that their commits share syncs.
     fn run_groups(
-        &self,
+        self,
         container: &Container,
-        operations: &[Operation],
+        operations: &[BatchOperation],
         groups: &[Group],
         tally: &mut Tally,
     ) {
@@ -152,7 +154,12 @@ impl Engine {
     }
 
     /// Runs the operations of one logical partition, in as few transactions as hold them.
-    fn run_group(&self, container: &Container, operations: &[Operation], group: &Group) -> Done {
+    fn run_group(
+        self,
+        container: &Container,
+        operations: &[BatchOperation],
+        group: &Group,
+    ) -> Done {
         let mut done = Done { answers: Vec::with_capacity(group.operations.len()), place: None };
         while done.answers.len() < group.operations.len() {
             let rest = &group.operations[done.answers.len()..];
@@ -167,7 +174,8 @@ impl Engine {
                 // The transaction failed as a whole, so each of its operations did. Other groups
                 // may have been committed, so it is not the request that failed.
                 Err(error) => {
-                    let failed = rest.iter().map(|(at, _)| (*at, Answer::Failed(error.clone())));
+                    let failed =
+                        rest.iter().map(|(at, _)| (*at, BatchAnswer::Failed(error.clone())));
                     done.answers.extend(failed);
                 }
             }
@@ -196,7 +204,7 @@ fn grouped(operations: usize, aim: &dyn Fn(usize) -> Result<Aim>, tally: &mut Ta
                     None => groups.push(Group { key, operations: vec![(at, body)] }),
                 }
             }
-            Err(error) => tally.answers[at] = Answer::Failed(error),
+            Err(error) => tally.answers[at] = BatchAnswer::Failed(error),
         }
     }
     groups
@@ -204,13 +212,13 @@ fn grouped(operations: usize, aim: &dyn Fn(usize) -> Result<Aim>, tally: &mut Ta
 
 /// What came of a group.
 struct Done {
-    answers: Vec<(usize, Answer)>,
+    answers: Vec<(usize, BatchAnswer)>,
     place: Option<CommitPosition>,
 }
 
 /// What came of the groups so far.
 struct Tally {
-    answers: Vec<Answer>,
+    answers: Vec<BatchAnswer>,
     places: Vec<CommitPosition>,
 }
 
@@ -230,10 +238,10 @@ impl Tally {
 /// Runs the operations of all groups. They fit, or none of them is done.
 fn run_all(
     transaction: &mut Transaction<'_>,
-    operations: &[Operation],
+    operations: &[BatchOperation],
     groups: &[Group],
-) -> Result<Vec<(usize, Answer)>> {
-    let mut run = Run::default();
+) -> Result<Vec<(usize, BatchAnswer)>> {
+    let mut run = BatchRun::default();
     let mut answers = Vec::with_capacity(groups.iter().map(|group| group.operations.len()).sum());
     for group in groups {
         transaction.turn_to(&group.key);
@@ -241,7 +249,7 @@ fn run_all(
             let answer = match run.run(transaction, &operations[*at], body.as_ref()) {
                 Ok(answer) => answer,
                 Err(full @ Error::TransactionTooLarge { .. }) => return Err(full),
-                Err(error) if is_refusal(&error) => Answer::Failed(error),
+                Err(error) if is_refusal(&error) => BatchAnswer::Failed(error),
                 Err(error) => return Err(error),
             };
             answers.push((*at, answer));
@@ -254,16 +262,16 @@ fn run_all(
 /// anew: the definition of the container may be another by now.
 fn run_some(
     transaction: &mut Transaction<'_>,
-    operations: &[Operation],
+    operations: &[BatchOperation],
     which: &[(usize, Option<ItemBody>)],
-) -> Result<Vec<(usize, Answer)>> {
-    let mut run = Run::default();
+) -> Result<Vec<(usize, BatchAnswer)>> {
+    let mut run = BatchRun::default();
     let mut answers = Vec::with_capacity(which.len());
     for (at, _) in which {
         let answer = match run.run(transaction, &operations[*at], None) {
             Ok(answer) => answer,
             Err(Error::TransactionTooLarge { .. }) => break,
-            Err(error) if is_refusal(&error) => Answer::Failed(error),
+            Err(error) if is_refusal(&error) => BatchAnswer::Failed(error),
             Err(error) => return Err(error),
         };
         answers.push((*at, answer));
@@ -281,7 +289,7 @@ fn aim_of(
     container: &Container,
     partition: Option<&PhysicalPartition>,
     given: Option<&PartitionKey>,
-    operation: &Operation,
+    operation: &BatchOperation,
 ) -> Result<Aim> {
     let aim = match (&operation.partition_key, given, &operation.action) {
         (Some(own), Some(given), _) => {
@@ -296,11 +304,15 @@ fn aim_of(
         (Some(key), None, _) | (None, Some(key), _) => {
             Aim { key: complete_key(container, key)?, body: None }
         }
-        (None, None, Action::Create(text) | Action::Upsert(text) | Action::Replace(_, text)) => {
+        (
+            None,
+            None,
+            BatchAction::Create(text) | BatchAction::Upsert(text) | BatchAction::Replace(_, text),
+        ) => {
             let body = ItemBody::parse(container, text)?;
             Aim { key: body.key.clone(), body: Some(body) }
         }
-        (None, None, Action::Read(_) | Action::Patch(..) | Action::Delete(_)) => {
+        (None, None, BatchAction::Read(_) | BatchAction::Patch(..) | BatchAction::Delete(_)) => {
             return Err(key_missing());
         }
     };

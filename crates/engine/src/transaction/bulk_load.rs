@@ -6,20 +6,21 @@
 use orrery_storage::StorageError;
 use orrery_types::{Error, Result};
 
-use super::read_view::ReadView;
+use super::reads::ReadView;
 use super::retry::{self, Attempt};
-use super::state::TransactionState;
+use super::state::{TransactionOptions, TransactionState};
+use crate::Container;
 use crate::catalog::resource::Preconditions;
 use crate::error::storage;
 use crate::item::address::ItemKey;
-use crate::item::body::ItemBody;
+use crate::item::operation::ItemBody;
 use crate::item::operation::ItemWrite;
 use crate::item::read::Outcome;
 use crate::maintain::unique_keys::UniqueClaims;
 use crate::model::ModelContext;
 use crate::partition::PhysicalPartition;
+use crate::transaction::Transactions;
 use crate::transaction::batch::is_refusal;
-use crate::{Container, Engine};
 
 /// What to do with an item whose id is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,12 +50,12 @@ struct Arrival<'c> {
     write: ItemWrite,
 }
 
-impl Engine {
+impl Transactions<'_> {
     /// Writes the items; returns when all that were taken are durable, with an answer for each in
     /// their order. An error of the whole says that some may be missing: loading them again does no
     /// harm. Nobody else may write to the container meanwhile.
     pub fn load_items(
-        &self,
+        self,
         container: &Container,
         bodies: Vec<ItemBody>,
         existing: Existing,
@@ -67,7 +68,7 @@ impl Engine {
                 Existing::Keep | Existing::Refuse => ItemWrite::Create(body),
                 Existing::Replace => ItemWrite::Upsert(body, Preconditions::default()),
             };
-            match write.locate(self, container, None) {
+            match write.locate(self.engine, container, None) {
                 Ok(at) => {
                     let home = container.partitions.iter().position(|p| p.id == at.partition.id);
                     let group = home.and_then(|home| groups.get_mut(home));
@@ -84,7 +85,7 @@ impl Engine {
     }
 
     fn load_group(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         group: &[Arrival<'_>],
@@ -94,30 +95,31 @@ impl Engine {
         if group.is_empty() {
             return Ok(());
         }
-        let database = self.database_of(container);
+        let database = self.engine.models().database_of(container);
         let mut kept = vec![];
         retry::run(|_| {
-            let (view, _) = ReadView::snapshot(self, partition.shard)?;
-            let tx = TransactionState::new(self, container, partition, view);
-            let mut tx = tx.with_model(ModelContext::of(database.as_deref(), container));
-            tx.claims = Some(UniqueClaims::new(kept.clone()));
+            let (view, _) = ReadView::snapshot(self.engine, partition.shard)?;
+            let claims = Some(UniqueClaims::new(kept.clone()));
+            let model = ModelContext::of(database.as_deref(), container);
+            let options = TransactionOptions { claims, model, ..TransactionOptions::default() };
+            let mut tx = TransactionState::new(self.engine, container, partition, view, options);
             for Arrival { number, at, write } in group {
                 let applied = tx.apply(at, write);
-                if tx.doomed.is_some() {
+                if tx.doomed().is_some() {
                     break;
                 }
                 answers[*number] = answer(applied.map(|written| written.outcome), existing)?;
             }
-            if let Some(reason) = tx.doomed {
+            if let Some(reason) = tx.doomed() {
                 drop(tx);
                 kept.extend(self.before_retry(reason)?);
                 return Ok(Attempt::Again(reason.text()));
             }
-            if tx.is_empty() {
+            if tx.writes.written_at_home() == 0 {
                 return Ok(Attempt::Done(()));
             }
             let (commit, _) = tx.assemble()?.into_commit();
-            match self.store.commit(commit) {
+            match self.engine.store.commit(commit) {
                 Ok(_) => Ok(Attempt::Done(())),
                 // Another one loads too, and was faster.
                 Err(StorageError::Conflict(failed)) => Ok(tx.after_conflict(&failed)),

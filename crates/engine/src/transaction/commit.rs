@@ -15,6 +15,7 @@ use super::write_buffer::{ItemEntry, ShardIndex, ShardWrites};
 use crate::Engine;
 use crate::error::storage;
 use crate::maintain::index_terms::{Indexer, PathIdAllocation};
+use crate::maintain::references;
 use crate::maintain::unique_keys::{self, UniqueKeyCheck};
 use crate::maintain::{COMMIT_MAINTAINERS, CommitContext};
 use crate::partition::PhysicalPartition;
@@ -27,7 +28,7 @@ pub(crate) struct PreparedCommit<'t> {
 
 impl<'t> PreparedCommit<'t> {
     pub(crate) fn into_commit(self) -> (Commit, Vec<UniqueKeyCheck<'t>>) {
-        (Commit { parts: self.parts }, self.unique)
+        (Commit::new(self.parts), self.unique)
     }
 
     /// The part of a shard.
@@ -84,14 +85,15 @@ impl TransactionState<'_> {
                 part.preconditions.extend(self.reads.preconditions(index));
             }
         }
-        if let Some(model) = self.model {
+        if let Some(model) = self.options().model {
             for (_, shard) in self.writes.shards() {
                 put_keys(shard, &mut parts);
                 name_stripes(shard, &mut parts);
-                self.put_references(model, shard, &mut parts)?;
+                references::put_references(self, model, shard, &mut parts)?;
             }
         }
-        if let (PathIdAllocation::WithCommit(ids), Some(part)) = (self.path_ids, parts.first_mut())
+        if let (PathIdAllocation::WithCommit(ids), Some(part)) =
+            (self.options().path_ids, parts.first_mut())
         {
             ids.borrow().write(part);
         }
@@ -100,11 +102,11 @@ impl TransactionState<'_> {
 
     /// Whether all that was read is of one instant, so that a refusal needs no validation.
     pub(crate) fn is_of_one_instant(&self) -> bool {
-        if self.view.is_database() {
+        if self.view().is_database() {
             return true;
         }
         let home = self.writes.shard(ShardIndex::HOME);
-        if self.view.is_fixed(home.partition.shard) {
+        if self.view().is_fixed(home.partition.shard) {
             return self
                 .writes
                 .shards()
@@ -112,7 +114,7 @@ impl TransactionState<'_> {
                 .all(|(index, shard)| shard.items().is_empty() && !self.reads.has_read(index));
         }
         // What a model looks at beside items has no version of its own.
-        self.model.is_none() && home.items().len() + self.reads.len() <= 1
+        self.options().model.is_none() && home.items().len() + self.reads.len() <= 1
     }
 
     /// The read set as parts without writes.
@@ -139,7 +141,7 @@ impl TransactionState<'_> {
                 None => parts.push(held),
             }
         }
-        match self.engine.store.commit(Commit { parts }) {
+        match self.engine.store.commit(Commit::new(parts)) {
             Ok(_) => Ok(true),
             Err(StorageError::Conflict(_)) => Ok(false),
             Err(error) => Err(storage(error)),
@@ -169,7 +171,7 @@ fn put_keys(shard: &ShardWrites<'_>, parts: &mut Vec<Part>) {
 }
 
 /// What follows from a write holds no lock of the logical partition that it lands in: the stripe tells
-/// those who have read a range there.
+/// transactions that have read a range there.
 fn name_stripes(shard: &ShardWrites<'_>, parts: &mut Vec<Part>) {
     let written = shard.items().values().filter(|entry| entry.is_written());
     let stripes: BTreeSet<u8> = written.map(|entry| entry.at.stripe()).collect();

@@ -13,12 +13,12 @@
 //! commit order. What a model derives from it in other partitions is the same commit. A transaction that
 //! wrote nothing has read one snapshot.
 //!
-//! **Read view** (`read_view`). A single write reads the newest values; a batch, a procedure, a write with
+//! **Read view** (`reads`). A single write reads the newest values; a batch, a procedure, a write with
 //! triggers and bulk read the home shard from one snapshot, with their own writes over it (`overlay`), and
 //! other shards newest; verification reads a snapshot of the whole database. The statement time is fixed
 //! when the view is opened, and judges which items have expired.
 //!
-//! **Read set** (`read_set`, and the before images in the buffer). Every item and every key that a decision
+//! **Read set** (`reads`, and the before images in the buffer). Every item and every key that a decision
 //! rests on is a precondition of the commit, by its version or by its absence, also those that were only
 //! read: so there is no write skew.
 //!
@@ -27,7 +27,8 @@
 //!
 //! **Validation** is the store's: it tests the preconditions of commits one after another, and a commit with
 //! a failed one writes nothing. A refusal has no commit: if it rests on reads of several instants, the
-//! read set is validated by a commit without writes before the refusal is returned.
+//! read set is validated by a commit without writes before the refusal is returned. Of a deletion that
+//! `restrict` refuses, the read set keeps one referrer and what led to it (`retry::RefusalBasis`).
 //!
 //! **Locks** (`locks`). A writer holds the stripe of its logical partition shared, from before its first read
 //! until the answer. *Escalation*: after four conflicts it takes the stripe exclusively and the engine's
@@ -58,8 +59,7 @@ pub(crate) mod key_entries;
 pub(crate) mod locks;
 mod overlay;
 pub mod point_write;
-pub(crate) mod read_set;
-pub(crate) mod read_view;
+pub(crate) mod reads;
 pub(crate) mod retry;
 pub(crate) mod state;
 pub(crate) mod write_buffer;
@@ -74,15 +74,16 @@ use orrery_types::{Error, Lsn, PartitionKey, Result, limits};
 
 use self::locks::{LockGuard, LockMode, StripeLock, stripe_of};
 use self::overlay::{OverlaidItem, OverlaySource};
-use self::read_view::ReadView;
+use self::reads::ReadView;
 use self::retry::{Attempt, RetryReason};
-use self::state::TransactionState;
+use self::state::{TransactionOptions, TransactionState};
 use self::write_buffer::{ItemEntry, ShardIndex};
 use crate::catalog::resource::Preconditions;
+use crate::catalog::resource::Stamp;
 use crate::error::storage;
 use crate::item::address::{ItemKey, complete_key, item_row};
-use crate::item::body::ItemBody;
 use crate::item::image::CurrentImage;
+use crate::item::operation::ItemBody;
 use crate::item::operation::ItemWrite;
 use crate::item::patch::Patch;
 use crate::item::read::{CommitPosition, ItemRead, Written};
@@ -93,7 +94,6 @@ use crate::partition::PhysicalPartition;
 use crate::query::continuation;
 use crate::query::read_feed::{ItemPage, PageSize};
 use crate::query::{QueryPage, QueryRequest};
-use crate::stamp::Stamp;
 use crate::throughput::charge;
 use crate::{Container, Engine};
 
@@ -122,23 +122,29 @@ pub struct Transaction<'e> {
     charge: f64,
 }
 
-impl Engine {
+/// Transactions of several operations.
+#[derive(Clone, Copy)]
+pub struct Transactions<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl Transactions<'_> {
     /// Runs `work` in a transaction of one logical partition and commits what it did; an error
     /// of the work undoes all of it. The work may run several times.
     pub fn transact<T>(
-        &self,
+        self,
         container: &Container,
         partition_key: &PartitionKey,
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Transacted<T>> {
-        self.retry_on_stale_epoch(container, &mut |now| {
+        self.engine.epochs().retry_on_stale_epoch(container, &mut |now| {
             self.transact_under(now, partition_key, work)
         })
     }
 
     /// The same under one definition.
     fn transact_under<T>(
-        &self,
+        self,
         container: &Container,
         partition_key: &PartitionKey,
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
@@ -152,18 +158,24 @@ impl Engine {
                 if exclusive { LockMode::Exclusive } else { LockMode::of_attempt(attempt) };
             let lock = partition.locks.stripe(&key.to_canonical()).acquire(lock_mode);
             // Before the snapshot: the last holder may have changed what is read.
-            let escalation = self.escalation_lock(attempt);
+            let escalation = self.engine.models().escalation_lock(attempt);
             // Under the lock: a model takes over while it holds all of them.
-            let (database, ids) = (self.database_of(container), RefCell::default());
-            let mut transaction = Transaction::begin(self, container, partition, &key)?;
+            let (database, ids) = (self.engine.models().database_of(container), RefCell::default());
+            let path_ids = match attempt {
+                0 => PathIdAllocation::WithCommit(&ids),
+                _ => PathIdAllocation::Immediate,
+            };
+            let options = TransactionOptions {
+                path_ids,
+                claims: Some(UniqueClaims::new(kept.clone())),
+                model: ModelContext::of(database.as_deref(), container),
+                relaxed: false,
+            };
+            let mut transaction =
+                Transaction::begin(self.engine, container, partition, &key, options)?;
             (transaction.lock, transaction.lock_mode) = (Some(lock), lock_mode);
-            if attempt == 0 {
-                transaction.tx.path_ids = PathIdAllocation::WithCommit(&ids);
-            }
-            transaction.tx.claims = Some(UniqueClaims::new(kept.clone()));
-            transaction.tx.model = ModelContext::of(database.as_deref(), container);
             let result = work(&mut transaction);
-            if let Some(reason) = transaction.tx.doomed {
+            if let Some(reason) = transaction.tx.doomed() {
                 exclusive |= matches!(reason, RetryReason::NeedsExclusiveLock);
                 drop((transaction, escalation));
                 kept.extend(self.before_retry(reason)?);
@@ -185,25 +197,26 @@ impl Engine {
     /// locks are held and to which it turns one after the other. `None` if nothing was written,
     /// for whatever reason: each of them must go for itself then. An error if nobody knows.
     pub(crate) fn transact_together<T>(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         locks: Vec<LockGuard>,
         work: &mut dyn FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Option<Transacted<T>>> {
-        let database = self.database_of(container);
+        let database = self.engine.models().database_of(container);
         if locks.is_empty() || ModelContext::of(database.as_deref(), container).is_some() {
             return Ok(None);
         }
         let ids = RefCell::default();
         let nowhere = PartitionKey::default();
-        let transaction = Transaction::begin(self, container, partition, &nowhere);
+        let path_ids = PathIdAllocation::WithCommit(&ids);
+        let claims = Some(UniqueClaims::default());
+        let options = TransactionOptions { path_ids, claims, ..TransactionOptions::default() };
+        let transaction = Transaction::begin(self.engine, container, partition, &nowhere, options);
         let Ok(mut transaction) = transaction else { return Ok(None) };
         transaction.together = locks;
-        transaction.tx.claims = Some(UniqueClaims::default());
-        transaction.tx.path_ids = PathIdAllocation::WithCommit(&ids);
         let Ok(value) = work(&mut transaction) else { return Ok(None) };
-        if transaction.tx.doomed.is_some() {
+        if transaction.tx.doomed().is_some() {
             return Ok(None);
         }
         let charge = transaction.charge;
@@ -222,11 +235,12 @@ impl<'e> Transaction<'e> {
         container: &'e Container,
         partition: &'e PhysicalPartition,
         partition_key: &PartitionKey,
+        options: TransactionOptions<'e>,
     ) -> Result<Self> {
         let stripe = partition.locks.stripe(&partition_key.to_canonical());
         let (view, lsn) = ReadView::snapshot(engine, partition.shard)?;
         Ok(Self {
-            tx: TransactionState::new(engine, container, partition, view),
+            tx: TransactionState::new(engine, container, partition, view, options),
             partition_key: partition_key.clone(),
             stripe,
             lock_mode: LockMode::Shared,
@@ -259,7 +273,7 @@ impl<'e> Transaction<'e> {
 
     /// What is to be stored of a version that the transaction has written, if a model is about it.
     pub(crate) fn latest_text(&self, stamp: Stamp) -> Option<Bytes> {
-        self.tx.model?;
+        self.tx.options().model?;
         let entries = self.tx.writes.shard(ShardIndex::HOME).items().values();
         let mut written = entries.filter_map(|entry| entry.after());
         written.find(|after| after.stamp == stamp).map(|after| after.text.clone())
@@ -346,7 +360,7 @@ impl<'e> Transaction<'e> {
     fn locate(&mut self, item: &Address) -> Result<ItemKey<'e>> {
         let container = self.tx.container();
         let Some(row) = item_row(item)? else {
-            return self.tx.engine.locate(container, Some(&self.partition_key), item);
+            return self.tx.engine.items().locate(container, Some(&self.partition_key), item);
         };
         let has_row = |entry: &ItemEntry<'_>| entry.after().is_some_and(|after| after.row == row);
         let mut entries = self.tx.writes.shard(ShardIndex::HOME).items().values();
@@ -406,7 +420,8 @@ impl<'e> Transaction<'e> {
         let (engine, container) = (self.tx.engine, self.tx.container());
         let mut source = OverlaySource::new(&self.tx, &self.partition_key, None);
         let owner = format!("query of {} {}", container.rid(), self.partition_key.to_header());
-        let mut page = engine.query_source(container, request, &mut source, size, &owner, token)?;
+        let mut page =
+            engine.queries().query_source(container, request, &mut source, size, &owner, token)?;
         page.session_token = container.token(self.tx.partition().id, self.lsn);
         self.charge += page.charge;
         Ok(page)
@@ -434,10 +449,12 @@ impl<'e> Transaction<'e> {
         drop(self.lock.take());
         self.lock = Some(self.stripe.acquire(LockMode::Exclusive));
         self.lock_mode = LockMode::Exclusive;
-        if self.tx.engine.model_changed(self.tx.container(), self.tx.model) {
+        if self.tx.engine.models().has_changed(self.tx.container(), self.tx.options().model) {
             return Err(self.tx.run_again(RetryReason::NeedsExclusiveLock));
         }
-        (self.tx.view, self.lsn) = ReadView::snapshot(self.tx.engine, self.tx.partition().shard)?;
+        let (view, lsn) = ReadView::snapshot(self.tx.engine, self.tx.partition().shard)?;
+        self.tx.set_view(view);
+        self.lsn = lsn;
         Ok(())
     }
 
@@ -446,16 +463,16 @@ impl<'e> Transaction<'e> {
     fn commit(self) -> Result<Attempt<CommitPosition>> {
         let partition = self.tx.partition().id;
         let (engine, container) = (self.tx.engine, self.tx.container());
-        if self.tx.is_empty() {
+        if self.tx.writes.written_at_home() == 0 {
             let holds = self.tx.is_of_one_instant() || self.tx.validate(None)?;
             let place = CommitPosition { partition, lsn: self.lsn, item_lsn: self.lsn };
             let outdated = Attempt::Again(RetryReason::RefusalOutdated.text());
             return Ok(if holds { Attempt::Done(place) } else { outdated });
         }
         let (commit, _) = self.tx.assemble()?.into_commit();
-        match engine.commit_all(commit) {
+        match engine.point_writes().commit_all(commit) {
             Ok(committed) => {
-                engine.follow_definition(container);
+                engine.point_writes().follow_definition(container);
                 let lsn = committed.lsns.first().copied().unwrap_or_default();
                 Ok(Attempt::Done(CommitPosition { partition, lsn, item_lsn: lsn }))
             }

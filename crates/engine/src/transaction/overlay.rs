@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use orrery_query::{ItemSource, Place, SourceItem};
+use orrery_query::{ItemSource, SeekPosition, SourceItem};
 use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::{Scan, Space};
 use orrery_types::{Error, PartitionKey, Result, limits};
@@ -41,7 +41,7 @@ impl<'t, 'e> OverlaySource<'t, 'e> {
 
     /// Items with their keys and rows, from where the last call ended; empty at the end.
     pub(crate) fn next_texts(&mut self, items_max: usize) -> Result<Vec<OverlaidItem>> {
-        let (view, home) = (&self.tx.view, self.tx.writes.shard(ShardIndex::HOME));
+        let (view, home) = (self.tx.view(), self.tx.writes.shard(ShardIndex::HOME));
         loop {
             if self.from >= self.bounds.to {
                 return Ok(vec![]);
@@ -84,8 +84,8 @@ impl<'t, 'e> OverlaySource<'t, 'e> {
 }
 
 impl ItemSource for OverlaySource<'_, '_> {
-    fn seek(&mut self, place: Place<'_>) -> Result<()> {
-        let Place::Key(position) = place else {
+    fn seek(&mut self, place: SeekPosition<'_>) -> Result<()> {
+        let SeekPosition::Key(position) = place else {
             return Err(Error::internal("items come in the order of keys"));
         };
         let inside = position >= &self.bounds.from[..] && position < &self.bounds.to[..];

@@ -2,7 +2,7 @@
 //! everything that must change with it, and commit all of it at once. If another writer was
 //! faster, the commit's checks fail, nothing was written, and it starts over.
 //!
-//! A caller that must not block prepares the first attempt with [`Engine::prepare_write`] and is
+//! A caller that must not block prepares the first attempt with [`PointWrites::prepare`] and is
 //! called back when it is durable; only what then has to start over needs a thread to wait on.
 
 use std::cell::RefCell;
@@ -16,10 +16,10 @@ use orrery_types::{Error, PartitionKey, Result};
 
 use super::commit::item_part;
 use super::locks::{LockGuard, LockMode};
-use super::read_set::ConflictReason;
-use super::read_view::ReadView;
+use super::reads::ConflictReason;
+use super::reads::ReadView;
 use super::retry::{self, Attempt, RetryReason};
-use super::state::TransactionState;
+use super::state::{TransactionOptions, TransactionState};
 use super::write_buffer::ItemEntry;
 use crate::error::storage;
 use crate::item::address::ItemKey;
@@ -48,41 +48,72 @@ pub struct CommitResult {
     _lock: LockGuard,
 }
 
-impl Engine {
+impl PreparedWrite {
+    /// Commits it on the calling thread if no other commit is under way. The caller waits for a sync and
+    /// for no other writer.
+    pub fn try_commit(self, engine: &Engine) -> CommitAttempt {
+        let Self { commit, written, lock } = self;
+        let follows = follows_later(&commit);
+        match engine.store.try_commit(commit) {
+            Ok(answer) => {
+                CommitAttempt::Complete(CommitResult { answer, written, follows, _lock: lock })
+            }
+            Err(commit) => CommitAttempt::Busy(Self { commit, written, lock }),
+        }
+    }
+}
+
+/// What became of a commit on the calling thread.
+pub enum CommitAttempt {
+    /// It was committed or refused.
+    Complete(CommitResult),
+    /// Another commit is under way, and nothing was written.
+    Busy(PreparedWrite),
+}
+
+/// Writes of one item.
+#[derive(Clone, Copy)]
+pub struct PointWrites<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl<'e> PointWrites<'e> {
     /// Does it, and returns when it is durable.
-    pub fn write_item(
-        &self,
+    pub fn write(
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
     ) -> Result<Written> {
-        self.retry_on_stale_epoch(container, &mut |now| self.write_under(now, partition_key, write))
+        self.engine
+            .epochs()
+            .retry_on_stale_epoch(container, &mut |now| self.write_under(now, partition_key, write))
     }
 
     /// The same under one definition.
     fn write_under(
-        &self,
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
     ) -> Result<Written> {
         retry::run(|attempt| {
-            let at = write.locate(self, container, partition_key)?;
+            let at = write.locate(self.engine, container, partition_key)?;
             let lock = at.lock().acquire(LockMode::of_attempt(attempt));
-            let escalation = self.escalation_lock(attempt);
+            let escalation = self.engine.models().escalation_lock(attempt);
             let ids = RefCell::default();
             let path_ids = match attempt {
                 0 => PathIdAllocation::WithCommit(&ids),
                 _ => PathIdAllocation::Immediate,
             };
-            let database = self.database_of(container);
+            let database = self.engine.models().database_of(container);
             let mut tx = self.single_write(container, database.as_deref(), &at, path_ids);
-            let applied = tx.apply_at(&at, write);
+            let applied = apply_at(&mut tx, &at, write);
             let prepared = applied.and_then(|written| Ok((written, tx.assemble()?.into_commit())));
             let (written, (commit, unique)) = match prepared {
                 Ok(prepared) => prepared,
                 Err(Error::RetryWith) => {
-                    return Ok(Attempt::Again(tx.doomed.map_or("waiting", RetryReason::text)));
+                    return Ok(Attempt::Again(tx.doomed().map_or("waiting", RetryReason::text)));
                 }
                 Err(refusal) if tx.justifies(&refusal)? => return Err(refusal),
                 Err(_) => return Ok(Attempt::Again(RetryReason::RefusalOutdated.text())),
@@ -104,25 +135,25 @@ impl Engine {
     }
 
     /// Prepares the first attempt at a write without waiting for anybody; `None` if somebody else
-    /// has to be waited for, so that it must go through [`Engine::write_item`].
-    pub fn prepare_write(
-        &self,
+    /// has to be waited for, so that it must go through [`PointWrites::write`].
+    pub fn prepare(
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         write: &ItemWrite,
     ) -> Result<Option<PreparedWrite>> {
-        let database = self.database_of(container);
+        let database = self.engine.models().database_of(container);
         let scope = ModelContext::of(database.as_deref(), container);
         if scope.is_some_and(|scope| !scope.is_light(container)) {
             return Ok(None);
         }
-        let at = write.locate(self, container, partition_key)?;
+        let at = write.locate(self.engine, container, partition_key)?;
         let Some(lock) = at.lock().try_shared() else { return Ok(None) };
         // Under the lock: a model takes over while it holds all of them.
-        let database = self.database_of(container);
+        let database = self.engine.models().database_of(container);
         let path_ids = PathIdAllocation::LookupOnly;
         let mut tx = self.single_write(container, database.as_deref(), &at, path_ids);
-        let applied = tx.apply_at(&at, write);
+        let applied = apply_at(&mut tx, &at, write);
         match applied.and_then(|written| Ok((written, tx.assemble()?.into_commit().0))) {
             Ok((written, commit)) => Ok(Some(PreparedWrite { commit, written, lock })),
             // A path of the item has no number yet, or the definition has changed.
@@ -134,29 +165,21 @@ impl Engine {
     }
 
     /// Commits a prepared write; `done` is called once, when it is durable or refused.
-    pub fn submit(
-        &self,
-        prepared: PreparedWrite,
-        done: impl FnOnce(CommitResult) + Send + 'static,
-    ) {
+    pub fn submit(self, prepared: PreparedWrite, done: impl FnOnce(CommitResult) + Send + 'static) {
         let PreparedWrite { commit, written, lock } = prepared;
         let follows = follows_later(&commit);
         let answered = move |answer| done(CommitResult { answer, written, follows, _lock: lock });
-        self.store.submit(commit, Box::new(answered));
+        self.engine.store.submit(commit, Box::new(answered));
     }
 
     /// What came of a submitted write; `None` if another writer or a new definition was faster:
     /// nothing was written,
-    /// and it must go through [`Engine::write_item`].
-    pub fn finish_write(
-        &self,
-        container: &Container,
-        result: CommitResult,
-    ) -> Result<Option<Written>> {
+    /// and it must go through [`PointWrites::write`].
+    pub fn finish(self, container: &Container, result: CommitResult) -> Result<Option<Written>> {
         match result.answer {
             Ok(committed) => {
                 if result.follows {
-                    self.model_locks.wake();
+                    self.engine.model_locks.wake();
                 }
                 Ok(Some(self.conclude(container, &committed, result.written)))
             }
@@ -166,32 +189,31 @@ impl Engine {
     }
 
     /// Commits, and tells who does it if something is to follow later.
-    pub(crate) fn commit_all(&self, commit: Commit) -> Answer {
+    pub(crate) fn commit_all(self, commit: Commit) -> Answer {
         let follows = follows_later(&commit);
-        let answer = self.store.commit(commit);
+        let answer = self.engine.store.commit(commit);
         if follows && answer.is_ok() {
-            self.model_locks.wake();
+            self.engine.model_locks.wake();
         }
         answer
     }
 
     /// The transaction of one write, under the model of its database if that has one.
-    fn single_write<'e>(
-        &'e self,
+    fn single_write(
+        self,
         container: &'e Container,
         database: Option<&'e Database>,
         at: &ItemKey<'e>,
         path_ids: PathIdAllocation<'e>,
     ) -> TransactionState<'e> {
-        let view = ReadView::latest(self);
-        let tx = TransactionState::new(self, container, at.partition, view);
-        let mut tx = tx.with_model(ModelContext::of(database, container));
-        tx.path_ids = path_ids;
-        tx
+        let view = ReadView::latest(self.engine);
+        let model = ModelContext::of(database, container);
+        let options = TransactionOptions { path_ids, model, ..TransactionOptions::default() };
+        TransactionState::new(self.engine, container, at.partition, view, options)
     }
 
     fn conclude(
-        &self,
+        self,
         container: &Container,
         committed: &Committed,
         mut written: Written,
@@ -205,28 +227,32 @@ impl Engine {
 
     /// A write that began under another definition may have come after the work that follows such
     /// a change: then that work is due once more.
-    pub(crate) fn follow_definition(&self, container: &Container) {
+    pub(crate) fn follow_definition(self, container: &Container) {
         let database = Address::Rid(container.database_rid());
-        let now = self.catalog.container(&database, &Address::Rid(container.rid()));
+        let now = self.engine.catalog.container(&database, &Address::Rid(container.rid()));
         let Ok(now) = now else { return };
         let kept = |c: &Container| c.definition.versions_kept_s().is_some();
         if kept(&now) != kept(container) {
-            self.tasks.rebase_history(now);
+            self.engine.tasks.rebase_history(now);
         }
     }
 
     /// A unique key is taken. If a hidden item holds it, that item is removed now and the write
     /// may try again; else the write is refused, if everything still is as it has read it.
-    fn resolve_unique(&self, tx: &TransactionState<'_>, unique: &UniqueKeyCheck<'_>) -> Result<()> {
+    fn resolve_unique(self, tx: &TransactionState<'_>, unique: &UniqueKeyCheck<'_>) -> Result<()> {
         let (container, partition) = (unique.container, unique.entry.at.partition);
         let get = |space, key: &[u8]| {
-            self.store.get(partition.shard, space, key).map_err(storage).map(|(_, value)| value)
+            self.engine
+                .store
+                .get(partition.shard, space, key)
+                .map_err(storage)
+                .map(|(_, value)| value)
         };
         let Some(holder) = get(Space::Index, &unique.key)? else { return Ok(()) };
         let row: Row = unique_holder(&holder.bytes)?;
         {
-            let _schema = self.model_locks.schema_shared();
-            if self.purge_hidden_row(container, partition, row)? {
+            let _schema = self.engine.model_locks.schema_shared();
+            if self.engine.expiry_sweep().purge_hidden_row(container, partition, row)? {
                 return Ok(());
             }
         }
@@ -244,15 +270,18 @@ impl Engine {
     }
 
     /// Removes an item if it is hidden; whether it is gone afterwards.
-    pub(crate) fn purge_hidden(&self, container: &Container, at: &ItemKey<'_>) -> Result<bool> {
-        if self.is_modelled(container) {
-            return Ok(matches!(self.purge_modelled(container, at)?, Purged::Gone));
+    pub(crate) fn purge_hidden(self, container: &Container, at: &ItemKey<'_>) -> Result<bool> {
+        if self.engine.models().is_modelled(container) {
+            return Ok(matches!(
+                self.engine.expiry_sweep().purge_modelled(container, at)?,
+                Purged::Gone
+            ));
         }
         let Some(before) = self.before(at)? else { return Ok(true) };
         let Some(part) = self.removal_of_hidden(container, at, before)? else {
             return Ok(false);
         };
-        match self.store.commit(Commit { parts: vec![part] }) {
+        match self.engine.store.commit(Commit::new(vec![part])) {
             // A conflict means that somebody wrote or removed it: the caller looks again.
             Ok(_) | Err(StorageError::Conflict(_)) => Ok(true),
             Err(error) => Err(storage(error)),
@@ -261,38 +290,40 @@ impl Engine {
 
     /// The writes that remove an item with everything beside it, if it is hidden.
     pub(crate) fn removal_of_hidden(
-        &self,
+        self,
         container: &Container,
         at: &ItemKey<'_>,
         before: BeforeImage,
     ) -> Result<Option<Part>> {
-        if !self.is_hidden(container, &at.key, before.version, &before.header) {
+        if !self.engine.items().is_hidden(container, &at.key, before.version, &before.header) {
             return Ok(None);
         }
         let entry = ItemEntry::removed(at.clone(), before);
-        let (store, partition) = (&*self.store, at.partition);
+        let (store, partition) = (&*self.engine.store, at.partition);
         let path_ids = PathIdAllocation::Immediate;
         let indexer = Indexer { store, container, partition, path_ids };
-        item_part(self, &indexer, &[&entry]).map(|(part, _)| Some(part))
+        item_part(self.engine, &indexer, &[&entry]).map(|(part, _)| Some(part))
     }
 
-    fn before(&self, at: &ItemKey<'_>) -> Result<Option<BeforeImage>> {
+    fn before(self, at: &ItemKey<'_>) -> Result<Option<BeforeImage>> {
         let shard = at.partition.shard;
-        let (_, value) = self.store.get(shard, Space::Items, &at.key).map_err(storage)?;
+        let (_, value) = self.engine.store.get(shard, Space::Items, &at.key).map_err(storage)?;
         value.map(BeforeImage::read).transpose()
     }
 }
 
-impl<'e> TransactionState<'e> {
-    /// Adds a write, which must still have its key if a rid names it.
-    fn apply_at(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
-        if let Some(row) = write.row()?
-            && self.key_of_row(row)? != at.key
-        {
-            return Err(self.run_again(RetryReason::Conflict(ConflictReason::RowMoved)));
-        }
-        self.apply(at, write)
+/// Applies a write. If it names its item by rid, the item must still have the key that was found for it.
+fn apply_at<'e>(
+    tx: &mut TransactionState<'e>,
+    at: &ItemKey<'e>,
+    write: &ItemWrite,
+) -> Result<Written> {
+    if let Some(row) = write.row()?
+        && tx.key_of_row(row)? != at.key
+    {
+        return Err(tx.run_again(RetryReason::Conflict(ConflictReason::RowMoved)));
     }
+    tx.apply(at, write)
 }
 
 /// Whether a stored item has a unique key.

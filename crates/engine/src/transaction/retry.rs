@@ -1,16 +1,22 @@
 //! The retry loop of all writers, and why a transaction runs again. This is the only place that makes
 //! [`Error::RetryWith`]: inside a transaction it is a token that stops the work at hand, and the loop
 //! looks at the reason instead; to the sender of a request it means that the attempts are used up.
+//!
+//! A refusal is returned only if its reads hold at one instant ([`TransactionState::justifies`]). A deletion that
+//! `restrict` refuses may have read a great deal that others write all the time: the guard of its target,
+//! every other referrer, tallies of the items that it refers to itself. One referrer is enough to refuse it,
+//! so the rest is forgotten ([`RefusalBasis`]), and no writer of it makes the refusal run again.
 
 use orrery_storage::key::Row;
 use orrery_storage::{FailedPrecondition, Space};
 use orrery_types::{Error, Result, ShardId, limits};
 
-use super::read_set::ConflictReason;
+use super::reads::ConflictReason;
 use super::state::TransactionState;
-use super::write_buffer::ShardWrites;
+use super::write_buffer::{ShardIndex, ShardWrites};
+use crate::Container;
 use crate::partition::PhysicalPartition;
-use crate::{Container, Engine};
+use crate::transaction::Transactions;
 
 /// Why a transaction runs again. Nothing of it was written.
 #[derive(Clone, Copy)]
@@ -63,13 +69,7 @@ pub(crate) fn needs_waiting() -> Error {
     Error::RetryWith
 }
 
-impl<'e> TransactionState<'e> {
-    /// Dooms the transaction: it must run again, whatever becomes of the error.
-    pub(crate) fn run_again(&mut self, reason: RetryReason<'e>) -> Error {
-        self.doomed = Some(reason);
-        Error::RetryWith
-    }
-
+impl TransactionState<'_> {
     /// What it means that a precondition of its commit failed.
     pub(crate) fn conflict_reason(&self, failed: &FailedPrecondition) -> ConflictReason {
         let Some((space, key)) = failed.precondition.key() else {
@@ -91,14 +91,44 @@ impl<'e> TransactionState<'e> {
     }
 }
 
-impl Engine {
+impl Transactions<'_> {
     /// Does what must be done before a transaction runs again. A hidden item that has a unique key and
     /// cannot be removed is returned.
-    pub(crate) fn before_retry(&self, reason: RetryReason<'_>) -> Result<Option<(ShardId, Row)>> {
+    pub(crate) fn before_retry(self, reason: RetryReason<'_>) -> Result<Option<(ShardId, Row)>> {
         let RetryReason::HiddenHolder(container, partition, row) = reason else { return Ok(None) };
-        let _schema = self.model_locks.schema_shared();
-        let gone = self.purge_hidden_row(container, partition, row)?;
+        let _schema = self.engine.model_locks.schema_shared();
+        let gone = self.engine.expiry_sweep().purge_hidden_row(container, partition, row)?;
         Ok((!gone).then_some((partition.shard, row)))
+    }
+}
+
+/// A position in the order of all reads of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadPosition {
+    items: u32,
+    keys: u32,
+}
+
+/// What a refusal rests on: everything that was read up to a position, and these items.
+#[derive(Debug)]
+pub(crate) struct RefusalBasis {
+    pub(crate) until: ReadPosition,
+    pub(crate) items: Vec<(ShardIndex, Vec<u8>)>,
+}
+
+impl ReadPosition {
+    /// The position of the last read of a transaction.
+    pub(crate) fn of(tx: &TransactionState<'_>) -> Self {
+        Self { items: tx.writes.read_sequence(), keys: tx.reads.sequence() }
+    }
+}
+
+/// Forgets what a refused operation has read and its refusal does not rest on. Its writes have been
+/// rolled back.
+pub(super) fn narrow_reads(tx: &mut TransactionState<'_>) {
+    if let Some(basis) = tx.operation.take_refusal_basis() {
+        tx.reads.forget_after(basis.until.keys);
+        tx.writes.forget_reads_after(basis.until.items, &basis.items);
     }
 }
 

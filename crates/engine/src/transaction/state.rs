@@ -8,53 +8,103 @@ use orrery_storage::Space;
 use orrery_storage::key::{self, Row};
 use orrery_types::{Error, Lsn, Result, Value};
 
-use super::read_set::{ConflictReason, ReadSet};
-use super::read_view::ReadView;
+use super::reads::ReadView;
+use super::reads::{ConflictReason, ReadSet};
 use super::retry::RetryReason;
+use super::retry::{RefusalBasis, narrow_reads};
 use super::write_buffer::{ItemEntry, Mutation, ShardIndex, WriteBuffer};
+use crate::catalog::resource::Stamp;
 use crate::insight::workload::Wrote;
 use crate::item::address::{ItemAddress, ItemKey};
-use crate::item::body::ItemBody;
 use crate::item::image::{AfterImage, BeforeImage, CurrentImage};
+use crate::item::operation::ItemBody;
 use crate::item::operation::{Decision, ItemWrite};
 use crate::item::read::{CommitPosition, Outcome, Written};
 use crate::maintain::index_terms::{Indexer, PathIdAllocation};
+use crate::maintain::own_references::OwnReferences;
+use crate::maintain::unique_keys;
 use crate::maintain::unique_keys::UniqueClaims;
 use crate::model::{ModelContext, ModelTransaction};
 use crate::partition::PhysicalPartition;
 use crate::query::relations::Reach;
-use crate::stamp::Stamp;
 use crate::throughput::charge;
 use crate::{Container, Engine};
 
-/// What the current operation has taken so far.
+/// What the current operation has used so far.
 #[derive(Default)]
 pub(crate) struct OperationState {
-    /// How far what follows from it may go.
-    pub(crate) reach: Reach,
-    /// Evaluations of schemas.
-    pub(crate) schema_steps: u64,
-    pub(crate) warnings: Vec<String>,
-    /// The charge of what followed from it.
-    pub(crate) charge: f64,
+    reach: Reach,
+    schema_steps: u64,
+    warnings: Vec<String>,
+    refusal_basis: Option<RefusalBasis>,
+    charge: f64,
 }
 
-/// A transaction while it runs.
+impl OperationState {
+    /// How far the operation's derived writes may reach.
+    pub(crate) fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Evaluations of schemas.
+    pub(crate) fn schema_steps(&self) -> u64 {
+        self.schema_steps
+    }
+
+    pub(crate) fn set_schema_steps(&mut self, steps: u64) {
+        self.schema_steps = steps;
+    }
+
+    /// Adds warnings to the operation's answer.
+    pub(crate) fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
+        self.warnings.extend(warnings);
+    }
+
+    /// Narrows what the operation's refusal rests on; without it, that is everything it has read.
+    pub(crate) fn refuse_because(&mut self, basis: RefusalBasis) {
+        self.refusal_basis = Some(basis);
+    }
+
+    pub(super) fn take_refusal_basis(&mut self) -> Option<RefusalBasis> {
+        self.refusal_basis.take()
+    }
+
+    /// Adds the charge of a derived write.
+    pub(crate) fn add_charge(&mut self, charge: f64) {
+        self.charge += charge;
+    }
+}
+
+/// How a transaction works; fixed when it begins.
+#[derive(Default)]
+pub(crate) struct TransactionOptions<'e> {
+    pub(crate) path_ids: PathIdAllocation<'e>,
+    /// Unique keys are checked after each operation; `None`: the commit's preconditions decide.
+    pub(crate) claims: Option<UniqueClaims>,
+    /// `None`: no model applies to the container.
+    pub(crate) model: Option<ModelContext<'e>>,
+    /// Whether the bounds on derived writes are not enforced: no client waits for the transaction.
+    pub(crate) relaxed: bool,
+}
+
+impl<'e> TransactionOptions<'e> {
+    /// Those of a transaction under a model, if there is one.
+    pub(crate) fn under(model: Option<ModelContext<'e>>) -> Self {
+        Self { model, ..Self::default() }
+    }
+}
+
+/// A transaction while it runs. Other modules call methods of its parts; they replace none of them.
 pub(crate) struct TransactionState<'e> {
     pub(crate) engine: &'e Engine,
-    pub(crate) view: ReadView<'e>,
+    view: ReadView<'e>,
     pub(crate) reads: ReadSet,
     pub(crate) writes: WriteBuffer<'e>,
-    pub(crate) path_ids: PathIdAllocation<'e>,
-    /// Unique keys are looked at after each operation; `None`: the commit's preconditions decide.
-    pub(crate) claims: Option<UniqueClaims>,
-    /// `None`: no model is about the container.
-    pub(crate) model: Option<ModelContext<'e>>,
-    /// Whether no bound refuses what follows: nobody waits for it.
-    pub(crate) relaxed: bool,
+    /// References of the items that it has written.
+    pub(crate) own_references: OwnReferences,
     pub(crate) operation: OperationState,
-    /// Why the transaction must run again, whatever its work returns: a script may catch the error.
-    pub(crate) doomed: Option<RetryReason<'e>>,
+    options: TransactionOptions<'e>,
+    doomed: Option<RetryReason<'e>>,
 }
 
 impl<'e> TransactionState<'e> {
@@ -63,25 +113,42 @@ impl<'e> TransactionState<'e> {
         container: &'e Container,
         partition: &'e PhysicalPartition,
         view: ReadView<'e>,
+        options: TransactionOptions<'e>,
     ) -> Self {
         Self {
             engine,
             view,
             reads: ReadSet::default(),
             writes: WriteBuffer::new(container, partition),
-            path_ids: PathIdAllocation::Immediate,
-            claims: None,
-            model: None,
-            relaxed: false,
+            own_references: OwnReferences::default(),
             operation: OperationState::default(),
+            options,
             doomed: None,
         }
     }
 
-    /// The same under a model, if there is one.
-    pub(crate) fn with_model(mut self, model: Option<ModelContext<'e>>) -> Self {
-        self.model = model;
-        self
+    pub(crate) fn options(&self) -> &TransactionOptions<'e> {
+        &self.options
+    }
+
+    pub(crate) fn view(&self) -> &ReadView<'e> {
+        &self.view
+    }
+
+    /// Reads from another view. Nothing may have been read so far.
+    pub(super) fn set_view(&mut self, view: ReadView<'e>) {
+        self.view = view;
+    }
+
+    /// Why the transaction must run again, whatever its work returns: a script may catch the error.
+    pub(crate) fn doomed(&self) -> Option<RetryReason<'e>> {
+        self.doomed
+    }
+
+    /// Dooms the transaction: it must run again, whatever becomes of the error.
+    pub(crate) fn run_again(&mut self, reason: RetryReason<'e>) -> Error {
+        self.doomed = Some(reason);
+        Error::RetryWith
     }
 
     /// The transaction together with a model that it is under.
@@ -102,18 +169,13 @@ impl<'e> TransactionState<'e> {
     pub(crate) fn indexer(&self, shard: ShardIndex) -> Indexer<'e> {
         let writes = self.writes.shard(shard);
         let (container, partition) = (writes.container, writes.partition);
-        let path_ids = match (shard, self.path_ids) {
+        let path_ids = match (shard, self.options.path_ids) {
             // Ids are allocated with the commit in the home shard only.
             (ShardIndex::HOME, path_ids) => path_ids,
             (_, PathIdAllocation::LookupOnly) => PathIdAllocation::LookupOnly,
             _ => PathIdAllocation::Immediate,
         };
         Indexer { store: &*self.engine.store, container, partition, path_ids }
-    }
-
-    /// Whether it writes nothing in its home shard.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.writes.written_at_home() == 0
     }
 
     /// The shard of an item.
@@ -221,15 +283,15 @@ impl<'e> TransactionState<'e> {
         let savepoint = self.writes.savepoint();
         let written = self.write(at, write);
         let written = written.and_then(|written| {
-            self.claim_unique_keys(savepoint)?;
+            unique_keys::claim(self, savepoint)?;
             Ok(written)
         });
-        match &written {
-            Ok(written) => {
-                self.writes.release(savepoint);
-                self.note(at, written);
-            }
-            Err(_) => self.writes.rollback_to(savepoint),
+        if let Ok(written) = &written {
+            self.writes.release(savepoint);
+            self.note(at, written);
+        } else {
+            self.writes.rollback_to(savepoint);
+            narrow_reads(self);
         }
         written
     }
@@ -238,6 +300,7 @@ impl<'e> TransactionState<'e> {
     pub(crate) fn begin_operation(&mut self) {
         self.operation.warnings.clear();
         self.operation.schema_steps = 0;
+        self.operation.refusal_basis = None;
         self.operation.charge = 0.0;
     }
 
@@ -253,7 +316,7 @@ impl<'e> TransactionState<'e> {
     fn write(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
         self.operation.reach = write.reach();
         self.load(ShardIndex::HOME, at)?;
-        match self.model {
+        match self.options.model {
             Some(model) => self.under(model).write(at, write),
             None => self.write_plain(at, write),
         }
@@ -323,7 +386,7 @@ impl<'e> TransactionState<'e> {
         let row = if let Some(row) = row {
             row
         } else {
-            let may_wait = !matches!(self.path_ids, PathIdAllocation::LookupOnly);
+            let may_wait = !matches!(self.options.path_ids, PathIdAllocation::LookupOnly);
             at.partition.next_row(&*self.engine.store, may_wait)?
         };
         let container = self.writes.shard(shard).container;

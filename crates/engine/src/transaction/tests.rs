@@ -8,7 +8,7 @@ use orrery_storage::key::AggregateId;
 use orrery_storage::{Commit, MemoryStore, Part, Precondition, Put, Space};
 use orrery_types::{Etag, KeyComponent, ManualClock, Value};
 
-use super::read_set::ConflictReason;
+use super::reads::ConflictReason;
 use super::write_buffer::{KeyWrite, Mutation, Savepoint};
 use super::*;
 use crate::catalog::offer::ThroughputRequest;
@@ -33,15 +33,15 @@ fn bench() -> Bench {
     let clock = Arc::new(ManualClock::at_s(1000));
     let engine = Engine::open(Arc::new(MemoryStore::new()), clock, 1).expect("an engine");
     let none = ThroughputRequest::default();
-    engine.create_database(&parse(r#"{"id":"d"}"#), &none).expect("a database");
+    engine.databases().create(&parse(r#"{"id":"d"}"#), &none).expect("a database");
     let database = Address::Name("d".into());
     let container = |id: &str| {
         let body = format!(
             r#"{{"id":"{id}","partitionKey":{{"paths":["/p"],"kind":"Hash","version":2}},
             "defaultTtl":60,"uniqueKeyPolicy":{{"uniqueKeys":[{{"paths":["/u"]}}]}}}}"#
         );
-        engine.create_container(&database, &parse(&body), &none).expect("a container");
-        engine.read_container(&database, &Address::Name(id.into())).expect("it was made")
+        engine.containers().create(&database, &parse(&body), &none).expect("a container");
+        engine.containers().read(&database, &Address::Name(id.into())).expect("it was made")
     };
     let (first, second) = (container("first"), container("second"));
     Bench { engine, first, second }
@@ -50,24 +50,28 @@ fn bench() -> Bench {
 impl Bench {
     fn latest<'e>(&'e self, container: &'e Container) -> TransactionState<'e> {
         let view = ReadView::latest(&self.engine);
-        TransactionState::new(&self.engine, container, &container.partitions[0], view)
+        let options = TransactionOptions::default();
+        TransactionState::new(&self.engine, container, &container.partitions[0], view, options)
     }
 
+    /// From a snapshot; unique keys are checked after each operation.
     fn snapshot<'e>(&'e self, container: &'e Container) -> TransactionState<'e> {
         let shard = container.partitions[0].shard;
         let (view, _) = ReadView::snapshot(&self.engine, shard).expect("a snapshot");
-        TransactionState::new(&self.engine, container, &container.partitions[0], view)
+        let claims = Some(UniqueClaims::default());
+        let options = TransactionOptions { claims, ..TransactionOptions::default() };
+        TransactionState::new(&self.engine, container, &container.partitions[0], view, options)
     }
 
     fn create(&self, container: &Container, id: &str, u: &str) {
         let text = format!(r#"{{"id":"{id}","p":"x","u":"{u}"}}"#);
-        self.engine.create_item(container, None, text.as_bytes()).expect("an item");
+        self.engine.items().create(container, None, text.as_bytes()).expect("an item");
     }
 
     fn delete(&self, container: &Container, id: &str) {
         let (key, item) = (x(), Address::Name(id.into()));
         let deleted =
-            self.engine.delete_item(container, Some(&key), &item, &Preconditions::default());
+            self.engine.items().delete(container, Some(&key), &item, &Preconditions::default());
         deleted.expect("it is deleted");
     }
 }
@@ -187,12 +191,11 @@ fn what_an_operation_has_written_is_listed_once_with_what_it_was() {
 fn a_refused_operation_leaves_nothing_behind() {
     let bench = bench();
     let mut tx = bench.snapshot(&bench.first);
-    tx.claims = Some(UniqueClaims::default());
     tx.apply(&at(&bench.first, "a"), &create(&bench.first, "a", "same")).expect("a create");
     let again = tx.apply(&at(&bench.first, "b"), &create(&bench.first, "b", "same"));
     assert!(matches!(again, Err(Error::UniqueKeyViolation)), "{again:?}");
     assert_eq!(ids(&tx), ["a"]);
-    assert!(tx.doomed.is_none(), "the transaction may go on");
+    assert!(tx.doomed().is_none(), "the transaction may go on");
     tx.apply(&at(&bench.first, "b"), &create(&bench.first, "b", "other")).expect("a create");
     assert_eq!(ids(&tx), ["a", "b"]);
 }
@@ -205,10 +208,9 @@ fn a_hidden_holder_of_a_unique_key_dooms_the_attempt() {
     let engine = Engine::open(bench.engine.store.clone(), clock, 2).expect("an engine");
     let bench = Bench { engine, ..bench };
     let mut tx = bench.snapshot(&bench.first);
-    tx.claims = Some(UniqueClaims::default());
     let refused = tx.apply(&at(&bench.first, "new"), &create(&bench.first, "new", "key"));
     assert!(matches!(refused, Err(Error::RetryWith)), "{refused:?}");
-    assert!(matches!(tx.doomed, Some(RetryReason::HiddenHolder(..))));
+    assert!(matches!(tx.doomed(), Some(RetryReason::HiddenHolder(..))));
 }
 
 #[test]
@@ -271,11 +273,11 @@ fn a_failed_precondition_has_a_name() {
     let mut tx = bench.snapshot(&bench.first);
     tx.apply(&at(&bench.first, "f"), &create(&bench.first, "f", "f")).expect("a create");
     let partition = &bench.first.partitions[0];
-    tx.reads.add_range(7, bench.engine.shard_lsn(partition).expect("an LSN"));
+    tx.reads.add_range(7, bench.engine.sessions().shard_lsn(partition).expect("an LSN"));
     let mut part = Part::new(partition.shard, partition.epoch);
     part.stripes.push(7);
     part.puts.push(Put { space: Space::Meta, key: guard, value: vec![] });
-    bench.engine.store.commit(Commit { parts: vec![part] }).expect("a commit");
+    bench.engine.store.commit(Commit::new(vec![part])).expect("a commit");
     assert_eq!(reason(&tx), ConflictReason::RangeChanged);
 }
 
@@ -309,6 +311,6 @@ fn what_an_item_leaves_behind_is_deleted_with_it() {
         unique.is_empty() && commit.parts[0].puts.is_empty() && commit.parts[0].feed.is_empty()
     );
     bench.engine.store.commit(commit).expect("a commit");
-    let faults = bench.engine.verify(&bench.first).expect("it is verified");
+    let faults = bench.engine.insight().verify(&bench.first).expect("it is verified");
     assert!(faults.is_empty(), "{faults:?}");
 }

@@ -33,6 +33,8 @@ pub(crate) struct ItemEntry<'c> {
     mutation: Mutation,
     /// When it was written last, in the order of the transaction's writes.
     written_at: u32,
+    /// Its position in the order of reads.
+    read_order: u32,
 }
 
 /// What a commit does to an item.
@@ -48,12 +50,13 @@ pub(crate) enum Mutation {
 impl<'c> ItemEntry<'c> {
     /// An item that was read.
     pub(crate) fn read(at: ItemKey<'c>, before: Option<BeforeImage>) -> Self {
-        Self { at, before, mutation: Mutation::None, written_at: 0 }
+        Self { at, before, mutation: Mutation::None, written_at: 0, read_order: 0 }
     }
 
     /// An item that is removed.
     pub(crate) fn removed(at: ItemKey<'c>, before: BeforeImage) -> Self {
-        Self { at, before: Some(before), mutation: Mutation::Delete, written_at: 0 }
+        let mutation = Mutation::Delete;
+        Self { at, before: Some(before), mutation, written_at: 0, read_order: 0 }
     }
 
     pub(crate) fn mutation(&self) -> &Mutation {
@@ -105,6 +108,8 @@ impl KeyWrite {
 pub(crate) struct TallyEntry {
     pub(crate) stored: Tally,
     now: Tally,
+    /// Its position in the order of reads.
+    read_order: u32,
 }
 
 impl TallyEntry {
@@ -228,14 +233,18 @@ pub(crate) struct WriteBuffer<'e> {
     /// The other shards, in the order in which they were first used.
     others: Vec<ShardWrites<'e>>,
     undo: Vec<Undo>,
+    /// Items that were written or rolled back since somebody looked; `None`: nobody has.
+    changed_items: Option<Vec<(ShardIndex, Vec<u8>)>>,
     /// Writes so far.
     sequence: u32,
+    /// Items and tallies that were read so far, also those that were forgotten.
+    reads: u32,
 }
 
 impl<'e> WriteBuffer<'e> {
     pub(crate) fn new(container: &'e Container, partition: &'e PhysicalPartition) -> Self {
         let home = ShardWrites::new(container, partition);
-        Self { home, others: vec![], undo: vec![], sequence: 0 }
+        Self { home, others: vec![], undo: vec![], changed_items: None, sequence: 0, reads: 0 }
     }
 
     /// The shard of a physical partition, which joins the transaction if it is new.
@@ -311,8 +320,29 @@ impl<'e> WriteBuffer<'e> {
     }
 
     /// Adds an item that was read.
-    pub(crate) fn add(&mut self, shard: ShardIndex, entry: ItemEntry<'e>) {
+    pub(crate) fn add(&mut self, shard: ShardIndex, mut entry: ItemEntry<'e>) {
+        self.reads += 1;
+        entry.read_order = self.reads;
         self.shard_mut(shard).items.insert(entry.at.key.clone(), Box::new(entry));
+    }
+
+    /// The position of the last read.
+    pub(crate) fn read_sequence(&self) -> u32 {
+        self.reads
+    }
+
+    /// Forgets the items and tallies that were read after a position and are not written, but for
+    /// some items: nothing else rests on them.
+    pub(crate) fn forget_reads_after(&mut self, sequence: u32, but: &[(ShardIndex, Vec<u8>)]) {
+        let shards = std::iter::once(&mut self.home).chain(&mut self.others);
+        for (at, shard) in shards.enumerate() {
+            shard.items.retain(|key, entry| {
+                entry.read_order <= sequence
+                    || entry.is_written()
+                    || but.iter().any(|(of, kept)| *of == ShardIndex(at) && kept == key)
+            });
+            shard.tallies.retain(|_, tally| tally.read_order <= sequence);
+        }
     }
 
     /// Says what becomes of an item that was read.
@@ -327,6 +357,31 @@ impl<'e> WriteBuffer<'e> {
         let is_written = entry.is_written();
         writes.written = writes.written + usize::from(is_written) - usize::from(was_written);
         self.undo.push(Undo::Item { shard, key: key.to_vec(), mutation, written_at });
+        self.note_changed(shard, key);
+    }
+
+    /// The items that were written or rolled back since the last time; at first all that are written. An
+    /// item may be named more than once.
+    pub(crate) fn take_changed_items(&mut self) -> Vec<(ShardIndex, Vec<u8>)> {
+        let Some(changed) = self.changed_items.replace(vec![]) else {
+            let of = |(index, shard): (ShardIndex, &ShardWrites<'e>)| {
+                let written = shard.items.iter().filter(|(_, entry)| entry.is_written());
+                written.map(|(key, _)| (index, key.clone())).collect::<Vec<_>>()
+            };
+            return self.shards().flat_map(of).collect();
+        };
+        changed
+    }
+
+    /// Makes the next call of [`Self::take_changed_items`] return all written items again.
+    pub(crate) fn forget_changed_items(&mut self) {
+        self.changed_items = None;
+    }
+
+    fn note_changed(&mut self, shard: ShardIndex, key: &[u8]) {
+        if let Some(changed) = &mut self.changed_items {
+            changed.push((shard, key.to_vec()));
+        }
     }
 
     /// Writes a key beside items, or deletes it.
@@ -344,7 +399,8 @@ impl<'e> WriteBuffer<'e> {
 
     /// Adds a tally that was read.
     pub(crate) fn add_tally(&mut self, shard: ShardIndex, key: Vec<u8>, stored: Tally) {
-        let entry = TallyEntry { now: stored.clone(), stored };
+        self.reads += 1;
+        let entry = TallyEntry { now: stored.clone(), stored, read_order: self.reads };
         self.shard_mut(shard).tallies.insert(key, entry);
     }
 
@@ -396,6 +452,7 @@ impl<'e> WriteBuffer<'e> {
                 let is_written = entry.is_written();
                 writes.written =
                     writes.written + usize::from(is_written) - usize::from(was_written);
+                self.note_changed(shard, &key);
             }
             Undo::Key { shard, space, key, write } => {
                 let keys = &mut self.shard_mut(shard).keys;

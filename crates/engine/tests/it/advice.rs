@@ -1,10 +1,10 @@
 //! The advisor on a server's own data and on what it has seen of requests: planted habits are found,
 //! and a database that is used well has no findings.
 
-use orrery_engine::feed::PageSize;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
 use orrery_types::{Error, KeyComponent, Object, PartitionKey, Value};
 
 use crate::world::{World, json, name};
@@ -25,19 +25,19 @@ impl Shop {
 
     fn model(&self, text: &str) {
         let none = Preconditions::default();
-        self.0.engine().store_model(&name("d"), &json(text), &none).expect("the model is taken");
+        self.0.engine().models().store(&name("d"), &json(text), &none).expect("the model is taken");
     }
 
     fn put(&self, container: &str, item: &str) {
         let container = self.0.container(container);
         let none = Preconditions::default();
-        self.0.engine().upsert_item(&container, None, item.as_bytes(), &none).expect(item);
+        self.0.engine().items().upsert(&container, None, item.as_bytes(), &none).expect(item);
     }
 
     fn read(&self, container: &str, id: &str) {
         let container = self.0.container(container);
         let key = PartitionKey(vec![KeyComponent::String(id.into())]);
-        let read = self.0.engine().read_item(&container, Some(&key), &name(id));
+        let read = self.0.engine().items().read(&container, Some(&key), &name(id));
         read.unwrap_or_else(|e| panic!("{id}: {e}"));
     }
 
@@ -49,11 +49,15 @@ impl Shop {
         let scope = container.scope(&ScopeRequest::default()).expect("all of it");
         let paging = Paging { crosses: true, ..Paging::default() };
         let size = PageSize { items: 100 };
-        self.0.engine().query_items(&container, &scope, &request, size, &paging).expect(text);
+        self.0
+            .engine()
+            .queries()
+            .query_items(&container, &scope, &request, size, &paging)
+            .expect(text);
     }
 
     fn advice(&self) -> Value {
-        self.0.engine().advise(&name("d")).expect("a report")
+        self.0.engine().insight().advise(&name("d")).expect("a report")
     }
 
     /// Findings as `rule type path`, sorted.
@@ -124,10 +128,10 @@ fn the_same_fields_through_a_relation_are_worth_copying() {
     }
     assert_eq!(shop.found(), ["M05 book /authors/*/author"]);
     let patch = shop.advice().get("findings").at(0).get("patch").clone();
-    let model = shop.0.engine().read_model(&name("d")).expect("a model").body;
+    let model = shop.0.engine().models().read(&name("d")).expect("a model").body;
     let merged = orrery_modeling::patch::merged(&model, &patch).expect("it is merged");
     let none = Preconditions::default();
-    shop.0.engine().store_model(&name("d"), &merged, &none).expect("the patch is taken");
+    shop.0.engine().models().store(&name("d"), &merged, &none).expect("the patch is taken");
     assert!(shop.found().is_empty());
 }
 
@@ -218,7 +222,7 @@ fn what_is_proposed_the_model_takes() {
     }
     shop.model(&model.to_json());
     assert_eq!(shop.found(), Vec::<String>::new());
-    let drift = shop.0.engine().verify_model(&name("d")).expect("it is verified");
+    let drift = shop.0.engine().model_verification().verify(&name("d")).expect("it is verified");
     assert!(drift.is_empty(), "{drift:?}");
 }
 
@@ -235,10 +239,13 @@ fn a_database_that_is_used_well_has_no_findings_and_statistics_can_be_off() {
         shop.put("authors", &text);
     }
     assert_eq!(shop.found(), Vec::<String>::new());
-    shop.0.engine().keep_statistics(false);
+    shop.0.engine().insight().keep_statistics(false);
     let report = shop.advice();
     let lacking = report.get("tooLittleData").to_json();
     assert!(lacking.contains("switched off"), "{lacking}");
     assert_eq!(report.get("workload").get("containers").at(0).get("writes").as_i64(), Some(0));
-    assert_eq!(shop.0.engine().advise(&name("none")).map(drop), Err(Error::OwnerNotFound));
+    assert_eq!(
+        shop.0.engine().insight().advise(&name("none")).map(drop),
+        Err(Error::OwnerNotFound)
+    );
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_modeling::{AggregateKind, Tally};
 use orrery_types::{Error, KeyComponent, PartitionKey, Value};
 
@@ -48,7 +48,7 @@ pub(crate) fn shop(mut world: World, model: &str) -> World {
         world.create_container(&body, Some(18_000));
     }
     let none = Preconditions::default();
-    world.engine().store_model(&name("d"), &json(model), &none).expect("the model is taken");
+    world.engine().models().store(&name("d"), &json(model), &none).expect("the model is taken");
     world
 }
 
@@ -96,7 +96,7 @@ fn check(world: &World, orders: &Orders, customers: usize) {
     let container = world.container("customers");
     for number in 0..customers {
         let id = format!("c{number}");
-        let item = match world.engine().read_item(&container, Some(&key(&id)), &name(&id)) {
+        let item = match world.engine().items().read(&container, Some(&key(&id)), &name(&id)) {
             Ok(item) => Value::parse(&item.body).expect("JSON"),
             Err(Error::NotFound) => continue,
             Err(error) => panic!("{error}"),
@@ -111,7 +111,7 @@ fn check(world: &World, orders: &Orders, customers: usize) {
         ];
         assert_eq!(found.map(Value::to_json), expected(orders, &id), "{id}");
     }
-    let drift = world.engine().verify_model(&name("d")).expect("it is verified");
+    let drift = world.engine().model_verification().verify(&name("d")).expect("it is verified");
     assert!(drift.is_empty(), "{drift:#?}");
 }
 
@@ -119,7 +119,7 @@ fn check(world: &World, orders: &Orders, customers: usize) {
 fn settle(world: &mut World, orders: &Orders) {
     world.run_tasks();
     check(world, orders, 4);
-    let state = world.engine().read_model(&name("d")).expect("a model").body;
+    let state = world.engine().models().read(&name("d")).expect("a model").body;
     assert!(!state.get("_state").to_json().contains("pending"), "nothing waits");
 }
 
@@ -132,15 +132,15 @@ fn run(mut world: World, seed: u64, steps: usize) {
         let engine = world.engine();
         match random.below(8) {
             // What a client sends for them does not count.
-            0 => drop(engine.upsert_item(
+            0 => drop(engine.items().upsert(
                 &customers,
                 None,
                 format!(r#"{{"id":"{c}","sum":5,"stats":{{"least":{step}}}}}"#).as_bytes(),
                 &none,
             )),
-            1 => drop(engine.delete_item(&customers, Some(&key(&c)), &name(&c), &none)),
+            1 => drop(engine.items().delete(&customers, Some(&key(&c)), &name(&c), &none)),
             2 | 3 => {
-                if engine.delete_item(&container, Some(&key(&o)), &name(&o), &none).is_ok() {
+                if engine.items().delete(&container, Some(&key(&o)), &name(&o), &none).is_ok() {
                     orders.remove(&o);
                 }
             }
@@ -149,7 +149,7 @@ fn run(mut world: World, seed: u64, steps: usize) {
                     (0..random.below(4)).map(|_| format!("c{}", random.below(4))).collect();
                 let amount = AMOUNTS[random.below(AMOUNTS.len())];
                 let text = order(&o, &whose, amount);
-                engine.upsert_item(&container, None, text.as_bytes(), &none).expect("an order");
+                engine.items().upsert(&container, None, text.as_bytes(), &none).expect("an order");
                 orders.insert(o, (whose, amount));
             }
         }
@@ -159,8 +159,8 @@ fn run(mut world: World, seed: u64, steps: usize) {
         // A partition with one customer cannot be split, and the last one not be merged.
         let (database, customers) = (name("d"), name("customers"));
         match step % 100 {
-            29 => drop(world.engine().split_partition(&database, &customers, None, None)),
-            79 => drop(world.engine().merge_partitions(&database, &customers, None)),
+            29 => drop(world.engine().layouts().split_partition(&database, &customers, None, None)),
+            79 => drop(world.engine().layouts().merge_partitions(&database, &customers, None)),
             _ => {}
         }
         // Ends with things that wait, too.
@@ -201,18 +201,18 @@ fn what_waits_is_seen_in_the_state() {
     let none = Preconditions::default();
     let put = |container: &str, text: &str| {
         let container = world.container(container);
-        world.engine().upsert_item(&container, None, text.as_bytes(), &none).expect(text);
+        world.engine().items().upsert(&container, None, text.as_bytes(), &none).expect(text);
     };
     put("customers", r#"{"id":"c0"}"#);
     put("orders", r#"{"id":"o","customerIds":["c0"],"amount":3}"#);
     let sum = |world: &World| {
         let customers = world.container("customers");
-        let item = world.engine().read_item(&customers, Some(&key("c0")), &name("c0"));
+        let item = world.engine().items().read(&customers, Some(&key("c0")), &name("c0"));
         Value::parse(&item.expect("it").body).expect("JSON").get("sum").to_json()
     };
     assert_eq!(sum(&world), "0", "it follows later");
     world.clock.advance_s(7);
-    let state = world.engine().read_model(&name("d")).expect("a model").body;
+    let state = world.engine().models().read(&name("d")).expect("a model").body;
     let of = state.get("_state").as_array().expect("a list").iter();
     let of = of.filter(|rule| rule.get("rule").as_str() == Some("/relations/0"));
     let found: Vec<(i64, i64)> = of
@@ -221,10 +221,10 @@ fn what_waits_is_seen_in_the_state() {
         })
         .collect();
     assert_eq!(found, [(1, 7000)]);
-    assert_eq!(world.engine().model_lag_ms(), Ok(7000));
+    assert_eq!(world.engine().models().lag_ms(), Ok(7000));
     world.run_tasks();
     assert_eq!(sum(&world), "3");
-    assert_eq!(world.engine().model_lag_ms(), Ok(0));
+    assert_eq!(world.engine().models().lag_ms(), Ok(0));
 }
 
 #[test]
@@ -241,12 +241,12 @@ fn writes_of_one_transaction_count_together_and_refused_ones_not_at_all() {
       "aggregates":[{"on":"bill","path":"/sum","of":"lines","value":"SUM(c.n)"},
         {"on":"bill","path":"/most","of":"lines","value":"MAX(c.n)"}]}"#;
     let none = Preconditions::default();
-    world.engine().store_model(&name("d"), &json(model), &none).expect("a model");
+    world.engine().models().store(&name("d"), &json(model), &none).expect("a model");
     let (shop, tenant) = (world.container("shop"), key("t"));
     let line = |id: &str, bill: &str, n: i64| {
         format!(r#"{{"id":"{id}","tenant":"t","type":"line","billId":"{bill}","n":{n}}}"#)
     };
-    let done = world.engine().transact(&shop, &tenant, &mut |transaction| {
+    let done = world.engine().transactions().transact(&shop, &tenant, &mut |transaction| {
         transaction.create(br#"{"id":"b","tenant":"t","type":"bill"}"#)?;
         transaction.create(line("1", "b", 5).as_bytes())?;
         transaction.create(line("2", "b", 7).as_bytes())?;
@@ -263,10 +263,10 @@ fn writes_of_one_transaction_count_together_and_refused_ones_not_at_all() {
         transaction.delete(&name("1"), &none)
     });
     done.expect("it commits");
-    let bill = world.engine().read_item(&shop, Some(&tenant), &name("b")).expect("the bill");
+    let bill = world.engine().items().read(&shop, Some(&tenant), &name("b")).expect("the bill");
     let bill = Value::parse(&bill.body).expect("JSON");
     assert_eq!((bill.get("sum").to_json(), bill.get("most").to_json()), ("3".into(), "3".into()));
-    let drift = world.engine().verify_model(&name("d")).expect("it is verified");
+    let drift = world.engine().model_verification().verify(&name("d")).expect("it is verified");
     assert!(drift.is_empty(), "{drift:#?}");
 }
 
@@ -277,7 +277,7 @@ fn many_writers_at_once_lose_nothing() {
     let (customers, orders) = (world.container("customers"), world.container("orders"));
     for id in ["c0", "c1"] {
         let text = format!(r#"{{"id":"{id}"}}"#);
-        world.engine().upsert_item(&customers, None, text.as_bytes(), &none).expect("it");
+        world.engine().items().upsert(&customers, None, text.as_bytes(), &none).expect("it");
     }
     std::thread::scope(|threads| {
         for writer in 0..4 {
@@ -287,20 +287,25 @@ fn many_writers_at_once_lose_nothing() {
                 for _ in 0..40 {
                     let id = format!("o{writer}-{}", random.below(4));
                     if random.below(3) == 0 {
-                        let gone =
-                            world.engine().delete_item(orders, Some(&key(&id)), &name(&id), none);
+                        let gone = world.engine().items().delete(
+                            orders,
+                            Some(&key(&id)),
+                            &name(&id),
+                            none,
+                        );
                         assert!(matches!(gone, Ok(_) | Err(Error::NotFound)), "{gone:?}");
                     } else {
                         let whose = [format!("c{}", random.below(2))];
                         let text = order(&id, &whose, AMOUNTS[random.below(11)]);
-                        let put = world.engine().upsert_item(orders, None, text.as_bytes(), none);
+                        let put =
+                            world.engine().items().upsert(orders, None, text.as_bytes(), none);
                         put.expect("an order");
                     }
                 }
             });
         }
     });
-    let drift = world.engine().verify_model(&name("d")).expect("it is verified");
+    let drift = world.engine().model_verification().verify(&name("d")).expect("it is verified");
     assert!(drift.is_empty(), "{drift:#?}");
 }
 
@@ -314,17 +319,17 @@ fn aggregates_are_built_over_data_that_is_there() {
         let (id, whose) = (format!("o{n}"), vec![format!("c{}", n % 3)]);
         let amount = AMOUNTS[n % 11];
         let text = order(&id, &whose, amount);
-        world.engine().upsert_item(&container, None, text.as_bytes(), &none).expect("an order");
+        world.engine().items().upsert(&container, None, text.as_bytes(), &none).expect("an order");
         orders.insert(id, (whose, amount));
     }
     for n in 0..4 {
         let text = format!(r#"{{"id":"c{n}","sum":"old"}}"#);
-        world.engine().upsert_item(&customers, None, text.as_bytes(), &none).expect("it");
+        world.engine().items().upsert(&customers, None, text.as_bytes(), &none).expect("it");
     }
-    world.engine().store_model(&name("d"), &json(SHOP), &none).expect("the model is taken");
+    world.engine().models().store(&name("d"), &json(SHOP), &none).expect("the model is taken");
     check(&world, &orders, 4);
     // What is kept now follows from what was built.
-    world.engine().delete_item(&container, Some(&key("o6")), &name("o6"), &none).expect("it");
+    world.engine().items().delete(&container, Some(&key("o6")), &name("o6"), &none).expect("it");
     orders.remove("o6");
     check(&world, &orders, 4);
 }

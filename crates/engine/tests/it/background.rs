@@ -5,24 +5,26 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use orrery_engine::resource::Preconditions;
-use orrery_engine::{Container, Engine, FailingUnits};
-use orrery_storage::{Commit, Entry, MemoryStore, Part, Put, ReadAt, Scan, Space, Store};
+use orrery_engine::background::FailingUnits;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::{Container, Engine};
+use orrery_storage::{Commit, Entry, Part, Put, ReadAt, Scan, Space, Store};
 use orrery_types::{Error, ManualClock, PartitionKey, Value, limits};
 
 use crate::interposed::{Interposed, Step};
+use crate::stores::new_store;
 use crate::world::{START_S, json, manual, name};
 
 struct Server {
     engine: Engine,
     clock: Arc<ManualClock>,
-    store: Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     commits: Arc<AtomicUsize>,
 }
 
 impl Server {
     fn new() -> Self {
-        let (store, commits) = (Arc::new(MemoryStore::new()), Arc::new(AtomicUsize::new(0)));
+        let (store, commits) = (new_store(), Arc::new(AtomicUsize::new(0)));
         let counted = commits.clone();
         let hook = Box::new(move |step: Step| {
             if step == Step::Commit {
@@ -37,47 +39,52 @@ impl Server {
     }
 
     fn create(&self, database: &str, id: &str, more: &str) {
-        let made =
-            self.engine.create_database(&json(&format!(r#"{{"id":"{database}"}}"#)), &manual(None));
+        let made = self
+            .engine
+            .databases()
+            .create(&json(&format!(r#"{{"id":"{database}"}}"#)), &manual(None));
         assert!(matches!(made, Ok(_) | Err(Error::AlreadyExists)));
         let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/p"]}}{more}}}"#);
-        self.engine.create_container(&name(database), &json(&body), &manual(None)).expect("made");
+        self.engine
+            .containers()
+            .create(&name(database), &json(&body), &manual(None))
+            .expect("made");
     }
 
     fn replace(&self, database: &str, id: &str, more: &str) {
         let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/p"]}}{more}}}"#);
         let none = Preconditions::default();
         let (database, id) = (name(database), name(id));
-        self.engine.replace_container(&database, &id, &json(&body), &none).expect("replaced");
+        self.engine.containers().replace(&database, &id, &json(&body), &none).expect("replaced");
     }
 
     fn container(&self, database: &str, id: &str) -> Arc<Container> {
-        self.engine.read_container(&name(database), &name(id)).expect("a container")
+        self.engine.containers().read(&name(database), &name(id)).expect("a container")
     }
 
     fn put(&self, database: &str, id: &str, item: &str) {
         let (container, none) = (self.container(database, id), Preconditions::default());
-        self.engine.upsert_item(&container, None, item.as_bytes(), &none).expect("an item");
+        self.engine.items().upsert(&container, None, item.as_bytes(), &none).expect("an item");
     }
 
     fn at(&self, database: &str, id: &str, item: &str, property: &str) -> String {
         let container = self.container(database, id);
-        let read = self.engine.read_item(&container, Some(&key("p")), &name(item)).expect(item);
+        let read = self.engine.items().read(&container, Some(&key("p")), &name(item)).expect(item);
         Value::parse(&read.body).expect("JSON").get(property).to_json()
     }
 
     fn items(&self, database: &str) -> u64 {
-        self.engine.usage(&self.container(database, "c")).expect("a count").items
+        self.engine.insight().usage(&self.container(database, "c")).expect("a count").items
     }
 
     fn store_model(&self, database: &str, model: &str) {
         let none = Preconditions::default();
-        self.engine.store_model(&name(database), &json(model), &none).expect("a model");
+        self.engine.models().store(&name(database), &json(model), &none).expect("a model");
     }
 
     /// The states of all rules of a model.
     fn state(&self, database: &str) -> Vec<Value> {
-        let model = self.engine.read_model(&name(database)).expect("a model");
+        let model = self.engine.models().read(&name(database)).expect("a model");
         model.body.get("_state").as_array().expect("a list").to_vec()
     }
 
@@ -102,12 +109,12 @@ impl Server {
         let partition = &self.container(database, id).partitions[0];
         let mut part = Part::new(partition.shard, partition.epoch);
         part.puts.push(Put { space, key: key.to_vec(), value: value.to_vec() });
-        self.store.commit(Commit { parts: vec![part] }).expect("a commit");
+        self.store.commit(Commit::new(vec![part])).expect("a commit");
     }
 
     /// Units that fail, as `/_orrery/tasks` shows them.
     fn failing(&self) -> Vec<Value> {
-        self.engine.failing_work().as_array().expect("a list").to_vec()
+        self.engine.background().failing_work().as_array().expect("a list").to_vec()
     }
 
     /// Runs all that is due, every ten minutes, so often; returns how many commits that took.
@@ -115,7 +122,7 @@ impl Server {
         let before = self.commits.load(Ordering::SeqCst);
         for _ in 0..times {
             self.clock.advance_s(600);
-            drop(self.engine.run_tasks(&|| false));
+            drop(self.engine.background().run_tasks(&|| false));
         }
         self.commits.load(Ordering::SeqCst) - before
     }
@@ -169,7 +176,7 @@ const KINDS: [Kind; 6] = [
         },
         damage: Space::Items,
         is_done: |server, database| {
-            server.engine.index_progress(&server.container(database, "c")) == Ok(100)
+            server.engine.index_build().index_progress(&server.container(database, "c")) == Ok(100)
         },
     },
     Kind {
@@ -177,7 +184,11 @@ const KINDS: [Kind; 6] = [
         definition: "",
         begin: |server, database| {
             let container = server.container(database, "c");
-            server.engine.erase_partition_key(&container, &key("p")).expect("it is erased");
+            server
+                .engine
+                .erasure()
+                .erase_partition_key(&container, &key("p"))
+                .expect("it is erased");
         },
         damage: Space::Items,
         // What is written after it, as a repair is, is not erased.
@@ -221,7 +232,7 @@ fn a_unit_that_fails_holds_up_no_other_is_quarantined_and_finished_by_a_retry() 
         for database in ["damaged", "sound"] {
             (kind.begin)(&server, database);
         }
-        server.engine.run_tasks(&|| false).expect_err(work);
+        server.engine.background().run_tasks(&|| false).expect_err(work);
         assert!((kind.is_done)(&server, "sound"), "{work} waits for another database");
         let failing = server.failing();
         assert_eq!(failing.len(), 1, "{failing:#?}");
@@ -235,13 +246,21 @@ fn a_unit_that_fails_holds_up_no_other_is_quarantined_and_finished_by_a_retry() 
         let attempts = i64::from(limits::BACKGROUND_ATTEMPTS_MAX);
         assert_eq!(failing[0].get("failures").as_i64(), Some(attempts), "{work}");
         assert_eq!(server.run_often(20), 0, "{work}: it is left alone");
-        assert_eq!(server.engine.run_tasks(&|| false).map(drop), Ok(()), "{work}");
+        assert_eq!(server.engine.background().run_tasks(&|| false).map(drop), Ok(()), "{work}");
         server.overwrite("damaged", "c", kind.damage, &entry.key, &entry.value.bytes);
-        assert_eq!(server.engine.retry_failing_work(Some(&name("sound"))), Ok(0), "{work}");
-        assert_eq!(server.engine.retry_failing_work(Some(&name("damaged"))), Ok(1), "{work}");
-        server.engine.run_tasks(&|| false).expect(work);
+        assert_eq!(
+            server.engine.background().retry_failing_work(Some(&name("sound"))),
+            Ok(0),
+            "{work}"
+        );
+        assert_eq!(
+            server.engine.background().retry_failing_work(Some(&name("damaged"))),
+            Ok(1),
+            "{work}"
+        );
+        server.engine.background().run_tasks(&|| false).expect(work);
         assert!((kind.is_done)(&server, "damaged"), "{work} is not done after the retry");
-        assert_eq!(server.engine.failing_units(), FailingUnits::default(), "{work}");
+        assert_eq!(server.engine.background().failing_units(), FailingUnits::default(), "{work}");
     }
 }
 
@@ -279,7 +298,7 @@ fn a_copy_that_meets_a_unique_key_is_quarantined_and_finished_by_a_retry() {
     customer(&server, "first", 2, "D");
     customer(&server, "second", 1, "E");
     let before = server.commits.load(Ordering::SeqCst);
-    let ran = server.engine.run_tasks(&|| false);
+    let ran = server.engine.background().run_tasks(&|| false);
     assert!(matches!(ran, Err(Error::DerivedKeyViolation(_))), "{ran:?}");
     let taken = server.commits.load(Ordering::SeqCst) - before;
     assert!(taken < 20, "{taken} commits for one attempt");
@@ -306,13 +325,13 @@ fn a_copy_that_meets_a_unique_key_is_quarantined_and_finished_by_a_retry() {
     assert_eq!(failing[0].get("work").as_str(), Some("modelEffects"));
     assert_eq!(failing[0].get("rule").as_str(), Some("/relations/0"));
     customer(&server, "first", 0, "F");
-    server.engine.run_tasks(&|| false).expect("what is quarantined is no failure");
+    server.engine.background().run_tasks(&|| false).expect("what is quarantined is no failure");
     assert_eq!(server.at("first", "orders", "o1", "name"), r#""B""#, "nobody asked for a retry");
-    assert_eq!(server.engine.retry_failing_work(None), Ok(1));
-    server.engine.run_tasks(&|| false).expect("it follows");
+    assert_eq!(server.engine.background().retry_failing_work(None), Ok(1));
+    server.engine.background().run_tasks(&|| false).expect("it follows");
     assert_eq!(server.at("first", "orders", "o1", "name"), r#""A""#);
-    assert_eq!(server.engine.failing_units(), FailingUnits::default());
-    assert_eq!(server.engine.verify_model(&name("first")), Ok(vec![]));
+    assert_eq!(server.engine.background().failing_units(), FailingUnits::default());
+    assert_eq!(server.engine.model_verification().verify(&name("first")), Ok(vec![]));
 }
 
 #[test]
@@ -321,22 +340,25 @@ fn a_quarantine_ends_when_the_target_changes_again_and_with_a_restart() {
     shop(&server, "d");
     customer(&server, "d", 1, "A");
     server.run_often(20);
-    assert_eq!(server.engine.failing_units(), FailingUnits { retrying: 0, quarantined: 1 });
+    assert_eq!(
+        server.engine.background().failing_units(),
+        FailingUnits { retrying: 0, quarantined: 1 }
+    );
     customer(&server, "d", 1, "G");
-    server.engine.run_tasks(&|| false).expect("it follows");
+    server.engine.background().run_tasks(&|| false).expect("it follows");
     assert_eq!(server.at("d", "orders", "o1", "name"), r#""G""#);
-    assert_eq!(server.engine.failing_units(), FailingUnits::default());
+    assert_eq!(server.engine.background().failing_units(), FailingUnits::default());
     customer(&server, "d", 2, "A");
     server.run_often(20);
-    assert_eq!(server.engine.failing_units().quarantined, 1);
+    assert_eq!(server.engine.background().failing_units().quarantined, 1);
     let clock = server.clock.clone();
     let reopened = Engine::open(server.store.clone(), clock, 2).expect("it opens");
-    let ran = reopened.run_tasks(&|| false);
+    let ran = reopened.background().run_tasks(&|| false);
     assert!(matches!(ran, Err(Error::DerivedKeyViolation(_))), "it is tried again: {ran:?}");
     // A note that nobody needs any more takes its failure along.
-    server.engine.delete_model(&name("d"), &Preconditions::default()).expect("it goes");
-    server.engine.run_tasks(&|| false).expect("nothing is left");
-    assert_eq!(server.engine.failing_units(), FailingUnits::default());
+    server.engine.models().delete(&name("d"), &Preconditions::default()).expect("it goes");
+    server.engine.background().run_tasks(&|| false).expect("nothing is left");
+    assert_eq!(server.engine.background().failing_units(), FailingUnits::default());
 }
 
 #[test]
@@ -358,21 +380,25 @@ fn an_expired_item_whose_end_is_refused_holds_up_no_other() {
     }
     server.put("d", "customers", r#"{"id":"c9","p":"p","ttl":20}"#);
     server.clock.advance_s(30);
-    drop(server.engine.run_tasks(&|| false));
-    let left = server.engine.usage(&server.container("d", "customers")).expect("a count").items;
+    drop(server.engine.background().run_tasks(&|| false));
+    let left =
+        server.engine.insight().usage(&server.container("d", "customers")).expect("a count").items;
     assert_eq!(left, 2, "one went with its reference, and one that nobody refers to");
     let commits = server.run_often(200);
     assert!(commits < 100, "{commits} commits");
-    assert_eq!(server.engine.failing_units(), FailingUnits { retrying: 0, quarantined: 2 });
+    assert_eq!(
+        server.engine.background().failing_units(),
+        FailingUnits { retrying: 0, quarantined: 2 }
+    );
     for n in 0..3 {
         let container = server.container("d", "orders");
         let none = Preconditions::default();
         let id = name(&format!("o{n}"));
-        server.engine.delete_item(&container, Some(&key("p")), &id, &none).expect("an order");
+        server.engine.items().delete(&container, Some(&key("p")), &id, &none).expect("an order");
     }
-    assert_eq!(server.engine.retry_failing_work(Some(&name("d"))), Ok(2));
-    assert_eq!(server.engine.run_tasks(&|| false), Ok(2));
-    assert_eq!(server.engine.verify_model(&name("d")), Ok(vec![]));
+    assert_eq!(server.engine.background().retry_failing_work(Some(&name("d"))), Ok(2));
+    assert_eq!(server.engine.background().run_tasks(&|| false), Ok(2));
+    assert_eq!(server.engine.model_verification().verify(&name("d")), Ok(vec![]));
 }
 
 #[test]
@@ -391,7 +417,7 @@ fn a_rule_whose_copies_meet_a_unique_key_is_built_for_all_other_items() {
         "relations":[{"name":"customer","from":"order","path":"/customerId","to":"customer",
             "partitionKey":["/p"],"copies":{"name":"t.name"}}]}"#;
     server.store_model("d", model);
-    drop(server.engine.run_tasks(&|| false));
+    drop(server.engine.background().run_tasks(&|| false));
     assert_eq!(server.at("d", "orders", "o0", "name"), r#""A""#);
     assert_eq!(server.at("d", "orders", "o1", "name"), r#""old1""#, "its name is taken");
     assert_eq!(server.at("d", "orders", "o2", "name"), r#""C""#, "others do not wait");
@@ -400,8 +426,8 @@ fn a_rule_whose_copies_meet_a_unique_key_is_built_for_all_other_items() {
     let sample = state.get("samples").at(0).as_str().expect("a sample").to_owned();
     assert!(sample.starts_with(TAKEN), "{sample}");
     customer(&server, "d", 1, "D");
-    server.engine.run_tasks(&|| false).expect("it goes on by itself");
+    server.engine.background().run_tasks(&|| false).expect("it goes on by itself");
     assert_eq!(server.at("d", "orders", "o1", "name"), r#""D""#);
     assert_eq!(server.state("d")[2].get("state").as_str(), Some("enforced"));
-    assert_eq!(server.engine.verify_model(&name("d")), Ok(vec![]));
+    assert_eq!(server.engine.model_verification().verify(&name("d")), Ok(vec![]));
 }

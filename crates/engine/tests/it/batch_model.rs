@@ -4,9 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use orrery_engine::batch::{Action, Answer, Answers, Content, Operation};
-use orrery_engine::items::Outcome;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::read::Outcome;
+use orrery_engine::transaction::batch::{
+    Answers, BatchAction, BatchAnswer, BatchOperation, Content,
+};
 use orrery_types::{Error, PartitionKey, Value};
 
 use crate::random::Random;
@@ -45,24 +47,24 @@ impl Step {
         }
     }
 
-    fn operation(self) -> Operation {
+    fn operation(self) -> BatchOperation {
         let text = |id: usize, n: i64, u: i64| {
             format!(r#"{{"id":"{id}","p":"p","n":{n},"u":{u}}}"#).into_bytes().into()
         };
         let address = |id: usize| name(&id.to_string());
         let action = match self {
-            Self::Create(id, n, u) => Action::Create(text(id, n, u)),
-            Self::Upsert(id, n, u) => Action::Upsert(text(id, n, u)),
-            Self::Replace(id, n, u) => Action::Replace(address(id), text(id, n, u)),
+            Self::Create(id, n, u) => BatchAction::Create(text(id, n, u)),
+            Self::Upsert(id, n, u) => BatchAction::Upsert(text(id, n, u)),
+            Self::Replace(id, n, u) => BatchAction::Replace(address(id), text(id, n, u)),
             Self::Increment(id) => {
                 let patch = &br#"[{"op":"incr","path":"/n","value":1}]"#[..];
-                Action::Patch(address(id), patch.into())
+                BatchAction::Patch(address(id), patch.into())
             }
-            Self::Delete(id) => Action::Delete(address(id)),
-            Self::Read(id) => Action::Read(address(id)),
+            Self::Delete(id) => BatchAction::Delete(address(id)),
+            Self::Read(id) => BatchAction::Read(address(id)),
         };
         let conditions = Preconditions::default();
-        Operation { action, partition_key: None, conditions, content: Content::Full }
+        BatchOperation { action, partition_key: None, conditions, content: Content::Full }
     }
 
     /// What the step does to the map.
@@ -92,11 +94,11 @@ impl Step {
     }
 }
 
-fn said(answer: &Answer) -> Said {
+fn said(answer: &BatchAnswer) -> Said {
     let n = |body: &[u8]| Value::parse(body).ok().and_then(|body| body.get("n").as_i64());
     match answer {
-        Answer::Read(item) => Ok(("read", n(&item.body))),
-        Answer::Written(item) => Ok((
+        BatchAnswer::Read(item) => Ok(("read", n(&item.body))),
+        BatchAnswer::Written(item) => Ok((
             match item.outcome {
                 Outcome::Created => "created",
                 Outcome::Replaced => "replaced",
@@ -104,9 +106,9 @@ fn said(answer: &Answer) -> Said {
             },
             n(&item.body),
         )),
-        Answer::Failed(Error::NotFound) => Err(404),
-        Answer::Failed(Error::AlreadyExists | Error::UniqueKeyViolation) => Err(409),
-        Answer::Dependent(_) => Err(424),
+        BatchAnswer::Failed(Error::NotFound) => Err(404),
+        BatchAnswer::Failed(Error::AlreadyExists | Error::UniqueKeyViolation) => Err(409),
+        BatchAnswer::Dependent(_) => Err(424),
         other => panic!("{other:?}"),
     }
 }
@@ -140,9 +142,9 @@ fn run(mut world: World, mut random: Random, steps: usize) {
     let (mut committed, mut refused, mut unknown) = (0, 0, 0);
     for _ in 0..steps {
         let batch: Vec<Step> = (0..=random.below(5)).map(|_| Step::random(&mut random)).collect();
-        let operations: Vec<Operation> = batch.iter().map(|step| step.operation()).collect();
+        let operations: Vec<BatchOperation> = batch.iter().map(|step| step.operation()).collect();
         let (after, answers) = expected(&batch, &items);
-        match world.engine().batch(&world.container("c"), Some(&key), &operations) {
+        match world.engine().transactions().batch(&world.container("c"), Some(&key), &operations) {
             Ok(Answers { answers: found, .. }) => {
                 let found: Vec<Said> = found.iter().map(said).collect();
                 assert_eq!(found, answers, "{batch:?} on {items:?}");
@@ -166,8 +168,9 @@ fn run(mut world: World, mut random: Random, steps: usize) {
     }
     assert_eq!(stored(&mut world, &key), items);
     world.reopen();
-    let faults =
-        world.insist(|engine| engine.verify(&*engine.read_container(&name("d"), &name("c"))?));
+    let faults = world.insist(|engine| {
+        engine.insight().verify(&*engine.containers().read(&name("d"), &name("c"))?)
+    });
     assert!(faults.is_empty(), "{faults:#?}");
     eprintln!("{committed} batches committed, {refused} refused, {unknown} of unknown outcome");
     assert!(committed > steps / 10 && refused > steps / 10);
@@ -176,10 +179,10 @@ fn run(mut world: World, mut random: Random, steps: usize) {
 /// Everything that is there, once the store works again.
 fn stored(world: &mut World, key: &PartitionKey) -> Items {
     world.insist(|engine| {
-        let container = engine.read_container(&name("d"), &name("c"))?;
+        let container = engine.containers().read(&name("d"), &name("c"))?;
         let mut items = Items::new();
         for id in 0..IDS {
-            match engine.read_item(&container, Some(key), &name(&id.to_string())) {
+            match engine.items().read(&container, Some(key), &name(&id.to_string())) {
                 Ok(item) => {
                     let body = Value::parse(&item.body).expect("stored JSON");
                     let number = |name: &str| body.get(name).as_i64().expect("a number");

@@ -14,10 +14,11 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use orrery_storage::{Commit, MemoryStore, Part, Put, Space, Store};
+use orrery_storage::{Commit, Part, Put, Space, Store};
 use orrery_types::{Epoch, ShardId};
 
 use crate::interposed::{Interposed, Read};
+use crate::stores::new_store;
 
 type Predicate = Box<dyn Fn(&Read<'_>) -> bool + Send>;
 
@@ -42,7 +43,7 @@ pub(crate) struct Breakpoint {
 
 impl Breakpoint {
     /// A store over `inner` whose reads stop here, and the breakpoint, which is not armed yet.
-    pub(crate) fn over(inner: &Arc<MemoryStore>) -> (Arc<dyn Store>, Arc<Self>) {
+    pub(crate) fn over(inner: &Arc<dyn Store>) -> (Arc<dyn Store>, Arc<Self>) {
         let breakpoint = Arc::new(Self::default());
         let hooked = breakpoint.clone();
         let hook = Box::new(move |read: Read<'_>| hooked.after(&read));
@@ -88,7 +89,7 @@ impl Breakpoint {
 
 #[test]
 fn a_write_fits_between_a_read_and_its_reader() {
-    let inner = Arc::new(MemoryStore::default());
+    let inner = new_store();
     let (shard, epoch) = (ShardId(1), Epoch(1));
     inner.create_shard(shard, epoch).expect("a new shard");
     let (store, breakpoint) = Breakpoint::over(&inner);
@@ -98,7 +99,7 @@ fn a_write_fits_between_a_read_and_its_reader() {
         breakpoint.wait_reached();
         let mut part = Part::new(shard, epoch);
         part.puts.push(Put { space: Space::Meta, key: b"k".to_vec(), value: b"v".to_vec() });
-        store.commit(Commit { parts: vec![part] }).expect("it commits");
+        store.commit(Commit::new(vec![part])).expect("it commits");
         breakpoint.release();
         assert_eq!(reader.join().expect("no panic"), None, "read before the commit");
     });

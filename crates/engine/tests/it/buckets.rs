@@ -1,13 +1,13 @@
 //! Arrays that the model keeps in buckets: what a client does with standard requests, beside a plain
-//! list that the test keeps. After each case everything is computed anew and nothing may differ.
+//! list that the test keeps. After each case everything is recomputed and nothing may differ.
 
-use orrery_engine::expansion::Reach;
-use orrery_engine::feed::PageSize;
-use orrery_engine::items::Written;
-use orrery_engine::patch::Patch;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::patch::Patch;
+use orrery_engine::item::read::Written;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
+use orrery_engine::query::relations::Reach;
 use orrery_engine::query::{Paging, QueryPage, QueryRequest};
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
 use orrery_types::{Error, KeyComponent, PartitionKey, Result, Value};
 
 use crate::random::Random;
@@ -30,20 +30,20 @@ impl Blog {
         let key = r#""partitionKey":{"paths":["/blogId"],"kind":"Hash"}"#;
         world.create_container(&format!(r#"{{"id":"blog",{key}{ttl}}}"#), None);
         let none = Preconditions::default();
-        world.engine().store_model(&name("d"), &json(BLOG), &none).expect("the model is taken");
+        world.engine().models().store(&name("d"), &json(BLOG), &none).expect("the model is taken");
         Self(world)
     }
 
     fn put(&self, id: &str, more: &str) -> Result<Written> {
         let item = format!(r#"{{"id":"{id}","blogId":"b","type":"post"{more}}}"#);
         let blog = self.0.container("blog");
-        self.0.engine().upsert_item(&blog, None, item.as_bytes(), &Preconditions::default())
+        self.0.engine().items().upsert(&blog, None, item.as_bytes(), &Preconditions::default())
     }
 
     fn patch(&self, id: &str, operations: &str) -> Result<Written> {
         let patch = Patch::parse(&json(&format!("[{operations}]")))?;
         let (blog, none) = (self.0.container("blog"), Preconditions::default());
-        self.0.engine().patch_item(&blog, Some(&blog_key()), &name(id), &patch, &none)
+        self.0.engine().items().patch(&blog, Some(&blog_key()), &name(id), &patch, &none)
     }
 
     fn append(&self, id: &str, comment: &str) -> Result<Written> {
@@ -53,13 +53,13 @@ impl Blog {
 
     fn get(&self, id: &str) -> Result<Value> {
         let blog = self.0.container("blog");
-        let item = self.0.engine().read_item(&blog, Some(&blog_key()), &name(id))?;
+        let item = self.0.engine().items().read(&blog, Some(&blog_key()), &name(id))?;
         Ok(Value::parse(&item.body).expect("JSON"))
     }
 
     fn delete(&self, id: &str) -> Result<Written> {
         let (blog, none) = (self.0.container("blog"), Preconditions::default());
-        self.0.engine().delete_item(&blog, Some(&blog_key()), &name(id), &none)
+        self.0.engine().items().delete(&blog, Some(&blog_key()), &name(id), &none)
     }
 
     /// The ids of all elements, bucket by bucket.
@@ -76,14 +76,16 @@ impl Blog {
         let scope = blog.scope(&scope).expect("a scope");
         let paging = Paging { continuation, ..Paging::default() };
         let size = PageSize { items: rows };
-        self.0.engine().query_items(&blog, &scope, &request, size, &paging).expect(text)
+        self.0.engine().queries().query_items(&blog, &scope, &request, size, &paging).expect(text)
     }
 
     #[track_caller]
     fn check(&self) {
-        let drift = self.0.engine().verify_model(&name("d")).expect("it is verified");
+        let drift =
+            self.0.engine().model_verification().verify(&name("d")).expect("it is verified");
         assert!(drift.is_empty(), "{drift:#?}");
-        let faults = self.0.engine().verify(&self.0.container("blog")).expect("it is verified");
+        let faults =
+            self.0.engine().insight().verify(&self.0.container("blog")).expect("it is verified");
         assert!(faults.is_empty(), "{faults:#?}");
     }
 }
@@ -226,15 +228,15 @@ fn buckets_live_and_die_with_their_post() {
     refused(blog.delete("1~c000000"), "Patch '/comments/-' of the item '1'");
     let own = r#"{"id":"x","blogId":"b","_bucket":{}}"#;
     let (container, none) = (blog.0.container("blog"), Preconditions::default());
-    let own = blog.0.engine().upsert_item(&container, None, own.as_bytes(), &none);
+    let own = blog.0.engine().items().upsert(&container, None, own.as_bytes(), &none);
     refused(own, "_bucket");
     let other = r#"{"id":"1","blogId":"b","type":"page"}"#;
-    let other = blog.0.engine().upsert_item(&container, None, other.as_bytes(), &none);
+    let other = blog.0.engine().items().upsert(&container, None, other.as_bytes(), &none);
     refused(other, "empty the array first");
     // Under another id it takes them along.
     let renamed = br#"{"id":"2","blogId":"b","type":"post"}"#;
     let key = blog_key();
-    let done = blog.0.engine().replace_item(&container, Some(&key), &name("1"), renamed, &none);
+    let done = blog.0.engine().items().replace(&container, Some(&key), &name("1"), renamed, &none);
     done.expect("it is renamed");
     assert!(blog.buckets("1", 9).is_empty());
     assert_eq!(blog.buckets("2", 9).concat(), all);
@@ -275,20 +277,20 @@ fn an_append_costs_the_same_however_many_there_are() {
 fn arrays_that_are_there_go_into_buckets_when_the_model_says_so() {
     let mut blog = Blog::new(World::memory(), "");
     let none = Preconditions::default();
-    blog.0.engine().delete_model(&name("d"), &none).expect("no model");
+    blog.0.engine().models().delete(&name("d"), &none).expect("no model");
     let all: Vec<String> = (0..23).map(|n| format!("c{n}")).collect();
     for id in ["1", "2"] {
         blog.put(id, &comments(&all)).expect("a post");
     }
-    blog.0.engine().store_model(&name("d"), &json(BLOG), &none).expect("the model is taken");
+    blog.0.engine().models().store(&name("d"), &json(BLOG), &none).expect("the model is taken");
     blog.0.run_tasks();
     assert_eq!(blog.buckets("1", 9).concat(), all);
     assert_eq!(blog.get("2").expect("it").get("commentCount").to_json(), "23");
     blog.check();
     // Without the model they are items like others; with it again they are buckets again.
-    blog.0.engine().delete_model(&name("d"), &none).expect("no model");
+    blog.0.engine().models().delete(&name("d"), &none).expect("no model");
     blog.delete("1~c000001").expect("an item");
-    blog.0.engine().store_model(&name("d"), &json(BLOG), &none).expect("the model is taken");
+    blog.0.engine().models().store(&name("d"), &json(BLOG), &none).expect("the model is taken");
     blog.0.run_tasks();
     assert_eq!(blog.get("1").expect("it").get("commentCount").to_json(), "13");
     blog.append("1", "more").expect("a comment");
@@ -318,13 +320,18 @@ fn queries_see_the_array_across_its_buckets() {
     let container = blog.0.container("blog");
     let reach = Reach::default();
     let engine = blog.0.engine();
-    let read =
-        engine.read_item_expanded(&container, Some(&blog_key()), &name("1"), "comments", reach);
+    let read = engine.queries().read_item_expanded(
+        &container,
+        Some(&blog_key()),
+        &name("1"),
+        "comments",
+        reach,
+    );
     let read = read.expect("it is expanded");
     assert_eq!(ids(Value::parse(&read.body).expect("JSON").get("comments")), all);
     // An expanded item that is saved back is the same item.
     let none = Preconditions::default();
-    engine.upsert_item(&container, None, &read.body, &none).expect("it is saved back");
+    engine.items().upsert(&container, None, &read.body, &none).expect("it is saved back");
     assert_eq!(blog.buckets("1", 9).concat(), all);
     blog.check();
 }
@@ -414,11 +421,12 @@ fn run(world: World, seed: u64, steps: usize) {
                     Patch::parse(&json(&format!(r#"[{{{path},"value":{value}}}]"#)))
                 };
                 let (a, b) = (format!("a{step}"), format!("b{step}"));
-                let done = blog.0.engine().transact(&container, &key, &mut |transaction| {
-                    transaction.patch(&name("1"), &patch(&a)?, &none)?;
-                    assert!(transaction.patch(&name("1"), &patch(&a)?, &none).is_err());
-                    transaction.patch(&name("1"), &patch(&b)?, &none)
-                });
+                let done =
+                    blog.0.engine().transactions().transact(&container, &key, &mut |transaction| {
+                        transaction.patch(&name("1"), &patch(&a)?, &none)?;
+                        assert!(transaction.patch(&name("1"), &patch(&a)?, &none).is_err());
+                        transaction.patch(&name("1"), &patch(&b)?, &none)
+                    });
                 done.expect("it commits");
                 list.extend([a, b]);
             }
@@ -456,7 +464,11 @@ fn what_is_kept_beside_an_item_moves_with_it() {
             let item =
                 format!(r#"{{"id":"p","blogId":"b{n}","type":"post","comments":[{{"id":"c"}}]}}"#);
             let (container, none) = (blog.0.container("blog"), Preconditions::default());
-            blog.0.engine().upsert_item(&container, None, item.as_bytes(), &none).expect("a post");
+            blog.0
+                .engine()
+                .items()
+                .upsert(&container, None, item.as_bytes(), &none)
+                .expect("a post");
         };
         (0..40).for_each(elsewhere);
         blog.put("p", "").expect("a post");
@@ -468,12 +480,15 @@ fn what_is_kept_beside_an_item_moves_with_it() {
         append(0..25);
         let engine = blog.0.engine();
         for _ in 0..3 {
-            engine.split_partition(&name("d"), &name("blog"), None, None).expect("a split");
+            engine
+                .layouts()
+                .split_partition(&name("d"), &name("blog"), None, None)
+                .expect("a split");
         }
         append(25..45);
         blog.check();
         for _ in 0..3 {
-            engine.merge_partitions(&name("d"), &name("blog"), None).expect("a merge");
+            engine.layouts().merge_partitions(&name("d"), &name("blog"), None).expect("a merge");
         }
         append(45..52);
         blog.check();
@@ -492,7 +507,11 @@ fn the_elements_of_an_array_count_once() {
         world.create_container(&format!(r#"{{"id":"blog",{key}}}"#), Some(30_000));
         let model = BLOG.replace(r#","where":"c.type = 'post'""#, only);
         let none = Preconditions::default();
-        world.engine().store_model(&name("d"), &json(&model), &none).expect("the model is taken");
+        world
+            .engine()
+            .models()
+            .store(&name("d"), &json(&model), &none)
+            .expect("the model is taken");
         let blog = Blog(world);
         let all: Vec<String> = (0..25).map(|n| format!("c{n}")).collect();
         blog.put("1", &comments(&all)).expect("a post");
@@ -518,7 +537,11 @@ fn an_array_with_elements_keeps_its_name_and_its_buckets() {
     let all: Vec<String> = (0..25).map(|n| format!("c{n}")).collect();
     blog.put("1", &comments(&all)).expect("a post");
     let store = |blog: &Blog, model: &str| {
-        blog.0.engine().store_model(&name("d"), &json(model), &Preconditions::default()).map(drop)
+        blog.0
+            .engine()
+            .models()
+            .store(&name("d"), &json(model), &Preconditions::default())
+            .map(drop)
     };
     for (from, to, at) in [
         (r#""array":"/comments""#, r#""array":"/remarks""#, "/buckets/0/array"),
@@ -552,7 +575,7 @@ fn an_array_with_elements_keeps_its_name_and_its_buckets() {
     let other = BLOG.replace("c.type = 'post'", "c.type = 'other'");
     store(&blog, &other).expect("the model is taken");
     blog.0.run_tasks();
-    let drift = blog.0.engine().verify_model(&name("d")).expect("it is verified");
+    let drift = blog.0.engine().model_verification().verify(&name("d")).expect("it is verified");
     assert!(drift.iter().any(|line| line.contains("'1~c000001' belongs to no item")), "{drift:?}");
     for seq in 1..3 {
         blog.delete(&format!("1~c{seq:06}")).expect("nobody owns it any more");
@@ -568,7 +591,11 @@ fn elements_are_checked_against_the_schema() {
     let model = BLOG.replace(r#""container":"blog","where""#, schema);
     let mut blog = Blog::new(World::memory(), "");
     let store = |blog: &Blog, model: &str| {
-        blog.0.engine().store_model(&name("d"), &json(model), &Preconditions::default()).map(drop)
+        blog.0
+            .engine()
+            .models()
+            .store(&name("d"), &json(model), &Preconditions::default())
+            .map(drop)
     };
     blog.put("old", r#","comments":[{"id":"a"}]"#).expect("a post");
     store(&blog, &model).expect("the model is taken");
@@ -585,7 +612,7 @@ fn elements_are_checked_against_the_schema() {
     assert_eq!(blog.get("1").expect("it").get("commentCount").to_json(), "2");
     // What was there before stays, and is seen.
     blog.append("old", "b").expect("a good one");
-    let drift = blog.0.engine().verify_model(&name("d")).expect("it is verified");
+    let drift = blog.0.engine().model_verification().verify(&name("d")).expect("it is verified");
     assert_eq!(drift.len(), 1, "{drift:?}");
     assert!(drift[0].contains("'old~c000000' in 'blog' breaks its type"), "{drift:?}");
     for keyword in [r#""maxItems":3"#, r#""uniqueItems":true"#, r#""contains":{}"#] {

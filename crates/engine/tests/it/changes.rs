@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use orrery_engine::Container;
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_engine::change_feed::{ChangePage, ChangesRequest, Mode, Shape};
-use orrery_engine::feed::PageSize;
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_types::ids::Address;
 use orrery_types::{Clock as _, Error, KeyRange, PartitionKey, Result, Value};
 
@@ -136,7 +136,7 @@ impl Run {
             self.check(reader);
         }
         let container = self.world.container("c");
-        assert_eq!(self.world.engine().verify(&container), Ok(vec![]));
+        assert_eq!(self.world.engine().insight().verify(&container), Ok(vec![]));
     }
 
     fn now_s(&self) -> u64 {
@@ -165,17 +165,21 @@ impl Run {
         let id = self.world.container("c").partitions[self.random.below(partitions)].id;
         let engine = self.world.engine();
         if self.layouts == Layouts::SplitAndMerge && partitions > 1 && self.random.one_in(2) {
-            engine.merge_partitions(&database, &container, None).expect("a merge");
+            engine.layouts().merge_partitions(&database, &container, None).expect("a merge");
         } else if partitions < PARTITIONS_MAX {
             let id = id.to_string();
-            engine.split_partition(&database, &container, Some(&id), None).expect("a split");
+            engine
+                .layouts()
+                .split_partition(&database, &container, Some(&id), None)
+                .expect("a split");
         }
     }
 
     fn erase(&mut self) {
         let key = self.below(KEYS.len());
         let container = self.world.container("c");
-        let erased = self.world.engine().erase_partition_key(&container, &key_of((key, 0)));
+        let erased =
+            self.world.engine().erasure().erase_partition_key(&container, &key_of((key, 0)));
         erased.expect("it is accepted");
         for (_, item) in self.items.iter_mut().filter(|(place, _)| place.0 == key) {
             item.erased = true;
@@ -199,7 +203,7 @@ impl Run {
         let container = self.world.container("c");
         let none = Preconditions::default();
         let engine = self.world.engine();
-        engine.upsert_item(&container, None, text.as_bytes(), &none).expect("an upsert");
+        engine.items().upsert(&container, None, text.as_bytes(), &none).expect("an upsert");
         let expires_s = ttl.map(|ttl| self.now_s() + ttl);
         match self.items.get(&place).cloned() {
             Some(old) if !self.is_hidden(&old) => {
@@ -220,7 +224,7 @@ impl Run {
         let container = self.world.container("c");
         let none = Preconditions::default();
         let (key, id) = (key_of(place), Address::Name(IDS[place.1].into()));
-        let deleted = self.world.engine().delete_item(&container, Some(&key), &id, &none);
+        let deleted = self.world.engine().items().delete(&container, Some(&key), &id, &none);
         match self.items.get(&place).cloned() {
             Some(item) if !self.is_hidden(&item) => {
                 deleted.expect("it is there");
@@ -307,7 +311,7 @@ impl Run {
             since_s: None,
             size: PageSize { items: size },
         };
-        let page = match self.world.engine().read_changes(&container, &request) {
+        let page = match self.world.engine().change_feed().read_changes(&container, &request) {
             // As clients do: the range is gone, its keys are elsewhere.
             Err(Error::PartitionGone) if reader.scope.range_id.is_some() => {
                 let KeyRange { min, max } = &reader.range;
@@ -418,7 +422,7 @@ fn drain(world: &World, mode: Mode, after: Option<&str>) -> Result<(Vec<Value>, 
 fn read_page(world: &World, mode: Mode, after: Option<&str>) -> Result<ChangePage> {
     let (scope, size) = (ScopeRequest::default(), PageSize { items: 7 });
     let request = ChangesRequest { scope, mode, after, since_s: None, size };
-    world.engine().read_changes(&world.container("c"), &request)
+    world.engine().change_feed().read_changes(&world.container("c"), &request)
 }
 
 const LATEST: Mode = Mode::Latest(Shape::Bare);
@@ -433,7 +437,7 @@ fn world_with(definition: &str, throughput: Option<i64>) -> World {
 fn upsert(world: &World, text: &str) {
     let none = Preconditions::default();
     let container = world.container("c");
-    world.engine().upsert_item(&container, None, text.as_bytes(), &none).expect("an upsert");
+    world.engine().items().upsert(&container, None, text.as_bytes(), &none).expect("an upsert");
 }
 
 #[test]
@@ -450,7 +454,7 @@ fn replaying_the_feed_rebuilds_the_container_byte_for_byte() {
     let scope = container.scope(&ScopeRequest::default()).expect("a scope");
     loop {
         let size = PageSize { items: 50 };
-        let page = world.engine().read_items(&container, &scope, size, token.as_deref());
+        let page = world.engine().queries().read_items(&container, &scope, size, token.as_deref());
         let page = page.expect("a page");
         items.extend(page.items);
         token = page.continuation;
@@ -521,7 +525,8 @@ fn a_gap_in_the_history_refuses_positions_from_before() {
     let (_, start) = drain(&world, Mode::AllVersions, Some("*")).expect("a feed");
     let policy = |world: &World, body: &str| {
         let none = Preconditions::default();
-        let replaced = world.engine().replace_container(&name("d"), &name("c"), &json(body), &none);
+        let replaced =
+            world.engine().containers().replace(&name("d"), &name("c"), &json(body), &none);
         replaced.expect("a replace");
     };
     policy(&world, r#"{"id":"c"}"#);
@@ -560,7 +565,11 @@ fn lsns_after(world: &World, part: &ScopeRequest, after: &str) -> Vec<i64> {
             since_s: None,
             size: PageSize { items: 3 },
         };
-        let page = world.engine().read_changes(&world.container("c"), &request).expect("a page");
+        let page = world
+            .engine()
+            .change_feed()
+            .read_changes(&world.container("c"), &request)
+            .expect("a page");
         let lsn = |change: &bytes::Bytes| {
             Value::parse(change).expect("JSON").get("_lsn").as_i64().expect("an LSN")
         };
@@ -591,7 +600,8 @@ fn a_position_in_one_range_is_an_lsn_whoever_wrote_it() {
             // What the client wrote holds for those that take the range's place.
             let (half, rest) = (all[all.len() / 2], &all[all.len() / 2 + 1..]);
             let id = range.id.to_string();
-            let split = world.engine().split_partition(&name("d"), &name("c"), Some(&id), None);
+            let split =
+                world.engine().layouts().split_partition(&name("d"), &name("c"), Some(&id), None);
             let mut found = Vec::new();
             for child in split.expect("a split").children {
                 let id = Some(child.to_string().into());
@@ -622,7 +632,7 @@ fn a_feed_from_a_time_gives_what_was_written_after_it() {
                 since_s: Some(start + offset),
                 size: PageSize { items: 400 },
             };
-            let page = world.engine().read_changes(&world.container("c"), &request);
+            let page = world.engine().change_feed().read_changes(&world.container("c"), &request);
             let page = page.expect("a page");
             found += page.changes.len();
             if page.changes.is_empty() {

@@ -1,13 +1,13 @@
 //! What operations cost, and that the same costs the same.
 
 use bytes::Bytes;
-use orrery_engine::batch::{Action, Answer, Content, Operation};
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_engine::change_feed::{ChangesRequest, Mode, Shape};
-use orrery_engine::feed::PageSize;
-use orrery_engine::patch::Patch;
+use orrery_engine::item::patch::Patch;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
+use orrery_engine::transaction::batch::{BatchAction, BatchAnswer, BatchOperation, Content};
 use orrery_types::PartitionKey;
 
 use crate::world::{World, json, name};
@@ -47,16 +47,16 @@ fn upsert(world: &World, text: &str) -> f64 {
     let any = Preconditions::default();
     let container = world.container("c");
     let key = key();
-    world.engine().upsert_item(&container, Some(&key), text.as_bytes(), &any).expect("it").charge
+    world.engine().items().upsert(&container, Some(&key), text.as_bytes(), &any).expect("it").charge
 }
 
 fn read(world: &World, id: &str) -> f64 {
-    world.engine().read_item(&world.container("c"), Some(&key()), &name(id)).expect("it").charge
+    world.engine().items().read(&world.container("c"), Some(&key()), &name(id)).expect("it").charge
 }
 
 fn delete(world: &World, id: &str) -> f64 {
     let (container, any) = (world.container("c"), Preconditions::default());
-    world.engine().delete_item(&container, Some(&key()), &name(id), &any).expect("it").charge
+    world.engine().items().delete(&container, Some(&key()), &name(id), &any).expect("it").charge
 }
 
 #[test]
@@ -106,28 +106,29 @@ fn a_patch_is_a_replace_and_its_operations() {
     let patch = Patch::parse(&patch).expect("a patch");
     let any = Preconditions::default();
     let container = world.container("c");
-    let patched = world.engine().patch_item(&container, Some(&key()), &name("a"), &patch, &any);
+    let patched = world.engine().items().patch(&container, Some(&key()), &name("a"), &patch, &any);
     check(patched.expect("it").charge, 11.5);
 }
 
 #[test]
 fn a_batch_costs_the_sum_of_its_operations() {
     let world = world("");
-    let operation = |action| Operation {
+    let operation = |action| BatchOperation {
         action,
         partition_key: None,
         conditions: Preconditions::default(),
         content: Content::Full,
     };
     let operations = [
-        operation(Action::Create(Bytes::from(item("a", 1024, &[1])))),
-        operation(Action::Read(name("a"))),
-        operation(Action::Replace(name("a"), Bytes::from(item("a", 1024, &[2])))),
-        operation(Action::Delete(name("a"))),
+        operation(BatchAction::Create(Bytes::from(item("a", 1024, &[1])))),
+        operation(BatchAction::Read(name("a"))),
+        operation(BatchAction::Replace(name("a"), Bytes::from(item("a", 1024, &[2])))),
+        operation(BatchAction::Delete(name("a"))),
     ];
-    let answers = world.engine().batch(&world.container("c"), Some(&key()), &operations);
+    let answers =
+        world.engine().transactions().batch(&world.container("c"), Some(&key()), &operations);
     let answers = answers.expect("answers");
-    let each: Vec<f64> = answers.answers.iter().map(Answer::charge).collect();
+    let each: Vec<f64> = answers.answers.iter().map(BatchAnswer::charge).collect();
     for (charge, expected) in each.iter().zip([5.75, 1.0, 10.3, 5.75]) {
         check(*charge, expected);
     }
@@ -142,7 +143,7 @@ fn feeds_cost_what_their_items_cost() {
     }
     let container = world.container("c");
     let whole = container.scope(&ScopeRequest::default()).expect("a scope");
-    let page = world.engine().read_items(&container, &whole, ALL, None).expect("a page");
+    let page = world.engine().queries().read_items(&container, &whole, ALL, None).expect("a page");
     check(page.charge, 5.0);
     let changes = |after: Option<&str>| {
         let request = ChangesRequest {
@@ -152,7 +153,7 @@ fn feeds_cost_what_their_items_cost() {
             since_s: None,
             size: ALL,
         };
-        world.engine().read_changes(&container, &request).expect("changes")
+        world.engine().change_feed().read_changes(&container, &request).expect("changes")
     };
     let page = changes(None);
     check(page.charge, 5.0);
@@ -173,7 +174,12 @@ fn a_query_costs_by_its_work_and_always_the_same() {
         let scope = ScopeRequest { partition_key: key, ..ScopeRequest::default() };
         let scope = container.scope(&scope).expect("a scope");
         let paging = Paging::default();
-        world.engine().query_items(&container, &scope, &request, ALL, &paging).expect("rows").charge
+        world
+            .engine()
+            .queries()
+            .query_items(&container, &scope, &request, ALL, &paging)
+            .expect("rows")
+            .charge
     };
     let queries = [
         "SELECT VALUE 1",

@@ -1,10 +1,10 @@
 //! Deleting everything that has a partition key: gone at once, removed later, and across restarts.
 
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_engine::change_feed::{ChangesRequest, Mode, Shape};
-use orrery_engine::feed::PageSize;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Value};
 
@@ -27,12 +27,16 @@ fn key(text: &str) -> PartitionKey {
 
 fn create(world: &World, p: &str, id: usize) -> Result<(), Error> {
     let text = format!(r#"{{"id":"{id}","p":"{p}","u":{id}}}"#);
-    world.engine().create_item(&world.container("c"), None, text.as_bytes()).map(drop)
+    world.engine().items().create(&world.container("c"), None, text.as_bytes()).map(drop)
 }
 
 fn erase(world: &World, p: &str) {
     let key = key(&format!(r#"["{p}"]"#));
-    world.engine().erase_partition_key(&world.container("c"), &key).expect("it is accepted");
+    world
+        .engine()
+        .erasure()
+        .erase_partition_key(&world.container("c"), &key)
+        .expect("it is accepted");
 }
 
 /// How many items of a key there are, by every way to see them.
@@ -44,13 +48,15 @@ fn count(world: &World, p: &str) -> usize {
     };
     let scope = container.scope(&request).expect("a scope");
     let size = PageSize { items: 1000 };
-    let listed = engine.read_items(&container, &scope, size, None).expect("a page").items.len();
+    let listed =
+        engine.queries().read_items(&container, &scope, size, None).expect("a page").items.len();
     let query = format!(r#"{{"query":"SELECT VALUE c.id FROM c WHERE c.p = '{p}'"}}"#);
     let query = QueryRequest::parse(&json(&query)).expect("a query");
     let whole = container.scope(&ScopeRequest::default()).expect("a scope");
     let paging = Paging { crosses: true, ..Paging::default() };
-    let found = engine.query_items(&container, &whole, &query, size, &paging).expect("a page");
-    let changes = engine.read_changes(
+    let found =
+        engine.queries().query_items(&container, &whole, &query, size, &paging).expect("a page");
+    let changes = engine.change_feed().read_changes(
         &container,
         &ChangesRequest {
             scope: request.clone(),
@@ -64,7 +70,7 @@ fn count(world: &World, p: &str) -> usize {
     let readable = (0..600)
         .filter(|id| {
             let id = Address::Name(id.to_string());
-            engine.read_item(&container, request.partition_key.as_ref(), &id).is_ok()
+            engine.items().read(&container, request.partition_key.as_ref(), &id).is_ok()
         })
         .count();
     assert_eq!([listed, changed, readable], [found.rows.len(); 3], "all ways agree");
@@ -87,13 +93,13 @@ fn check(disk: fn() -> World) {
     let none = Preconditions::default();
     let container = world.container("c");
     let eight = Address::Name("8".into());
-    let gone = world.engine().delete_item(&container, Some(&key(r#"["a"]"#)), &eight, &none);
+    let gone = world.engine().items().delete(&container, Some(&key(r#"["a"]"#)), &eight, &none);
     assert_eq!(gone.map(drop), Err(Error::NotFound));
     assert_eq!(count(&world, "a"), 1);
     world.run_tasks();
     assert_eq!((count(&world, "a"), count(&world, "b")), (1, 10), "what came after stays");
-    assert_eq!(world.engine().verify(&world.container("c")), Ok(vec![]));
-    let stored = world.engine().usage(&world.container("c")).expect("a count").items;
+    assert_eq!(world.engine().insight().verify(&world.container("c")), Ok(vec![]));
+    let stored = world.engine().insight().usage(&world.container("c")).expect("a count").items;
     assert_eq!(stored, 11, "the rest takes no space");
     world.reopen();
     create(&world, "a", 8).expect("nothing hides it");
@@ -121,7 +127,7 @@ fn a_later_erasure_of_the_same_key_counts_too() {
     assert_eq!(count(&world, "a"), 1);
     world.run_tasks();
     assert_eq!(count(&world, "a"), 1);
-    assert_eq!(world.engine().verify(&world.container("c")), Ok(vec![]));
+    assert_eq!(world.engine().insight().verify(&world.container("c")), Ok(vec![]));
 }
 
 #[test]
@@ -135,7 +141,7 @@ fn an_erasure_shows_as_deletes_in_the_feed_of_all_versions() {
             since_s: None,
             size: PageSize { items: 1000 },
         };
-        world.engine().read_changes(&world.container("c"), &request).expect("a page")
+        world.engine().change_feed().read_changes(&world.container("c"), &request).expect("a page")
     };
     for id in 0..5 {
         create(&world, "a", id).expect("a create");
@@ -161,7 +167,8 @@ fn a_key_with_other_levels_than_the_container_has_is_refused() {
     let body = r#"{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":2}}"#;
     world.create_container(body, None);
     for given in ["[]", r#"["x","y","z"]"#] {
-        let refused = world.engine().erase_partition_key(&world.container("c"), &key(given));
+        let refused =
+            world.engine().erasure().erase_partition_key(&world.container("c"), &key(given));
         assert!(matches!(refused, Err(Error::PartitionKeyMismatch(_))), "{given}: {refused:?}");
     }
 }

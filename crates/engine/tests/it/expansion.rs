@@ -1,10 +1,10 @@
 //! Relations as virtual properties: in queries, and put into whole items that are read.
 
-use orrery_engine::expansion::Reach;
-use orrery_engine::feed::PageSize;
-use orrery_engine::query::{Paging, QueryPage, QueryRequest};
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
+use orrery_engine::query::relations::Reach;
+use orrery_engine::query::{Paging, PreparedQuery, QueryPage, QueryRequest};
 use orrery_types::{Error, KeyComponent, PartitionKey, Result, Value};
 
 use crate::world::{World, json, name};
@@ -43,7 +43,12 @@ impl Shelf {
         }
         let shelf = Self(world);
         let none = Preconditions::default();
-        shelf.0.engine().store_model(&name("d"), &json(MODEL), &none).expect("the model is taken");
+        shelf
+            .0
+            .engine()
+            .models()
+            .store(&name("d"), &json(MODEL), &none)
+            .expect("the model is taken");
         shelf
     }
 
@@ -89,7 +94,7 @@ impl Shelf {
     pub(crate) fn put(&self, container: &str, item: &str) {
         let container = self.0.container(container);
         let none = Preconditions::default();
-        self.0.engine().upsert_item(&container, None, item.as_bytes(), &none).expect(item);
+        self.0.engine().items().upsert(&container, None, item.as_bytes(), &none).expect(item);
     }
 
     pub(crate) fn page(
@@ -99,25 +104,46 @@ impl Shelf {
         items: usize,
         paging: &Paging<'_>,
     ) -> Result<QueryPage> {
-        let page = self.try_page(container, text, items, paging)?;
-        Ok(page.expect("nobody asked for a cheap one"))
+        let (container, request, scope) = self.request(container, text)?;
+        let paging = Paging { crosses: true, ..*paging };
+        self.0.engine().queries().query_items(
+            &container,
+            &scope,
+            &request,
+            PageSize { items },
+            &paging,
+        )
     }
 
-    fn try_page(
+    /// The same on the thread of a connection.
+    fn inline_page(
         &self,
         container: &str,
         text: &str,
         items: usize,
         paging: &Paging<'_>,
     ) -> Result<Option<QueryPage>> {
+        let (container, request, scope) = self.request(container, text)?;
+        let (size, paging) = (PageSize { items }, Paging { crosses: true, ..*paging });
+        let mut query = PreparedQuery::new(container, scope, request, size);
+        self.0.engine().queries().run_inline(&mut query, &paging)
+    }
+
+    fn request(
+        &self,
+        container: &str,
+        text: &str,
+    ) -> Result<(
+        std::sync::Arc<orrery_engine::Container>,
+        QueryRequest,
+        orrery_engine::partition::scope::Scope,
+    )> {
         let container = self.0.container(container);
         let mut body = orrery_types::Object::new();
         body.set("query", text.into());
         let request = QueryRequest::parse(&Value::object(body))?;
         let scope = container.scope(&ScopeRequest::default())?;
-        let size = PageSize { items };
-        let paging = Paging { crosses: true, ..*paging };
-        self.0.engine().try_query_items(&container, &scope, &request, size, &paging)
+        Ok((container, request, scope))
     }
 
     /// All rows, page by page.
@@ -164,8 +190,13 @@ impl Shelf {
         let container = self.0.container(container);
         let key = PartitionKey(vec![KeyComponent::String(id.into())]);
         let engine = self.0.engine();
-        let read =
-            engine.read_item_expanded(&container, Some(&key), &name(id), expand, Reach::Database);
+        let read = engine.queries().read_item_expanded(
+            &container,
+            Some(&key),
+            &name(id),
+            expand,
+            Reach::Database,
+        );
         read.map(|read| Value::parse(&read.body).expect("JSON"))
     }
 }
@@ -312,7 +343,12 @@ fn a_filter_on_targets_is_turned_round() {
     let none = Preconditions::default();
     let key = PartitionKey(vec![KeyComponent::String("m1".into())]);
     let library = shelf.0.container("library");
-    shelf.0.engine().delete_item(&library, Some(&key), &name("m1"), &none).expect("it is deleted");
+    shelf
+        .0
+        .engine()
+        .items()
+        .delete(&library, Some(&key), &name("m1"), &none)
+        .expect("it is deleted");
     let plan = shelf.plan("library", text);
     assert!(plan.contains("SemiJoin /publisher: 1 targets, 2 references"), "{plan}");
     shelf.check("library", text, &[r#""b1""#, r#""b2""#]);
@@ -367,9 +403,9 @@ fn a_page_that_is_to_take_little_is_given_up_when_it_takes_more() {
     for (id, count) in [("few", 60), ("many", 70)] {
         shelf.put("people", &format!(r#"{{"id":"{id}","holdings":[{}]}}"#, holdings(count)));
     }
-    let if_cheap = Paging { if_cheap: true, ..Paging::default() };
+    let paging = Paging::default();
     let rows = |text: &str| {
-        let page = shelf.try_page("people", text, 10_000, &if_cheap).expect(text);
+        let page = shelf.inline_page("people", text, 10_000, &paging).expect(text);
         page.map(|page| page.rows.len())
     };
     let prices = "SELECT VALUE h.stock.high FROM p JOIN h IN p.holdings WHERE p.id = ";
@@ -380,7 +416,7 @@ fn a_page_that_is_to_take_little_is_given_up_when_it_takes_more() {
     assert_eq!(rows(&format!("{pairs}'many'")), None, "it takes more than 16,384 steps");
     let whole = |id: &str| {
         let (text, expand) = (format!("SELECT * FROM p WHERE p.id = '{id}'"), Some("stock"));
-        let page = shelf.try_page("people", &text, 10, &Paging { expand, ..if_cheap });
+        let page = shelf.inline_page("people", &text, 10, &Paging { expand, ..paging });
         page.expect(&text).map(|page| page.rows.len())
     };
     assert_eq!((whole("few"), whole("many")), (Some(1), None), "so does a header");
@@ -481,13 +517,13 @@ fn a_token_for_one_resource_leads_no_further() {
 fn an_inverse_is_refused_until_all_references_are_written_down() {
     let mut shelf = Shelf::new(World::memory());
     let none = Preconditions::default();
-    shelf.0.engine().delete_model(&name("d"), &none).expect("a database without a model");
+    shelf.0.engine().models().delete(&name("d"), &none).expect("a database without a model");
     shelf.put("library", r#"{"id":"mspress","type":"publisher"}"#);
     // More than is brought under a model before it is answered.
     for n in 0..2100 {
         shelf.put("library", &format!(r#"{{"id":"b{n}","type":"book","pub-id":"mspress"}}"#));
     }
-    shelf.0.engine().store_model(&name("d"), &json(MODEL), &none).expect("it is being built");
+    shelf.0.engine().models().store(&name("d"), &json(MODEL), &none).expect("it is being built");
     let books = |shelf: &Shelf| {
         let text = "SELECT VALUE ARRAY_LENGTH(p.books) FROM p WHERE p.id = 'mspress'";
         shelf.page("library", text, 10, &Paging::default()).map(|page| page.rows)
@@ -503,7 +539,7 @@ fn an_inverse_is_refused_until_all_references_are_written_down() {
     for n in 900..2100 {
         let (library, id) = (shelf.0.container("library"), format!("b{n}"));
         let key = PartitionKey(vec![KeyComponent::String(id.as_str().into())]);
-        shelf.0.engine().delete_item(&library, Some(&key), &name(&id), &none).expect("a book");
+        shelf.0.engine().items().delete(&library, Some(&key), &name(&id), &none).expect("a book");
     }
     assert_eq!(books(&shelf), Ok(vec!["900".to_owned()]));
 }
@@ -515,9 +551,10 @@ fn a_script_follows_no_relation() {
     let key = PartitionKey(vec![KeyComponent::String("b1".into())]);
     let ask = |text: &str| {
         let request = QueryRequest::parse(&json(&format!(r#"{{"query":"{text}"}}"#)))?;
-        let transacted = shelf.0.engine().transact(&library, &key, &mut |transaction| {
-            transaction.query(&request, PageSize { items: 10 }, None).map(|page| page.rows)
-        });
+        let transacted =
+            shelf.0.engine().transactions().transact(&library, &key, &mut |transaction| {
+                transaction.query(&request, PageSize { items: 10 }, None).map(|page| page.rows)
+            });
         transacted.map(|done| done.value)
     };
     let refused = ask("SELECT VALUE b.publisher.name FROM b").expect_err("it leads elsewhere");

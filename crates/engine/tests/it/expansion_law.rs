@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use orrery_engine::feed::PageSize;
 use orrery_engine::query::QueryRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_types::{Object, Value};
 
 use crate::expansion::Shelf;
@@ -170,7 +170,8 @@ fn law(world: World, random: &mut Random) {
         let request = QueryRequest::parse(&Value::object(body)).expect(text);
         let expected = {
             let all = PageSize { items: usize::MAX };
-            let page = shelf.0.engine().query_values(joined.clone(), &request, all, "", None);
+            let page =
+                shelf.0.engine().queries().query_values(joined.clone(), &request, all, "", None);
             page.expect(text).0
         };
         let mut expected: Vec<String> = expected.iter().map(|row| settled(row).to_json()).collect();

@@ -1,11 +1,11 @@
 //! A container's `geospatialConfig` decides what its figures lie on, in queries and in the
 //! conditions of patches, and after it was replaced.
 
-use orrery_engine::feed::PageSize;
-use orrery_engine::patch::Patch;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::patch::Patch;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
 use orrery_types::{Error, PartitionKey, Result, Value};
 
 use crate::world::{World, json, name};
@@ -22,7 +22,7 @@ fn world(kind: &str) -> World {
     world.database();
     world.create_container(&definition(kind), None);
     let item = br#"{"id":"1","p":"k","at":{"type":"Point","coordinates":[30,40]}}"#;
-    world.engine().create_item(&world.container("c"), None, item).expect("an item");
+    world.engine().items().create(&world.container("c"), None, item).expect("an item");
     world
 }
 
@@ -33,7 +33,7 @@ fn row(world: &World, text: &str) -> Value {
     let request = QueryRequest::parse(&json(&body)).expect("a query");
     let paging = Paging { crosses: true, ..Paging::default() };
     let size = PageSize { items: 10 };
-    let page = world.engine().query_items(&container, &scope, &request, size, &paging);
+    let page = world.engine().queries().query_items(&container, &scope, &request, size, &paging);
     json(page.expect("a page").rows.first().expect("a row"))
 }
 
@@ -56,7 +56,7 @@ fn a_replaced_configuration_holds_at_once_and_after_a_restart() {
     let mut world = world("Geography");
     assert!(!is_planar(&world));
     let (body, any) = (json(&definition("Geometry")), Preconditions::default());
-    world.engine().replace_container(&name("d"), &name("c"), &body, &any).expect("a replace");
+    world.engine().containers().replace(&name("d"), &name("c"), &body, &any).expect("a replace");
     assert!(is_planar(&world));
     world.reopen();
     assert!(is_planar(&world));
@@ -73,7 +73,7 @@ fn the_condition_of_a_patch_measures_so_too() {
     let patched = |kind: &str| -> Result<()> {
         let (world, any) = (world(kind), Preconditions::default());
         let container = world.container("c");
-        world.engine().patch_item(&container, Some(&key), &name("1"), &patch, &any).map(drop)
+        world.engine().items().patch(&container, Some(&key), &name("1"), &patch, &any).map(drop)
     };
     assert!(patched("Geometry").is_ok());
     assert!(matches!(patched("Geography"), Err(Error::ConditionNotMet)));

@@ -16,9 +16,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use orrery_engine::feed::PageSize;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::scope::ScopeRequest;
 use orrery_types::{KeyComponent, PartitionKey, Value};
 
 use crate::world::{World, json};
@@ -88,7 +88,7 @@ fn fresh(policy: &str) -> World {
 
 fn write(world: &World, item: &str) {
     let container = world.container("c");
-    world.engine().create_item(&container, None, item.as_bytes()).expect(item);
+    world.engine().items().create(&container, None, item.as_bytes()).expect(item);
 }
 
 /// The pattern with `#` for the number and `#7` for the number modulo 7.
@@ -115,7 +115,7 @@ fn answer(world: &World, key: &str, query: &str) -> String {
     let paging = Paging { crosses: true, explains: true, ..Paging::default() };
     let size = PageSize { items: 100 };
     let scope = scope.expect("a scope");
-    let page = world.engine().query_items(&container, &scope, &request, size, &paging);
+    let page = world.engine().queries().query_items(&container, &scope, &request, size, &paging);
     let page = page.expect(query);
     let mut out = page.report.plan.expect("a plan").to_text();
     for row in page.rows.iter().take(5) {

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use orrery_engine::feed::PageSize;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryPage, QueryRequest};
-use orrery_engine::scope::ScopeRequest;
 use orrery_types::{CancellationToken, Error, Result, Value};
 
 use crate::world::{World, json};
@@ -22,7 +22,7 @@ fn world() -> World {
             "a".repeat(40),
             list.join(",")
         );
-        world.engine().create_item(&container, None, item.as_bytes()).expect("an item");
+        world.engine().items().create(&container, None, item.as_bytes()).expect("an item");
     }
     world
 }
@@ -33,7 +33,13 @@ fn run(world: &World, text: &str, rows: usize, token: Option<&str>) -> Result<Qu
     let body = format!(r#"{{"query":{}}}"#, Value::from(text).to_json());
     let request = QueryRequest::parse(&json(&body))?;
     let paging = Paging { continuation: token, crosses: true, explains: true, ..Paging::default() };
-    world.engine().query_items(&container, &scope, &request, PageSize { items: rows }, &paging)
+    world.engine().queries().query_items(
+        &container,
+        &scope,
+        &request,
+        PageSize { items: rows },
+        &paging,
+    )
 }
 
 #[test]
@@ -124,7 +130,8 @@ fn a_query_ends_when_nobody_waits_for_it() {
         }
         let paging = Paging { crosses: true, cancellation: Some(&token), ..Paging::default() };
         let size = PageSize { items: 10 };
-        let page = world.engine().query_items(&container, &scope, &request, size, &paging);
+        let page =
+            world.engine().queries().query_items(&container, &scope, &request, size, &paging);
         if is_cancelled {
             assert!(matches!(page, Err(Error::Timeout(_))), "{page:?}");
         } else {
@@ -164,7 +171,7 @@ fn arrays_that_are_sorted_count_as_memory() {
     let container = world.container("c");
     for n in 0..300 {
         let item = format!(r#"{{"id":"{n}","pk":"p{n}","v":[{n}]}}"#);
-        world.engine().create_item(&container, None, item.as_bytes()).expect("an item");
+        world.engine().items().create(&container, None, item.as_bytes()).expect("an item");
     }
     let text = "SELECT VALUE c.id FROM c ORDER BY c.v";
     assert_eq!(run(&world, text, 5, None).expect("a page").rows.len(), 5);
@@ -189,14 +196,25 @@ fn a_short_query_is_answered_while_all_long_ones_are_under_way() {
     std::thread::scope(|scope_of| {
         let long = || {
             let paging = Paging { crosses: true, cancellation: Some(&token), ..Paging::default() };
-            world.engine().query_items(&container, &scope, &request(product), size, &paging)
+            world.engine().queries().query_items(
+                &container,
+                &scope,
+                &request(product),
+                size,
+                &paging,
+            )
         };
         let long: Vec<_> = (0..24).map(|_| scope_of.spawn(long)).collect();
         for n in 0..40 {
             let text = format!("SELECT VALUE c.id FROM c WHERE c.n = {n}");
             let paging = Paging { crosses: true, ..Paging::default() };
-            let page =
-                world.engine().query_items(&container, &scope, &request(&text), size, &paging);
+            let page = world.engine().queries().query_items(
+                &container,
+                &scope,
+                &request(&text),
+                size,
+                &paging,
+            );
             assert_eq!(page.expect("a page").rows, [format!("\"{n}\"")]);
         }
         token.cancel();

@@ -2,10 +2,10 @@
 //! of `_rid`, over all its logical partitions: in queries and read feeds, from any page on, in one
 //! range and in several, before and after splits and merges.
 
-use orrery_engine::continuation;
-use orrery_engine::feed::PageSize;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::continuation;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::scope::ScopeRequest;
 use orrery_storage::key;
 use orrery_types::ids::Rid;
 use orrery_types::{PartitionKey, Value};
@@ -15,7 +15,7 @@ use crate::world::{World, json};
 
 const ITEMS: usize = 90;
 const ONE_PATH: &str = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2}}"#;
-const THREE_RANGES: Option<i64> = Some(18_000);
+pub(crate) const THREE_RANGES: Option<i64> = Some(18_000);
 
 /// Items whose ids and partition keys say nothing about when they were inserted.
 fn filled(mut world: World, definition: &str, throughput: Option<i64>, keys: usize) -> World {
@@ -46,8 +46,8 @@ fn worlds() -> impl Iterator<Item = (World, bool)> {
 }
 
 /// Every range of the container, as a request names it.
-fn ranges(world: &World) -> Vec<ScopeRequest> {
-    let ranges = world.engine().list_ranges(&world.container("c")).expect("ranges");
+pub(crate) fn ranges(world: &World) -> Vec<ScopeRequest> {
+    let ranges = world.engine().layouts().list_ranges(&world.container("c")).expect("ranges");
     let scope = |range: &orrery_engine::Resource| ScopeRequest {
         range_id: Some((&*range.id).into()),
         ..ScopeRequest::default()
@@ -56,7 +56,7 @@ fn ranges(world: &World) -> Vec<ScopeRequest> {
 }
 
 /// The rows of a query, in pages of so many; `between` comes after the first page.
-fn rows(
+pub(crate) fn rows(
     world: &World,
     scope: &ScopeRequest,
     text: &str,
@@ -70,7 +70,8 @@ fn rows(
         let resolved = container.scope(scope).expect("a scope");
         let paging = Paging { continuation: token.as_deref(), crosses: true, ..Paging::default() };
         let size = PageSize { items };
-        let page = world.engine().query_items(&container, &resolved, &request, size, &paging);
+        let page =
+            world.engine().queries().query_items(&container, &resolved, &request, size, &paging);
         let page = page.expect(text);
         assert!(page.rows.len() <= items);
         found.extend(page.rows.iter().map(|row| json(row)));
@@ -85,7 +86,7 @@ fn rows(
 }
 
 /// The items of a read feed, likewise.
-fn feed(
+pub(crate) fn feed(
     world: &World,
     scope: &ScopeRequest,
     items: usize,
@@ -98,7 +99,8 @@ fn feed(
         let container = world.container("c");
         let resolved = container.scope(scope).expect("a scope");
         let size = PageSize { items };
-        let page = world.engine().read_items(&container, &resolved, size, token.as_deref());
+        let page =
+            world.engine().queries().read_items(&container, &resolved, size, token.as_deref());
         let page = page.expect("a page");
         assert!(page.items.len() <= items);
         found.extend(page.items.iter().map(|item| Value::parse(item).expect("JSON")));
@@ -113,7 +115,7 @@ fn feed(
     }
 }
 
-fn row_of(rid: &Value) -> u64 {
+pub(crate) fn row_of(rid: &Value) -> u64 {
     match rid.as_str().expect("a rid").parse() {
         Ok(Rid::Child { number, .. }) => number,
         other => panic!("{other:?} is no rid of an item"),

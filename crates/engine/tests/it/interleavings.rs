@@ -6,17 +6,18 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use orrery_engine::Engine;
-use orrery_engine::feed::PageSize;
-use orrery_engine::patch::Patch;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::patch::Patch;
 use orrery_engine::query::QueryRequest;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::transaction::Transaction;
-use orrery_storage::{MemoryStore, Space, Store, key};
+use orrery_storage::{Space, Store, key};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Clock, Error, ManualClock, Result};
 
 use crate::interposed::{Hook, Interposed, Read, Step};
 use crate::rig::{Rig, pk, reads_item, scans_index_of};
+use crate::stores::new_store;
 use crate::world::{START_S, json, manual, name};
 
 const PARENTS: &str = r#"{"id":"parents","partitionKey":{"paths":["/id"],"kind":"Hash"}}"#;
@@ -86,11 +87,11 @@ fn a_child_that_has_just_left_is_passed_over_by_what_follows_later() {
     rig.delete("parents", "p1", "p1").expect("it goes");
     let followed = rig.between(
         scans_index_of("p1"),
-        || rig.engine.propagate(&|| false),
+        || rig.engine.deferred_effects().propagate(&|| false),
         || drop(rig.put("children", r#"{"id":"c1","parentId":"p2"}"#).expect("it moves")),
     );
     assert_eq!(followed, Ok(()));
-    assert_eq!(rig.engine.failing_work(), orrery_types::Value::array(vec![]));
+    assert_eq!(rig.engine.background().failing_work(), orrery_types::Value::array(vec![]));
     assert_eq!(rig.at("children", "c1", "c1", "parentId"), r#""p2""#);
     assert_eq!(rig.get("children", "c2", "c2"), Err(Error::NotFound), "it shares the end");
     rig.check();
@@ -139,7 +140,7 @@ fn move_element(rig: &Rig) {
     ] {
         let things = rig.container("things");
         let done =
-            rig.engine.patch_item(&things, Some(&pk("b")), &name("p"), &patch(text), &none());
+            rig.engine.items().patch(&things, Some(&pk("b")), &name("p"), &patch(text), &none());
         done.expect("a patch");
     }
 }
@@ -151,11 +152,14 @@ fn an_element_that_moves_is_found_where_it_is() {
     // A transaction, right after its snapshot; a single write, after it has found the bucket.
     let by_transaction = |rig: &Rig| {
         let mut work = |t: &mut Transaction<'_>| t.patch(&name("p"), &patch(SET), &none());
-        rig.engine.transact(&rig.container("things"), &pk("b"), &mut work).map(drop)
+        rig.engine.transactions().transact(&rig.container("things"), &pk("b"), &mut work).map(drop)
     };
     let by_write = |rig: &Rig| {
         let things = rig.container("things");
-        rig.engine.patch_item(&things, Some(&pk("b")), &name("p"), &patch(SET), &none()).map(drop)
+        rig.engine
+            .items()
+            .patch(&things, Some(&pk("b")), &name("p"), &patch(SET), &none())
+            .map(drop)
     };
     let element = |read: &Read<'_>| match read {
         Read::Key { space: Space::Index, key, .. } => key.windows(2).any(|bytes| bytes == b"k0"),
@@ -198,10 +202,17 @@ fn a_refusal_rests_on_one_moment() {
                 if by_batch {
                     let mut work =
                         |t: &mut Transaction<'_>| t.replace(&name("c1"), text, &conditions);
-                    return rig.engine.transact(&children, &pk("c1"), &mut work).map(drop);
+                    return rig
+                        .engine
+                        .transactions()
+                        .transact(&children, &pk("c1"), &mut work)
+                        .map(drop);
                 }
                 let (key, name) = (pk("c1"), name("c1"));
-                rig.engine.replace_item(&children, Some(&key), &name, text, &conditions).map(drop)
+                rig.engine
+                    .items()
+                    .replace(&children, Some(&key), &name, text, &conditions)
+                    .map(drop)
             },
             || {
                 rig.put("children", r#"{"id":"c1","n":2}"#).expect("another version");
@@ -235,7 +246,7 @@ fn a_range_read_and_a_derived_write_into_the_range_see_each_other() {
         let mut runs = 0;
         let sum = QueryRequest::parse(&json(r#"{"query":"SELECT VALUE SUM(c.count) FROM c"}"#));
         let sum = sum.expect("a query");
-        let done = rig.engine.transact(&things, &pk("P"), &mut |t| {
+        let done = rig.engine.transactions().transact(&things, &pk("P"), &mut |t| {
             runs += 1;
             let size = PageSize { items: 10 };
             let unused = if feed {
@@ -268,12 +279,13 @@ fn a_refused_unique_key_is_still_taken_when_the_transaction_commits() {
     let things = rig.container("things");
     let mut runs = 0;
     rig.engine
+        .transactions()
         .transact(&things, &pk("k"), &mut |t| {
             runs += 1;
             let made = t.create(br#"{"id":"new","p":"k","u":1}"#);
             if runs == 1 {
                 // It looks for the way out of the other, and frees the key because it is not there.
-                rig.engine.transact(&things, &pk("k"), &mut |other| {
+                rig.engine.transactions().transact(&things, &pk("k"), &mut |other| {
                     assert_eq!(other.read(&name("fallback")).map(drop), Err(Error::NotFound));
                     other.delete(&name("holder"), &none())
                 })?;
@@ -333,7 +345,7 @@ fn an_item_that_expires_during_a_write_takes_its_effects_with_it() {
                 "delete" => rig.delete("children", "k", "c1").map(drop),
                 "batch" => {
                     let mut work = |t: &mut Transaction<'_>| t.delete(&name("c1"), &none());
-                    rig.engine.transact(&of, &key, &mut work).map(drop)
+                    rig.engine.transactions().transact(&of, &key, &mut work).map(drop)
                 }
                 _ => {
                     let text = if what == "rename" {
@@ -341,7 +353,7 @@ fn an_item_that_expires_during_a_write_takes_its_effects_with_it() {
                     } else {
                         br#"{"id":"c1","p":"k","parentId":"p9"}"#
                     };
-                    rig.engine.replace_item(&of, Some(&key), &id, text, &none()).map(drop)
+                    rig.engine.items().replace(&of, Some(&key), &id, text, &none()).map(drop)
                 }
             };
             clock.left.store(-1, SeqCst);
@@ -374,7 +386,7 @@ fn a_transaction_that_waited_for_its_turn_does_not_lose_again() {
         let (taken, waits) = (snapshots.clone(), waiting.clone());
         threads.spawn(move || {
             let mut runs = 0;
-            let done = rig.engine.transact(things, &pk("P2"), &mut |t| {
+            let done = rig.engine.transactions().transact(things, &pk("P2"), &mut |t| {
                 runs += 1;
                 let _ = t.read(&name("own"));
                 if runs <= 4 {
@@ -409,7 +421,7 @@ fn a_transaction_that_waited_for_its_turn_does_not_lose_again() {
             false
         });
         let mut runs = 0;
-        let done = rig.engine.transact(things, &pk("P1"), &mut |t| {
+        let done = rig.engine.transactions().transact(things, &pk("P1"), &mut |t| {
             runs += 1;
             t.read(&name("x"))?;
             let _ = t.read(&name("own"));
@@ -443,19 +455,24 @@ fn a_rid_leads_to_its_item_whatever_happens_to_its_id() {
     let set = patch(r#"[{"op":"set","path":"/n","value":1}]"#);
     let rename = |from: &str, to: &str| {
         let text = format!(r#"{{"id":"{to}","p":"k"}}"#);
-        let renamed =
-            rig.engine.replace_item(&things, Some(&pk("k")), &name(from), text.as_bytes(), &none());
+        let renamed = rig.engine.items().replace(
+            &things,
+            Some(&pk("k")),
+            &name(from),
+            text.as_bytes(),
+            &none(),
+        );
         renamed.expect("it is renamed");
     };
     let read = |rid: &Address| {
-        let read = rig.engine.read_item(&things, Some(&pk("k")), rid)?;
+        let read = rig.engine.items().read(&things, Some(&pk("k")), rid)?;
         Ok::<_, Error>(String::from_utf8_lossy(&read.body).into_owned())
     };
     let patched =
-        |rid: &Address| rig.engine.patch_item(&things, Some(&pk("k")), rid, &set, &none());
+        |rid: &Address| rig.engine.items().patch(&things, Some(&pk("k")), rid, &set, &none());
     let within = |rid: &Address| {
         let mut work = |t: &mut Transaction<'_>| t.patch(rid, &set, &none());
-        rig.engine.transact(&things, &pk("k"), &mut work).map(|done| done.value)
+        rig.engine.transactions().transact(&things, &pk("k"), &mut work).map(|done| done.value)
     };
     rig.put("things", r#"{"id":"a","p":"k"}"#).expect("an item");
     let rid = rig.by_rid("things", "k", "a");
@@ -501,21 +518,21 @@ fn a_model_write_reaches_a_container_whose_policy_has_just_changed() {
         }
         Ok(())
     });
-    let store: Arc<dyn Store> = Arc::new(Interposed::writes(Arc::new(MemoryStore::new()), hook));
+    let store: Arc<dyn Store> = Arc::new(Interposed::writes(new_store(), hook));
     let clock = Arc::new(ManualClock::at_s(START_S));
     let engine = Engine::open(store, clock, 1).expect("it opens");
-    engine.create_database(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
+    engine.databases().create(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
     for body in [PARENTS, CHILDREN] {
-        engine.create_container(&name("d"), &json(body), &manual(None)).expect("a container");
+        engine.containers().create(&name("d"), &json(body), &manual(None)).expect("a container");
     }
     let model = r#"{"version":1,"types":{"parent":{"container":"parents"},"child":{"container":"children"}},
         "relations":[{"name":"of","from":"child","to":"parent","path":"/parentId","propagate":"sync",
             "inverse":{"name":"children"}}],
         "aggregates":[{"on":"parent","path":"/count","of":"children","value":"COUNT(1)","propagate":"sync"}]}"#;
-    engine.store_model(&name("d"), &json(model), &none()).expect("the model is taken");
+    engine.models().store(&name("d"), &json(model), &none()).expect("the model is taken");
     let put = |container: &str, item: &str| -> Result<()> {
-        let container = engine.read_container(&name("d"), &name(container))?;
-        engine.upsert_item(&container, None, item.as_bytes(), &none()).map(drop)
+        let container = engine.containers().read(&name("d"), &name(container))?;
+        engine.items().upsert(&container, None, item.as_bytes(), &none()).map(drop)
     };
     put("parents", r#"{"id":"p1"}"#).expect("a parent");
     blocked.store(true, SeqCst);
@@ -525,18 +542,19 @@ fn a_model_write_reaches_a_container_whose_policy_has_just_changed() {
                 r#""id":"parents""#,
                 r#""id":"parents","indexingPolicy":{"excludedPaths":[{"path":"/*"}]}"#,
             );
-            engine.replace_container(&name("d"), &name("parents"), &json(&body), &none())
+            engine.containers().replace(&name("d"), &name("parents"), &json(&body), &none())
         });
         at_fence.recv().expect("it is about to raise the epoch");
         let single = put("children", r#"{"id":"c1","parentId":"p1"}"#);
-        let children = engine.read_container(&name("d"), &name("children")).expect("it is there");
+        let children =
+            engine.containers().read(&name("d"), &name("children")).expect("it is there");
         let mut work =
             |t: &mut Transaction<'_>| t.upsert(br#"{"id":"c2","parentId":"p1"}"#, &none());
-        let transaction = engine.transact(&children, &pk("c2"), &mut work).map(drop);
+        let transaction = engine.transactions().transact(&children, &pk("c2"), &mut work).map(drop);
         go_on.send(()).expect("it waits");
         changed.join().expect("no panic").expect("it is changed");
         assert_eq!((single, transaction), (Ok(()), Ok(())));
     });
-    let drift = engine.verify_model(&name("d")).expect("it is verified");
+    let drift = engine.model_verification().verify(&name("d")).expect("it is verified");
     assert!(drift.is_empty(), "{drift:#?}");
 }

@@ -1,11 +1,11 @@
-//! A store in memory that calls a hook before each write and after each read. A hook may fail the
+//! A store that calls a hook before each write and after each read. A hook may fail the
 //! write, or hold the reader up: [`Breakpoint`](crate::breakpoint::Breakpoint) stops a thread at a
 //! chosen key, so that a test decides what happens between a read and what follows from it.
 
 use std::sync::Arc;
 
 use orrery_storage::{
-    Commit, Committed, Copied, Entry, Head, Journal, KeyCursor, MemoryStore, ReadAt, Scan,
+    Commit, CommitId, Committed, Copied, Entry, Head, Journal, KeyCursor, ReadAt, Resolution, Scan,
     ShardStats, Snapshot, Space, StorageError, Store, Value,
 };
 use orrery_types::{Epoch, Lsn, ShardId};
@@ -16,6 +16,8 @@ pub(crate) type Stored<T> = std::result::Result<T, StorageError>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Commit,
+    /// The store is asked what became of a commit.
+    Resolve,
     /// A shard is made, dropped, or raised in epoch or LSN.
     Shard,
     Copy,
@@ -41,7 +43,7 @@ pub(crate) enum Read<'k> {
 pub(crate) type ReadHook = Box<dyn Fn(Read<'_>) + Send + Sync>;
 
 pub(crate) struct Interposed {
-    inner: Arc<MemoryStore>,
+    inner: Arc<dyn Store>,
     hook: Hook,
     after_read: ReadHook,
     after_commit: Hook,
@@ -49,17 +51,17 @@ pub(crate) struct Interposed {
 
 impl Interposed {
     /// Calls `hook` before each write.
-    pub(crate) fn writes(inner: Arc<MemoryStore>, hook: Hook) -> Self {
+    pub(crate) fn writes(inner: Arc<dyn Store>, hook: Hook) -> Self {
         Self { inner, hook, after_read: Box::new(|_| ()), after_commit: Box::new(|_| Ok(())) }
     }
 
     /// Calls `hook` after each read.
-    pub(crate) fn reads(inner: Arc<MemoryStore>, hook: ReadHook) -> Self {
+    pub(crate) fn reads(inner: Arc<dyn Store>, hook: ReadHook) -> Self {
         Self { after_read: hook, ..Self::writes(inner, Box::new(|_| Ok(()))) }
     }
 
     /// Calls `hook` after each commit that was applied: an error takes the place of its answer.
-    pub(crate) fn answers(inner: Arc<MemoryStore>, hook: Hook) -> Self {
+    pub(crate) fn answers(inner: Arc<dyn Store>, hook: Hook) -> Self {
         Self { after_commit: hook, ..Self::writes(inner, Box::new(|_| Ok(()))) }
     }
 
@@ -150,11 +152,17 @@ impl Store for Interposed {
         value
     }
 
-    fn commit(&self, commit: Commit) -> Stored<Committed> {
+    fn commit_once(&self, commit: Commit) -> Stored<Committed> {
         (self.hook)(Step::Commit)?;
-        let committed = self.inner.commit(commit)?;
+        let committed = self.inner.commit_once(commit)?;
         (self.after_commit)(Step::Commit)?;
         Ok(committed)
+    }
+
+    fn resolve(&self, shards: &[ShardId], id: CommitId) -> Stored<Resolution> {
+        (self.hook)(Step::Resolve)?;
+        (self.after_commit)(Step::Resolve)?;
+        self.inner.resolve(shards, id)
     }
 
     fn heads(&self, shards: &[ShardId]) -> Stored<Vec<Option<Head>>> {

@@ -4,10 +4,10 @@
 //! `ORRERY_LAW_QUERIES` sets how many queries run, `ORRERY_LAW_SEED` where they begin.
 
 use orrery_engine::Container;
-use orrery_engine::feed::PageSize;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::partition::scope::{Scope, ScopeRequest};
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::{Scope, ScopeRequest};
 use orrery_types::{Result, Value};
 
 use crate::law_queries::{Case, Checked, item, policy};
@@ -63,17 +63,17 @@ fn write(world: &World, random: &mut Random, number: usize) {
     let item = item(random, number);
     let container = world.container("c");
     let written =
-        world.engine().upsert_item(&container, None, item.as_bytes(), &Preconditions::default());
+        world.engine().items().upsert(&container, None, item.as_bytes(), &Preconditions::default());
     written.expect(&item);
 }
 
-/// Gives the container another policy; the index is built anew, or not yet.
+/// Gives the container another policy; the index is rebuilt, or not yet.
 fn change_policy(world: &mut World, random: &mut Random) -> String {
     let policy = policy(random);
     let body = json(&definition(&policy));
     let (database, id) = (name("d"), name("c"));
     let replaced =
-        world.engine().replace_container(&database, &id, &body, &Preconditions::default());
+        world.engine().containers().replace(&database, &id, &body, &Preconditions::default());
     replaced.expect(&policy);
     if random.one_in(2) {
         world.run_tasks();
@@ -85,9 +85,9 @@ fn change_policy(world: &mut World, random: &mut Random) -> String {
 fn change_layout(world: &World, random: &mut Random) {
     let (database, id) = (name("d"), name("c"));
     if world.container("c").partitions.len() > 1 && random.one_in(2) {
-        world.engine().merge_partitions(&database, &id, None).expect("a merge");
+        world.engine().layouts().merge_partitions(&database, &id, None).expect("a merge");
     } else {
-        world.engine().split_partition(&database, &id, None, None).expect("a split");
+        world.engine().layouts().split_partition(&database, &id, None, None).expect("a split");
     }
 }
 
@@ -209,7 +209,8 @@ impl Data {
             ..Paging::default()
         };
         let size = PageSize { items: page_rows };
-        let page = self.world.engine().query_items(container, scope, request, size, &paging)?;
+        let page =
+            self.world.engine().queries().query_items(container, scope, request, size, &paging)?;
         let rows = page.rows.iter().map(|row| json(row)).collect();
         let plan = page.report.plan.map(|plan| plan.to_text()).unwrap_or_default();
         Ok(((rows, page.continuation), plan))

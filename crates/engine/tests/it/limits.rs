@@ -2,11 +2,11 @@
 //! server's tests; those on time and tokens in `golden/http`.
 
 use orrery_engine::Container;
-use orrery_engine::feed::PageSize;
-use orrery_engine::patch::Patch;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::patch::Patch;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
 use orrery_engine::throughput::ThroughputRequest;
 use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
@@ -35,14 +35,14 @@ fn check<T>(limit: &str, at: Result<T>, past: Result<T>) {
 }
 
 fn create(world: &World, text: &str) -> Result<()> {
-    world.engine().create_item(&world.container("c"), None, text.as_bytes()).map(drop)
+    world.engine().items().create(&world.container("c"), None, text.as_bytes()).map(drop)
 }
 
 /// Tries a definition under an id of its own.
 fn define(world: &World, policy: &str) -> Result<()> {
-    let count = world.engine().list_containers(&name("d")).expect("a list").1.len();
+    let count = world.engine().containers().list(&name("d")).expect("a list").1.len();
     let body = json(&definition(&format!("c{count}"), policy));
-    world.engine().create_container(&name("d"), &body, &manual(None)).map(drop)
+    world.engine().containers().create(&name("d"), &body, &manual(None)).map(drop)
 }
 
 fn list(count: usize, entry: impl Fn(usize) -> String) -> String {
@@ -69,7 +69,7 @@ fn items_nest_so_deep() {
     check("nesting by a patch", patch("/a/b"), patch("/a/b/c"));
     let container = world.container("c");
     let key = PartitionKey::parse_header("[{}]").expect("a key");
-    let read = world.engine().read_item(&container, Some(&key), &name("a")).expect("an item");
+    let read = world.engine().items().read(&container, Some(&key), &name("a")).expect("an item");
     assert!(Value::parse(&read.body).is_ok(), "what is stored can be read");
 }
 
@@ -77,7 +77,7 @@ fn patch_item(world: &World, id: &str, patch: &str) -> Result<()> {
     let key = PartitionKey::parse_header("[{}]").expect("a key");
     let (container, patch) = (world.container("c"), Patch::parse(&json(patch))?);
     let conditions = Preconditions::default();
-    world.engine().patch_item(&container, Some(&key), &name(id), &patch, &conditions).map(drop)
+    world.engine().items().patch(&container, Some(&key), &name(id), &patch, &conditions).map(drop)
 }
 
 #[test]
@@ -130,7 +130,8 @@ fn pages(world: &World, container: &Container, size: Option<i64>) -> Vec<(usize,
     let (mut found, mut continuation) = (Vec::new(), None::<String>);
     loop {
         let token = continuation.as_deref();
-        let page = world.engine().read_items(container, &scope, size, token).expect("a page");
+        let page =
+            world.engine().queries().read_items(container, &scope, size, token).expect("a page");
         found.push((page.items.len(), page.items.iter().map(bytes::Bytes::len).sum()));
         continuation = page.continuation;
         if continuation.is_none() {
@@ -146,11 +147,11 @@ fn ids_are_so_long() {
     let (most, past) = (limits::RESOURCE_ID_CHARS_MAX, limits::RESOURCE_ID_CHARS_MAX + 1);
     // Characters, not bytes.
     let body = |chars: usize| json(&format!(r#"{{"id":"{}"}}"#, "é".repeat(chars)));
-    let database = |chars| engine.create_database(&body(chars), &manual(None));
+    let database = |chars| engine.databases().create(&body(chars), &manual(None));
     check("database id", database(most), database(past));
-    let container = |chars| engine.create_container(&name("d"), &body(chars), &manual(None));
+    let container = |chars| engine.containers().create(&name("d"), &body(chars), &manual(None));
     check("container id", container(most), container(past));
-    let user = |chars| engine.create_user(&name("d"), &body(chars), false);
+    let user = |chars| engine.users().create(&name("d"), &body(chars), false);
     check("user id", user(most), user(past));
     let item = |bytes: usize| create(&world, &format!(r#"{{"id":"{}"}}"#, "x".repeat(bytes)));
     check("item id", item(limits::ITEM_ID_BYTES_MAX), item(limits::ITEM_ID_BYTES_MAX + 1));
@@ -168,7 +169,7 @@ fn partition_keys_are_so_long_and_deep() {
         let container = world.container(id);
         let item = |bytes: usize| {
             let text = format!(r#"{{"id":"a","p":"{}"}}"#, "x".repeat(bytes));
-            world.engine().create_item(&container, None, text.as_bytes())
+            world.engine().items().create(&container, None, text.as_bytes())
         };
         check(id, item(most), item(most + 1));
     }
@@ -177,7 +178,7 @@ fn partition_keys_are_so_long_and_deep() {
         let id = format!("levels{count}");
         let body =
             format!(r#"{{"id":"{id}","partitionKey":{{"paths":{paths},"kind":"MultiHash"}}}}"#);
-        world.engine().create_container(&name("d"), &json(&body), &manual(None))
+        world.engine().containers().create(&name("d"), &json(&body), &manual(None))
     };
     let most = limits::PARTITION_KEY_LEVELS_MAX;
     check("levels", levels(most), levels(most + 1));
@@ -275,8 +276,8 @@ fn lives_are_so_long() {
 fn throughput_is_so_small_and_large() {
     let world = world();
     let ask = |throughput: ThroughputRequest| {
-        let count = world.engine().list_databases().len();
-        world.engine().create_database(&json(&format!(r#"{{"id":"t{count}"}}"#)), &throughput)
+        let count = world.engine().databases().list().len();
+        world.engine().databases().create(&json(&format!(r#"{{"id":"t{count}"}}"#)), &throughput)
     };
     let fixed = |n: i64| ask(manual(Some(n)));
     let scaled = |n: i64| {
@@ -292,7 +293,7 @@ fn throughput_is_so_small_and_large() {
     {
         let id = format!("p{partitions}");
         let body = json(&definition(&id, ""));
-        let made = world.engine().create_container(&name("d"), &body, &manual(Some(throughput)));
+        let made = world.engine().containers().create(&name("d"), &body, &manual(Some(throughput)));
         made.expect("a container");
         assert_eq!(world.container(&id).partitions.len(), partitions);
     }
@@ -309,7 +310,7 @@ fn queries_are_so_long_and_deep() {
         let request = QueryRequest::parse(&json(&body))?;
         let size = PageSize { items: 10 };
         let paging = Paging { crosses: true, ..Paging::default() };
-        world.engine().query_items(&container, &scope, &request, size, &paging)
+        world.engine().queries().query_items(&container, &scope, &request, size, &paging)
     };
     let of_size = |size: usize| {
         let text = "SELECT * FROM c";
@@ -346,7 +347,7 @@ fn a_sweep_goes_on_past_what_one_round_removes() {
         create(&world, &format!(r#"{{"id":"{id}","ttl":1}}"#)).expect("an item");
     }
     world.clock.advance_s(1);
-    let removed = world.engine().run_tasks(&|| false).expect("a sweep");
+    let removed = world.engine().background().run_tasks(&|| false).expect("a sweep");
     assert_eq!(removed, limits::SWEEP_ITEMS_MAX + 1);
-    assert_eq!(world.engine().usage(&world.container("c")).expect("a count").items, 0);
+    assert_eq!(world.engine().insight().usage(&world.container("c")).expect("a count").items, 0);
 }

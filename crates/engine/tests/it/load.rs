@@ -1,7 +1,7 @@
 //! Loading: many items in few commits, with everything that single writes check.
 
-use orrery_engine::item_body::ItemBody;
-use orrery_engine::load::{Existing, Loaded};
+use orrery_engine::item::operation::ItemBody;
+use orrery_engine::transaction::bulk_load::{Existing, Loaded};
 use orrery_types::{Error, Result};
 
 use crate::world::{World, name};
@@ -19,7 +19,7 @@ fn load(world: &World, texts: &[String], existing: Existing) -> Vec<Result<Loade
     let container = world.container("c");
     let parse = |text: &String| ItemBody::parse(&container, text.as_bytes()).expect("an item");
     let bodies = texts.iter().map(parse).collect();
-    world.engine().load_items(&container, bodies, existing).expect("the store works")
+    world.engine().transactions().load_items(&container, bodies, existing).expect("the store works")
 }
 
 fn item(id: &str, p: usize, u: &str, n: usize) -> String {
@@ -28,7 +28,7 @@ fn item(id: &str, p: usize, u: &str, n: usize) -> String {
 
 fn read_n(world: &World, id: &str, p: usize) -> String {
     let key = orrery_types::PartitionKey::parse_header(&format!("[\"p{p}\"]")).expect("a key");
-    let item = world.engine().read_item(&world.container("c"), Some(&key), &name(id));
+    let item = world.engine().items().read(&world.container("c"), Some(&key), &name(id));
     let body = orrery_types::Value::parse(&item.expect("the item").body).expect("JSON");
     body.get("n").to_json()
 }
@@ -43,8 +43,8 @@ fn items_of_all_partitions_come_with_all_that_stands_beside_them() {
     assert!(again.iter().all(|answer| *answer == Ok(Loaded::Kept)));
     for _ in 0..2 {
         let container = world.container("c");
-        assert_eq!(world.engine().verify(&container).expect("it reads"), vec![]);
-        assert_eq!(world.engine().usage(&container).expect("it counts").items, 1000);
+        assert_eq!(world.engine().insight().verify(&container).expect("it reads"), vec![]);
+        assert_eq!(world.engine().insight().usage(&container).expect("it counts").items, 1000);
         world.reopen();
     }
     assert_eq!(read_n(&world, "i999", 999 % 17), "999");
@@ -87,7 +87,7 @@ fn one_that_breaks_a_rule_does_not_touch_the_others() {
             Ok(Loaded::Created)
         ]
     );
-    assert_eq!(world.engine().verify(&world.container("c")).expect("it reads"), vec![]);
+    assert_eq!(world.engine().insight().verify(&world.container("c")).expect("it reads"), vec![]);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn the_last_of_several_versions_wins() {
     assert_eq!(answers[0], Ok(Loaded::Created));
     assert!(answers[1..].iter().all(|answer| *answer == Ok(Loaded::Replaced)));
     assert_eq!(read_n(&world, "a", 1), "9");
-    assert_eq!(world.engine().verify(&world.container("c")).expect("it reads"), vec![]);
+    assert_eq!(world.engine().insight().verify(&world.container("c")).expect("it reads"), vec![]);
 }
 
 #[test]
@@ -109,5 +109,5 @@ fn an_expired_item_is_in_nobodys_way() {
     world.clock.advance_s(10);
     let answers = load(&world, &[item("new", 1, "x", 1)], Existing::Refuse);
     assert_eq!(answers, [Ok(Loaded::Created)]);
-    assert_eq!(world.engine().verify(&world.container("c")).expect("it reads"), vec![]);
+    assert_eq!(world.engine().insight().verify(&world.container("c")).expect("it reads"), vec![]);
 }

@@ -3,10 +3,10 @@
 
 use std::cell::Cell;
 
-use orrery_engine::item_body::ItemBody;
-use orrery_engine::items::Written;
-use orrery_engine::load::{Existing, Loaded};
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::operation::ItemBody;
+use orrery_engine::item::read::Written;
+use orrery_engine::transaction::bulk_load::{Existing, Loaded};
 use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
 use crate::world::{World, json, name};
@@ -45,7 +45,7 @@ impl Family {
                 "partitionKey":["/{tenant}"],"copies":{{"day":"t.day"}},{relation}}}]}}"#
         );
         let none = Preconditions::default();
-        world.engine().store_model(&name("d"), &json(&model), &none).expect("a model");
+        world.engine().models().store(&name("d"), &json(&model), &none).expect("a model");
         let family = Self { world, layout, children };
         family.put_order(1).expect("an order");
         let bodies: Vec<String> = (0..children).map(|n| family.line(n)).collect();
@@ -73,7 +73,7 @@ impl Family {
         let shop = self.world.container("shop");
         let parse = |text: &String| ItemBody::parse(&shop, text.as_bytes()).expect("an item");
         let bodies = texts.iter().map(parse).collect();
-        let done = self.world.engine().load_items(&shop, bodies, Existing::Refuse);
+        let done = self.world.engine().transactions().load_items(&shop, bodies, Existing::Refuse);
         assert!(done.expect("it loads").iter().all(|loaded| *loaded == Ok(Loaded::Created)));
     }
 
@@ -81,20 +81,20 @@ impl Family {
         let text = format!(r#"{{"id":"o","tenant":"t","type":"order","day":{day}}}"#);
         let shop = self.world.container("shop");
         let none = Preconditions::default();
-        self.world.engine().upsert_item(&shop, None, text.as_bytes(), &none)
+        self.world.engine().items().upsert(&shop, None, text.as_bytes(), &none)
     }
 
     fn delete_order(&self) -> Result<Written> {
         let shop = self.world.container("shop");
         let none = Preconditions::default();
-        self.world.engine().delete_item(&shop, Some(&key("t")), &name("o"), &none)
+        self.world.engine().items().delete(&shop, Some(&key("t")), &name("o"), &none)
     }
 
     /// A property of a child; `None` if it is gone.
     fn child(&self, n: usize, property: &str) -> Option<String> {
         let shop = self.world.container("shop");
         let tenant = key(&self.tenant(n));
-        let item = self.world.engine().read_item(&shop, Some(&tenant), &name(&format!("l{n}")));
+        let item = self.world.engine().items().read(&shop, Some(&tenant), &name(&format!("l{n}")));
         let item = Value::parse(&item.ok()?.body).expect("JSON");
         Some(item.get(property).to_json())
     }
@@ -116,15 +116,15 @@ impl Family {
             steps.set(steps.get() + 1);
             steps.get() > 3
         };
-        self.world.engine().propagate(&stop).expect("it follows");
+        self.world.engine().deferred_effects().propagate(&stop).expect("it follows");
         self.world.reopen();
     }
 
     #[track_caller]
     fn check(&self) {
-        assert_eq!(self.world.engine().verify_model(&name("d")), Ok(vec![]));
-        assert_eq!(self.world.engine().model_lag_ms(), Ok(0), "nothing is left to follow");
-        let faults = self.world.engine().verify(&self.world.container("shop"));
+        assert_eq!(self.world.engine().model_verification().verify(&name("d")), Ok(vec![]));
+        assert_eq!(self.world.engine().models().lag_ms(), Ok(0), "nothing is left to follow");
+        let faults = self.world.engine().insight().verify(&self.world.container("shop"));
         assert_eq!(faults, Ok(vec![]));
     }
 }

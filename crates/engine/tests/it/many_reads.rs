@@ -1,9 +1,9 @@
 //! Reading many items at once, as SDKs do it: a query that names each by id and partition key. The
 //! items are looked up by key, and nothing is compared with all that were named.
 
-use orrery_engine::feed::PageSize;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryPage, QueryRequest};
-use orrery_engine::scope::ScopeRequest;
 use orrery_types::Value;
 
 use crate::split_merge::upsert;
@@ -33,7 +33,11 @@ fn page(world: &World, text: &str, items: usize, token: Option<&str>) -> QueryPa
     let request = QueryRequest::parse(&json(&body)).expect("a query");
     let paging = Paging { crosses: true, explains: true, continuation: token, ..Paging::default() };
     let size = PageSize { items };
-    world.engine().query_items(&container, &scope, &request, size, &paging).expect("a page")
+    world
+        .engine()
+        .queries()
+        .query_items(&container, &scope, &request, size, &paging)
+        .expect("a page")
 }
 
 /// All rows, and how many items and steps they took; `check` looks at each page.

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::mem::discriminant;
 
 use orrery_engine::Engine;
-use orrery_engine::feed::PageSize;
-use orrery_engine::items::{Outcome, Written};
-use orrery_engine::patch::Patch;
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::patch::Patch;
+use orrery_engine::item::read::{Outcome, Written};
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_types::ids::Address;
 use orrery_types::{Clock as _, Error, PartitionKey, Result, Value};
 
@@ -160,16 +160,16 @@ impl Change {
         let key = Some(&key);
         let text = self.item().map(|item| item.text(self.target(at))).unwrap_or_default();
         match self {
-            Self::Create(_) => engine.create_item(&container, key, text.as_bytes()),
-            Self::Upsert(_) => engine.upsert_item(&container, key, text.as_bytes(), if_match),
+            Self::Create(_) => engine.items().create(&container, key, text.as_bytes()),
+            Self::Upsert(_) => engine.items().upsert(&container, key, text.as_bytes(), if_match),
             Self::Replace(_) | Self::Rename(..) => {
-                engine.replace_item(&container, key, &address, text.as_bytes(), if_match)
+                engine.items().replace(&container, key, &address, text.as_bytes(), if_match)
             }
             Self::Patch(item) => {
                 let patch = Patch::parse(&json(&patch_text(item))).expect("a patch");
-                engine.patch_item(&container, key, &address, &patch, if_match)
+                engine.items().patch(&container, key, &address, &patch, if_match)
             }
-            Self::Delete => engine.delete_item(&container, key, &address, if_match),
+            Self::Delete => engine.items().delete(&container, key, &address, if_match),
         }
     }
 }
@@ -221,8 +221,8 @@ impl Run {
         self.world.run_tasks();
         for (id, _) in CONTAINERS {
             let faults = self.world.insist(|engine| {
-                let container = engine.read_container(&name("d"), &name(id))?;
-                engine.verify(&container)
+                let container = engine.containers().read(&name("d"), &name(id))?;
+                engine.insight().verify(&container)
             });
             assert!(faults.is_empty(), "{id}: {faults:#?}");
         }
@@ -250,12 +250,12 @@ impl Run {
     fn change_layout(&mut self, container: usize) {
         let (id, merges) = (CONTAINERS[container].0, self.random.one_in(2));
         self.world.insist(|engine| {
-            let found = engine.read_container(&name("d"), &name(id))?;
+            let found = engine.containers().read(&name("d"), &name(id))?;
             match found.partitions.len() {
                 count if count > 1 && (merges || count >= PARTITIONS_MAX) => {
-                    engine.merge_partitions(&name("d"), &name(id), None).map(drop)
+                    engine.layouts().merge_partitions(&name("d"), &name(id), None).map(drop)
                 }
-                _ => engine.split_partition(&name("d"), &name(id), None, None).map(drop),
+                _ => engine.layouts().split_partition(&name("d"), &name(id), None, None).map(drop),
             }
         });
     }
@@ -452,8 +452,8 @@ impl Run {
     fn look(&mut self, at: Place) -> Option<Item> {
         let id = CONTAINERS[at.container].0;
         self.world.insist(|engine| {
-            let container = engine.read_container(&name("d"), &name(id))?;
-            match engine.read_item(&container, Some(&at.partition_key()), &name(at.id)) {
+            let container = engine.containers().read(&name("d"), &name(id))?;
+            match engine.items().read(&container, Some(&at.partition_key()), &name(at.id)) {
                 Ok(read) => Ok(Some(Item::read(&read.body))),
                 Err(Error::NotFound) => Ok(None),
                 Err(error) => Err(error),
@@ -466,8 +466,8 @@ impl Run {
         let id = CONTAINERS[container].0;
         let read = |address: Address| {
             move |engine: &Engine| {
-                let container = engine.read_container(&name("d"), &name(id))?;
-                match engine.read_item(&container, Some(&at.partition_key()), &address) {
+                let container = engine.containers().read(&name("d"), &name(id))?;
+                match engine.items().read(&container, Some(&at.partition_key()), &address) {
                     Ok(read) => Ok(Some(read)),
                     Err(Error::NotFound) => Ok(None),
                     Err(error) => Err(error),
@@ -505,7 +505,7 @@ impl Run {
         let body = json(&definition(id, default, policy));
         self.world.insist(|engine| {
             let conditions = Preconditions::default();
-            engine.replace_container(&name("d"), &name(id), &body, &conditions)
+            engine.containers().replace(&name("d"), &name(id), &body, &conditions)
         });
         self.defaults[container] = default;
     }
@@ -547,10 +547,10 @@ impl Run {
         let mut continuation: Option<String> = None;
         loop {
             let page = self.world.insist(|engine| {
-                let container = engine.read_container(&name("d"), &name(id))?;
+                let container = engine.containers().read(&name("d"), &name(id))?;
                 let scope = container.scope(scope)?;
                 let size = PageSize::from_header(size)?;
-                engine.read_items(&container, &scope, size, continuation.as_deref())
+                engine.queries().read_items(&container, &scope, size, continuation.as_deref())
             });
             if let Some(size) = size.filter(|size| *size > 0) {
                 let count = page.items.len();

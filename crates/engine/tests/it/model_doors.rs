@@ -2,10 +2,10 @@
 //! expiry, delete by partition key; on memory and on disk.
 
 use bytes::Bytes;
-use orrery_engine::batch::{Action, Answer, Content, Operation};
-use orrery_engine::bulk::OnError;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_engine::script::{CallFacts, ScriptKind, TriggerNames, TriggeredWrite, WriteKind};
+use orrery_engine::transaction::batch::{BatchAction, BatchAnswer, BatchOperation, Content};
+use orrery_engine::transaction::bulk::OnError;
 use orrery_types::{PartitionKey, Value};
 
 use crate::world::{World, json, name};
@@ -50,11 +50,11 @@ impl Shop {
         let key = r#""partitionKey":{"paths":["/id"],"kind":"Hash"}"#;
         world.create_container(&format!(r#"{{"id":"ledgers",{key}}}"#), None);
         let none = Preconditions::default();
-        world.engine().store_model(&name("d"), &json(MODEL), &none).expect("the model is taken");
+        world.engine().models().store(&name("d"), &json(MODEL), &none).expect("the model is taken");
         let (shop, ledgers) = (world.container("shop"), world.container("ledgers"));
         let bill = br#"{"id":"b","tenant":"t","type":"bill","day":1,"ttl":1000}"#;
-        world.engine().create_item(&shop, None, bill).expect("a bill");
-        world.engine().create_item(&ledgers, None, br#"{"id":"l"}"#).expect("a ledger");
+        world.engine().items().create(&shop, None, bill).expect("a bill");
+        world.engine().items().create(&ledgers, None, br#"{"id":"l"}"#).expect("a ledger");
         Self(world)
     }
 
@@ -65,24 +65,26 @@ impl Shop {
         let read = |container: &str, key: &str, id: &str| {
             let key = PartitionKey::parse_header(&format!("[\"{key}\"]")).expect("a key");
             let container = self.0.container(container);
-            let item = self.0.engine().read_item(&container, Some(&key), &name(id));
+            let item = self.0.engine().items().read(&container, Some(&key), &name(id));
             item.map(|item| Value::parse(&item.body).expect("JSON")).unwrap_or_default()
         };
         let (bill, ledger) = (read("shop", "t", "b"), read("ledgers", "l", "l"));
         let found =
             [bill.get("sum"), bill.get("remarkCount"), ledger.get("most"), ledger.get("mean")];
         assert_eq!(found.map(Value::to_json), expected);
-        let drift = self.0.engine().verify_model(&name("d")).expect("it is verified");
+        let drift =
+            self.0.engine().model_verification().verify(&name("d")).expect("it is verified");
         assert!(drift.is_empty(), "{drift:#?}");
         for id in ["shop", "ledgers"] {
-            let faults = self.0.engine().verify(&self.0.container(id)).expect("it is verified");
+            let faults =
+                self.0.engine().insight().verify(&self.0.container(id)).expect("it is verified");
             assert!(faults.is_empty(), "{faults:#?}");
         }
     }
 
-    fn operation(action: Action) -> Operation {
+    fn operation(action: BatchAction) -> BatchOperation {
         let (conditions, content) = (Preconditions::default(), Content::Full);
-        Operation { action, partition_key: Some(tenant()), conditions, content }
+        BatchOperation { action, partition_key: Some(tenant()), conditions, content }
     }
 
     fn facts(&self) -> CallFacts {
@@ -100,7 +102,7 @@ impl Shop {
             Value::from(body).to_json()
         );
         let container = self.0.container("shop");
-        let made = self.0.engine().create_script(&container, kind, &json(&properties), true);
+        let made = self.0.engine().scripts().create(&container, kind, &json(&properties), true);
         made.unwrap_or_else(|e| panic!("{body}: {e}"));
     }
 }
@@ -111,24 +113,30 @@ fn through_every_door(world: World) {
     let container = shop.0.container("shop");
     // A batch, of which all happens or nothing.
     let operations = [
-        Shop::operation(Action::Create(line("1", 5).into())),
-        Shop::operation(Action::Patch(name("b"), Bytes::from(remark("r1")))),
-        Shop::operation(Action::Create(line("2", 7).into())),
+        Shop::operation(BatchAction::Create(line("1", 5).into())),
+        Shop::operation(BatchAction::Patch(name("b"), Bytes::from(remark("r1")))),
+        Shop::operation(BatchAction::Create(line("2", 7).into())),
     ];
-    let answers = shop.0.engine().batch(&container, Some(&tenant()), &operations).expect("it");
-    assert!(answers.answers.iter().all(Answer::is_success), "{answers:?}");
+    let answers =
+        shop.0.engine().transactions().batch(&container, Some(&tenant()), &operations).expect("it");
+    assert!(answers.answers.iter().all(BatchAnswer::is_success), "{answers:?}");
     shop.is(["12", "1", "7", "6"]);
     let bad = line("4", 50).replace(r#""billId":"b""#, r#""billId":"none""#);
     let operations = [
-        Shop::operation(Action::Create(line("3", 100).into())),
-        Shop::operation(Action::Create(bad.into())),
+        Shop::operation(BatchAction::Create(line("3", 100).into())),
+        Shop::operation(BatchAction::Create(bad.into())),
     ];
-    let answers = shop.0.engine().batch(&container, Some(&tenant()), &operations).expect("it");
+    let answers =
+        shop.0.engine().transactions().batch(&container, Some(&tenant()), &operations).expect("it");
     assert!(answers.answers.iter().any(|answer| !answer.is_success()));
     shop.is(["12", "1", "7", "6"]);
     // Bulk, of which each happens for itself.
-    let answers =
-        shop.0.engine().bulk(&container, None, None, &operations, OnError::Continue).expect("it");
+    let answers = shop
+        .0
+        .engine()
+        .transactions()
+        .bulk(&container, None, None, &operations, OnError::Continue)
+        .expect("it");
     assert_eq!(answers.answers.iter().filter(|answer| answer.is_success()).count(), 1);
     shop.is(["112", "1", "100", "37.333333333333336"]);
     // A procedure.
@@ -139,7 +147,13 @@ fn through_every_door(world: World) {
     let run = |shop: &Shop, a: &str, b: &str| {
         let (arguments, facts) = (format!("[{a},{b}]"), shop.facts());
         let (key, engine) = (tenant(), shop.0.engine());
-        engine.execute_procedure(&container, &name("add"), Some(&key), arguments.as_bytes(), &facts)
+        engine.scripts().execute_procedure(
+            &container,
+            &name("add"),
+            Some(&key),
+            arguments.as_bytes(),
+            &facts,
+        )
     };
     run(&shop, &line("5", 1), &line("6", 2)).expect("it runs");
     shop.is(["115", "1", "100", "23"]);
@@ -160,8 +174,13 @@ fn through_every_door(world: World) {
     };
     let names = TriggerNames { before: vec![], after: vec!["also".into()] };
     let facts = shop.facts();
-    let done =
-        shop.0.engine().write_with_triggers(&container, Some(&tenant()), &write, &names, &facts);
+    let done = shop.0.engine().scripts().write_with_triggers(
+        &container,
+        Some(&tenant()),
+        &write,
+        &names,
+        &facts,
+    );
     done.expect("it runs");
     shop.is(["118", "1", "100", "16.857142857142858"]);
     // Expiry of the lines, which live a hundred seconds.
@@ -170,10 +189,11 @@ fn through_every_door(world: World) {
     shop.is(["0", "1", "", ""]);
     // The end of the whole partition.
     let container = shop.0.container("shop");
-    let put = |text: &str| shop.0.engine().create_item(&container, None, text.as_bytes()).map(drop);
+    let put =
+        |text: &str| shop.0.engine().items().create(&container, None, text.as_bytes()).map(drop);
     put(&line("x", 3)).expect("a line");
     shop.is(["3", "1", "3", "3"]);
-    shop.0.engine().erase_partition_key(&container, &tenant()).expect("it is erased");
+    shop.0.engine().erasure().erase_partition_key(&container, &tenant()).expect("it is erased");
     shop.is(["", "", "", ""]);
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orrery_engine::Container;
-use orrery_engine::batch::{Action, Answer, Content, Operation};
-use orrery_engine::expansion::Reach;
-use orrery_engine::items::Written;
-use orrery_engine::patch::Patch;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::patch::Patch;
+use orrery_engine::item::read::Written;
+use orrery_engine::query::relations::Reach;
+use orrery_engine::transaction::batch::{BatchAction, BatchAnswer, BatchOperation, Content};
 use orrery_types::{Error, KeyComponent, PartitionKey, Result, Value};
 
 use crate::random::Random;
@@ -41,12 +41,12 @@ impl Desk {
 
     fn model(&self, text: &str) -> Result<Value> {
         let none = Preconditions::default();
-        let (_, stored) = self.0.engine().store_model(&name("d"), &json(text), &none)?;
+        let (_, stored) = self.0.engine().models().store(&name("d"), &json(text), &none)?;
         Ok(stored.body)
     }
 
     fn state(&self, rule: &str) -> Value {
-        let model = self.0.engine().read_model(&name("d")).expect("a model").body;
+        let model = self.0.engine().models().read(&name("d")).expect("a model").body;
         let rules = model.get("_state").as_array().expect("rules").to_vec();
         let is = |found: &&Value| found.get("rule").as_str() == Some(rule);
         rules.iter().find(is).expect("the rule").clone()
@@ -58,39 +58,50 @@ impl Desk {
 
     fn put(&self, container: &str, item: &str) -> Result<Written> {
         let none = Preconditions::default();
-        self.0.engine().upsert_item(&self.container(container), None, item.as_bytes(), &none)
+        self.0.engine().items().upsert(&self.container(container), None, item.as_bytes(), &none)
     }
 
     fn patch(&self, id: &str, operations: &str) -> Result<Written> {
         let patch = Patch::parse(&json(&format!("[{operations}]")))?;
         let (people, none) = (self.container("people"), Preconditions::default());
-        self.0.engine().patch_item(&people, Some(&key(id)), &name(id), &patch, &none)
+        self.0.engine().items().patch(&people, Some(&key(id)), &name(id), &patch, &none)
     }
 
-    fn batch(&self, id: &str, action: Action) -> bool {
+    fn batch(&self, id: &str, action: BatchAction) -> bool {
         let (conditions, content) = (Preconditions::default(), Content::Full);
-        let operation = Operation { action, partition_key: Some(key(id)), conditions, content };
+        let operation =
+            BatchOperation { action, partition_key: Some(key(id)), conditions, content };
         let people = self.container("people");
-        let done = self.0.engine().batch(&people, Some(&key(id)), &[operation]).expect("a batch");
-        done.answers.iter().all(Answer::is_success)
+        let done = self
+            .0
+            .engine()
+            .transactions()
+            .batch(&people, Some(&key(id)), &[operation])
+            .expect("a batch");
+        done.answers.iter().all(BatchAnswer::is_success)
     }
 
     fn get(&self, container: &str, id: &str) -> Value {
         let container = self.container(container);
-        let item = self.0.engine().read_item(&container, Some(&key(id)), &name(id));
+        let item = self.0.engine().items().read(&container, Some(&key(id)), &name(id));
         item.map(|item| Value::parse(&item.body).expect("JSON")).unwrap_or_default()
     }
 
     fn expanded(&self, container: &str, id: &str, expand: &str) -> Result<Value> {
         let (container, reach) = (self.container(container), Reach::Database);
         let engine = self.0.engine();
-        let read =
-            engine.read_item_expanded(&container, Some(&key(id)), &name(id), expand, reach)?;
+        let read = engine.queries().read_item_expanded(
+            &container,
+            Some(&key(id)),
+            &name(id),
+            expand,
+            reach,
+        )?;
         Ok(Value::parse(&read.body).expect("JSON"))
     }
 
     fn drift(&self) -> Vec<String> {
-        self.0.engine().verify_model(&name("d")).expect("it is verified")
+        self.0.engine().model_verification().verify(&name("d")).expect("it is verified")
     }
 }
 
@@ -124,8 +135,8 @@ fn a_name_declared_over_stored_data_takes_nothing_away() {
         let set = r#"{"op":"set","path":"/n","value":1}"#;
         refused(desk.patch("p", set), "'/holdings/*/stock'");
         refused(desk.put("people", stored), "'/holdings/*/stock'");
-        assert!(!desk.batch("p", Action::Patch(name("p"), Bytes::from(format!("[{set}]")))));
-        assert!(!desk.batch("p", Action::Upsert(Bytes::from(stored))));
+        assert!(!desk.batch("p", BatchAction::Patch(name("p"), Bytes::from(format!("[{set}]")))));
+        assert!(!desk.batch("p", BatchAction::Upsert(Bytes::from(stored))));
         refused(desk.put("stocks", r#"{"id":"s","symbol":"x","holders":"our own"}"#), "'/holders'");
         let found = desk.get("people", "p");
         assert_eq!(found.get("n").to_json(), "0");
@@ -186,7 +197,7 @@ fn what_expansion_shows_is_taken_off_and_nothing_else_is() {
         ];
         for value in own {
             refused(desk.put("people", &at(value)), "'/holdings/*/stock'");
-            assert!(!desk.batch("p", Action::Upsert(Bytes::from(at(value)))), "{value}");
+            assert!(!desk.batch("p", BatchAction::Upsert(Bytes::from(at(value)))), "{value}");
         }
         desk.put("people", &at(r#"{"high":{"n":1}}"#)).expect("a part of what is shown");
         for value in
@@ -301,7 +312,7 @@ fn an_accepted_write_stores_what_was_sent_but_for_what_the_model_owns() {
             };
             let written = if container == "people" && random.one_in(2) {
                 let text = Bytes::from(item.to_json());
-                desk.batch(id, Action::Upsert(text)).then_some(())
+                desk.batch(id, BatchAction::Upsert(text)).then_some(())
             } else {
                 desk.put(container, &item.to_json()).ok().map(drop)
             };
@@ -381,7 +392,7 @@ fn what_follows_for_another_item_keeps_its_schema() {
         desk.model(&later).expect("the model is taken");
         desk.0.run_tasks();
         desk.put("stocks", r#"{"id":"s","symbol":"too long"}"#).expect("it follows later");
-        let followed = desk.0.engine().run_tasks(&|| false);
+        let followed = desk.0.engine().background().run_tasks(&|| false);
         assert!(matches!(followed, Err(Error::ModelViolated(_))), "{followed:?}");
         let symbol = desk.get("people", "p").get("holdings").at(0).get("symbol").to_json();
         assert_eq!(symbol, r#""zaza""#);
@@ -423,12 +434,17 @@ fn an_item_that_refers_to_itself_is_answered_as_it_is_stored() {
         let written = desk.put("people", text).expect("it");
         let answered = Value::parse(&written.body).expect("JSON");
         assert_eq!(answered.to_json(), desk.get("people", "p").to_json(), "{text}");
-        let (action, content) = (Action::Upsert(Bytes::from(text.to_owned())), Content::Full);
+        let (action, content) = (BatchAction::Upsert(Bytes::from(text.to_owned())), Content::Full);
         let (partition_key, conditions) = (Some(key("p")), Preconditions::default());
-        let operation = Operation { action, partition_key, conditions, content };
+        let operation = BatchOperation { action, partition_key, conditions, content };
         let people = desk.container("people");
-        let done = desk.0.engine().batch(&people, Some(&key("p")), &[operation]).expect("a batch");
-        let Answer::Written(written) = &done.answers[0] else { panic!("{done:?}") };
+        let done = desk
+            .0
+            .engine()
+            .transactions()
+            .batch(&people, Some(&key("p")), &[operation])
+            .expect("a batch");
+        let BatchAnswer::Written(written) = &done.answers[0] else { panic!("{done:?}") };
         let answered = Value::parse(&written.body).expect("JSON");
         assert_eq!(answered.to_json(), desk.get("people", "p").to_json(), "{text}");
     }

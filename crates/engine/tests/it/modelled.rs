@@ -1,10 +1,10 @@
 //! What a model promises, on the engine: checks, references, what is kept in the same commit, and that
-//! a failure leaves nothing behind. After each case everything is computed anew and nothing may differ.
+//! a failure leaves nothing behind. After each case everything is recomputed and nothing may differ.
 //! `modelled_together` has many writers at once, `modelled_layouts` splits and merges.
 
-use orrery_engine::items::{Outcome, Written};
-use orrery_engine::patch::Patch;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::patch::Patch;
+use orrery_engine::item::read::{Outcome, Written};
 use orrery_types::{Error, KeyComponent, PartitionKey, Result, Value};
 
 use crate::random::Random;
@@ -49,23 +49,23 @@ impl Case {
 
     pub(crate) fn store(&self, text: &str) -> Result<Outcome> {
         let none = Preconditions::default();
-        self.0.engine().store_model(&name("d"), &json(text), &none).map(|(outcome, _)| outcome)
+        self.0.engine().models().store(&name("d"), &json(text), &none).map(|(outcome, _)| outcome)
     }
 
     pub(crate) fn put(&self, container: &str, item: &str) -> Result<Written> {
         let container = self.0.container(container);
-        self.0.engine().upsert_item(&container, None, item.as_bytes(), &Preconditions::default())
+        self.0.engine().items().upsert(&container, None, item.as_bytes(), &Preconditions::default())
     }
 
     pub(crate) fn delete(&self, container: &str, id: &str) -> Result<Written> {
         let container = self.0.container(container);
         let (key, none) = (key(id), Preconditions::default());
-        self.0.engine().delete_item(&container, Some(&key), &name(id), &none)
+        self.0.engine().items().delete(&container, Some(&key), &name(id), &none)
     }
 
     pub(crate) fn get(&self, container: &str, id: &str) -> Result<Value> {
         let container = self.0.container(container);
-        let item = self.0.engine().read_item(&container, Some(&key(id)), &name(id))?;
+        let item = self.0.engine().items().read(&container, Some(&key(id)), &name(id))?;
         Ok(Value::parse(&item.body).expect("JSON"))
     }
 
@@ -75,10 +75,12 @@ impl Case {
 
     #[track_caller]
     pub(crate) fn check(&self) {
-        let drift = self.0.engine().verify_model(&name("d")).expect("it is verified");
+        let drift =
+            self.0.engine().model_verification().verify(&name("d")).expect("it is verified");
         assert!(drift.is_empty(), "{drift:#?}");
         for id in ["library", "people", "stocks"] {
-            let faults = self.0.engine().verify(&self.0.container(id)).expect("it is verified");
+            let faults =
+                self.0.engine().insight().verify(&self.0.container(id)).expect("it is verified");
             assert!(faults.is_empty(), "{faults:#?}");
         }
     }
@@ -113,32 +115,36 @@ fn refused(result: Result<Written>, says: &str) {
 fn a_model_is_stored_read_and_deleted_under_its_etag() {
     let mut case = Case::new(World::memory());
     let none = Preconditions::default();
-    assert_eq!(case.0.engine().read_model(&name("d")).map(drop), Err(Error::NotFound));
-    assert_eq!(case.0.engine().read_model(&name("x")).map(drop), Err(Error::OwnerNotFound));
+    assert_eq!(case.0.engine().models().read(&name("d")).map(drop), Err(Error::NotFound));
+    assert_eq!(case.0.engine().models().read(&name("x")).map(drop), Err(Error::OwnerNotFound));
     assert_eq!(case.store(LIBRARY), Ok(Outcome::Created));
-    let first = case.0.engine().read_model(&name("d")).expect("a model");
+    let first = case.0.engine().models().read(&name("d")).expect("a model");
     assert_eq!(first.body.get("_state").at(0).get("state").as_str(), Some("enforced"));
     // What was read may be sent back.
-    let back = case.0.engine().store_model(&name("d"), &first.body, &none).expect("it is taken");
+    let back = case.0.engine().models().store(&name("d"), &first.body, &none).expect("it is taken");
     assert_eq!(back.0, Outcome::Replaced);
     let stale =
         Preconditions { if_match: Some(first.stamp.etag.to_string().into()), ..none.clone() };
-    let refused = case.0.engine().store_model(&name("d"), &first.body, &stale);
+    let refused = case.0.engine().models().store(&name("d"), &first.body, &stale);
     assert_eq!(refused.map(drop), Err(Error::PreconditionFailed));
-    assert_eq!(case.0.engine().delete_model(&name("d"), &stale), Err(Error::PreconditionFailed));
+    assert_eq!(case.0.engine().models().delete(&name("d"), &stale), Err(Error::PreconditionFailed));
     // It survives a new definition of a container, and a restart; its containers stay.
     let container = case.0.container("library").to_resource().body;
-    case.0.engine().replace_container(&name("d"), &name("library"), &container, &none).expect("it");
+    case.0
+        .engine()
+        .containers()
+        .replace(&name("d"), &name("library"), &container, &none)
+        .expect("it");
     case.0.reopen();
-    assert!(case.0.engine().read_model(&name("d")).is_ok());
-    let gone = case.0.engine().delete_container(&name("d"), &name("library"), &none);
+    assert!(case.0.engine().models().read(&name("d")).is_ok());
+    let gone = case.0.engine().containers().delete(&name("d"), &name("library"), &none);
     assert!(
         matches!(gone, Err(Error::Invalid(text)) if text.contains("Change or delete the model"))
     );
-    assert!(case.0.engine().delete_container(&name("d"), &name("other"), &none).is_ok());
+    assert!(case.0.engine().containers().delete(&name("d"), &name("other"), &none).is_ok());
     refused_model(&case, &LIBRARY.replace("\"sync\"", "\"async\""), "/relations/1/propagate");
-    assert_eq!(case.0.engine().delete_model(&name("d"), &none), Ok(()));
-    assert_eq!(case.0.engine().delete_model(&name("d"), &none), Err(Error::NotFound));
+    assert_eq!(case.0.engine().models().delete(&name("d"), &none), Ok(()));
+    assert_eq!(case.0.engine().models().delete(&name("d"), &none), Err(Error::NotFound));
 }
 
 #[track_caller]
@@ -158,7 +164,7 @@ fn a_bucket_without_a_partition_to_share_is_refused() {
     let buckets =
         LIBRARY.replacen(r#""version":1"#, &format!(r#""version":1,"buckets":[{bucket}]"#), 1);
     refused_model(&case, &buckets, "keyed on '/id'");
-    assert_eq!(case.0.engine().read_model(&name("d")).map(drop), Err(Error::NotFound));
+    assert_eq!(case.0.engine().models().read(&name("d")).map(drop), Err(Error::NotFound));
 }
 
 #[test]
@@ -359,7 +365,7 @@ fn a_cascade_that_is_refused_waits_until_it_is_not() {
     assert_eq!(case.get("people", "b1"), Err(Error::NotFound));
     assert!(case.get("people", "b3").is_ok(), "a label refers to it");
     assert_eq!(case.get("people", "b4"), Err(Error::NotFound), "others do not wait for it");
-    assert!(case.0.engine().model_lag_ms().is_ok());
+    assert!(case.0.engine().models().lag_ms().is_ok());
     case.delete("other", "l").expect("a label");
     case.0.run_tasks();
     assert_eq!(case.get("people", "b3"), Err(Error::NotFound));
@@ -407,7 +413,7 @@ fn patches_batches_and_undone_changes_keep_the_model() {
     case.store(model).expect("one logical partition is always sync");
     let shop = case.0.container("shop");
     let (tenant, none) = (key("t"), Preconditions::default());
-    let done = case.0.engine().transact(&shop, &tenant, &mut |transaction| {
+    let done = case.0.engine().transactions().transact(&shop, &tenant, &mut |transaction| {
         transaction.create(br#"{"id":"o","tenant":"t","type":"order","day":1}"#)?;
         transaction.create(br#"{"id":"l1","tenant":"t","type":"line","orderId":"o"}"#)?;
         // A refusal inside takes back all of itself and nothing else.
@@ -422,14 +428,14 @@ fn patches_batches_and_undone_changes_keep_the_model() {
     });
     done.expect("it commits");
     let read = |id: &str| {
-        let item = case.0.engine().read_item(&shop, Some(&tenant), &name(id)).expect(id);
+        let item = case.0.engine().items().read(&shop, Some(&tenant), &name(id)).expect(id);
         Value::parse(&item.body).expect("JSON")
     };
     assert_eq!(read("o").get("lineCount").to_json(), "2");
     assert_eq!(read("l1").get("day").to_json(), "2");
     case.check();
-    case.0.engine().delete_item(&shop, Some(&tenant), &name("o"), &none).expect("it cascades");
-    let left = case.0.engine().read_item(&shop, Some(&tenant), &name("l1")).map(drop);
+    case.0.engine().items().delete(&shop, Some(&tenant), &name("o"), &none).expect("it cascades");
+    let left = case.0.engine().items().read(&shop, Some(&tenant), &name("l1")).map(drop);
     assert_eq!(left, Err(Error::NotFound));
     case.check();
 }
@@ -457,7 +463,7 @@ fn data_that_is_there_comes_under_a_new_model_and_what_breaks_it_is_listed() {
     case.book("bad", &["a1", "nobody"]).expect("there is no model yet");
     case.store(LIBRARY).expect("it is being built");
     let state = |case: &Case, at: usize| {
-        let model = case.0.engine().read_model(&name("d")).expect("a model").body;
+        let model = case.0.engine().models().read(&name("d")).expect("a model").body;
         model.get("_state").at(5 + at).clone()
     };
     let author = state(&case, 2);
@@ -480,14 +486,14 @@ fn data_that_is_there_comes_under_a_new_model_and_what_breaks_it_is_listed() {
         r#""Fa1 L""#
     );
     case.check();
-    // Another rule for the same references is built anew, and the old entries are gone.
+    // Another rule for the same references is backfilled, and the old entries are gone.
     case.store(&LIBRARY.replace("' ', t.lastName", "'-', t.lastName")).expect("a new copy");
     assert_eq!(
         case.get("library", "b3").expect("b3").get("authors").at(0).get("name").to_json(),
         r#""Fa1-L""#
     );
     case.check();
-    case.0.engine().delete_model(&name("d"), &Preconditions::default()).expect("it goes");
+    case.0.engine().models().delete(&name("d"), &Preconditions::default()).expect("it goes");
     assert_eq!(case.at("library", "a1", "countOfBooks"), "10", "the data stays as it is");
     case.delete("library", "a1").expect("nothing is kept any more");
     assert_eq!(
@@ -507,7 +513,7 @@ fn a_partition_key_is_deleted_with_all_that_follows_or_not_at_all() {
     let library = case.0.container("library");
     let erase = |case: &Case, id: &str, container: &str| {
         let container = case.0.container(container);
-        case.0.engine().erase_partition_key(&container, &key(id)).map(drop)
+        case.0.engine().erasure().erase_partition_key(&container, &key(id)).map(drop)
     };
     erase(&case, "a1", "library").expect("it is pulled");
     assert_eq!(case.get("library", "a1"), Err(Error::NotFound));
@@ -559,7 +565,8 @@ fn random_writes_on_a_failing_disk_leave_nothing_half_done() {
         let mut case = Case::new(World::faulty(seed));
         let text = LIBRARY.replace("\"maxItems\":30", "\"maxItems\":1000");
         let model = json(&text);
-        case.0.insist(|e| e.store_model(&name("d"), &model, &Preconditions::default()).map(drop));
+        case.0
+            .insist(|e| e.models().store(&name("d"), &model, &Preconditions::default()).map(drop));
         let mut random = Random::new(seed);
         for _ in 0..150 {
             let id = random.below(6);
@@ -584,7 +591,7 @@ fn random_writes_on_a_failing_disk_leave_nothing_half_done() {
             }
         }
         case.0.reopen();
-        let drift = case.0.insist(|e| e.verify_model(&name("d")));
+        let drift = case.0.insist(|e| e.model_verification().verify(&name("d")));
         assert!(drift.is_empty(), "seed {seed}: {drift:#?}");
     }
 }

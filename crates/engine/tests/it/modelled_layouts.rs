@@ -17,14 +17,14 @@ fn references_and_what_is_kept_go_on_in_other_layouts() {
     };
     books(0, 10);
     let engine = case.0.engine();
-    let largest = || engine.split_partition(&name("d"), &name("library"), None, None);
+    let largest = || engine.layouts().split_partition(&name("d"), &name("library"), None, None);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| books(10, 30));
         for _ in 0..3 {
             largest().expect("a split");
         }
         for _ in 0..4 {
-            engine.merge_partitions(&name("d"), &name("library"), None).expect("a merge");
+            engine.layouts().merge_partitions(&name("d"), &name("library"), None).expect("a merge");
         }
         writer.join().expect("a writer");
     });

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use orrery_engine::model::Progress;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::model::VerificationProgress;
 use orrery_types::Error;
 
 use crate::modelled::{Case, LIBRARY};
@@ -55,10 +55,11 @@ fn build_beside_writers(world: World, text: &str, seed: u64) {
                 }
             });
         }
-        threads.spawn(move || case.0.engine().run_tasks(&|| false).expect("it is built"));
+        threads
+            .spawn(move || case.0.engine().background().run_tasks(&|| false).expect("it is built"));
     });
     case.0.run_tasks();
-    let state = case.0.engine().read_model(&name("d")).expect("a model").body;
+    let state = case.0.engine().models().read(&name("d")).expect("a model").body;
     let state = state.get("_state").to_json();
     assert!(!state.contains("building") && !state.contains("verified"), "{state}");
     case.check();
@@ -166,7 +167,7 @@ fn a_model_takes_over_among_writers_and_nothing_slips_through() {
         for round in 0..12 {
             let stored = match round % 3 {
                 0 => case.store(&other).map(drop),
-                1 => case.0.engine().delete_model(&name("d"), &none),
+                1 => case.0.engine().models().delete(&name("d"), &none),
                 // Without a model books may refer to nobody; then it is refused.
                 _ => match case.store(&text) {
                     Err(Error::ModelViolated(_)) => {
@@ -209,7 +210,8 @@ fn verify_among_writers(world: World, text: &str) {
                                 random.below(9)
                             ),
                         ),
-                        1 => case.delete("library", &author),
+                        // One author stays, so that there is always something to verify.
+                        1 => case.delete("library", &format!("a{}", 1 + random.below(5))),
                         2 => case.delete("library", &format!("b{}", random.below(40))),
                         _ => case.book(&format!("b{}", random.below(40)), &[&author, "a0"]),
                     };
@@ -218,12 +220,16 @@ fn verify_among_writers(world: World, text: &str) {
         }
         threads.spawn(|| {
             while stop.load(Ordering::SeqCst) == 0 {
-                case.0.engine().propagate(&|| false).expect("what is to follow follows");
+                case.0
+                    .engine()
+                    .deferred_effects()
+                    .propagate(&|| false)
+                    .expect("what is to follow follows");
             }
         });
         for _ in 0..20 {
-            let progress = Progress::default();
-            let found = case.0.engine().verify_model_watched(&name("d"), &progress);
+            let progress = VerificationProgress::default();
+            let found = case.0.engine().model_verification().verify_watched(&name("d"), &progress);
             let found = found.expect("it is verified");
             assert_eq!(found.drift, [""; 0]);
             assert!(progress.percent() > 0);
@@ -231,7 +237,11 @@ fn verify_among_writers(world: World, text: &str) {
         stop.store(1, Ordering::SeqCst);
     });
     case.0.run_tasks();
-    let found = case.0.engine().verify_model_watched(&name("d"), &Progress::default());
+    let found = case
+        .0
+        .engine()
+        .model_verification()
+        .verify_watched(&name("d"), &VerificationProgress::default());
     let found = found.expect("it is verified");
     assert_eq!((found.drift_count, found.pending), (0, 0));
     assert!(found.items >= 1, "{found:?}");
@@ -260,7 +270,11 @@ fn what_is_to_follow_is_told_apart_from_drift() {
     case.put("library", r#"{"id":"a1","type":"author","firstName":"New","lastName":"L"}"#)
         .expect("it is renamed");
     let verified = |case: &Case| {
-        let found = case.0.engine().verify_model_watched(&name("d"), &Progress::default());
+        let found = case
+            .0
+            .engine()
+            .model_verification()
+            .verify_watched(&name("d"), &VerificationProgress::default());
         found.expect("it is verified")
     };
     let found = verified(&case);
@@ -274,10 +288,10 @@ fn what_is_to_follow_is_told_apart_from_drift() {
 fn a_verification_runs_beside_requests_and_can_be_ended() {
     let case = Case::with_model(LIBRARY);
     case.author("a1");
-    let progress = Progress::default();
+    let progress = VerificationProgress::default();
     progress.cancel();
-    let ended = case.0.engine().verify_model_watched(&name("d"), &progress);
+    let ended = case.0.engine().model_verification().verify_watched(&name("d"), &progress);
     assert!(matches!(ended, Err(Error::Unavailable(_))), "{ended:?}");
-    let none = case.0.engine().verification(&name("d"));
+    let none = case.0.engine().model_verification().newest(&name("d"));
     assert!(matches!(none, Err(Error::NotFound)), "{none:?}");
 }

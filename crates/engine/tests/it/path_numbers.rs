@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_types::PartitionKey;
 
 use crate::world::World;
@@ -16,7 +16,7 @@ fn world(mut world: World) -> World {
 
 fn upsert(world: &World, text: &str) -> u64 {
     let (container, any) = (world.container("c"), Preconditions::default());
-    let written = world.engine().upsert_item(&container, None, text.as_bytes(), &any);
+    let written = world.engine().items().upsert(&container, None, text.as_bytes(), &any);
     written.expect("an item").place.lsn.0
 }
 
@@ -27,7 +27,8 @@ fn an_item_with_new_paths_is_one_commit() {
         assert_eq!(upsert(&world, r#"{"id":"2","p":"k","new":true}"#), first + 1);
         assert_eq!(upsert(&world, r#"{"id":"2","p":"k","new":{"er":[1]}}"#), first + 2);
         assert_eq!(upsert(&world, r#"{"id":"3","p":"k","new":{"er":[2]}}"#), first + 3);
-        let faults = world.engine().verify(&world.container("c")).expect("a verification");
+        let faults =
+            world.engine().insight().verify(&world.container("c")).expect("a verification");
         assert!(faults.is_empty(), "{faults:#?}");
     }
 }
@@ -48,7 +49,7 @@ fn writers_who_bring_paths_at_the_same_time_all_get_through() {
             });
         }
     });
-    let faults = world.engine().verify(&world.container("c")).expect("a verification");
+    let faults = world.engine().insight().verify(&world.container("c")).expect("a verification");
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
@@ -57,13 +58,18 @@ fn a_transaction_with_new_paths_is_one_commit() {
     for world in [world(World::memory()), world(World::rocks())] {
         let first = upsert(&world, r#"{"id":"1","p":"k"}"#);
         let key = PartitionKey::parse_header(r#"["k"]"#).expect("a key");
-        let done = world.engine().transact(&world.container("c"), &key, &mut |transaction| {
-            transaction.create(br#"{"id":"2","p":"k","new":{"er":[1]}}"#)?;
-            transaction.create(br#"{"id":"3","p":"k","new":{"est":2},"er":1}"#)
-        });
+        let done = world.engine().transactions().transact(
+            &world.container("c"),
+            &key,
+            &mut |transaction| {
+                transaction.create(br#"{"id":"2","p":"k","new":{"er":[1]}}"#)?;
+                transaction.create(br#"{"id":"3","p":"k","new":{"est":2},"er":1}"#)
+            },
+        );
         assert_eq!(done.expect("a commit").place.lsn.0, first + 1);
         assert_eq!(upsert(&world, r#"{"id":"4","p":"k","er":1,"new":{"est":2}}"#), first + 2);
-        let faults = world.engine().verify(&world.container("c")).expect("a verification");
+        let faults =
+            world.engine().insight().verify(&world.container("c")).expect("a verification");
         assert!(faults.is_empty(), "{faults:#?}");
     }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use orrery_engine::feed::PageSize;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::scope::ScopeRequest;
 use orrery_types::Value;
 
 use crate::random::Random;
@@ -42,7 +42,7 @@ fn world(random: &mut Random, key: &str) -> World {
         parts.extend(value().map(|v| format!(r#""pk":{v}"#)));
         parts.extend(value().map(|v| format!(r#""a":{{"b":{v}}}"#)));
         let item = format!("{{{}}}", parts.join(","));
-        world.engine().create_item(&container, None, item.as_bytes()).expect("an item");
+        world.engine().items().create(&container, None, item.as_bytes()).expect("an item");
     }
     for _ in 0..random.below(3) {
         split(&world, None);
@@ -94,7 +94,8 @@ fn rows(world: &World, part: &ScopeRequest, text: &str) -> Vec<String> {
     loop {
         let paging = Paging { continuation: token.as_deref(), crosses: true, ..Paging::default() };
         let (request, size) = (request(text), PageSize { items: 1000 });
-        let page = world.engine().query_items(&container, &scope, &request, size, &paging);
+        let page =
+            world.engine().queries().query_items(&container, &scope, &request, size, &paging);
         let page = page.unwrap_or_else(|e| panic!("{text}: {e}"));
         rows.extend(page.rows);
         token = page.continuation;
@@ -108,7 +109,7 @@ fn rows(world: &World, part: &ScopeRequest, text: &str) -> Vec<String> {
 fn planned_rows(world: &World, text: &str, by_partition: bool) -> Vec<String> {
     let container = world.container("c");
     let scope = container.scope(&ScopeRequest::default()).expect("a scope");
-    let plan = world.engine().query_plan(&container, &scope, &request(text)).expect(text);
+    let plan = world.engine().queries().query_plan(&container, &scope, &request(text)).expect(text);
     let plan = json(&plan);
     let mut found = Vec::new();
     for range in plan.get("queryRanges").as_array().expect("ranges") {
@@ -170,7 +171,7 @@ fn a_prefix_is_a_range_and_not_one_key() {
     let container = world.container("c");
     let scope = container.scope(&ScopeRequest::default()).expect("a scope");
     let plan = |text: &str| {
-        json(&world.engine().query_plan(&container, &scope, &request(text)).expect(text))
+        json(&world.engine().queries().query_plan(&container, &scope, &request(text)).expect(text))
     };
     let prefix = plan("SELECT * FROM c WHERE c.t = 'x' OFFSET 1 LIMIT 2");
     let range = &prefix.get("queryRanges").as_array().expect("ranges")[0];

@@ -1,9 +1,9 @@
 //! Hierarchical partition keys whose prefixes span several ranges: reads, queries and feeds by prefix,
 //! and deletes, which take whole keys only.
 
-use orrery_engine::feed::PageSize;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::scope::ScopeRequest;
 use orrery_types::{EffectiveKey, Error, PartitionKey};
 
 use crate::split_merge::{LATEST, feed_of, items, upsert};
@@ -26,7 +26,8 @@ fn tenants(mut world: World, throughput: Option<i64>) -> World {
     let mut users: Vec<EffectiveKey> = (0..10).step_by(2).map(user).collect();
     users.sort();
     if throughput.is_none() {
-        let split = world.engine().split_partition(&name("d"), &name("c"), None, Some(&users[2]));
+        let split =
+            world.engine().layouts().split_partition(&name("d"), &name("c"), None, Some(&users[2]));
         split.expect("a split within a tenant");
     }
     world
@@ -69,12 +70,13 @@ fn a_prefix_of_a_key_is_read_in_all_its_ranges() {
             let scope = container.scope(&scope).expect("a scope");
             let size = PageSize { items: 1000 };
             let paging = Paging::default();
-            let found = world.engine().query_items(&container, &scope, &request, size, &paging);
+            let found =
+                world.engine().queries().query_items(&container, &scope, &request, size, &paging);
             assert_eq!(found.expect("a page").rows.len(), expected, "{prefix}");
         }
         let levels = container.scope(&under(r#"["t0","u0",0,1]"#));
         assert!(matches!(levels, Err(Error::PartitionKeyMismatch(_))), "{levels:?}");
-        let point = world.engine().read_item(&container, Some(&header(r#"["t0"]"#)), &name("0"));
+        let point = world.engine().items().read(&container, Some(&header(r#"["t0"]"#)), &name("0"));
         assert!(matches!(point, Err(Error::PartitionKeyMismatch(_))));
     }
 }
@@ -87,20 +89,23 @@ fn a_prefix_of_a_key_deletes_nothing() {
             let container = world.container("c");
             for refused in [r#"["t0","u0",0,1]"#, "[]", r#"["t0"]"#, r#"["t0","u0"]"#, r#"["t9"]"#]
             {
-                let erased = world.engine().erase_partition_key(&container, &header(refused));
+                let erased =
+                    world.engine().erasure().erase_partition_key(&container, &header(refused));
                 assert!(matches!(erased, Err(Error::PartitionKeyMismatch(_))), "{refused}");
             }
             world.run_tasks();
             let count = |world: &World, prefix: &str| items(world, &under(prefix), || {}).len();
             assert_eq!((count(&world, r#"["t0"]"#), count(&world, r#"["t1"]"#)), (40, 40));
-            let erased =
-                world.engine().erase_partition_key(&container, &header(r#"["t0","u0",0]"#));
+            let erased = world
+                .engine()
+                .erasure()
+                .erase_partition_key(&container, &header(r#"["t0","u0",0]"#));
             assert_eq!(erased.expect("a whole key").len(), 1);
             assert_eq!(count(&world, r#"["t0"]"#), 37);
             world.run_tasks();
             world.reopen();
             assert_eq!((count(&world, r#"["t0"]"#), count(&world, r#"["t1"]"#)), (37, 40));
-            assert_eq!(world.engine().verify(&world.container("c")), Ok(vec![]));
+            assert_eq!(world.engine().insight().verify(&world.container("c")), Ok(vec![]));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What of a container and its partitions a query must know: how its vectors are compared, where items
 //! without a key are, and that a query without FROM reads none of them.
 
-use orrery_engine::feed::PageSize;
-use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::scope::ScopeRequest;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
+use orrery_engine::query::{Paging, PreparedQuery, QueryRequest};
 use orrery_types::Value;
 
 use crate::world::{World, json};
@@ -15,7 +15,7 @@ fn world(more: &str, throughput: Option<i64>, items: &[&str]) -> World {
     world.create_container(&format!(r#"{{"id":"c",{key}{more}}}"#), throughput);
     let container = world.container("c");
     for item in items {
-        world.engine().create_item(&container, None, item.as_bytes()).expect("an item");
+        world.engine().items().create(&container, None, item.as_bytes()).expect("an item");
     }
     world
 }
@@ -33,7 +33,8 @@ fn rows(world: &World, text: &str) -> Vec<String> {
     loop {
         let paging = Paging { continuation: token.as_deref(), crosses: true, ..Paging::default() };
         let (request, size) = (request(text), PageSize { items: 2 });
-        let page = world.engine().query_items(&container, &scope, &request, size, &paging);
+        let page =
+            world.engine().queries().query_items(&container, &scope, &request, size, &paging);
         let page = page.expect(text);
         rows.extend(page.rows);
         token = page.continuation;
@@ -82,15 +83,72 @@ fn a_ranked_query_gives_whole_items() {
     }
 }
 
+/// What an SDK sends to each range for a ranked query without TOP gives every row of the range.
+#[test]
+fn a_ranked_query_without_a_bound_gives_every_row() {
+    let items: Vec<String> = (0..700)
+        .map(|n| format!(r#"{{"id":"{n}","pk":"p{n}","t":"fox {}"}}"#, "dog ".repeat(n % 7)))
+        .collect();
+    let items: Vec<&str> = items.iter().map(|item| &**item).collect();
+    let text = "SELECT c.id FROM c ORDER BY RANK FullTextScore(c.t, 'fox')";
+    for throughput in [None, Some(18_000)] {
+        let world = world("", throughput, &items);
+        let container = world.container("c");
+        let ranges = world.engine().layouts().list_ranges(&container).expect("ranges");
+        let (mut ids, mut most) = (Vec::new(), 0);
+        for range in &ranges {
+            let part = ScopeRequest { range_id: Some(range.id.clone()), ..ScopeRequest::default() };
+            let scope = container.scope(&part).expect("a scope");
+            let plan = world.engine().queries().query_plan(&container, &scope, &request(text));
+            let plan = json(&plan.expect("a plan"));
+            let component = plan.get("hybridSearchQueryInfo").get("componentQueryInfos").at(0);
+            let sent = component.get("rewrittenQuery").as_str().expect("a text").to_owned();
+            let sent = sent.replace("{documentdb-formattableorderbyquery-filter}", "true");
+            let statistics = [
+                "{documentdb-formattablehybridsearchquery-totaldocumentcount}",
+                "{documentdb-formattablehybridsearchquery-totalwordcount-0}",
+            ];
+            let sent = statistics.iter().fold(sent, |sent, name| sent.replace(name, "700"));
+            let hits = "{documentdb-formattablehybridsearchquery-hitcountsarray-0}";
+            let sent = sent.replace(hits, "[700]");
+            let (mut found, mut token) = (0, None::<String>);
+            loop {
+                let paging =
+                    Paging { continuation: token.as_deref(), merges: true, ..Paging::default() };
+                let size = PageSize { items: 90 };
+                let page = world.engine().queries().query_items(
+                    &container,
+                    &scope,
+                    &request(&sent),
+                    size,
+                    &paging,
+                );
+                let page = page.unwrap_or_else(|error| panic!("{error}: {sent}"));
+                found += page.rows.len();
+                ids.extend(page.rows.iter().map(|row| json(row).get("_rid").to_json()));
+                token = page.continuation;
+                if token.is_none() {
+                    break;
+                }
+            }
+            most = most.max(found);
+        }
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), items.len(), "{} ranges", ranges.len());
+        assert!(most > 200, "{most}: more than a client asks for by itself");
+    }
+}
+
 #[test]
 fn a_query_without_from_has_one_row() {
     let world = world("", Some(18_000), &[r#"{"id":"a","pk":"p"}"#]);
     let container = world.container("c");
-    assert_eq!(world.engine().list_ranges(&container).expect("ranges").len(), 3);
+    assert_eq!(world.engine().layouts().list_ranges(&container).expect("ranges").len(), 3);
     assert_eq!(rows(&world, "SELECT VALUE 1"), ["1"]);
     assert_eq!(rows(&world, "SELECT COUNT(1) AS n"), [r#"{"n":1}"#]);
     let scope = container.scope(&ScopeRequest::default()).expect("a scope");
-    let plan = world.engine().query_plan(&container, &scope, &request("SELECT VALUE 1"));
+    let plan = world.engine().queries().query_plan(&container, &scope, &request("SELECT VALUE 1"));
     let ranges = json(&plan.expect("a plan")).get("queryRanges").to_json();
     let one = r#"[{"min":"","max":"","isMinInclusive":true,"isMaxInclusive":true}]"#;
     assert_eq!(ranges, one);
@@ -115,9 +173,10 @@ fn what_may_take_any_time_is_not_answered_in_passing() {
     let container = world.container("c");
     let scope = container.scope(&ScopeRequest::default()).expect("a scope");
     let is_answered = |text: &str| {
-        let paging = Paging { crosses: true, if_cheap: true, ..Paging::default() };
+        let paging = Paging { crosses: true, ..Paging::default() };
         let (request, size) = (request(text), PageSize { items: 10 });
-        let page = world.engine().try_query_items(&container, &scope, &request, size, &paging);
+        let mut query = PreparedQuery::new(container.clone(), scope.clone(), request, size);
+        let page = world.engine().queries().run_inline(&mut query, &paging);
         page.expect(text).is_some()
     };
     assert!(is_answered("SELECT * FROM c WHERE c.id = 'a'"));

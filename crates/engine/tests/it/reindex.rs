@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use orrery_engine::Container;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_index::{IndexPath, IndexStep};
 use orrery_types::{Error, PartitionKey};
 
@@ -50,13 +50,13 @@ fn text(id: usize, a: usize) -> String {
 
 fn upsert(world: &World, container: &Container, id: usize, a: usize) {
     let text = text(id, a);
-    let written = world.engine().upsert_item(container, None, text.as_bytes(), &any());
+    let written = world.engine().items().upsert(container, None, text.as_bytes(), &any());
     written.expect("an item");
 }
 
 fn redefine(world: &World, policy: &str) {
     let body = json(&definition(policy));
-    let replaced = world.engine().replace_container(&name("d"), &name("c"), &body, &any());
+    let replaced = world.engine().containers().replace(&name("d"), &name("c"), &body, &any());
     replaced.expect("a policy");
 }
 
@@ -64,9 +64,9 @@ fn redefine(world: &World, policy: &str) {
 fn check_sound(world: &World) {
     let container = world.container("c");
     assert!(container.index.is_complete());
-    let faults = world.engine().verify(&container).expect("a verification");
+    let faults = world.engine().insight().verify(&container).expect("a verification");
     assert!(faults.is_empty(), "{faults:#?}");
-    assert_eq!(world.engine().index_progress(&container), Ok(100));
+    assert_eq!(world.engine().index_build().index_progress(&container), Ok(100));
 }
 
 fn path(text: &str) -> Vec<IndexStep> {
@@ -86,7 +86,11 @@ fn every_change_from_one_policy_to_another_ends_with_the_terms_of_the_last() {
             upsert(&world, &container, 1, 8);
             upsert(&world, &container, 5, 5);
             let address = name("2");
-            world.engine().delete_item(&container, Some(&key()), &address, &any()).expect("gone");
+            world
+                .engine()
+                .items()
+                .delete(&container, Some(&key()), &address, &any())
+                .expect("gone");
             world.run_tasks();
             check_sound(&world);
             // And after it.
@@ -126,8 +130,10 @@ fn a_restart_goes_on_where_the_work_was() {
     let mut seen = vec![0];
     for _ in 0..3 {
         // Stops after the first batch.
-        world.engine().run_tasks(&|| true).expect("some work");
-        seen.push(world.engine().index_progress(&world.container("c")).expect("a number"));
+        world.engine().background().run_tasks(&|| true).expect("some work");
+        seen.push(
+            world.engine().index_build().index_progress(&world.container("c")).expect("a number"),
+        );
         world.reopen();
     }
     assert!(seen.is_sorted_by(|a, b| a < b) && seen.iter().all(|p| *p < 100), "{seen:?}");
@@ -143,7 +149,7 @@ fn too_many_changes_at_once_have_to_wait() {
     let mut changes = 0;
     let refused = loop {
         let body = json(&definition(&policy(changes)));
-        match world.engine().replace_container(&name("d"), &name("c"), &body, &any()) {
+        match world.engine().containers().replace(&name("d"), &name("c"), &body, &any()) {
             Ok(_) => changes += 1,
             Err(error) => break error,
         }
@@ -170,7 +176,7 @@ fn writers_and_changes_at_the_same_time_leave_a_sound_index() {
         for _ in 0..40 {
             redefine(&world, POLICIES[random.below(POLICIES.len())]);
             for _ in 0..random.below(3) {
-                engine.run_tasks(&|| false).expect("the work");
+                engine.background().run_tasks(&|| false).expect("the work");
             }
         }
     });
@@ -189,14 +195,15 @@ fn write(world: &World, then: &Arc<Container>, writer: usize, seed: u64) {
             0 => {
                 let key = key();
                 let address = name(&id.to_string());
-                let gone = world.engine().delete_item(container, Some(&key), &address, &any());
+                let gone = world.engine().items().delete(container, Some(&key), &address, &any());
                 assert!(matches!(gone, Ok(_) | Err(Error::NotFound)), "{gone:?}");
             }
             1 => {
                 let text = text(id, n);
-                let done = world.engine().transact(container, &key(), &mut |transaction| {
-                    transaction.upsert(text.as_bytes(), &any()).map(drop)
-                });
+                let done =
+                    world.engine().transactions().transact(container, &key(), &mut |transaction| {
+                        transaction.upsert(text.as_bytes(), &any()).map(drop)
+                    });
                 done.map(drop).expect("a transaction");
             }
             _ => upsert(world, container, id, n),

@@ -1,6 +1,6 @@
 //! What a restart must not lose or trip over.
 
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_types::{Error, Value};
 
 use crate::world::{World, json, manual, name};
@@ -17,18 +17,18 @@ fn world(definition: &str) -> World {
 
 fn create(world: &World, text: &str) {
     let container = world.container("c");
-    world.engine().create_item(&container, None, text.as_bytes()).expect("an item");
+    world.engine().items().create(&container, None, text.as_bytes()).expect("an item");
 }
 
 fn redefine(world: &World, definition: &str) {
     let (body, conditions) = (json(definition), Preconditions::default());
-    let replaced = world.engine().replace_container(&name("d"), &name("c"), &body, &conditions);
+    let replaced = world.engine().containers().replace(&name("d"), &name("c"), &body, &conditions);
     replaced.expect("a new definition");
 }
 
 #[track_caller]
 fn check_sound(world: &World) {
-    let faults = world.engine().verify(&world.container("c")).expect("a verification");
+    let faults = world.engine().insight().verify(&world.container("c")).expect("a verification");
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
@@ -59,7 +59,7 @@ fn every_definition_that_is_accepted_reads_back() {
     ];
     for (n, policy) in policies.iter().enumerate() {
         let body = json(&format!(r#"{{"id":"c{n}",{policy}}}"#));
-        match world.engine().create_container(&name("d"), &body, &manual(None)) {
+        match world.engine().containers().create(&name("d"), &body, &manual(None)) {
             Ok(made) => accepted.push(made),
             Err(error) => assert!(matches!(error, Error::Invalid(_)), "{policy}: {error}"),
         }
@@ -80,9 +80,9 @@ fn a_changed_default_is_carried_out_after_a_restart() {
     world.run_tasks();
     check_sound(&world);
     world.clock.advance_s(5);
-    let removed = world.engine().run_tasks(&|| false).expect("a sweep");
+    let removed = world.engine().background().run_tasks(&|| false).expect("a sweep");
     assert_eq!(removed, 1);
-    let usage = world.engine().usage(&world.container("c")).expect("a count");
+    let usage = world.engine().insight().usage(&world.container("c")).expect("a count");
     assert_eq!(usage.items, 0);
     check_sound(&world);
 }
@@ -98,14 +98,15 @@ fn expiry_entries_of_an_old_default_go_with_it() {
         let key = orrery_types::PartitionKey::parse_header("[{}]").expect("a key");
         let delete = |id| {
             let conditions = Preconditions::default();
-            world.engine().delete_item(&container, Some(&key), &name(id), &conditions)
+            world.engine().items().delete(&container, Some(&key), &name(id), &conditions)
         };
         delete("a").expect("it was there");
         world.run_tasks();
         check_sound(&world);
         let container = world.container("c");
         let conditions = Preconditions::default();
-        let deleted = world.engine().delete_item(&container, Some(&key), &name("b"), &conditions);
+        let deleted =
+            world.engine().items().delete(&container, Some(&key), &name("b"), &conditions);
         deleted.expect("it was there");
         check_sound(&world);
     }
@@ -118,15 +119,16 @@ fn what_an_item_says_of_its_life_counts_from_when_the_container_has_a_policy() {
     create(&world, r#"{"id":"long","ttl":7}"#);
     create(&world, r#"{"id":"default"}"#);
     let nonsense = br#"{"id":"nonsense","ttl":"soon"}"#;
-    let refused = world.engine().create_item(&world.container("c"), None, nonsense);
+    let refused = world.engine().items().create(&world.container("c"), None, nonsense);
     assert!(matches!(refused, Err(orrery_types::Error::Invalid(_))), "{refused:?}");
     redefine(&world, TIMED);
     world.run_tasks();
     let seen = |world: &World| {
         let container = world.container("c");
-        let scope = container.scope(&orrery_engine::scope::ScopeRequest::default());
-        let size = orrery_engine::feed::PageSize { items: 10 };
-        let page = world.engine().read_items(&container, &scope.expect("all"), size, None);
+        let scope = container.scope(&orrery_engine::partition::scope::ScopeRequest::default());
+        let size = orrery_engine::query::read_feed::PageSize { items: 10 };
+        let page =
+            world.engine().queries().read_items(&container, &scope.expect("all"), size, None);
         let mut ids: Vec<String> = page
             .expect("a page")
             .items
@@ -153,18 +155,22 @@ fn nothing_that_is_accepted_is_too_deep_to_be_read_again() {
         let body = format!(
             r#"{{"id":"c{depth}","changeFeedPolicy":{{"retentionDuration":5,"x":{deep}}}}}"#
         );
-        let made = world.engine().create_container(&name("d"), &json(&body), &manual(None));
+        let made = world.engine().containers().create(&name("d"), &json(&body), &manual(None));
         assert!(made.is_ok() || matches!(made, Err(Error::Invalid(_))));
         let body = format!(
             r#"{{"id":"k{depth}","encryptionAlgorithm":"a","wrappedDataEncryptionKey":"b",
             "keyWrapMetadata":{{"x":{deep}}}}}"#
         );
-        let kept = world.engine().create_encryption_key(&name("d"), &json(&body));
+        let kept = world.engine().encryption_keys().create(&name("d"), &json(&body));
         assert!(kept.is_ok() || matches!(kept, Err(Error::Invalid(_))));
     }
     world.reopen();
-    world.engine().list_encryption_keys(&name("d")).expect("every key reads back");
-    world.engine().delete_database(&name("d"), &Preconditions::default()).expect("all of it goes");
+    world.engine().encryption_keys().list(&name("d")).expect("every key reads back");
+    world
+        .engine()
+        .databases()
+        .delete(&name("d"), &Preconditions::default())
+        .expect("all of it goes");
 }
 
 #[test]
@@ -176,7 +182,7 @@ fn a_stale_expiry_entry_does_not_stand_for_the_item_that_came_after() {
     create(&world, r#"{"id":"a"}"#);
     world.clock.advance_s(9);
     // The sweeper comes before the entries of the old default are gone.
-    let removed = world.engine().run_tasks(&|| false).expect("a sweep");
+    let removed = world.engine().background().run_tasks(&|| false).expect("a sweep");
     assert_eq!(removed, 1);
     check_sound(&world);
 }

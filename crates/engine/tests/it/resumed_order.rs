@@ -6,9 +6,9 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use orrery_engine::feed::PageSize;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryPage, QueryRequest};
-use orrery_engine::scope::ScopeRequest;
 use orrery_query::SortValue;
 use orrery_types::{Error, KeyRange, Object, PartitionKey, Result, Value};
 
@@ -66,7 +66,11 @@ impl Planned {
         let container = world.container("c");
         let request = ScopeRequest { partition_key: key.clone(), ..ScopeRequest::default() };
         let scope = container.scope(&request).expect("a scope");
-        let plan = world.engine().query_plan(&container, &scope, &query(text, None).expect(text));
+        let plan = world.engine().queries().query_plan(
+            &container,
+            &scope,
+            &query(text, None).expect(text),
+        );
         let plan = json(&plan.expect(text));
         let info = plan.get("queryInfo");
         let texts = |name: &str| -> Vec<String> {
@@ -162,7 +166,13 @@ impl Producer {
         let request = query(&self.text, self.filter.clone()).expect("a request");
         let paging =
             Paging { continuation: self.start.as_deref(), merges: true, ..Paging::default() };
-        let page = world.engine().query_items(&container, &scope, &request, size(items), &paging);
+        let page = world.engine().queries().query_items(
+            &container,
+            &scope,
+            &request,
+            size(items),
+            &paging,
+        );
         let QueryPage { rows, continuation, .. } =
             page.unwrap_or_else(|e| panic!("{e}: {} {:?}", self.text, self.filter));
         self.page = rows.iter().map(|row| merged(row)).collect();
@@ -493,7 +503,7 @@ fn one(world: &World, text: &str, resume: Option<&str>, token: Option<&str>) -> 
     let scope = container.scope(&ScopeRequest::default()).expect("a scope");
     let paging = Paging { crosses: true, continuation: token, ..Paging::default() };
     let request = query(text, resume.map(json))?;
-    world.engine().query_items(&container, &scope, &request, size(2), &paging)
+    world.engine().queries().query_items(&container, &scope, &request, size(2), &paging)
 }
 
 #[test]

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use orrery_engine::batch::{Action, Answer, Content, Operation};
-use orrery_engine::items::Written;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::read::Written;
+use orrery_engine::transaction::batch::{BatchAction, BatchAnswer, BatchOperation, Content};
 use orrery_engine::{Container, Engine};
-use orrery_storage::{MemoryStore, Space, key};
+use orrery_storage::{Space, key};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Clock, ManualClock, PartitionKey, Result, Value};
 
 use crate::breakpoint::Breakpoint;
 use crate::interposed::Read;
+use crate::stores::new_store;
 use crate::world::{START_S, json, manual, name};
 
 pub(crate) struct Rig {
@@ -35,39 +36,40 @@ impl Rig {
         clock: Arc<ManualClock>,
         engine_clock: Arc<dyn Clock>,
     ) -> Self {
-        let (store, breakpoint) = Breakpoint::over(&Arc::new(MemoryStore::new()));
+        let (store, breakpoint) = Breakpoint::over(&new_store());
         let engine = Arc::new(Engine::open(store, engine_clock, 1).expect("it opens"));
-        engine.create_database(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
+        engine.databases().create(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
         let mut ids = Vec::new();
         for (body, throughput) in containers {
             let body = json(body);
             ids.push(body.get("id").as_str().expect("an id").to_owned());
-            let made = engine.create_container(&name("d"), &body, &manual(*throughput));
+            let made = engine.containers().create(&name("d"), &body, &manual(*throughput));
             made.expect("a container");
         }
         if let Some(model) = model {
             let none = Preconditions::default();
-            engine.store_model(&name("d"), &json(model), &none).expect("the model is taken");
+            engine.models().store(&name("d"), &json(model), &none).expect("the model is taken");
         }
         Self { engine, breakpoint, clock, containers: ids }
     }
 
     pub(crate) fn container(&self, id: &str) -> Arc<Container> {
-        self.engine.read_container(&name("d"), &name(id)).expect("the container is there")
+        self.engine.containers().read(&name("d"), &name(id)).expect("the container is there")
     }
 
     pub(crate) fn put(&self, container: &str, item: &str) -> Result<Written> {
         let none = Preconditions::default();
-        self.engine.upsert_item(&self.container(container), None, item.as_bytes(), &none)
+        self.engine.items().upsert(&self.container(container), None, item.as_bytes(), &none)
     }
 
     pub(crate) fn delete(&self, container: &str, key: &str, id: &str) -> Result<Written> {
         let none = Preconditions::default();
-        self.engine.delete_item(&self.container(container), Some(&pk(key)), &name(id), &none)
+        self.engine.items().delete(&self.container(container), Some(&pk(key)), &name(id), &none)
     }
 
     pub(crate) fn get(&self, container: &str, key: &str, id: &str) -> Result<Value> {
-        let read = self.engine.read_item(&self.container(container), Some(&pk(key)), &name(id))?;
+        let read =
+            self.engine.items().read(&self.container(container), Some(&pk(key)), &name(id))?;
         Ok(Value::parse(&read.body).expect("JSON"))
     }
 
@@ -84,16 +86,21 @@ impl Rig {
     }
 
     /// Upserts in one transactional batch.
-    pub(crate) fn batch(&self, container: &str, key: &str, items: &[&str]) -> Result<Vec<Answer>> {
-        let operation = |item: &&str| Operation {
-            action: Action::Upsert(item.as_bytes().to_vec().into()),
+    pub(crate) fn batch(
+        &self,
+        container: &str,
+        key: &str,
+        items: &[&str],
+    ) -> Result<Vec<BatchAnswer>> {
+        let operation = |item: &&str| BatchOperation {
+            action: BatchAction::Upsert(item.as_bytes().to_vec().into()),
             partition_key: None,
             conditions: Preconditions::default(),
             content: Content::Full,
         };
-        let operations: Vec<Operation> = items.iter().map(operation).collect();
+        let operations: Vec<BatchOperation> = items.iter().map(operation).collect();
         let container = self.container(container);
-        Ok(self.engine.batch(&container, Some(&pk(key)), &operations)?.answers)
+        Ok(self.engine.transactions().batch(&container, Some(&pk(key)), &operations)?.answers)
     }
 
     /// Does `work` on a thread that stops at the first matching read, and `meanwhile` then.
@@ -113,15 +120,16 @@ impl Rig {
         })
     }
 
-    /// Computes everything anew that indexes and the model promise: nothing may differ.
+    /// Recomputes everything that indexes and the model promise: nothing may differ.
     #[track_caller]
     pub(crate) fn check(&self) {
-        if self.engine.read_model(&name("d")).is_ok() {
-            let drift = self.engine.verify_model(&name("d")).expect("it is verified");
+        if self.engine.models().read(&name("d")).is_ok() {
+            let drift =
+                self.engine.model_verification().verify(&name("d")).expect("it is verified");
             assert!(drift.is_empty(), "{drift:#?}");
         }
         for id in &self.containers {
-            let faults = self.engine.verify(&self.container(id)).expect("it is verified");
+            let faults = self.engine.insight().verify(&self.container(id)).expect("it is verified");
             assert!(faults.is_empty(), "{faults:#?}");
         }
     }

@@ -3,20 +3,20 @@
 
 use std::sync::Arc;
 
-use orrery_engine::expansion::Reach;
-use orrery_engine::feed::PageSize;
-use orrery_engine::items::Written;
-use orrery_engine::patch::Patch;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::patch::Patch;
+use orrery_engine::item::read::Written;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
+use orrery_engine::query::relations::Reach;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
 use orrery_engine::script::{
     Bounds, CallFacts, ScriptKind, TriggerNames, TriggeredWrite, WriteKind,
 };
 use orrery_engine::{Container, Engine};
-use orrery_storage::MemoryStore;
 use orrery_types::{Error, PartitionKey, Result, SystemClock, Value, limits};
 
+use crate::stores::new_store;
 use crate::world::{World, json, manual, name};
 
 /// A container `c` of books and authors under `/pk`, on memory.
@@ -34,13 +34,13 @@ impl Shelf {
     }
 
     fn bounded(bounds: Bounds) -> Self {
-        let store = Arc::new(MemoryStore::new());
+        let store = new_store();
         let engine = Engine::open(store, Arc::new(SystemClock), 1).expect("an engine");
         let engine = engine.with_script_bounds(bounds);
-        engine.create_database(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
+        engine.databases().create(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
         let body = json(r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash"}}"#);
-        engine.create_container(&name("d"), &body, &manual(None)).expect("a container");
-        let container = engine.read_container(&name("d"), &name("c")).expect("the container");
+        engine.containers().create(&name("d"), &body, &manual(None)).expect("a container");
+        let container = engine.containers().read(&name("d"), &name("c")).expect("the container");
         Self { engine, container }
     }
 
@@ -50,7 +50,7 @@ impl Shelf {
             Value::from(body).to_json(),
             if id.starts_with("post") { "Post" } else { "Pre" },
         );
-        let made = self.engine.create_script(&self.container, kind, &json(&properties), true);
+        let made = self.engine.scripts().create(&self.container, kind, &json(&properties), true);
         made.unwrap_or_else(|e| panic!("{body}: {e}"));
     }
 
@@ -65,7 +65,7 @@ impl Shelf {
 
     fn execute(&self, id: &str, arguments: &str) -> Result<String> {
         let (key, facts) = (key("a"), self.facts());
-        let done = self.engine.execute_procedure(
+        let done = self.engine.scripts().execute_procedure(
             &self.container,
             &name(id),
             Some(&key),
@@ -82,7 +82,7 @@ impl Shelf {
     }
 
     fn item(&self, text: &str) {
-        self.engine.create_item(&self.container, None, text.as_bytes()).expect(text);
+        self.engine.items().create(&self.container, None, text.as_bytes()).expect(text);
     }
 
     /// What is under `/pk` = `a`, by id, without what the server adds.
@@ -90,7 +90,8 @@ impl Shelf {
         let request = ScopeRequest { partition_key: Some(key("a")), ..ScopeRequest::default() };
         let scope = self.container.scope(&request).expect("a scope");
         let size = PageSize { items: 1000 };
-        let page = self.engine.read_items(&self.container, &scope, size, None).expect("a page");
+        let page =
+            self.engine.queries().read_items(&self.container, &scope, size, None).expect("a page");
         let bare = |text: &bytes::Bytes| {
             let mut item = json(std::str::from_utf8(text).expect("text"));
             let object = item.as_object_mut().expect("an object");
@@ -118,7 +119,7 @@ impl Shelf {
         };
         let owned = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
         let names = TriggerNames { before: owned(before), after: owned(after) };
-        self.engine.write_with_triggers(
+        self.engine.scripts().write_with_triggers(
             &self.container,
             Some(&key("a")),
             &write,
@@ -134,7 +135,7 @@ impl Shelf {
             .container
             .scope(&ScopeRequest { partition_key: Some(key("a")), ..ScopeRequest::default() })?;
         let paging = Paging { crosses: true, ..Paging::default() };
-        let page = self.engine.query_items(
+        let page = self.engine.queries().query_items(
             &self.container,
             &scope,
             &request,
@@ -162,35 +163,35 @@ fn scripts_are_resources_like_others() {
     let (engine, container) = (&shelf.engine, &shelf.container);
     let kind = ScriptKind::Procedure;
     let body = json(r#"{"id":"p","body":"function () {}"}"#);
-    let (made, created) = engine.create_script(container, kind, &body, false).expect("made");
+    let (made, created) = engine.scripts().create(container, kind, &body, false).expect("made");
     assert!(created);
     let link = format!("{}sprocs/{}/", container.self_link(), made.rid);
     assert_eq!(made.body.get("_self").as_str(), Some(link.as_str()));
     assert_eq!(
-        engine.create_script(container, kind, &body, false).map(drop),
+        engine.scripts().create(container, kind, &body, false).map(drop),
         Err(Error::AlreadyExists)
     );
     let renamed = json(r#"{"id":"q","body":"function () { return 1 }"}"#);
     let replaced =
-        engine.replace_script(container, kind, &name("p"), &renamed, &NONE).expect("replaced");
+        engine.scripts().replace(container, kind, &name("p"), &renamed, &NONE).expect("replaced");
     assert_eq!(replaced.rid, made.rid);
     assert_ne!(replaced.stamp.etag, made.stamp.etag);
     let stale = Preconditions { if_match: Some(made.stamp.etag.to_string().into()), ..NONE };
-    let refused = engine.delete_script(container, kind, &name("q"), &stale);
+    let refused = engine.scripts().delete(container, kind, &name("q"), &stale);
     assert_eq!(refused, Err(Error::PreconditionFailed));
-    assert!(engine.read_script(container, ScriptKind::Udf, &name("q")).is_err());
+    assert!(engine.scripts().read(container, ScriptKind::Udf, &name("q")).is_err());
     let by_rid = orrery_types::ids::Address::Rid(made.rid);
-    assert_eq!(engine.read_script(container, kind, &by_rid).expect("by rid").id, "q".into());
-    assert_eq!(engine.list_scripts(container, kind).expect("a list").len(), 1);
-    engine.delete_script(container, kind, &name("q"), &NONE).expect("deleted");
-    assert_eq!(engine.read_script(container, kind, &name("q")).map(drop), Err(Error::NotFound));
+    assert_eq!(engine.scripts().read(container, kind, &by_rid).expect("by rid").id, "q".into());
+    assert_eq!(engine.scripts().list(container, kind).expect("a list").len(), 1);
+    engine.scripts().delete(container, kind, &name("q"), &NONE).expect("deleted");
+    assert_eq!(engine.scripts().read(container, kind, &name("q")).map(drop), Err(Error::NotFound));
 }
 
 #[test]
 fn what_is_no_script_is_refused() {
     let shelf = Shelf::new();
     let create = |kind, body: &str| {
-        shelf.engine.create_script(&shelf.container, kind, &json(body), false).map(drop)
+        shelf.engine.scripts().create(&shelf.container, kind, &json(body), false).map(drop)
     };
     for (kind, body) in [
         (ScriptKind::Procedure, r#"{"id":"p"}"#),
@@ -221,7 +222,7 @@ fn scripts_outlive_a_restart_and_go_with_their_container() {
     world.create_container(body, None);
     let procedure =
         json(r#"{"id":"p","body":"function (x) { getContext().getResponse().setBody(x + 1) }"}"#);
-    let made = world.engine().create_script(
+    let made = world.engine().scripts().create(
         &world.container("c"),
         ScriptKind::Procedure,
         &procedure,
@@ -234,11 +235,12 @@ fn scripts_outlive_a_restart_and_go_with_their_container() {
         let container = world.container("c");
         world
             .engine()
+            .scripts()
             .execute_procedure(&container, &name("p"), Some(&key("a")), b"[41]", &facts)
             .map(|done| done.body)
     };
     assert_eq!(run(&world).as_deref(), Ok("42"));
-    world.engine().delete_container(&name("d"), &name("c"), &NONE).expect("deleted");
+    world.engine().containers().delete(&name("d"), &name("c"), &NONE).expect("deleted");
     world.create_container(body, None);
     assert_eq!(run(&world), Err(Error::NotFound));
 }
@@ -343,8 +345,13 @@ fn a_procedure_stays_in_its_logical_partition() {
     assert_eq!(number("deleteDocument(c.getAltLink() + '/docs/x'").as_deref(), Ok("404"));
     let seen = shelf.run("function () { __.queryDocuments(__.getSelfLink(), 'SELECT * FROM c', (e, d) => __.response.setBody(d.length)) }");
     assert_eq!(seen.as_deref(), Ok("0"));
-    let without =
-        shelf.engine.execute_procedure(&shelf.container, &name("p"), None, b"", &shelf.facts());
+    let without = shelf.engine.scripts().execute_procedure(
+        &shelf.container,
+        &name("p"),
+        None,
+        b"",
+        &shelf.facts(),
+    );
     assert!(matches!(without, Err(Error::Invalid(_))));
 }
 
@@ -401,6 +408,29 @@ fn others_work_while_a_script_runs_for_ever() {
             assert!(matches!(result, Err(Error::Timeout(_))), "{result:?}");
         }
     });
+}
+
+#[test]
+fn scripts_that_overrun_again_and_again_are_blocked_until_they_are_replaced() {
+    let shelf = Shelf::bounded(Bounds { run_ms: 50, ..Bounds::default() });
+    shelf.item(r#"{"id":"1","pk":"a"}"#);
+    let attempt = |kind| match kind {
+        ScriptKind::Procedure => shelf.execute("s", "[]").map(drop),
+        ScriptKind::Trigger => {
+            shelf.write(WriteKind::Upsert, None, r#"{"id":"2","pk":"a"}"#, &["s"], &[]).map(drop)
+        }
+        ScriptKind::Udf => shelf.query("SELECT VALUE udf.s(c) FROM c").map(drop),
+    };
+    for kind in [ScriptKind::Procedure, ScriptKind::Trigger, ScriptKind::Udf] {
+        shelf.script(kind, "s", "function () { for (;;) ; }");
+        for _ in 0..limits::SCRIPT_OVERRUNS_MAX {
+            assert!(matches!(attempt(kind), Err(Error::Timeout(_))));
+        }
+        let Err(Error::Denied(said)) = attempt(kind) else { panic!("it is not blocked") };
+        assert!(said.contains("'s' is blocked for execution"), "{said}");
+        shelf.script(kind, "s", "function () {}");
+        assert_eq!(attempt(kind), Ok(()));
+    }
 }
 
 #[test]
@@ -580,7 +610,8 @@ fn triggers_are_checked_before_anything_runs() {
     );
     shelf
         .engine
-        .create_script(&shelf.container, ScriptKind::Trigger, &trigger, false)
+        .scripts()
+        .create(&shelf.container, ScriptKind::Trigger, &trigger, false)
         .expect("made");
     let text = r#"{"id":"1","pk":"a"}"#;
     for (before, after) in
@@ -643,7 +674,8 @@ fn functions_run_in_queries_and_patch_conditions() {
         let patch = Patch::parse(&json(&body))?;
         shelf
             .engine
-            .patch_item(&shelf.container, Some(&key("a")), &name("1"), &patch, &NONE)
+            .items()
+            .patch(&shelf.container, Some(&key("a")), &name("1"), &patch, &NONE)
             .map(drop)
     };
     assert_eq!(patch("udf.tax(c.income) > 50"), Err(Error::ConditionNotMet));
@@ -665,7 +697,7 @@ fn a_container_has_so_many_scripts_and_no_more() {
             let body = json(&format!(
                 r#"{{"id":"s{n}","body":"function () {{}}","triggerType":"Pre","triggerOperation":"All"}}"#
             ));
-            let made = shelf.engine.create_script(&shelf.container, kind, &body, false);
+            let made = shelf.engine.scripts().create(&shelf.container, kind, &body, false);
             assert_eq!(made.is_ok(), n < max, "{kind:?} {n}");
         }
     }

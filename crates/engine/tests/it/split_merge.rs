@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use orrery_engine::Container;
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_engine::change_feed::{ChangesRequest, Mode, Shape};
-use orrery_engine::feed::PageSize;
 use orrery_engine::partition::layout::LayoutChangeResult;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
 use orrery_types::{EffectiveKey, Error, PartitionKey, Result, Value};
 
 use crate::world::{World, json, name, session_token};
@@ -32,11 +32,11 @@ const CHANGES: [Change; 4] =
     [Change::Split, Change::SplitTwice, Change::SplitAndMerge, Change::Merge];
 
 pub(crate) fn split(world: &World, id: Option<&str>) -> LayoutChangeResult {
-    world.engine().split_partition(&name("d"), &name("c"), id, None).expect("a split")
+    world.engine().layouts().split_partition(&name("d"), &name("c"), id, None).expect("a split")
 }
 
 pub(crate) fn merge(world: &World) -> LayoutChangeResult {
-    world.engine().merge_partitions(&name("d"), &name("c"), None).expect("a merge")
+    world.engine().layouts().merge_partitions(&name("d"), &name("c"), None).expect("a merge")
 }
 
 impl Change {
@@ -84,7 +84,7 @@ fn put(world: &World, n: usize) {
 
 pub(crate) fn upsert(world: &World, text: &str) -> Result<()> {
     let none = Preconditions::default();
-    world.engine().upsert_item(&world.container("c"), None, text.as_bytes(), &none).map(drop)
+    world.engine().items().upsert(&world.container("c"), None, text.as_bytes(), &none).map(drop)
 }
 
 fn on_every_change(test: impl Fn(Change, &mut World)) {
@@ -93,7 +93,7 @@ fn on_every_change(test: impl Fn(Change, &mut World)) {
             let mut world = filled(world, change.throughput());
             test(change, &mut world);
             let container = world.container("c");
-            assert_eq!(world.engine().verify(&container), Ok(vec![]), "{change:?}");
+            assert_eq!(world.engine().insight().verify(&container), Ok(vec![]), "{change:?}");
         }
     }
 }
@@ -109,7 +109,7 @@ pub(crate) fn items(world: &World, scope: &ScopeRequest, between: impl Fn()) -> 
         let container = world.container("c");
         let scope = container.scope(scope).expect("a scope");
         let size = PageSize { items: 7 };
-        let page = world.engine().read_items(&container, &scope, size, token.as_deref());
+        let page = world.engine().queries().read_items(&container, &scope, size, token.as_deref());
         let page = page.expect("a page");
         let text = |item: &bytes::Bytes| String::from_utf8_lossy(item).into_owned();
         found.extend(page.items.iter().map(text));
@@ -137,7 +137,8 @@ fn rows_for(merges: bool, world: &World, text: &str, between: impl Fn()) -> Vec<
         let paging =
             Paging { continuation: token.as_deref(), crosses: true, merges, ..Paging::default() };
         let size = PageSize { items: 7 };
-        let page = world.engine().query_items(&container, &scope, &request, size, &paging);
+        let page =
+            world.engine().queries().query_items(&container, &scope, &request, size, &paging);
         let page = page.expect("a page");
         found.extend(page.rows);
         if token.is_none() {
@@ -181,7 +182,7 @@ fn no_answer_changes() {
         assert_eq!(sorted(now.clone()), sorted(latest), "{change:?}");
         assert_eq!(now.len(), versions.len());
         for n in 0..60 {
-            let read = world.engine().read_item(
+            let read = world.engine().items().read(
                 &world.container("c"),
                 Some(&key(n % 11)),
                 &name(&n.to_string()),
@@ -254,7 +255,8 @@ fn a_client_that_merges_is_told_to_however_many_ranges_there_are() {
         let request = QueryRequest::parse(&json(&format!(r#"{{"query":"{text}"}}"#)));
         let paging = Paging { crosses: true, merges: true, ..Paging::default() };
         let (request, size) = (request.expect("a query"), PageSize { items: 1000 });
-        let page = world.engine().query_items(&container, &scope, &request, size, &paging);
+        let page =
+            world.engine().queries().query_items(&container, &scope, &request, size, &paging);
         page.map(|page| page.rows.len())
     };
     let key_has = rows(&world, "SELECT VALUE c.id FROM c WHERE c.p = 3", || {}).len();
@@ -297,7 +299,7 @@ fn a_token_of_a_range_serves_its_children() {
             let scope = ScopeRequest { range_id: Some(range.into()), ..ScopeRequest::default() };
             let scope = container.scope(&scope)?;
             let paging = Paging { continuation: token, merges: true, ..Paging::default() };
-            world.engine().query_items(
+            world.engine().queries().query_items(
                 &container,
                 &scope,
                 &request,
@@ -342,7 +344,7 @@ pub(crate) fn feed_of(
             since_s: None,
             size: PageSize { items: 5 },
         };
-        let page = world.engine().read_changes(&world.container("c"), &request)?;
+        let page = world.engine().change_feed().read_changes(&world.container("c"), &request)?;
         for change in &page.changes {
             let value = Value::parse(change).expect("JSON");
             let item = match value.get("current") {
@@ -442,9 +444,9 @@ fn sessions_go_on_and_none_comes_from_the_future() {
         let before = session_token(world.engine(), &container);
         change.apply(world);
         let container = world.container("c");
-        assert_eq!(world.engine().check_session(&container, &before), Ok(()), "{change:?}");
+        assert_eq!(world.engine().sessions().check(&container, &before), Ok(()), "{change:?}");
         let after = session_token(world.engine(), &container);
-        assert_eq!(world.engine().check_session(&container, &after), Ok(()));
+        assert_eq!(world.engine().sessions().check(&container, &after), Ok(()));
         // A client gives what it knows of a parent under the number of a child.
         for child in &container.partitions {
             for token in before.split(',') {
@@ -452,7 +454,7 @@ fn sessions_go_on_and_none_comes_from_the_future() {
                 let parent: u32 = parent.parse().expect("a number");
                 if child.parents.contains(&parent) {
                     let taken_over = format!("{}:{seen}", child.id);
-                    let checked = world.engine().check_session(&container, &taken_over);
+                    let checked = world.engine().sessions().check(&container, &taken_over);
                     assert_eq!(checked, Ok(()), "{change:?}: {taken_over}");
                 }
             }
@@ -460,7 +462,7 @@ fn sessions_go_on_and_none_comes_from_the_future() {
         let child = container.partitions.iter().find(|p| !p.parents.is_empty()).expect("a child");
         for id in [child.id, child.parents[0]] {
             let future = format!("{id}:-1#999999999999");
-            let refused = world.engine().check_session(&container, &future);
+            let refused = world.engine().sessions().check(&container, &future);
             assert_eq!(refused, Err(Error::SessionNotAvailable), "{change:?}: {future}");
         }
     });
@@ -470,7 +472,7 @@ fn sessions_go_on_and_none_comes_from_the_future() {
 fn clients_see_who_took_whose_place() {
     let world = filled(World::memory(), None);
     let shown = |container: &Container| {
-        let ranges = world.engine().list_ranges(container).expect("ranges");
+        let ranges = world.engine().layouts().list_ranges(container).expect("ranges");
         let field = |range: &Value, name: &str| range.get(name).to_json();
         let one = |r: &orrery_engine::Resource| {
             format!("{} {}", field(&r.body, "id"), field(&r.body, "parents"))
@@ -485,7 +487,8 @@ fn clients_see_who_took_whose_place() {
     split(&world, Some("2"));
     let (third, ranges) = shown(&world.container("c"));
     assert_eq!(ranges, [r#""1" ["0"]"#, r#""3" ["0","2"]"#, r#""4" ["0","2"]"#]);
-    let merged = world.engine().merge_partitions(&name("d"), &name("c"), Some(("3", "1")));
+    let merged =
+        world.engine().layouts().merge_partitions(&name("d"), &name("c"), Some(("3", "1")));
     assert_eq!(
         merged.expect("neighbours"),
         LayoutChangeResult { parents: vec![1, 3], children: vec![5] }
@@ -508,10 +511,10 @@ fn what_cannot_be_split_or_merged_stays() {
     let world = filled(World::memory(), Some(18_000));
     let split = |id: Option<&str>, at: Option<&str>| {
         let at = at.map(|hex| EffectiveKey::parse(hex).expect("hex"));
-        world.engine().split_partition(&name("d"), &name("c"), id, at.as_ref()).map(drop)
+        world.engine().layouts().split_partition(&name("d"), &name("c"), id, at.as_ref()).map(drop)
     };
     let merge = |a: &str, b: &str| {
-        world.engine().merge_partitions(&name("d"), &name("c"), Some((a, b))).map(drop)
+        world.engine().layouts().merge_partitions(&name("d"), &name("c"), Some((a, b))).map(drop)
     };
     let container = world.container("c");
     let before = container.ranges_etag();
@@ -527,10 +530,10 @@ fn what_cannot_be_split_or_merged_stays() {
     assert!(matches!(merge("0", "2"), Err(Error::Invalid(_))), "they are not side by side");
     assert!(matches!(merge("1", "1"), Err(Error::Invalid(_))), "one is not two");
     assert_eq!(world.container("c").ranges_etag(), before);
-    let nowhere = world.engine().split_partition(&name("d"), &name("none"), None, None);
+    let nowhere = world.engine().layouts().split_partition(&name("d"), &name("none"), None, None);
     assert_eq!(nowhere, Err(Error::NotFound));
     let single = filled(World::memory(), None);
-    let merged = single.engine().merge_partitions(&name("d"), &name("c"), None);
+    let merged = single.engine().layouts().merge_partitions(&name("d"), &name("c"), None);
     assert!(matches!(merged, Err(Error::Invalid(_))), "there is one: {merged:?}");
 }
 
@@ -540,6 +543,7 @@ fn data_is_divided_and_logical_partitions_are_not() {
     split(&world, None);
     let counts: Vec<u64> = world
         .engine()
+        .insight()
         .usage(&world.container("c"))
         .map(|_| {
             let container = world.container("c");
@@ -564,7 +568,7 @@ fn data_is_divided_and_logical_partitions_are_not() {
     }
     split(&world, None);
     let container = world.container("c");
-    assert_eq!(world.engine().verify(&container), Ok(vec![]));
+    assert_eq!(world.engine().insight().verify(&container), Ok(vec![]));
     assert_eq!(container.partitions.len(), 2);
 }
 
@@ -579,9 +583,10 @@ fn an_erasure_and_a_rebuilding_index_go_on() {
         let none = Preconditions::default();
         world
             .engine()
-            .replace_container(&name("d"), &name("c"), &json(&policy), &none)
+            .containers()
+            .replace(&name("d"), &name("c"), &json(&policy), &none)
             .expect("a replace");
-        let erased = world.engine().erase_partition_key(&world.container("c"), &key(3));
+        let erased = world.engine().erasure().erase_partition_key(&world.container("c"), &key(3));
         erased.expect("it is accepted");
         change.apply(&world);
         let left = items(&world, &ScopeRequest::default(), || {});
@@ -590,8 +595,8 @@ fn an_erasure_and_a_rebuilding_index_go_on() {
         assert_eq!(items(&world, &ScopeRequest::default(), || {}), left, "{change:?}");
         world.run_tasks();
         let container = world.container("c");
-        assert_eq!(world.engine().index_progress(&container), Ok(100));
-        assert_eq!(world.engine().verify(&container), Ok(vec![]), "{change:?}");
+        assert_eq!(world.engine().index_build().index_progress(&container), Ok(100));
+        assert_eq!(world.engine().insight().verify(&container), Ok(vec![]), "{change:?}");
         assert_eq!(items(&world, &ScopeRequest::default(), || {}), left);
     }
 }
@@ -603,13 +608,13 @@ fn the_space_of_parents_is_given_back_later() {
     split(&world, None);
     world.run_tasks();
     // A read that began before still has what it began with.
-    assert!(world.engine().read_item(&old, Some(&key(1)), &name("1")).is_ok());
+    assert!(world.engine().items().read(&old, Some(&key(1)), &name("1")).is_ok());
     world.clock.advance_s(61);
     world.run_tasks();
     // And one that comes very late takes the new layout.
-    assert!(world.engine().read_item(&old, Some(&key(1)), &name("1")).is_ok());
+    assert!(world.engine().items().read(&old, Some(&key(1)), &name("1")).is_ok());
     let scope = old.scope(&ScopeRequest::default()).expect("a scope");
-    let page = world.engine().read_items(&old, &scope, PageSize { items: 100 }, None);
+    let page = world.engine().queries().read_items(&old, &scope, PageSize { items: 100 }, None);
     assert_eq!(page.expect("a page").items.len(), 60);
     assert_eq!(upsert(&world, r#"{"id":"1","p":1,"u":1,"n":0}"#), Ok(()));
 }
@@ -620,10 +625,10 @@ fn throughput_and_size_split_by_themselves() {
     use orrery_engine::throughput::Migration;
 
     let mut world = filled(World::memory(), None);
-    assert_eq!(world.engine().run_splits(&|| false), Ok(0), "nothing is due");
+    assert_eq!(world.engine().layouts().run_splits(&|| false), Ok(0), "nothing is due");
     let offer = |world: &World, units: i64| {
         let container = world.container("c");
-        let offers = world.engine().list_offers().expect("offers");
+        let offers = world.engine().offers().list().expect("offers");
         let is_own = |o: &&orrery_engine::Resource| {
             o.body.get("offerResourceId").as_str() == Some(container.rid_text())
         };
@@ -631,16 +636,16 @@ fn throughput_and_size_split_by_themselves() {
         let orrery_types::ids::Rid::Offer(number) = offer.rid else { panic!("an offer") };
         let body = json(&format!(r#"{{"content":{{"offerThroughput":{units}}}}}"#));
         let none = Preconditions::default();
-        world.engine().replace_offer(number, &body, Migration::None, &none).expect("a replace")
+        world.engine().offers().replace(number, &body, Migration::None, &none).expect("a replace")
     };
     let pending = |offer: &orrery_engine::Resource| {
         offer.body.get("content").get("isOfferReplacePending").is_true()
     };
     assert!(pending(&offer(&world, 35_000)));
-    assert_eq!(world.engine().run_splits(&|| false), Ok(3));
+    assert_eq!(world.engine().layouts().run_splits(&|| false), Ok(3));
     assert_eq!(world.container("c").partitions.len(), 4);
     assert!(!pending(&offer(&world, 400)), "less merges nothing");
-    assert_eq!(world.engine().run_splits(&|| false), Ok(0));
+    assert_eq!(world.engine().layouts().run_splits(&|| false), Ok(0));
     assert_eq!(world.container("c").partitions.len(), 4);
     world.reopen();
     assert_eq!(world.container("c").partitions.len(), 4);
@@ -657,9 +662,13 @@ fn throughput_and_size_split_by_themselves() {
     for n in 0..200 {
         put(&world, n);
     }
-    let splits = world.engine().run_splits(&|| false).expect("splits");
+    let splits = world.engine().layouts().run_splits(&|| false).expect("splits");
     assert!(splits >= 2, "{splits} splits");
-    assert_eq!(world.engine().run_splits(&|| false), Ok(0), "until all are small, or one key's");
+    assert_eq!(
+        world.engine().layouts().run_splits(&|| false),
+        Ok(0),
+        "until all are small, or one key's"
+    );
     assert_eq!(items(&world, &ScopeRequest::default(), || {}).len(), 200);
-    assert_eq!(world.engine().verify(&world.container("c")), Ok(vec![]));
+    assert_eq!(world.engine().insight().verify(&world.container("c")), Ok(vec![]));
 }

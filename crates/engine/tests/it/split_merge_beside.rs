@@ -4,22 +4,23 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_engine::partition::layout::LayoutChangeResult;
-use orrery_engine::resource::Preconditions;
 use orrery_engine::throughput::Migration;
 use orrery_engine::{Container, Engine};
-use orrery_storage::{MemoryStore, Store};
+use orrery_storage::Store;
 use orrery_types::ids::Rid;
 use orrery_types::{Error, ManualClock, Result};
 
 use crate::interposed::{Hook, Interposed, Step};
+use crate::stores::new_store;
 use crate::world::{START_S, json, manual, name};
 
 const DEFINITION: &str = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2}}"#;
 
 /// An engine over a store that does something else once, in the middle of a copy.
 struct Beside {
-    store: Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     engine: Arc<Engine>,
     what: Arc<Mutex<Option<What>>>,
     happened: Arc<AtomicBool>,
@@ -31,7 +32,7 @@ type What = (Step, Box<dyn FnOnce(&Engine) + Send>);
 impl Beside {
     /// With a container of as many ranges as its throughput asks for, and items.
     fn new(throughput: i64) -> Self {
-        let store = Arc::new(MemoryStore::new());
+        let store = new_store();
         let (what, happened) =
             (Arc::new(Mutex::new(None::<What>)), Arc::new(AtomicBool::new(false)));
         let engine: Arc<Mutex<Option<Arc<Engine>>>> = Arc::default();
@@ -56,9 +57,9 @@ impl Beside {
         let clock = Arc::new(ManualClock::at_s(START_S));
         let opened = Arc::new(Engine::open(interposed, clock, 1).expect("it opens"));
         *engine.lock().expect("a lock") = Some(opened.clone());
-        opened.create_database(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
+        opened.databases().create(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
         let made =
-            opened.create_container(&name("d"), &json(DEFINITION), &manual(Some(throughput)));
+            opened.containers().create(&name("d"), &json(DEFINITION), &manual(Some(throughput)));
         made.expect("a container");
         let beside = Self { store, engine: opened, what, happened };
         for n in 0..50 {
@@ -68,13 +69,13 @@ impl Beside {
     }
 
     fn container(&self) -> Arc<Container> {
-        self.engine.read_container(&name("d"), &name("c")).expect("a container")
+        self.engine.containers().read(&name("d"), &name("c")).expect("a container")
     }
 
     fn put(&self, n: usize) -> Result<()> {
         let text = format!(r#"{{"id":"{n}","p":{n}}}"#);
         let none = Preconditions::default();
-        self.engine.upsert_item(&self.container(), None, text.as_bytes(), &none).map(drop)
+        self.engine.items().upsert(&self.container(), None, text.as_bytes(), &none).map(drop)
     }
 
     /// Splits or merges, and does it meanwhile.
@@ -87,8 +88,10 @@ impl Beside {
         *self.what.lock().expect("a lock") = Some((at, Box::new(what)));
         let (database, container) = (name("d"), name("c"));
         let changed = match change {
-            Change::Split => self.engine.split_partition(&database, &container, None, None),
-            Change::Merge => self.engine.merge_partitions(&database, &container, None),
+            Change::Split => {
+                self.engine.layouts().split_partition(&database, &container, None, None)
+            }
+            Change::Merge => self.engine.layouts().merge_partitions(&database, &container, None),
         };
         assert!(self.happened.load(Ordering::SeqCst), "it happened meanwhile");
         changed
@@ -114,17 +117,17 @@ fn a_container_that_is_deleted_meanwhile_is_gone() {
             let beside = Beside::new(throughput);
             let changed = beside.change_layout_beside(at, change, |engine| {
                 let none = Preconditions::default();
-                engine.delete_container(&name("d"), &name("c"), &none).expect("a delete");
+                engine.containers().delete(&name("d"), &name("c"), &none).expect("a delete");
             });
             assert_eq!(changed, Err(Error::NotFound), "{change:?} at {at:?}");
-            let read = beside.engine.read_container(&name("d"), &name("c"));
+            let read = beside.engine.containers().read(&name("d"), &name("c"));
             assert_eq!(read.map(drop), Err(Error::NotFound));
             assert_eq!(beside.shards(), 1, "{change:?} at {at:?}: its data is gone");
             // Its name is free, and nothing of it shows in the next one.
             let body = json(DEFINITION);
-            let made = beside.engine.create_container(&name("d"), &body, &manual(None));
+            let made = beside.engine.containers().create(&name("d"), &body, &manual(None));
             made.expect("a container");
-            assert_eq!(beside.engine.verify(&beside.container()), Ok(vec![]));
+            assert_eq!(beside.engine.insight().verify(&beside.container()), Ok(vec![]));
             beside.put(1).expect("an item");
         }
     }
@@ -135,7 +138,7 @@ fn a_database_that_is_deleted_meanwhile_is_gone() {
     for (change, throughput) in CHANGES {
         let beside = Beside::new(throughput);
         let changed = beside.change_layout_beside(Step::Flush, change, |engine| {
-            engine.delete_database(&name("d"), &Preconditions::default()).expect("a delete");
+            engine.databases().delete(&name("d"), &Preconditions::default()).expect("a delete");
         });
         assert!(matches!(changed, Err(Error::NotFound | Error::OwnerNotFound)), "{changed:?}");
         assert_eq!(beside.shards(), 1, "{change:?}: its data is gone");
@@ -148,24 +151,24 @@ fn throughput_that_is_changed_meanwhile_holds() {
         let beside = Beside::new(throughput);
         let before = beside.container().partitions.len();
         let changed = beside.change_layout_beside(Step::Flush, change, |engine| {
-            let offer = engine.list_offers().expect("offers").remove(0);
+            let offer = engine.offers().list().expect("offers").remove(0);
             let Rid::Offer(number) = offer.rid else { panic!("an offer") };
             let body = json(r#"{"content":{"offerThroughput":31000}}"#);
             let none = Preconditions::default();
-            let refused = engine.replace_offer(
+            let refused = engine.offers().replace(
                 number,
                 &json(r#"{"content":{"offerThroughput":-1}}"#),
                 Migration::None,
                 &none,
             );
             assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
-            engine.replace_offer(number, &body, Migration::None, &none).expect("a replace");
+            engine.offers().replace(number, &body, Migration::None, &none).expect("a replace");
         });
         changed.expect("the layout changes");
         assert_ne!(beside.container().partitions.len(), before, "{change:?}");
-        beside.engine.run_splits(&|| false).expect("splits");
+        beside.engine.layouts().run_splits(&|| false).expect("splits");
         assert_eq!(beside.container().partitions.len(), 4, "{change:?}: what 31,000 RU/s ask for");
-        assert_eq!(beside.engine.verify(&beside.container()), Ok(vec![]));
+        assert_eq!(beside.engine.insight().verify(&beside.container()), Ok(vec![]));
         assert_eq!(beside.shards(), 1 + 4 + retired(change), "{change:?}");
     }
 }
@@ -193,19 +196,23 @@ fn a_definition_that_is_changed_meanwhile_holds() {
                 );
                 let none = Preconditions::default();
                 let replaced =
-                    engine.replace_container(&name("d"), &name("c"), &json(&body), &none);
+                    engine.containers().replace(&name("d"), &name("c"), &json(&body), &none);
                 replaced.expect("a replace");
             });
             changed.expect("the layout changes");
             beside.put(99).expect("an item under the new definition");
-            beside.engine.run_tasks(&|| false).expect("tasks");
+            beside.engine.background().run_tasks(&|| false).expect("tasks");
             let container = beside.container();
             assert_eq!(
                 container.definition.default_ttl.map(drop),
                 Some(()),
                 "{change:?} at {at:?}"
             );
-            assert_eq!(beside.engine.verify(&container), Ok(vec![]), "{change:?} at {at:?}");
+            assert_eq!(
+                beside.engine.insight().verify(&container),
+                Ok(vec![]),
+                "{change:?} at {at:?}"
+            );
         }
     }
 }

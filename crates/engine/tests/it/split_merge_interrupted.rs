@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use orrery_engine::Engine;
-use orrery_engine::feed::PageSize;
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_storage::{MemoryStore, StorageError, Store};
 use orrery_types::{ManualClock, Result};
 
@@ -34,29 +34,30 @@ fn open(store: Arc<dyn Store>) -> Engine {
 
 /// All items, whatever ranges they lie in.
 fn items(engine: &Engine) -> Vec<bytes::Bytes> {
-    let container = engine.read_container(&name("d"), &name("c")).expect("a container");
+    let container = engine.containers().read(&name("d"), &name("c")).expect("a container");
     let scope = container.scope(&ScopeRequest::default()).expect("a scope");
-    let page = engine.read_items(&container, &scope, PageSize { items: 1000 }, None);
+    let page = engine.queries().read_items(&container, &scope, PageSize { items: 1000 }, None);
     let mut items = page.expect("a page").items;
     items.sort_unstable();
     items
 }
 
 fn put(engine: &Engine, n: usize) {
-    let container = engine.read_container(&name("d"), &name("c")).expect("a container");
+    let container = engine.containers().read(&name("d"), &name("c")).expect("a container");
     let text = format!(r#"{{"id":"{n}","p":{n},"u":{n}}}"#);
     let none = Preconditions::default();
-    engine.upsert_item(&container, None, text.as_bytes(), &none).expect("an upsert");
+    engine.items().upsert(&container, None, text.as_bytes(), &none).expect("an upsert");
 }
 
 /// Ends a change of the layout after each of its steps; returns how many it had.
 fn interrupt(throughput: i64, change: impl Fn(&Engine) -> Result<()>) -> usize {
+    // Always on memory, whose image is put back for each step.
     let store = Arc::new(MemoryStore::new());
     let engine = open(store.clone());
-    engine.create_database(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
+    engine.databases().create(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
     let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},
         "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}"#;
-    engine.create_container(&name("d"), &json(body), &manual(Some(throughput))).expect("made");
+    engine.containers().create(&name("d"), &json(body), &manual(Some(throughput))).expect("made");
     for n in 0..50 {
         put(&engine, n);
     }
@@ -74,9 +75,9 @@ fn interrupt(throughput: i64, change: impl Fn(&Engine) -> Result<()>) -> usize {
         // What is frozen or in a journal is so in one process only.
         store.restore(&store.image());
         let engine = open(store.clone());
-        let container = engine.read_container(&name("d"), &name("c")).expect("a container");
+        let container = engine.containers().read(&name("d"), &name("c")).expect("a container");
         assert_eq!(items(&engine), before, "after {steps} steps");
-        assert_eq!(engine.verify(&container), Ok(vec![]), "after {steps} steps");
+        assert_eq!(engine.insight().verify(&container), Ok(vec![]), "after {steps} steps");
         let shards = store.shards().expect("shards").len();
         assert_eq!(
             shards,
@@ -97,14 +98,15 @@ fn interrupt(throughput: i64, change: impl Fn(&Engine) -> Result<()>) -> usize {
 #[test]
 fn a_split_that_is_interrupted_leaves_one_layout() {
     let steps = interrupt(400, |engine| {
-        engine.split_partition(&name("d"), &name("c"), None, None).map(drop)
+        engine.layouts().split_partition(&name("d"), &name("c"), None, None).map(drop)
     });
     assert!(steps > 10, "{steps} steps");
 }
 
 #[test]
 fn a_merge_that_is_interrupted_leaves_one_layout() {
-    let steps =
-        interrupt(12_000, |engine| engine.merge_partitions(&name("d"), &name("c"), None).map(drop));
+    let steps = interrupt(12_000, |engine| {
+        engine.layouts().merge_partitions(&name("d"), &name("c"), None).map(drop)
+    });
     assert!(steps > 10, "{steps} steps");
 }

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use orrery_engine::Engine;
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_engine::change_feed::{ChangesRequest, Mode, Shape};
-use orrery_engine::feed::PageSize;
+use orrery_engine::partition::scope::ScopeRequest;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::query::{Paging, QueryRequest};
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
 use orrery_types::{EffectiveKey, Error, KeyRange, PartitionKey, Value};
 
 use crate::random::Random;
@@ -122,7 +122,7 @@ fn run(mut world: World, test: &str) {
         assert!(reader.items == written, "a replayed feed is the container");
     }
     let container = world.container("c");
-    assert_eq!(world.engine().verify(&container), Ok(vec![]));
+    assert_eq!(world.engine().insight().verify(&container), Ok(vec![]));
     let queries = load.queries.load(Ordering::SeqCst);
     assert!(queries > 0, "somebody has queried");
     eprintln!(
@@ -134,12 +134,15 @@ fn run(mut world: World, test: &str) {
 
 /// The container page by page, as texts by id.
 fn stored(engine: &Engine) -> Items {
-    let container = engine.read_container(&name("d"), &name("c")).expect("a container");
+    let container = engine.containers().read(&name("d"), &name("c")).expect("a container");
     let scope = container.scope(&ScopeRequest::default()).expect("a scope");
     let (mut items, mut token) = (Items::new(), None::<String>);
     loop {
         let size = PageSize { items: 100 };
-        let page = engine.read_items(&container, &scope, size, token.as_deref()).expect("a page");
+        let page = engine
+            .queries()
+            .read_items(&container, &scope, size, token.as_deref())
+            .expect("a page");
         for item in &page.items {
             let (id, text) = entry(item);
             assert!(items.insert(id, text).is_none(), "an item twice");
@@ -162,7 +165,7 @@ impl Load<'_> {
     }
 
     fn container(&self) -> std::sync::Arc<orrery_engine::Container> {
-        self.engine.read_container(&name("d"), &name("c")).expect("a container")
+        self.engine.containers().read(&name("d"), &name("c")).expect("a container")
     }
 
     /// Waits until so many writes were acknowledged, and changes the layout.
@@ -174,9 +177,12 @@ impl Load<'_> {
         let count = self.container().partitions.len();
         let (database, container) = (name("d"), name("c"));
         if count >= PARTITIONS_MAX || (count > 1 && random.one_in(2)) {
-            self.engine.merge_partitions(&database, &container, None).expect("a merge");
+            self.engine.layouts().merge_partitions(&database, &container, None).expect("a merge");
         } else {
-            self.engine.split_partition(&database, &container, None, None).expect("a split");
+            self.engine
+                .layouts()
+                .split_partition(&database, &container, None, None)
+                .expect("a split");
         }
     }
 
@@ -199,7 +205,7 @@ impl Load<'_> {
             let stays = number < STAYING_PER_WRITER;
             if !stays && items.contains_key(&id) && random.one_in(5) {
                 let (container, key) = (self.container(), key(number));
-                let deleted = self.engine.delete_item(&container, Some(&key), &name(&id), &none);
+                let deleted = self.engine.items().delete(&container, Some(&key), &name(&id), &none);
                 deleted.expect("it is there");
                 items.remove(&id);
                 self.acknowledged.fetch_add(1, Ordering::SeqCst);
@@ -217,15 +223,15 @@ impl Load<'_> {
         let text =
             format!(r#"{{"id":"{id}","p":{p},"u":"{id}","n":{n},"writer":{writer},{extra}}}"#);
         let none = Preconditions::default();
-        let written = self.engine.upsert_item(&container, None, text.as_bytes(), &none);
+        let written = self.engine.items().upsert(&container, None, text.as_bytes(), &none);
         let written = written.expect("an upsert");
         items.insert(id.clone(), String::from_utf8_lossy(&written.body).into_owned());
         // A session that has just written reads what it wrote.
         let place = written.place;
         let token = container.token(place.partition, place.lsn);
         let container = self.container();
-        self.engine.check_session(&container, &token).expect("its own session");
-        let read = self.engine.read_item(&container, Some(&key(number)), &name(&id));
+        self.engine.sessions().check(&container, &token).expect("its own session");
+        let read = self.engine.items().read(&container, Some(&key(number)), &name(&id));
         assert_eq!(read.expect("its own write").body, written.body);
         self.acknowledged.fetch_add(1, Ordering::SeqCst);
     }
@@ -246,7 +252,8 @@ impl Load<'_> {
                     ..Paging::default()
                 };
                 let size = PageSize { items: 20 };
-                let page = self.engine.query_items(&container, &scope, &request, size, &paging);
+                let page =
+                    self.engine.queries().query_items(&container, &scope, &request, size, &paging);
                 let page = page.expect("a page");
                 for row in page.rows {
                     *seen.entry(row).or_default() += 1;
@@ -374,7 +381,7 @@ impl Reader {
     ) -> orrery_types::Result<bool> {
         let size = PageSize { items: 50 };
         let request = ChangesRequest { scope, mode: self.mode, after, since_s: None, size };
-        let page = load.engine.read_changes(container, &request)?;
+        let page = load.engine.change_feed().read_changes(container, &request)?;
         for change in &page.changes {
             self.take(change);
         }

@@ -1,10 +1,10 @@
 //! Offers that are enforced, through restarts and changes of what they grant.
 
 use orrery_engine::Engine;
-use orrery_engine::resource::Preconditions;
-use orrery_engine::scope::ScopeRequest;
-use orrery_engine::throttle::Claim;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::partition::scope::ScopeRequest;
 use orrery_engine::throughput::Migration;
+use orrery_engine::throughput::throttle::Claim;
 use orrery_types::{Error, Object, Value};
 
 use crate::world::{World, json};
@@ -13,21 +13,23 @@ const CONTAINER: &str = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash
 
 /// Sets the content of the one offer there is.
 fn set_offer(engine: &Engine, content: &str, migration: Migration) -> Value {
-    let offer = engine.list_offers().expect("offers").remove(0);
+    let offer = engine.offers().list().expect("offers").remove(0);
     let orrery_types::ids::Rid::Offer(number) = offer.rid else { panic!("an offer") };
     let mut body = Object::new();
     body.set("content", json(content));
     let (body, any) = (Value::object(body), Preconditions::default());
-    let replaced = engine.replace_offer(number, &body, migration, &any).expect("a new offer");
+    let replaced = engine.offers().replace(number, &body, migration, &any).expect("a new offer");
     replaced.body.get("content").clone()
 }
 
 /// Spends, and says whether the next one is let in.
 fn spend(world: &World, charge: f64) -> orrery_types::Result<()> {
     let container = world.container("c");
-    let admit = || world.engine().admit(&container, &ScopeRequest::default(), Claim::default());
+    let admit = || {
+        world.engine().throughput().admit(&container, &ScopeRequest::default(), Claim::default())
+    };
     if let Some(pass) = admit()? {
-        world.engine().spend(&pass, charge, None);
+        world.engine().throughput().spend(&pass, charge, None);
     }
     admit().map(drop)
 }
@@ -37,13 +39,13 @@ fn what_an_offer_says_outlives_the_process_and_a_change_of_kind() {
     let mut world = World::memory();
     world.database();
     world.create_container(CONTAINER, None);
-    assert!(!world.engine().throttles());
+    assert!(!world.engine().throughput().throttles());
     let on = r#"{"offerThroughput":400,"orreryEnforced":true,
         "throughputBuckets":[{"id":1,"maxThroughputPercentage":50}]}"#;
     set_offer(world.engine(), on, Migration::None);
-    assert!(world.engine().throttles());
+    assert!(world.engine().throughput().throttles());
     world.reopen();
-    assert!(world.engine().throttles());
+    assert!(world.engine().throughput().throttles());
     let limited = Err(Error::RateLimited { retry_after_ms: 1 });
     assert_eq!(spend(&world, 400.0), limited);
 
@@ -57,7 +59,7 @@ fn what_an_offer_says_outlives_the_process_and_a_change_of_kind() {
 
     let off = r#"{"offerAutopilotSettings":{"maxThroughput":1000},"orreryEnforced":null}"#;
     set_offer(world.engine(), off, Migration::None);
-    assert!(!world.engine().throttles());
+    assert!(!world.engine().throughput().throttles());
 }
 
 #[test]
@@ -67,6 +69,7 @@ fn a_part_that_makes_no_sense_is_not_for_throttling_to_judge() {
     world.create_container(CONTAINER, None);
     set_offer(world.engine(), r#"{"offerThroughput":400,"orreryEnforced":true}"#, Migration::None);
     let part = ScopeRequest { range_id: Some("77".into()), ..ScopeRequest::default() };
-    let admitted = world.engine().admit(&world.container("c"), &part, Claim::default());
+    let admitted =
+        world.engine().throughput().admit(&world.container("c"), &part, Claim::default());
     assert!(matches!(admitted, Ok(None)));
 }

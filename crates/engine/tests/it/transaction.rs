@@ -4,9 +4,9 @@
 use std::thread;
 
 use orrery_engine::Container;
-use orrery_engine::feed::PageSize;
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_engine::query::QueryRequest;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::transaction::Transaction;
 use orrery_types::{Error, PartitionKey, Result, Value};
 
@@ -35,7 +35,7 @@ fn transact<T>(
     container: &Container,
     mut work: impl FnMut(&mut Transaction<'_>) -> Result<T>,
 ) -> Result<T> {
-    Ok(world.engine().transact(container, &key(), &mut work)?.value)
+    Ok(world.engine().transactions().transact(container, &key(), &mut work)?.value)
 }
 
 fn number(transaction: &mut Transaction<'_>, id: &str) -> Result<i64> {
@@ -63,7 +63,7 @@ fn a_transaction_sees_its_own_writes_and_nobody_else_does_before_the_end() {
             put(t, "a", 2)?;
             put(t, "b", 3)?;
             assert_eq!((number(t, "a")?, number(t, "b")?), (2, 3));
-            let outside = world.engine().read_item(&container, Some(&key()), &name("b"));
+            let outside = world.engine().items().read(&container, Some(&key()), &name("b"));
             assert_eq!(outside.map(drop), Err(Error::NotFound));
             t.delete(&name("a"), &any())?;
             assert_eq!(t.read(&name("a")).map(drop), Err(Error::NotFound));
@@ -76,7 +76,7 @@ fn a_transaction_sees_its_own_writes_and_nobody_else_does_before_the_end() {
             Ok(())
         })
         .expect("a read");
-        assert_eq!(world.engine().verify(&container).expect("verify"), []);
+        assert_eq!(world.engine().insight().verify(&container).expect("verify"), []);
     }
 }
 
@@ -143,7 +143,7 @@ fn unique_keys_may_change_hands_inside_a_transaction_and_not_be_shared() {
         t.replace(&name("a"), body("renamed", 2).as_bytes(), &any()).map(drop)
     })
     .expect("the two have swapped");
-    assert_eq!(world.engine().verify(&container).expect("verify"), []);
+    assert_eq!(world.engine().insight().verify(&container).expect("verify"), []);
     assert_eq!(transact(&world, &container, count), Ok(2));
 }
 
@@ -156,7 +156,7 @@ fn an_expired_item_keeps_no_unique_key_from_a_transaction() {
     world.clock.advance_s(5);
     transact(&world, &container, |t| t.create(br#"{"id":"b","p":"k","u":1}"#).map(drop))
         .expect("the holder has expired");
-    assert_eq!(world.engine().verify(&container).expect("verify"), []);
+    assert_eq!(world.engine().insight().verify(&container).expect("verify"), []);
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use orrery_engine::batch::Answer;
-use orrery_engine::feed::PageSize;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::transaction::Transaction;
+use orrery_engine::transaction::batch::BatchAnswer;
 use orrery_types::{Error, Result, Value};
 
 use crate::random::Random;
@@ -89,9 +89,9 @@ fn two_operations_of_a_batch_do_not_give_one_unique_key_twice() {
         let rig = shop(throughput);
         let (first, second) = (customer("k1", "9", "2"), customer("k2", "9", "4"));
         let answers = rig.batch("customers", "P", &[&first, &second]).expect("answers");
-        assert!(matches!(answers[0], Answer::Dependent(_)), "{:?}", answers[0]);
+        assert!(matches!(answers[0], BatchAnswer::Dependent(_)), "{:?}", answers[0]);
         match &answers[1] {
-            Answer::Failed(error) => is_taken(Err(error.clone())),
+            BatchAnswer::Failed(error) => is_taken(Err(error.clone())),
             other => panic!("{other:?}"),
         }
         assert_eq!(rig.at("customers", "P", "k1", "x"), r#""1""#);
@@ -99,7 +99,7 @@ fn two_operations_of_a_batch_do_not_give_one_unique_key_twice() {
         // What the first frees the second may have.
         let (first, second) = (customer("k1", "9", "2"), customer("k2", "1", "4"));
         let answers = rig.batch("customers", "P", &[&first, &second]).expect("answers");
-        assert!(answers.iter().all(Answer::is_success), "{answers:?}");
+        assert!(answers.iter().all(BatchAnswer::is_success), "{answers:?}");
         rig.check();
     }
 }
@@ -118,7 +118,7 @@ fn a_derived_unique_key_and_a_clients_exclude_each_other_in_a_batch() {
     rig.put("customers", &customer("1")).expect("a customer");
     rig.put("customers", order).expect("an order");
     let failed = |items: &[&str]| match &rig.batch("customers", "P", items).expect("answers")[1] {
-        Answer::Failed(error) => error.clone(),
+        BatchAnswer::Failed(error) => error.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(failed(&[&customer("9"), own]), Error::UniqueKeyViolation);
@@ -132,7 +132,7 @@ fn a_derived_unique_key_and_a_clients_exclude_each_other_in_a_batch() {
         assert!(matches!(taken, Err(Error::DerivedKeyViolation(_))), "{taken:?}");
         t.upsert(customer("8").as_bytes(), &Preconditions::default())
     };
-    rig.engine.transact(&customers, &pk("P"), &mut work).expect("it commits");
+    rig.engine.transactions().transact(&customers, &pk("P"), &mut work).expect("it commits");
     assert_eq!(rig.at("customers", "P", "o1", "label"), r#""8""#);
     rig.check();
 }
@@ -153,7 +153,7 @@ fn a_unique_key_that_is_taken_elsewhere_is_refused_at_once() {
         assert_eq!(attempts.swap(0, SeqCst), 1, "single writes");
         let write = customer("k1", "9", "2");
         match &rig.batch("customers", "P", &[&write]).expect("answers")[0] {
-            Answer::Failed(error) => is_taken(Err(error.clone())),
+            BatchAnswer::Failed(error) => is_taken(Err(error.clone())),
             other => panic!("{other:?}"),
         }
         assert_eq!(attempts.load(SeqCst), 1, "transactions");
@@ -196,7 +196,7 @@ fn an_expired_holder_that_the_model_keeps_still_holds_its_key() {
     let write = order("c", "o8", "", "9");
     assert_eq!(rig.put("orders", &write).map(drop), Err(Error::UniqueKeyViolation));
     let answers = rig.batch("orders", "R", &[&write]).expect("answers");
-    assert!(matches!(answers[0], Answer::Failed(Error::UniqueKeyViolation)), "{answers:?}");
+    assert!(matches!(answers[0], BatchAnswer::Failed(Error::UniqueKeyViolation)), "{answers:?}");
 }
 
 /// Copies that a new model would put into items which are there: two of them may not get one key, and
@@ -213,8 +213,8 @@ fn a_model_that_is_built_gives_no_unique_key_twice() {
         rig.put("orders", &order("c", "o4", "", "7")).expect("an order");
         let none = Preconditions::default();
         // Whether it is refused or waits for the items in its way, they keep what they have.
-        let _ = rig.engine.store_model(&name("d"), &json(&model("orders", "")), &none);
-        rig.engine.run_tasks(&|| false).expect("background work goes on");
+        let _ = rig.engine.models().store(&name("d"), &json(&model("orders", "")), &none);
+        rig.engine.background().run_tasks(&|| false).expect("background work goes on");
         check_labels(&rig, "orders");
         rig.check();
         assert_eq!(rig.at("orders", "R", "o3", "label"), r#""3""#);
@@ -229,7 +229,9 @@ fn check_labels(rig: &Rig, container: &str) {
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
         let mut work =
             |t: &mut Transaction<'_>| t.read_items(PageSize { items: 1000 }, None).map(|p| p.items);
-        for item in rig.engine.transact(&of, &pk(key), &mut work).expect("a feed").value {
+        for item in
+            rig.engine.transactions().transact(&of, &pk(key), &mut work).expect("a feed").value
+        {
             let item = Value::parse(&item).expect("JSON");
             let id = item.get("id").to_json();
             let label = item.get("label").to_json();
@@ -333,7 +335,7 @@ fn random_labels(random: &mut Random, same_container: bool, throughput: Option<i
     });
     check_labels(&rig, orders);
     rig.check();
-    assert!(rig.engine.read_model(&name("d")).is_ok());
+    assert!(rig.engine.models().read(&name("d")).is_ok());
 }
 
 #[test]

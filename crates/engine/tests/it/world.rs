@@ -1,4 +1,4 @@
-//! An engine to test: on memory, on disk, or on a store that fails now and then.
+//! An engine to test: on memory, on disk, or on a store that fails now and then. `stores` says what the first two are.
 
 use std::sync::Arc;
 
@@ -6,22 +6,23 @@ use orrery_engine::partition::layout::LayoutPolicy;
 use orrery_engine::throughput::ThroughputRequest;
 use orrery_engine::{Container, Engine};
 use orrery_storage::fault::Faults;
-use orrery_storage::{FaultStore, MemoryStore, RocksOptions, RocksStore, StorageError, Store};
+use orrery_storage::{FaultStore, MemoryStore, StorageError, Store};
 use orrery_types::ids::Address;
 use orrery_types::{Clock, Lsn, ManualClock, Value};
+
+use crate::stores::Disk;
 
 /// The second at which every test begins.
 pub(crate) const START_S: u64 = 1_700_000_000;
 
 /// Where the data lies.
-pub(crate) enum Disk {
-    Memory(Arc<MemoryStore>),
-    Rocks(tempfile::TempDir),
+enum Place {
+    Disk(Disk),
     Faulty(Arc<FaultStore<MemoryStore>>),
 }
 
 pub(crate) struct World {
-    disk: Disk,
+    place: Place,
     pub(crate) clock: Arc<ManualClock>,
     /// Taken while the store is closed.
     engine: Option<Engine>,
@@ -31,11 +32,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn memory() -> Self {
-        Self::on(Disk::Memory(Arc::new(MemoryStore::new())))
+        Self::on(Place::Disk(Disk::memory()))
     }
 
     pub(crate) fn rocks() -> Self {
-        Self::on(Disk::Rocks(tempfile::tempdir().expect("a folder")))
+        Self::on(Place::Disk(Disk::rocks()))
     }
 
     pub(crate) fn faulty(seed: u64) -> Self {
@@ -45,12 +46,12 @@ impl World {
             read_fails_one_in: 300,
             ..Faults::default()
         };
-        Self::on(Disk::Faulty(Arc::new(FaultStore::new(MemoryStore::new(), faults, seed))))
+        Self::on(Place::Faulty(Arc::new(FaultStore::new(MemoryStore::new(), faults, seed))))
     }
 
-    fn on(disk: Disk) -> Self {
+    fn on(place: Place) -> Self {
         let clock = Arc::new(ManualClock::at_s(START_S));
-        let mut world = Self { disk, clock, engine: None, node: 0 };
+        let mut world = Self { place, clock, engine: None, node: 0 };
         world.reopen();
         world
     }
@@ -68,7 +69,7 @@ impl World {
     }
 
     pub(crate) fn is_faulty(&self) -> bool {
-        matches!(self.disk, Disk::Faulty(_))
+        matches!(self.place, Place::Faulty(_))
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -82,13 +83,9 @@ impl World {
         self.node += 1;
         let clock: Arc<dyn Clock> = self.clock.clone();
         for _ in 0..100 {
-            let store: Arc<dyn Store> = match &self.disk {
-                Disk::Memory(store) => store.clone(),
-                Disk::Rocks(folder) => {
-                    let options = RocksOptions::default();
-                    Arc::new(RocksStore::open(folder.path(), &options).expect("the folder opens"))
-                }
-                Disk::Faulty(store) => {
+            let store: Arc<dyn Store> = match &self.place {
+                Place::Disk(disk) => disk.open(),
+                Place::Faulty(store) => {
                     // A commit that turns out to have failed its checks has not happened.
                     let back = store.reopen();
                     assert!(matches!(back, Ok(()) | Err(StorageError::Conflict(_))));
@@ -120,13 +117,13 @@ impl World {
 
     /// Does all background work that waits.
     pub(crate) fn run_tasks(&mut self) {
-        self.insist(|engine| engine.run_tasks(&|| false));
+        self.insist(|engine| engine.background().run_tasks(&|| false));
     }
 
     /// Makes the database `d`, if it is not there.
     pub(crate) fn database(&mut self) {
         self.insist(|engine| {
-            let made = engine.create_database(&json(r#"{"id":"d"}"#), &manual(None));
+            let made = engine.databases().create(&json(r#"{"id":"d"}"#), &manual(None));
             ignore_existing(made.map(drop))
         });
     }
@@ -134,19 +131,19 @@ impl World {
     /// Makes a container in `d`.
     pub(crate) fn create_container(&mut self, body: &str, throughput: Option<i64>) {
         self.insist(|engine| {
-            let made = engine.create_container(&name("d"), &json(body), &manual(throughput));
+            let made = engine.containers().create(&name("d"), &json(body), &manual(throughput));
             ignore_existing(made.map(drop))
         });
     }
 
     pub(crate) fn container(&self, id: &str) -> Arc<Container> {
-        self.engine().read_container(&name("d"), &name(id)).expect("the container is there")
+        self.engine().containers().read(&name("d"), &name(id)).expect("the container is there")
     }
 }
 
 /// The session token for everything that a container shows now.
 pub(crate) fn session_token(engine: &Engine, container: &Container) -> String {
-    let ranges = engine.list_ranges(container).expect("ranges");
+    let ranges = engine.layouts().list_ranges(container).expect("ranges");
     let token = |range: &orrery_engine::Resource| {
         let id = range.id.parse().expect("a number");
         let lsn = range.body.get("_lsn").as_i64().expect("an LSN");

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::thread;
 
-use orrery_index::{Dictionary, Home, IndexPath, IndexStep, IndexedItem, IndexingPolicy, Rules};
+use orrery_index::{
+    Dictionary, DictionaryShard, IndexPath, IndexRules, IndexStep, IndexedItem, IndexingPolicy,
+};
 use orrery_storage::fault::Faults;
 use orrery_storage::key::PathId;
 use orrery_storage::{FaultStore, MemoryStore, Store};
@@ -18,12 +20,12 @@ fn memory() -> MemoryStore {
     store
 }
 
-fn home(store: &dyn Store) -> Home<'_> {
-    Home { store, shard: SHARD, epoch: EPOCH }
+fn home(store: &dyn Store) -> DictionaryShard<'_> {
+    DictionaryShard { store, shard: SHARD, epoch: EPOCH }
 }
 
-fn rules() -> Rules {
-    Rules::new(&IndexingPolicy::default(), &[])
+fn rules() -> IndexRules {
+    IndexRules::new(&IndexingPolicy::default(), &[])
 }
 
 fn learn(dictionary: &Dictionary, store: &dyn Store, json: &str) -> usize {

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use orrery_index::maintain::{self, Image, maintain};
+use orrery_index::maintain::{self, TermImage, maintain};
 use orrery_index::rules::NOW;
 use orrery_index::{
-    Dictionary, Home, IndexPath, IndexState, IndexStep, IndexedItem, IndexingPolicy, Rules, Terms,
+    Dictionary, DictionaryShard, IndexPath, IndexRules, IndexState, IndexStep, IndexedItem,
+    IndexingPolicy, Terms,
 };
 use orrery_storage::key::{self, Row};
 use orrery_storage::term::encode_term;
@@ -23,8 +24,8 @@ fn store() -> MemoryStore {
     store
 }
 
-fn home(store: &MemoryStore) -> Home<'_> {
-    Home { store, shard: SHARD, epoch: EPOCH }
+fn home(store: &MemoryStore) -> DictionaryShard<'_> {
+    DictionaryShard { store, shard: SHARD, epoch: EPOCH }
 }
 
 fn policy(text: &str) -> IndexingPolicy {
@@ -75,14 +76,14 @@ fn indexed(item: &Value, ts: i64) -> IndexedItem<'_> {
     IndexedItem::new(item.as_object().expect("an item"), &["_ts", "_etag"], system)
 }
 
-fn terms(store: &MemoryStore, rules: &Rules, item: &Value, ts: i64) -> Terms {
+fn terms(store: &MemoryStore, rules: &IndexRules, item: &Value, ts: i64) -> Terms {
     let dictionary = Dictionary::default();
     dictionary.terms(home(store), rules, &indexed(item, ts)).expect("terms")
 }
 
 /// The keys that an item has under one policy alone.
 fn keys(store: &MemoryStore, policy: &IndexingPolicy, item: &Value, ts: i64, row: Row) -> Keys {
-    let terms = terms(store, &Rules::new(policy, &[]), item, ts);
+    let terms = terms(store, &IndexRules::new(policy, &[]), item, ts);
     terms.iter().map(|(term, _)| maintain::key(term, row)).collect()
 }
 
@@ -108,7 +109,7 @@ proptest! {
         keeps_row in any::<bool>(),
     ) {
         let store = store();
-        let rules = Rules::new(&now, &older);
+        let rules = IndexRules::new(&now, &older);
         let (old_row, new_row) = (Row(1), if keeps_row { Row(1) } else { Row(2) });
         // The item was last written or built under any of the policies in effect.
         let policies: Vec<&IndexingPolicy> = [&now].into_iter().chain(&older).collect();
@@ -119,8 +120,8 @@ proptest! {
         let new = after.as_ref().map(|item| terms(&store, &rules, item, 2));
         let mut part = Part::new(SHARD, EPOCH);
         maintain(
-            old.as_ref().map(|terms| Image { terms, row: old_row }),
-            new.as_ref().map(|terms| Image { terms, row: new_row }),
+            old.as_ref().map(|terms| TermImage { terms, row: old_row }),
+            new.as_ref().map(|terms| TermImage { terms, row: new_row }),
             rules.all(),
             &mut part,
         );
@@ -146,11 +147,11 @@ proptest! {
         item in any_item(),
     ) {
         let store = store();
-        let rules = Rules::new(&now, &older);
+        let rules = IndexRules::new(&now, &older);
         for under in [&now].into_iter().chain(&older) {
             let mut stored = keys(&store, under, &item, 1, Row(1));
             let all = terms(&store, &rules, &item, 1);
-            let image = Image { terms: &all, row: Row(1) };
+            let image = TermImage { terms: &all, row: Row(1) };
             let mut part = Part::new(SHARD, EPOCH);
             maintain(Some(image), Some(image), rules.all(), &mut part);
             apply(&part, &mut stored);
@@ -213,5 +214,5 @@ fn values_at(value: &Value, path: &[IndexStep], found: &mut Vec<Value>) {
 
 #[test]
 fn the_policy_of_now_is_the_first_bit() {
-    assert_eq!(Rules::new(&policy("{}"), &[]).all(), NOW);
+    assert_eq!(IndexRules::new(&policy("{}"), &[]).all(), NOW);
 }

@@ -1,6 +1,8 @@
 //! Shapes lead to the rows that lack a path.
 
-use orrery_index::{Dictionary, Home, IndexPath, IndexedItem, IndexingPolicy, Rules, shapes};
+use orrery_index::{
+    Dictionary, DictionaryShard, IndexPath, IndexRules, IndexedItem, IndexingPolicy, shapes,
+};
 use orrery_storage::key::{self, PathId, ShapeId};
 use orrery_storage::{MemoryStore, ReadAt, Store};
 use orrery_types::{Epoch, ShardId, Value, limits};
@@ -11,7 +13,7 @@ const EPOCH: Epoch = Epoch(1);
 struct Bench {
     store: MemoryStore,
     dictionary: Dictionary,
-    rules: Rules,
+    rules: IndexRules,
 }
 
 impl Bench {
@@ -19,12 +21,12 @@ impl Bench {
         let store = MemoryStore::new();
         store.create_shard(SHARD, EPOCH).expect("a shard");
         let policy = Value::parse(policy.as_bytes()).expect("JSON");
-        let rules = Rules::new(&IndexingPolicy::parse(&policy).expect("a policy"), &[]);
+        let rules = IndexRules::new(&IndexingPolicy::parse(&policy).expect("a policy"), &[]);
         Self { store, dictionary: Dictionary::default(), rules }
     }
 
-    fn home(&self) -> Home<'_> {
-        Home { store: &self.store, shard: SHARD, epoch: EPOCH }
+    fn home(&self) -> DictionaryShard<'_> {
+        DictionaryShard { store: &self.store, shard: SHARD, epoch: EPOCH }
     }
 
     fn shape(&self, json: &str) -> ShapeId {

@@ -6,9 +6,9 @@ use super::finding::{Cost, Finding, Severity, count, object};
 use super::growth::{Growth, iso_date};
 use super::links::Link;
 use super::report::type_patch;
-use super::tree::Node;
+use super::tree::PathNode;
 use super::{ITEMS_MIN, TypeStats};
-use crate::path::Step;
+use crate::path::ModelStep;
 
 /// M01: from this length on an array counts as long, and from this share of growth as growing.
 const LENGTH_LONG: u64 = 100;
@@ -59,7 +59,7 @@ pub(crate) fn unbounded(
 }
 
 /// The share of arrays that grow, how that is known, and what is known of it.
-fn growing<'s>(stats: &'s TypeStats, node: &Node) -> Option<(f64, String, &'s Growth)> {
+fn growing<'s>(stats: &'s TypeStats, node: &PathNode) -> Option<(f64, String, &'s Growth)> {
     let growth = stats.growths.of(&node.path)?;
     if growth.touched >= ITEMS_MIN {
         let grown = share(growth.grown, growth.touched);
@@ -84,7 +84,7 @@ fn growing<'s>(stats: &'s TypeStats, node: &Node) -> Option<(f64, String, &'s Gr
 )]
 fn unbounded_finding(
     stats: &TypeStats,
-    node: &Node,
+    node: &PathNode,
     grown: f64,
     evidence: &str,
     growth: &Growth,
@@ -218,7 +218,7 @@ pub(crate) fn duplicates(stats: &TypeStats, findings: &mut Vec<Finding>) {
         let mut name = embedded.path.last_name().unwrap_or("").to_owned();
         if name.is_empty() {
             let mut steps = embedded.path.steps().iter().rev();
-            let named = steps.find_map(|s| if let Step::Name(n) = s { Some(n) } else { None });
+            let named = steps.find_map(|s| if let ModelStep::Name(n) = s { Some(n) } else { None });
             name = named.map_or_else(|| "part".to_owned(), |n| n.trim_end_matches('s').to_owned());
         }
         let relation = object([

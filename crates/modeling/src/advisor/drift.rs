@@ -6,7 +6,7 @@ use super::finding::{Finding, Severity, count, object};
 use super::report::type_patch;
 use super::tree::KINDS;
 use super::{ITEMS_MIN, TypeStats};
-use crate::path::Step;
+use crate::path::ModelStep;
 
 /// Each of the two types has at least this share.
 const SHARE_MIN: f64 = 0.01;
@@ -33,8 +33,8 @@ pub(crate) fn find(stats: &TypeStats, findings: &mut Vec<Finding>) {
             .collect();
         let usual = object([("type", KINDS[present[0]].into())]);
         let schema = node.path.steps().iter().rev().fold(usual, |inner, step| match step {
-            Step::Name(name) => object([("properties", object([(&**name, inner)]))]),
-            Step::Each => object([("items", inner)]),
+            ModelStep::Name(name) => object([("properties", object([(&**name, inner)]))]),
+            ModelStep::Each => object([("items", inner)]),
         });
         findings.push(Finding {
             rule: "M13",

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::sketch::HashSample;
 use super::tree::id_hash;
-use crate::path::{ModelPath, Step};
+use crate::path::{ModelPath, ModelStep};
 
 /// Properties that identify an embedded object, the most usual first.
 const KEYS: [&str; 9] = ["id", "_id", "symbol", "code", "sku", "isbn", "ticker", "key", "number"];
@@ -15,7 +15,7 @@ const KEYS: [&str; 9] = ["id", "_id", "symbol", "code", "sku", "isbn", "ticker",
 const FOLLOWED_MAX: usize = 4096;
 /// Paths that are followed.
 const PATHS_MAX: usize = 64;
-/// Different contents of one object that are told apart.
+/// Different contents of one object that are distinguished.
 const CONTENTS_MAX: usize = 64;
 
 /// Copies of one object.
@@ -32,7 +32,7 @@ pub(crate) struct Copies {
 
 /// The embedded objects of one path.
 #[derive(Debug)]
-pub(crate) struct Embedded {
+pub(crate) struct EmbeddedObjects {
     pub(crate) path: ModelPath,
     pub(crate) key: &'static str,
     pub(crate) copies: HashSample<Copies>,
@@ -41,7 +41,7 @@ pub(crate) struct Embedded {
 /// All of one type.
 #[derive(Debug, Default)]
 pub(crate) struct Duplicates {
-    pub(crate) paths: HashMap<Vec<Step>, Embedded>,
+    pub(crate) paths: HashMap<Vec<ModelStep>, EmbeddedObjects>,
 }
 
 impl Duplicates {
@@ -49,7 +49,7 @@ impl Duplicates {
         self.walk(id, item, &mut Vec::new());
     }
 
-    fn walk(&mut self, id: &str, value: &Value, steps: &mut Vec<Step>) {
+    fn walk(&mut self, id: &str, value: &Value, steps: &mut Vec<ModelStep>) {
         match value {
             Value::Object(object) => {
                 if !steps.is_empty() && object.len() >= 3 {
@@ -57,14 +57,14 @@ impl Duplicates {
                 }
                 for (name, value) in object.iter() {
                     if matches!(value, Value::Object(_) | Value::Array(_)) {
-                        steps.push(Step::Name((&**name).into()));
+                        steps.push(ModelStep::Name((&**name).into()));
                         self.walk(id, value, steps);
                         steps.pop();
                     }
                 }
             }
             Value::Array(elements) => {
-                steps.push(Step::Each);
+                steps.push(ModelStep::Each);
                 for element in elements.iter() {
                     self.walk(id, element, steps);
                 }
@@ -74,7 +74,7 @@ impl Duplicates {
         }
     }
 
-    fn embedded(&mut self, id: &str, value: &Value, steps: &[Step]) {
+    fn embedded(&mut self, id: &str, value: &Value, steps: &[ModelStep]) {
         let key_of = |name: &&str| matches!(value.get(name), Value::String(_) | Value::Number(_));
         let Some(key) = KEYS.iter().find(|name| key_of(name)) else { return };
         if !self.paths.contains_key(steps) {
@@ -83,7 +83,7 @@ impl Duplicates {
             }
             let path = ModelPath::of(steps.to_vec());
             let copies = HashSample::new(FOLLOWED_MAX);
-            self.paths.insert(steps.to_vec(), Embedded { path, key, copies });
+            self.paths.insert(steps.to_vec(), EmbeddedObjects { path, key, copies });
         }
         let Some(embedded) = self.paths.get_mut(steps) else { return };
         let text = match value.get(embedded.key) {

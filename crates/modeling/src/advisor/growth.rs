@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use orrery_types::{Value, calendar};
 
 use super::sketch::HashSample;
-use crate::path::{ModelPath, Step};
+use crate::path::{ModelPath, ModelStep};
 
 /// Arrays shorter than this are not followed.
 const LENGTH_MIN: usize = 20;
@@ -34,7 +34,7 @@ pub(crate) struct Growth {
 /// All arrays of one type.
 #[derive(Debug, Default)]
 pub(crate) struct Growths {
-    pub(crate) paths: HashMap<Vec<Step>, Growth>,
+    pub(crate) paths: HashMap<Vec<ModelStep>, Growth>,
 }
 
 impl Growths {
@@ -56,12 +56,12 @@ impl Growths {
         self.paths.get(path.steps())
     }
 
-    fn walk(&mut self, hash: u64, value: &Value, steps: &mut Vec<Step>) {
+    fn walk(&mut self, hash: u64, value: &Value, steps: &mut Vec<ModelStep>) {
         match value {
             Value::Object(object) => {
                 for (name, value) in object.iter() {
                     if matches!(value, Value::Object(_) | Value::Array(_)) {
-                        steps.push(Step::Name((&**name).into()));
+                        steps.push(ModelStep::Name((&**name).into()));
                         self.walk(hash, value, steps);
                         steps.pop();
                     }
@@ -75,7 +75,7 @@ impl Growths {
         }
     }
 
-    fn array(&mut self, hash: u64, elements: &[Value], steps: &[Step]) {
+    fn array(&mut self, hash: u64, elements: &[Value], steps: &[ModelStep]) {
         let growth = self.paths.entry(steps.to_vec()).or_insert_with(|| Growth {
             last: HashSample::new(FOLLOWED_MAX),
             touched: 0,

@@ -8,11 +8,11 @@ use orrery_types::Value;
 use super::counter::{counts, is_counter};
 use super::finding::{Cost, Finding, Severity, count, object};
 use super::report::type_patch;
-use super::sketch::Sampled;
-use super::tree::Node;
+use super::sketch::SampledValue;
+use super::tree::PathNode;
 use super::{Advisor, ITEMS_MIN, TypeStats};
 use crate::document::Model;
-use crate::path::{ModelPath, Step};
+use crate::path::{ModelPath, ModelStep};
 
 /// M07: the share of values that are ids.
 const MATCHED: f64 = 0.95;
@@ -64,7 +64,7 @@ fn link(
     model: Option<&Model>,
     from: usize,
     at: usize,
-    node: &Node,
+    node: &PathNode,
 ) -> Option<Link> {
     let scalars = node.scalars();
     // A field that repeats the item's own id, such as a partition key, refers to nothing.
@@ -108,8 +108,8 @@ fn link(
 }
 
 /// The array nearest to the reference.
-fn array_of(stats: &TypeStats, node: &Node) -> Option<usize> {
-    let last = node.path.steps().iter().rposition(|step| *step == Step::Each)?;
+fn array_of(stats: &TypeStats, node: &PathNode) -> Option<usize> {
+    let last = node.path.steps().iter().rposition(|step| *step == ModelStep::Each)?;
     stats.tree.find(&ModelPath::of(node.path.steps()[..last].to_vec()))
 }
 
@@ -118,7 +118,7 @@ fn named(path: &ModelPath, target: &str) -> bool {
     let names: Vec<&str> = path
         .steps()
         .iter()
-        .filter_map(|step| if let Step::Name(name) = step { Some(&**name) } else { None })
+        .filter_map(|step| if let ModelStep::Name(name) = step { Some(&**name) } else { None })
         .collect();
     let Some(last) = names.last() else { return false };
     let lower = last.to_ascii_lowercase();
@@ -135,7 +135,7 @@ fn named(path: &ModelPath, target: &str) -> bool {
 }
 
 /// Whether so many long values match that it is no accident.
-fn is_telling(matched: &[&Sampled], numbers: u64) -> bool {
+fn is_telling(matched: &[&SampledValue], numbers: u64) -> bool {
     let long = matched.iter().filter(|s| s.text.len() >= UNNAMED_BYTES).count();
     numbers == 0 && matched.len() >= UNNAMED_VALUES && long * 10 >= matched.len() * 9
 }
@@ -288,11 +288,11 @@ pub(crate) fn join(advisor: &Advisor, links: &[Link], of: usize) -> Option<Findi
     if stats.items < ITEMS_MIN {
         return None;
     }
-    let discriminator = |node: &Node| {
+    let discriminator = |node: &PathNode| {
         let name = node.path.last_name().unwrap_or_default();
         stats.filter.as_ref().is_some_and(|filter| filter.contains(&format!("c[\"{name}\"]")))
     };
-    let own = |(_, node): &(usize, &Node)| {
+    let own = |(_, node): &(usize, &PathNode)| {
         node.path.steps().len() == 1 && node.count() * 20 >= stats.items && !discriminator(node)
     };
     let fields: Vec<usize> =

@@ -40,7 +40,7 @@ const SHARERS_MAX: usize = 3;
 /// Fewer items than this say nothing about their type.
 const ITEMS_MIN: u64 = 20;
 
-/// Versions of items as they are written, for who sees those and not the data.
+/// Versions of items as they are written, for a caller that sees writes and not the data.
 #[derive(Debug, Default)]
 pub struct GrowthWatch {
     types: Types,

@@ -7,7 +7,7 @@ use orrery_types::Value;
 /// Properties by which people tell types apart, the most usual first.
 const DISCRIMINATORS: [&str; 8] =
     ["type", "_type", "docType", "kind", "entityType", "itemType", "$type", "discriminator"];
-/// Types that are told apart; what comes later joins the last.
+/// Types that are distinguished; later ones join the last.
 const TYPES_MAX: usize = 64;
 /// How alike two shapes are that count as one: properties in common to properties in all.
 const ALIKE: f64 = 0.5;

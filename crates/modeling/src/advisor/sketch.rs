@@ -64,7 +64,7 @@ impl Histogram {
 
 /// What is known of one sampled value.
 #[derive(Clone, Debug)]
-pub(crate) struct Sampled {
+pub(crate) struct SampledValue {
     /// How often it occurred.
     pub(crate) count: u64,
     /// An item in which it occurred.
@@ -77,7 +77,7 @@ pub(crate) struct Sampled {
 /// with exact counts, since a value that is in it now was in it from the start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ValueSample {
-    values: HashMap<u64, Sampled>,
+    values: HashMap<u64, SampledValue>,
     highest: BinaryHeap<u64>,
     /// Values above this hash are not in the sample.
     limit: Option<u64>,
@@ -94,7 +94,7 @@ impl ValueSample {
             known.count += 1;
             return;
         }
-        self.values.insert(hash, Sampled { count: 1, item: item.into(), text: text() });
+        self.values.insert(hash, SampledValue { count: 1, item: item.into(), text: text() });
         self.highest.push(hash);
         if self.values.len() > Self::SIZE
             && let Some(out) = self.highest.pop()
@@ -104,7 +104,7 @@ impl ValueSample {
         }
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = (u64, &Sampled)> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = (u64, &SampledValue)> {
         self.values.iter().map(|(hash, sampled)| (*hash, sampled))
     }
 

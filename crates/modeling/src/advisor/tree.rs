@@ -7,7 +7,7 @@ use orrery_types::Value;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::sketch::{HashSample, Histogram, ValueSample};
-use crate::path::{ModelPath, Step};
+use crate::path::{ModelPath, ModelStep};
 
 /// Paths of one type that are looked at; items with keys for names would have no end of them.
 const NODES_MAX: usize = 600;
@@ -16,12 +16,12 @@ const ID_BYTES_MAX: usize = 255;
 /// Targets of a path whose counts are kept.
 const TALLY_MAX: usize = 8192;
 
-/// The kinds of JSON values, in the order of [`Node::kinds`].
+/// The kinds of JSON values, in the order of [`PathNode::kinds`].
 pub(crate) const KINDS: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 
 /// One path.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct PathNode {
     pub(crate) path: ModelPath,
     pub(crate) parent: usize,
     /// Occurrences by kind.
@@ -44,7 +44,7 @@ pub(crate) struct Node {
     pub(crate) own_id: u64,
 }
 
-impl Node {
+impl PathNode {
     pub(crate) fn count(&self) -> u64 {
         self.kinds.iter().sum()
     }
@@ -58,7 +58,7 @@ impl Node {
 /// All paths of one type.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<PathNode>,
     children: HashMap<u64, usize>,
     /// Whether there were more paths than are looked at.
     pub(crate) overflowed: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Subject<'i> {
 
 impl Tree {
     pub(crate) fn new() -> Self {
-        let root = Node::new(ModelPath::of(vec![]), 0);
+        let root = PathNode::new(ModelPath::of(vec![]), 0);
         Self { nodes: vec![root], children: HashMap::new(), overflowed: false }
     }
 
@@ -103,11 +103,11 @@ impl Tree {
         self.value(0, subject, item);
     }
 
-    fn child(&mut self, parent: usize, step: &Step) -> Option<usize> {
+    fn child(&mut self, parent: usize, step: &ModelStep) -> Option<usize> {
         let seed = parent as u64 + 1;
         let hash = match step {
-            Step::Each => seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            Step::Name(name) => xxh3_64_with_seed(name.as_bytes(), seed),
+            ModelStep::Each => seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            ModelStep::Name(name) => xxh3_64_with_seed(name.as_bytes(), seed),
         };
         if let Some(node) = self.children.get(&hash) {
             return Some(*node);
@@ -118,7 +118,7 @@ impl Tree {
         }
         let mut steps = self.nodes[parent].path.steps().to_vec();
         steps.push(step.clone());
-        self.nodes.push(Node::new(ModelPath::of(steps), parent));
+        self.nodes.push(PathNode::new(ModelPath::of(steps), parent));
         self.children.insert(hash, self.nodes.len() - 1);
         Some(self.nodes.len() - 1)
     }
@@ -141,7 +141,7 @@ impl Tree {
                     if system {
                         continue;
                     }
-                    if let Some(child) = self.child(at, &Step::Name((&**name).into())) {
+                    if let Some(child) = self.child(at, &ModelStep::Name((&**name).into())) {
                         bytes += self.value(child, subject, value);
                     }
                 }
@@ -153,7 +153,7 @@ impl Tree {
                     node.longest = (elements.len(), subject.id.into());
                 }
                 let mut bytes = 2;
-                if let Some(child) = self.child(at, &Step::Each) {
+                if let Some(child) = self.child(at, &ModelStep::Each) {
                     for element in elements.iter() {
                         bytes += self.value(child, subject, element) + 1;
                     }
@@ -184,7 +184,7 @@ impl Tree {
     }
 }
 
-impl Node {
+impl PathNode {
     fn new(path: ModelPath, parent: usize) -> Self {
         Self {
             path,

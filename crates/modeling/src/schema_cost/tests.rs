@@ -195,7 +195,7 @@ fn no_schema_takes_more_evaluations_of_an_item_than_its_bound() {
         let text = format!(r#"{{"$defs":{{"x":{x},"y":{y}}},{}"#, &text[1..]);
         // A name that comes twice is refused before a schema is read.
         let Ok(schema) = Value::parse(text.as_bytes()) else { continue };
-        let Ok(cost) = Cost::of(&schema) else {
+        let Ok(cost) = SchemaCost::of(&schema) else {
             refused += 1;
             continue;
         };

@@ -10,7 +10,7 @@ use super::{Binder, ITEM_SLOT, Position, Root};
 use crate::ast::{Expr, ExprKind, Span, SubqueryKind, UnaryOp};
 use crate::bound::{List, Node, Step};
 use crate::error::QueryError;
-use crate::functions::aggregate::AggregateKind;
+use crate::functions::aggregate::AggregateFunction;
 use crate::functions::vector::Metric;
 use crate::functions::{self, Dependence, Function};
 use crate::rewrite::fold;
@@ -84,6 +84,7 @@ impl<'a> Binder<'a> {
                 if let Some(node) = self.group_rid(whole, alias_slot) {
                     return Ok(node);
                 }
+                let whole = self.path.unwrap_or(whole);
                 let reference = &self.text[whole.start..whole.end];
                 let message = format!(
                     "Property reference '{reference}' is invalid in the select list because it is \
@@ -120,8 +121,19 @@ impl<'a> Binder<'a> {
         let of = Node::Path(slot, vec![Step::Name("_rid".into())]);
         let result = self.new_slot();
         let group = self.scopes.last_mut()?.group.as_mut()?;
-        group.grouping.aggregates.push((result, AggregateKind::Min, of));
+        group.grouping.aggregates.push((result, AggregateFunction::Min, of));
         Some(Node::Path(result, Vec::new()))
+    }
+
+    /// Binds what a path begins with; `whole` is the path, or a part of a longer one.
+    fn beginning(&mut self, of: &'a Expr, whole: Span) -> Result<Node, QueryError> {
+        use ExprKind::{Identifier, Index, Member};
+        let is_path = matches!(&*of.kind, Identifier(_) | Member(..) | Index(..));
+        let path = is_path.then(|| self.path.unwrap_or(whole));
+        let outer = std::mem::replace(&mut self.path, path);
+        let node = self.expr(of);
+        self.path = outer;
+        node
     }
 
     fn member(&mut self, of: &'a Expr, name: &Arc<str>, span: Span) -> Result<Node, QueryError> {
@@ -133,7 +145,7 @@ impl<'a> Binder<'a> {
                 }
                 node
             }
-            _ => self.expr(of)?,
+            _ => self.beginning(of, span)?,
         };
         if let Node::Path(ITEM_SLOT, steps) = &of
             && steps.is_empty()
@@ -168,8 +180,9 @@ impl<'a> Binder<'a> {
                 "The specified query includes 'member indexer' which is currently not supported.";
             return Err(self.error(span, "SC2990", message));
         };
+        let whole = span;
         let span = of.span;
-        let of = self.expr(of)?;
+        let of = self.beginning(of, whole)?;
         Ok(match position {
             Value::String(name) => match self.relation(&of, &name, span)? {
                 Some(node) => node,
@@ -220,9 +233,7 @@ impl<'a> Binder<'a> {
             {
                 return Ok(node);
             }
-            let message = format!("'{name}' is not a recognized built-in function name.");
-            let span = Span::new(expr.span.start, expr.span.start + name.len());
-            return Err(self.error(span, "SC2005", message));
+            return Err(self.not_a_function(name, expr));
         };
         if let Some((code, message)) = function.arity_error(arguments.len()) {
             return Err(self.error(expr.span, code, message));
@@ -236,6 +247,12 @@ impl<'a> Binder<'a> {
 
     /// A function that the service's planner knows and nothing documents: it is planned, and refused
     /// when it runs.
+    pub(super) fn not_a_function(&self, name: &str, call: &Expr) -> QueryError {
+        let message = format!("'{name}' is not a recognized built-in function name.");
+        let span = Span::new(call.span.start, call.span.start + name.len());
+        self.error(span, "SC2005", message)
+    }
+
     fn planned_call(
         &mut self,
         expr: &Expr,
@@ -246,6 +263,15 @@ impl<'a> Binder<'a> {
         if !function.arguments.contains(&arguments.len()) {
             let message = functions::wrong_count(name, &function.arguments);
             return Err(self.error(expr.span, "SC2050", message));
+        }
+        let is_text = |e: &Expr| matches!(&*e.kind, ExprKind::Literal(Value::String(_)));
+        if let [argument] = arguments
+            && name.eq_ignore_ascii_case("GenerateEmbeddings")
+            && !is_text(argument)
+        {
+            let message =
+                "The 'GenerateEmbeddings' function requires a single string literal argument.";
+            return Err(self.error(argument.span, "SC2216", message));
         }
         let arguments = self.list(arguments)?;
         Ok(Some(if function.has_value {
@@ -262,7 +288,7 @@ impl<'a> Binder<'a> {
         function: &'static Function,
         arguments: &'a [Expr],
     ) -> Result<Node, QueryError> {
-        if let Some(kind) = AggregateKind::find(function.name) {
+        if let Some(kind) = AggregateFunction::find(function.name) {
             return self.aggregate(expr, kind, &arguments[0]);
         }
         match function.name {
@@ -280,8 +306,14 @@ impl<'a> Binder<'a> {
                     Node::Unary(UnaryOp::Minus, Box::new(distance))
                 })
             }
+            "RRF" => {
+                let ExprKind::Call(written, _) = &*expr.kind else {
+                    return Err(self.not_a_function("RRF", expr));
+                };
+                Err(self.not_a_function(written, expr))
+            }
             "FullTextScore" if self.facts.planning && self.ranks => {
-                self.check_terms(arguments)?;
+                super::rank::check_terms(self, arguments)?;
                 Ok(Node::Call(function, self.list(arguments)?))
             }
             name => {
@@ -301,7 +333,7 @@ impl<'a> Binder<'a> {
     fn aggregate(
         &mut self,
         expr: &'a Expr,
-        kind: AggregateKind,
+        kind: AggregateFunction,
         argument: &'a Expr,
     ) -> Result<Node, QueryError> {
         let scope = self.scopes.last_mut().expect("a query is being bound");
@@ -312,7 +344,7 @@ impl<'a> Binder<'a> {
         let mut nested = false;
         visit(argument, &mut |e| {
             if let ExprKind::Call(name, _) = &*e.kind {
-                nested |= AggregateKind::find(name).is_some();
+                nested |= AggregateFunction::find(name).is_some();
             }
         });
         if nested {

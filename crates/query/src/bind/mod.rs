@@ -10,7 +10,7 @@ mod relation;
 mod select;
 
 pub(crate) use rank::call_of;
-pub(crate) use select::{selects_aggregate, selects_such, visit};
+pub(crate) use select::{first_aggregate, selects_aggregate, selects_such, visit};
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,9 +52,23 @@ pub(crate) fn bind(
         ranks: matches!(select.order_by, Some(OrderBy::Rank(_))),
         orders: select.order_by.is_some(),
         standings: HashMap::new(),
+        path: None,
     };
     let select = binder.select(select, Position::Main)?;
+    check_joins(&binder)?;
     Ok(Bound { select, slots: binder.slots, item_slot: ITEM_SLOT })
+}
+
+/// Names that mean nothing are refused before too many joins are.
+fn check_joins(binder: &Binder<'_>) -> Result<(), QueryError> {
+    if binder.joins > limits::QUERY_JOINS_MAX {
+        let message = format!(
+            "The SQL query exceeded the maximum number of joins. The allowed limit is {}.",
+            limits::QUERY_JOINS_MAX
+        );
+        return Err(binder.error(Span::new(0, binder.text.len()), "SC3002", message));
+    }
+    Ok(())
 }
 
 fn distinct_parameters(list: &[(String, Value)]) -> Result<HashMap<&str, &Value>, QueryError> {
@@ -99,6 +113,8 @@ struct Binder<'a> {
     orders: bool,
     /// Where the values of slots stand, if that is in an item of a known container.
     standings: HashMap<Slot, Standing>,
+    /// The whole path whose beginning is being bound.
+    path: Option<Span>,
 }
 
 /// Whether an unknown name may mean the container; only in the first source of the main query.
@@ -192,18 +208,6 @@ impl Binder<'_> {
                 format!("The query parameter '{name}' is not defined in the parameters list."),
             )),
         }
-    }
-
-    fn count_join(&mut self) -> Result<(), QueryError> {
-        self.joins += 1;
-        if self.joins > limits::QUERY_JOINS_MAX {
-            let message = format!(
-                "The SQL query exceeded the maximum number of joins. The allowed limit is {}.",
-                limits::QUERY_JOINS_MAX
-            );
-            return Err(self.error(Span::new(0, self.text.len()), "SC3002", message));
-        }
-        Ok(())
     }
 
     fn count_udf(&mut self) -> Result<(), QueryError> {

@@ -1,6 +1,6 @@
-//! Long disjunctions: `(c.id = 1 AND c.pk = 2) OR (c.id = 3 AND c.pk = 4) OR …`, as SDKs write who read
-//! many items at once. Conjunctions of equalities over the same paths become one lookup in a set, so
-//! that a row costs the same however many there are.
+//! Long disjunctions: `(c.id = 1 AND c.pk = 2) OR (c.id = 3 AND c.pk = 4) OR …`, as SDKs generate them to read
+//! many items at once. Conjunctions of equalities over the same paths become one lookup in a set, so the
+//! cost of a row does not depend on their number.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,6 +1,5 @@
-//! Names that lead to other items. While a query is bound it is known of many values where they
-//! stand: in an item of which container, and at the end of which steps from it. There a name may be
-//! that of a relation.
+//! Names of relations. While a query is bound, the binder knows for many values in which container's item they
+//! are and by which path. At such a value a name may be that of a relation.
 
 use std::sync::Arc;
 

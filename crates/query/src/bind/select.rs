@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::{Alias, Binder, Columns, GroupScope, ITEM_SLOT, Position, Root, Scope};
 use crate::ast::{
     Collection, Count, CountValue, Direction, Expr, ExprKind, OrderBy, Select, Selection, Source,
+    Span, SubqueryKind,
 };
 use crate::bound::{BoundSelect, BoundSource, Grouping, Node, Order, Origin, Projection, Step};
 use crate::error::QueryError;
-use crate::functions::aggregate::AggregateKind;
+use crate::functions::aggregate::AggregateFunction;
 
 impl<'a> Binder<'a> {
     pub(super) fn select(
@@ -30,8 +31,10 @@ impl<'a> Binder<'a> {
             reads_items |= reads;
         }
         let filter = select.filter.as_ref().map(|e| self.expr(e)).transpose()?;
-        let mut order = self.order(select)?;
-        let (projection, grouping) = self.projection(select, &sources)?;
+        for key in &select.group_by {
+            check_group_key(self, key)?;
+        }
+        let (mut order, projection, grouping) = order_and_projection(self, select, &sources)?;
         if let (Some(grouping), Order::Keys(keys)) = (&grouping, &mut order) {
             by_groups(select, grouping, keys);
         }
@@ -58,20 +61,25 @@ impl<'a> Binder<'a> {
     }
 
     fn refuse_main_clauses(&self, select: &Select) -> Result<(), QueryError> {
-        let (code, what) = match select {
-            Select { order_by: Some(crate::ast::OrderBy::Rank(_)), .. } => {
-                ("SC2228", "The ORDER BY RANK clause is not supported in subqueries.")
+        let clauses = &select.clauses;
+        let (span, code, what) = match select {
+            Select { order_by: Some(OrderBy::Rank(_)), .. } => {
+                let what = "The ORDER BY RANK clause is not supported in subqueries.";
+                (clauses.order_by, "SC2228", what)
             }
             Select { order_by: Some(_), .. } => {
-                ("SC2202", "'ORDER BY' is not supported in subqueries.")
+                (clauses.order_by, "SC2202", "'ORDER BY' is not supported in subqueries.")
             }
-            Select { top: Some(_), .. } => ("SC2203", "'TOP' is not supported in subqueries."),
+            Select { top: Some(_), .. } => {
+                (clauses.top, "SC2203", "'TOP' is not supported in subqueries.")
+            }
             Select { offset_limit: Some(_), .. } => {
-                ("SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.")
+                let what = "'OFFSET LIMIT' clause is not supported in subqueries.";
+                (clauses.offset_limit, "SC2204", what)
             }
             _ => return Ok(()),
         };
-        Err(self.error(select.span, code, what))
+        Err(self.error(span, code, what))
     }
 
     /// Binds one source and brings its alias into scope for the next ones. Answers also whether
@@ -82,9 +90,7 @@ impl<'a> Binder<'a> {
         number: usize,
         first: bool,
     ) -> Result<(BoundSource, bool), QueryError> {
-        if number > 0 {
-            self.count_join()?;
-        }
+        self.joins += usize::from(number > 0);
         let outer_root = std::mem::replace(&mut self.root, Root::None);
         let (origin, path, reads_items) = match &source.collection {
             Collection::Subquery(select) => {
@@ -233,7 +239,7 @@ impl<'a> Binder<'a> {
         }
         let mut keys = Vec::with_capacity(select.group_by.len());
         for key in &select.group_by {
-            keys.push((self.new_slot(), self.group_key(key)?));
+            keys.push((self.new_slot(), self.expr(key)?));
         }
         let grouping =
             Grouping { keys, aggregates: Vec::new(), always_one: select.group_by.is_empty() };
@@ -287,28 +293,6 @@ impl<'a> Binder<'a> {
         }
         Ok(Projection::Properties(distinct(properties)))
     }
-
-    fn group_key(&mut self, key: &'a Expr) -> Result<Node, QueryError> {
-        let mut refused = None;
-        let mut referenced = false;
-        visit(key, &mut |e| match &*e.kind {
-            ExprKind::Subquery(..) => refused = Some("a subquery"),
-            ExprKind::Call(name, _) if AggregateKind::find(name).is_some() => {
-                refused = Some("an aggregate");
-            }
-            ExprKind::Identifier(_) => referenced = true,
-            _ => {}
-        });
-        if let Some(what) = refused {
-            let message = format!("A GROUP BY expression must not contain {what}.");
-            return Err(self.error(key.span, "SC2111", message));
-        }
-        if !referenced {
-            let message = "Each GROUP BY expression must contain at least one property reference.";
-            return Err(self.error(key.span, "SC2110", message));
-        }
-        self.expr(key)
-    }
 }
 
 /// The keys of ORDER BY by the slots of the groups' keys that they are.
@@ -342,12 +326,27 @@ pub(crate) fn selects_aggregate(selection: &Selection) -> bool {
 }
 
 /// The same for aggregates of some kinds.
-pub(crate) fn selects_such(selection: &Selection, such: impl Fn(AggregateKind) -> bool) -> bool {
-    let mut found = false;
+pub(crate) fn selects_such(
+    selection: &Selection,
+    such: impl Fn(AggregateFunction) -> bool,
+) -> bool {
+    first_such(selection, such).is_some()
+}
+
+/// Where the first aggregate of a select list stands.
+pub(crate) fn first_aggregate(selection: &Selection) -> Option<Span> {
+    first_such(selection, |_| true)
+}
+
+fn first_such(selection: &Selection, such: impl Fn(AggregateFunction) -> bool) -> Option<Span> {
+    let mut found = None;
     let mut look = |e: &Expr| {
         visit(e, &mut |e| {
-            if let ExprKind::Call(name, _) = &*e.kind {
-                found |= AggregateKind::find(name).is_some_and(&such);
+            if let ExprKind::Call(name, _) = &*e.kind
+                && found.is_none()
+                && AggregateFunction::find(name).is_some_and(&such)
+            {
+                found = Some(e.span);
             }
         });
     };
@@ -363,4 +362,44 @@ pub(crate) fn selects_such(selection: &Selection, such: impl Fn(AggregateKind) -
 pub(crate) fn visit<'e>(expr: &'e Expr, f: &mut dyn FnMut(&'e Expr)) {
     f(expr);
     expr.kind.for_each_child(&mut |child| visit(child, f));
+}
+
+/// ORDER BY and SELECT. That a key is no path is said last.
+fn order_and_projection<'a>(
+    binder: &mut Binder<'a>,
+    select: &'a Select,
+    sources: &[BoundSource],
+) -> Result<(Order, Projection, Option<Grouping>), QueryError> {
+    let order = super::order::order(binder, select);
+    if order.as_ref().is_err_and(|error| error.code() != Some(super::order::UNMAPPED)) {
+        order.as_ref().map_err(QueryError::clone)?;
+    }
+    let (projection, grouping) = binder.projection(select, sources)?;
+    Ok((order?, projection, grouping))
+}
+
+fn check_group_key<'a>(binder: &mut Binder<'a>, key: &'a Expr) -> Result<(), QueryError> {
+    let mut refused = None;
+    let mut referenced = false;
+    visit(key, &mut |e| match &*e.kind {
+        ExprKind::Subquery(SubqueryKind::Scalar, select) => {
+            refused = Some(("a subquery", select.span));
+        }
+        ExprKind::Subquery(..) => refused = Some(("a subquery", e.span)),
+        ExprKind::Call(name, _) if AggregateFunction::find(name).is_some() => {
+            refused = Some(("an aggregate", e.span));
+        }
+        ExprKind::Identifier(_) => referenced = true,
+        _ => {}
+    });
+    if let Some((what, span)) = refused {
+        let message = format!("A GROUP BY expression must not contain {what}.");
+        return Err(binder.error(span, "SC2111", message));
+    }
+    super::order::check_names(binder, key)?;
+    if !referenced {
+        let message = "Each GROUP BY expression must contain at least one property reference.";
+        return Err(binder.error(key.span, "SC2110", message));
+    }
+    Ok(())
 }

@@ -1,12 +1,13 @@
-//! The collector: takes rows as FROM and WHERE make them, gives back values as SELECT wants them.
+//! The collector: takes the rows of FROM and WHERE and returns the values of SELECT.
 
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use orrery_types::Value;
 
 use super::Flow;
+use super::distinct::DistinctValues;
 use super::group::Groups;
+use super::look_ahead::PageProgress;
 use super::rank::Ranking;
 use super::row::Row;
 use super::sort::{Sorted, Sorter};
@@ -25,25 +26,10 @@ pub(super) struct Collector<'s> {
 
 enum Way<'s> {
     Plain(Vec<Value>),
-    Distinct(Unique),
+    Distinct(DistinctValues),
     Sorted(Sorter<'s>),
     Ranked(Ranking<'s>),
     Grouped(Groups<'s>),
-}
-
-/// Values in order of first sight, each once.
-#[derive(Default)]
-struct Unique {
-    seen: HashSet<Value>,
-    list: Vec<Value>,
-}
-
-impl Unique {
-    fn add(&mut self, value: Value) {
-        if self.seen.insert(value.clone()) {
-            self.list.push(value);
-        }
-    }
 }
 
 impl<'s> Collector<'s> {
@@ -69,7 +55,7 @@ impl<'s> Collector<'s> {
                 Way::Sorted(Sorter::new(keys, kept))
             }
             (None, Order::Rank(rank)) => Way::Ranked(Ranking::new(rank)),
-            (None, Order::None) if select.distinct => Way::Distinct(Unique::default()),
+            (None, Order::None) if select.distinct => Way::Distinct(DistinctValues::default()),
             (None, Order::None) => Way::Plain(Vec::new()),
         };
         Self { select, way, rows_max }
@@ -88,7 +74,11 @@ impl<'s> Collector<'s> {
                 sorter.begin(number);
                 Ok(())
             }
-            Way::Plain(_) | Way::Distinct(_) | Way::Grouped(_) => Ok(()),
+            Way::Distinct(distinct) => {
+                distinct.begin(number);
+                Ok(())
+            }
+            Way::Plain(_) | Way::Grouped(_) => Ok(()),
         }
     }
 
@@ -109,25 +99,24 @@ impl<'s> Collector<'s> {
             sorter.add(evaluator, env, Row::Value(value))?;
             return Ok(ControlFlow::Continue(()));
         }
-        let beside = match &self.way {
-            Way::Distinct(_) => DISTINCT_BYTES,
-            _ => LISTED_BYTES,
-        };
-        evaluator.keep(&value, beside)?;
+        if let Way::Distinct(distinct) = &mut self.way {
+            if let Some(new) = distinct.add(value) {
+                evaluator.keep(new, DISTINCT_BYTES)?;
+            }
+            let enough = distinct.has_first(self.rows_max);
+            return Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
+        }
+        evaluator.keep(&value, LISTED_BYTES)?;
         let enough = match &mut self.way {
             Way::Plain(list) => {
                 list.push(value);
                 list.len() >= self.rows_max
             }
-            Way::Distinct(unique) => {
-                unique.add(value);
-                unique.list.len() >= self.rows_max
-            }
             Way::Ranked(ranking) => {
                 ranking.add(evaluator, env, value)?;
                 false
             }
-            Way::Sorted(_) | Way::Grouped(_) => false,
+            Way::Distinct(_) | Way::Sorted(_) | Way::Grouped(_) => false,
         };
         Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
@@ -140,7 +129,7 @@ impl<'s> Collector<'s> {
     ) -> Result<Vec<Value>, QueryError> {
         let rows = match self.way {
             Way::Plain(list) => return Ok(list),
-            Way::Distinct(unique) => return Ok(unique.list),
+            Way::Distinct(distinct) => return Ok(distinct.into_values()),
             Way::Sorted(sorter) => {
                 sorter.finish().into_iter().map(|row: Sorted| row.value.into_value()).collect()
             }
@@ -171,12 +160,27 @@ impl<'s> Collector<'s> {
         if !self.select.distinct {
             return Ok(rows);
         }
-        let mut unique = Unique::default();
+        let mut distinct = DistinctValues::default();
         for row in rows {
             evaluator.memory.keep(DISTINCT_BYTES)?;
-            unique.add(row);
+            let _ = distinct.add(row);
         }
-        Ok(unique.list)
+        Ok(distinct.into_values())
+    }
+
+    /// What DISTINCT has found so far, while items come in order.
+    pub(super) fn distinct_progress(&self, items_read: u64) -> Option<PageProgress> {
+        match &self.way {
+            Way::Distinct(distinct) => distinct.progress(items_read, self.rows_max),
+            _ => None,
+        }
+    }
+
+    /// From now on items come in any order.
+    pub(super) fn begin_any_order(&mut self) {
+        if let Way::Distinct(distinct) = &mut self.way {
+            distinct.begin_any_order();
+        }
     }
 }
 

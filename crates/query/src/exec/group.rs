@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use orrery_types::Value;
 
-use crate::bound::Grouping;
+use crate::bound::{Grouping, Node};
 use crate::error::QueryError;
 use crate::eval::{Env, Evaluator};
 use crate::functions::aggregate::Accumulator;
 use crate::memory::allocated;
+use crate::sort_value::SortValue;
 
-/// Groups in order of first sight. Undefined is a key like any other.
+/// Groups in the order of their key, if it is one path: that is how an index gives them. Otherwise in order
+/// of first sight. Undefined is a key like any other.
 pub(super) struct Groups<'s> {
     grouping: &'s Grouping,
     places: HashMap<Arc<[Value]>, usize>,
@@ -84,11 +86,14 @@ impl<'s> Groups<'s> {
 
     /// Calls back for each group, its keys and aggregates in their slots.
     pub(super) fn finish(
-        self,
+        mut self,
         env: &mut Env,
         f: &mut dyn FnMut(&mut Env) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
         drop(self.places);
+        if let [(_, Node::Path(..))] = &*self.grouping.keys {
+            self.list.sort_by_cached_key(|group| group.keys.first().map(SortValue::of));
+        }
         for Group { keys, accumulators } in self.list {
             for ((slot, _), key) in self.grouping.keys.iter().zip(keys.iter()) {
                 env[*slot] = key.clone();

@@ -3,12 +3,15 @@
 //! and go on from there later; and so can one with ORDER BY whose items come in that order. The
 //! others read all items before the first row is known.
 //!
-//! `rows` binds FROM row by row, `parts` where a list comes in parts, `collect` gathers, `group`, `sort` and `rank` are its ways, `page`
-//! cuts the result into pages, `stream` does so for queries that stream, `token` writes down
-//! where to go on, and `resume_filter` is how a client that merges ranges says so itself.
+//! `rows` binds FROM row by row, and `parts` where a list comes in parts. `collect` is the collector, with
+//! `group`, `sort`, `distinct` and `rank`. `page` cuts the result into pages, `stream` does so for queries that stream.
+//! `look_ahead` spares queries that find little from loading everything in order. `token` encodes the position of the next page, and `resume_filter` is the position of a client that merges
+//! ranges itself.
 
 mod collect;
+mod distinct;
 mod group;
+mod look_ahead;
 mod page;
 mod parts;
 mod rank;
@@ -24,6 +27,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 use orrery_types::Value;
 
+pub use look_ahead::{AnyOrder, ItemsLeft, KeptItems};
 pub use page::{Page, PageLimits, Run, answer_aggregates, answer_rows, execute};
 pub use resume_filter::ResumeFilter;
 pub use row::Row;
@@ -54,7 +58,7 @@ pub struct SourceItem {
 
 /// A place in the order of a source's items.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'p> {
+pub enum SeekPosition<'p> {
     /// The item with a key, or where it would be.
     Key(&'p [u8]),
     /// The item with a number, or where it would be.
@@ -64,7 +68,7 @@ pub enum Place<'p> {
     Values { keys: &'p [SortValue], row: u64 },
 }
 
-impl<'p> Place<'p> {
+impl<'p> SeekPosition<'p> {
     /// The key, for a source whose items come in the order of keys.
     pub fn key(self) -> orrery_types::Result<&'p [u8]> {
         match self {
@@ -79,9 +83,13 @@ impl<'p> Place<'p> {
 /// The items that a query reads, in the order that its plan says; it does not change between pages.
 pub trait ItemSource {
     /// Goes to the first item at or after the place; called at most once and before all reading.
-    fn seek(&mut self, place: Place<'_>) -> orrery_types::Result<()>;
+    fn seek(&mut self, place: SeekPosition<'_>) -> orrery_types::Result<()>;
     /// The next items, at most so many; none at the end.
     fn next_batch(&mut self, items_max: usize) -> orrery_types::Result<Vec<SourceItem>>;
+    /// The source as one whose items may come in another order for less.
+    fn any_order(&mut self) -> Option<&mut dyn AnyOrder> {
+        None
+    }
 }
 
 /// Whether to go on with the next row.

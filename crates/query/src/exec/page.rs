@@ -51,14 +51,14 @@ pub struct Page {
 }
 
 /// Items fetched at once, at most.
-const BATCH_MAX: usize = 1024;
+pub(super) const BATCH_MAX: usize = 1024;
 
 /// How a query is run: where it goes on, and what its plan says about the order of items.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Where the last page ended.
     pub resume: Option<Resume>,
-    /// Where the client wants to go on; of the two, what lies further counts.
+    /// The client's own position to resume from; of the two, the later one counts.
     pub filter: Option<ResumeFilter>,
     /// The order in which items come.
     pub order: SourceOrder,
@@ -120,6 +120,7 @@ pub fn execute(
         limits,
         run,
         keys: keys.filter(|_| select.streams_in_order()),
+        has_looked_ahead: false,
     };
     let from = run.resume.as_ref().map(|resume| resume.continuation.clone());
     let next = execution.page(from)?;
@@ -186,7 +187,7 @@ pub fn answer_rows(
 pub(super) struct Items<'a> {
     pub(super) source: &'a mut dyn ItemSource,
     fetched: VecDeque<SourceItem>,
-    read: u64,
+    pub(super) read: u64,
     /// Items that are asked for next.
     batch: usize,
 }
@@ -201,6 +202,10 @@ fn first_batch(select: &BoundSelect, limits: PageLimits) -> usize {
 }
 
 impl Items<'_> {
+    pub(super) fn is_between_batches(&self) -> bool {
+        self.fetched.is_empty()
+    }
+
     pub(super) fn fill(&mut self) -> Result<bool, QueryError> {
         if self.fetched.is_empty() {
             self.fetched = self.source.next_batch(self.batch)?.into();
@@ -228,10 +233,12 @@ pub(super) struct Execution<'a> {
     /// Rows before this place are counted and not shown.
     pub(super) hidden: Option<After>,
     bytes: usize,
-    limits: PageLimits,
+    pub(super) limits: PageLimits,
     pub(super) run: &'a Run,
     /// The keys by which items come or rows are sorted, where a page may end within the order.
     pub(super) keys: Option<&'a [(Node, Direction)]>,
+    /// Whether it has looked ahead on this page, successfully or not.
+    pub(super) has_looked_ahead: bool,
 }
 
 impl Execution<'_> {
@@ -351,7 +358,7 @@ impl Execution<'_> {
         Ok(None)
     }
 
-    /// Whether a row stands before the place at which the client wants to go on.
+    /// Whether a row is before the position from which the client resumes.
     pub(super) fn hides(&self, keys: &[SortValue], item: u64, number: u64) -> bool {
         let directions = self.keys.unwrap_or_default();
         self.hidden.as_ref().is_some_and(|place| place.is_behind(directions, keys, item, number))
@@ -450,7 +457,11 @@ impl Execution<'_> {
             let _ =
                 rows::each(evaluator, select, &mut env, &mut |env| collector.row(evaluator, env))?;
         } else {
-            while let Some(item) = self.items.next()? {
+            loop {
+                if self.items.is_between_batches() {
+                    self.look_ahead_for(&mut collector)?;
+                }
+                let Some(item) = self.items.next()? else { break };
                 env[self.query.bound.item_slot] = item.value;
                 collector.item(item.row, evaluator, &mut env)?;
                 let flow = rows::each(evaluator, select, &mut env, &mut |env| {

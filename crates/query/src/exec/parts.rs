@@ -18,7 +18,7 @@ use crate::relation::parts::Parts;
 pub(crate) struct Skips {
     /// How many may be passed over, and the source whose elements they are.
     allowed: Cell<(Slot, u64)>,
-    /// How many were, and nobody has counted them yet.
+    /// How many were, and are not counted yet.
     done: Cell<u64>,
 }
 

@@ -8,7 +8,7 @@ use orrery_types::{Number, Value};
 use crate::bound::{Component, Rank};
 use crate::error::QueryError;
 use crate::eval::{Env, Evaluator};
-use crate::functions::full_text::{self, Statistics};
+use crate::functions::full_text::{self, TextStatistics};
 use crate::memory::allocated;
 
 /// The constant of reciprocal rank fusion.
@@ -17,7 +17,7 @@ const FUSION: f64 = 60.0;
 /// Gathers rows and the statistics of all items, and scores in the end.
 pub(super) struct Ranking<'s> {
     rank: &'s Rank,
-    statistics: Vec<Statistics>,
+    statistics: Vec<TextStatistics>,
     rows: Vec<Row>,
 }
 
@@ -46,9 +46,9 @@ impl<'s> Ranking<'s> {
     pub(super) fn new(rank: &'s Rank) -> Self {
         let empty = |component: &Component| match component {
             Component::Text(_, phrases) => {
-                Statistics { hits: vec![0.0; phrases.len()], ..Statistics::default() }
+                TextStatistics { hits: vec![0.0; phrases.len()], ..TextStatistics::default() }
             }
-            Component::Vector(..) => Statistics::default(),
+            Component::Vector(..) => TextStatistics::default(),
         };
         let statistics = rank.components.iter().map(empty).collect();
         Self { rank, statistics, rows: Vec::new() }

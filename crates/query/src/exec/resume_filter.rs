@@ -1,6 +1,6 @@
-//! The place at which a client that merges ranges wants an ordered query to go on: the
-//! `resumeFilter` beside the text of the query. It stands for the whole result, so OFFSET, TOP and
-//! LIMIT count the rows before it too.
+//! The position from which a client that merges ranges resumes an ordered query: the `resumeFilter` beside
+//! the text of the query. It is a position in the whole result, so OFFSET, TOP and LIMIT count the rows
+//! before it too.
 
 use super::sort::After;
 use super::token::ALL_ROWS;

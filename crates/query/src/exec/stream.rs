@@ -7,7 +7,7 @@ use super::collect::row;
 use super::page::{Execution, wanted};
 use super::sort::After;
 use super::token::{ALL_ROWS, Continuation};
-use super::{Place, SourceItem, rows};
+use super::{SeekPosition, SourceItem, rows};
 use crate::error::QueryError;
 use crate::plan::access::SourceOrder;
 use crate::sort_value::SortValue;
@@ -37,9 +37,9 @@ impl Execution<'_> {
             (None, _) => {}
             (Some(position), SourceOrder::Rows) => {
                 let row = <[u8; 8]>::try_from(&**position).map_err(|_| QueryError::Token)?;
-                self.items.source.seek(Place::Row(u64::from_be_bytes(row)))?;
+                self.items.source.seek(SeekPosition::Row(u64::from_be_bytes(row)))?;
             }
-            (Some(position), _) => self.items.source.seek(Place::Key(position))?,
+            (Some(position), _) => self.items.source.seek(SeekPosition::Key(position))?,
         }
         let place = |item: &SourceItem| -> Box<[u8]> {
             match order {
@@ -67,7 +67,7 @@ impl Execution<'_> {
         seen: u64,
     ) -> Result<Option<Continuation>, QueryError> {
         if let Some(after) = &after {
-            let place = Place::Values { keys: &after.keys, row: after.item };
+            let place = SeekPosition::Values { keys: &after.keys, row: after.item };
             self.items.source.seek(place)?;
         }
         let mut resumed = after;
@@ -126,11 +126,16 @@ impl Execution<'_> {
         seen: u64,
         place: impl Fn(&mut Self, &SourceItem, u64, u64) -> Result<Continuation, QueryError>,
     ) -> Result<Option<Continuation>, QueryError> {
+        let before = seen;
         let mut seen = seen;
         if wanted(&self.query.bound.select) == Some(seen) {
             return Ok(None);
         }
-        while let Some(mut item) = self.items.next()? {
+        loop {
+            if self.items.is_between_batches() {
+                self.look_ahead(before, seen)?;
+            }
+            let Some(mut item) = self.items.next()? else { return Ok(None) };
             let done = done(&item);
             if done == ALL_ROWS {
                 continue;
@@ -141,7 +146,7 @@ impl Execution<'_> {
             let rows = match self.item_rows(done, shown, &mut seen)? {
                 Ended::Enough => return Ok(None),
                 Ended::Full(rows) => rows,
-                Ended::Done if self.is_full() || self.evaluator.is_tired() => {
+                Ended::Done if self.is_full() || self.evaluator.is_page_over() => {
                     if !self.items.fill()? {
                         return Ok(None);
                     }
@@ -151,7 +156,6 @@ impl Execution<'_> {
             };
             return place(self, &item, rows, seen).map(Some);
         }
-        Ok(None)
     }
 
     /// Whether the item at hand is at or behind the place from which on rows are shown.

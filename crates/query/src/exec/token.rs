@@ -2,9 +2,9 @@
 //! bears a version, the fingerprint of the query it belongs to and a checksum, so that one that
 //! was edited or belongs to another query is refused and not misread. A place in the order of
 //! ORDER BY means the same whatever the filter is, so the fingerprint of such a token leaves the
-//! filter out: clients that merge ranges resume with a narrower one. It also says in which order
-//! the items came: whoever goes on must bring them in the same one, whatever the index looks like
-//! by then.
+//! filter out: clients that merge ranges resume with a narrower one. It also records the order in
+//! which the items came: the next page must read them in the same order, even if the index has
+//! changed.
 //!
 //! ```text
 //! version(1) kind(1) order(1) fingerprint(8) seen(8) rows(8) chosen order, place checksum(8)

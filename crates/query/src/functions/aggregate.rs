@@ -22,7 +22,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// Which aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AggregateKind {
+pub(crate) enum AggregateFunction {
     Average,
     Count,
     CountIf,
@@ -33,7 +33,7 @@ pub(crate) enum AggregateKind {
     Sum,
 }
 
-impl AggregateKind {
+impl AggregateFunction {
     /// The aggregate of that name.
     pub(crate) fn find(name: &str) -> Option<Self> {
         Some(match name.to_ascii_uppercase().as_str() {
@@ -68,7 +68,7 @@ impl AggregateKind {
 /// has something to keep.
 #[derive(Clone, Debug)]
 pub(crate) struct Accumulator {
-    kind: AggregateKind,
+    kind: AggregateFunction,
     /// An input of a type that the aggregate cannot take was seen.
     spoilt: bool,
     state: State,
@@ -98,13 +98,13 @@ pub(crate) const LISTED_BYTES: usize = size_of::<Value>();
 pub(crate) const DISTINCT_BYTES: usize = LISTED_BYTES + 3 * size_of::<Value>();
 
 impl Accumulator {
-    pub(crate) fn new(kind: AggregateKind) -> Self {
+    pub(crate) fn new(kind: AggregateFunction) -> Self {
         let state = match kind {
-            AggregateKind::Count | AggregateKind::CountIf => State::Count(0),
-            AggregateKind::Sum | AggregateKind::Average => State::Sum(0, None),
-            AggregateKind::Min | AggregateKind::Max => State::Extreme(Value::Undefined, 0),
-            AggregateKind::MakeList => State::List(Vec::new()),
-            AggregateKind::MakeSet => State::Set(Box::default()),
+            AggregateFunction::Count | AggregateFunction::CountIf => State::Count(0),
+            AggregateFunction::Sum | AggregateFunction::Average => State::Sum(0, None),
+            AggregateFunction::Min | AggregateFunction::Max => State::Extreme(Value::Undefined, 0),
+            AggregateFunction::MakeList => State::List(Vec::new()),
+            AggregateFunction::MakeSet => State::Set(Box::default()),
         };
         Self { kind, spoilt: false, state }
     }
@@ -115,7 +115,7 @@ impl Accumulator {
             return 0;
         }
         match &mut self.state {
-            State::Count(count) if self.kind == AggregateKind::CountIf => {
+            State::Count(count) if self.kind == AggregateFunction::CountIf => {
                 *count += i64::from(value.is_true());
             }
             State::Count(count) => *count += 1,
@@ -131,7 +131,7 @@ impl Accumulator {
             State::Extreme(extreme, counted) => {
                 self.spoilt |= value.type_rank() > 4;
                 let smaller = value < *extreme;
-                if extreme.is_undefined() || smaller == (self.kind == AggregateKind::Min) {
+                if extreme.is_undefined() || smaller == (self.kind == AggregateFunction::Min) {
                     let bytes = heap_bytes(&value, max);
                     let more = bytes.saturating_sub(*counted);
                     *counted += more;
@@ -163,8 +163,8 @@ impl Accumulator {
         let sum = |sum: Option<Box<DoubleSum>>| sum.map_or(0.0, |sum| sum.value());
         match self.state {
             State::Count(count) => Value::from(count),
-            State::Sum(0, _) if self.kind == AggregateKind::Average => Value::Undefined,
-            State::Sum(count, total) if self.kind == AggregateKind::Average => {
+            State::Sum(0, _) if self.kind == AggregateFunction::Average => Value::Undefined,
+            State::Sum(count, total) if self.kind == AggregateFunction::Average => {
                 Value::from(sum(total) / count as f64)
             }
             State::Sum(_, total) => Value::Number(Number::Float(sum(total))),
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn one_wrong_type_spoils_what_it_must() {
-        let check = |kind: AggregateKind, inputs: &str, expected: &str| {
+        let check = |kind: AggregateFunction, inputs: &str, expected: &str| {
             let mut accumulator = Accumulator::new(kind);
             let inputs = Value::parse(inputs.as_bytes()).unwrap();
             for value in inputs.as_array().unwrap() {
@@ -190,16 +190,16 @@ mod tests {
             accumulator.add(Value::Undefined, usize::MAX);
             assert_eq!(accumulator.finish().to_json(), expected, "{kind:?} of {inputs:?}");
         };
-        check(AggregateKind::Sum, "[1,2.5]", "3.5");
-        check(AggregateKind::Sum, "[1e16,1,-1e16]", "1");
-        check(AggregateKind::Sum, "[]", "0");
-        check(AggregateKind::Sum, "[1,null]", "");
-        check(AggregateKind::Average, "[]", "");
-        check(AggregateKind::Min, "[3,\"s\",true,null]", "null");
-        check(AggregateKind::Max, "[3,\"s\",true,null]", "\"s\"");
-        check(AggregateKind::Max, "[3,[1]]", "");
-        check(AggregateKind::Min, "[[1],3]", "");
-        check(AggregateKind::MakeSet, "[1,1.0,\"1\"]", "[1,\"1\"]");
-        check(AggregateKind::CountIf, "[true,1,false]", "1");
+        check(AggregateFunction::Sum, "[1,2.5]", "3.5");
+        check(AggregateFunction::Sum, "[1e16,1,-1e16]", "1");
+        check(AggregateFunction::Sum, "[]", "0");
+        check(AggregateFunction::Sum, "[1,null]", "");
+        check(AggregateFunction::Average, "[]", "");
+        check(AggregateFunction::Min, "[3,\"s\",true,null]", "null");
+        check(AggregateFunction::Max, "[3,\"s\",true,null]", "\"s\"");
+        check(AggregateFunction::Max, "[3,[1]]", "");
+        check(AggregateFunction::Min, "[[1],3]", "");
+        check(AggregateFunction::MakeSet, "[1,1.0,\"1\"]", "[1,\"1\"]");
+        check(AggregateFunction::CountIf, "[true,1,false]", "1");
     }
 }

@@ -1,5 +1,5 @@
-//! Full text: text to terms, phrases, and the BM25 score. Text is cut at the word boundaries of
-//! Unicode, lower-cased, freed of stop words and stemmed; search terms go the same way.
+//! Full text: text to terms, phrases, and the BM25 score. Text is split at the word boundaries of Unicode,
+//! lower-cased, stripped of stop words and stemmed; search terms are treated the same way.
 
 mod stop_words;
 
@@ -78,7 +78,7 @@ fn edits(a: &str, b: &str) -> usize {
 
 /// What BM25 needs to know about all texts.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Statistics {
+pub(crate) struct TextStatistics {
     /// Number of items.
     pub(crate) items: f64,
     /// Terms in all texts together.
@@ -101,7 +101,7 @@ pub(crate) fn occurrences(text: &str, phrases: &[Vec<String>]) -> (Vec<usize>, u
 
 /// BM25 of one text.
 #[expect(clippy::cast_precision_loss, reason = "texts are far shorter than 2^53 words")]
-pub(crate) fn score(found: &[usize], length: usize, statistics: &Statistics) -> f64 {
+pub(crate) fn score(found: &[usize], length: usize, statistics: &TextStatistics) -> f64 {
     let average = (statistics.words / statistics.items.max(1.0)).max(1.0);
     let norm = K1 * (1.0 - B + B * length as f64 / average);
     let one = |(frequency, hits): (&usize, &f64)| {
@@ -119,8 +119,11 @@ fn partial_score(arguments: &[Value], _: &Host) -> Option<Value> {
     let phrases: Option<Vec<_>> =
         arguments[1].as_array()?.iter().map(|t| t.as_str().map(terms)).collect();
     let hits: Option<Vec<f64>> = arguments[4].as_array()?.iter().map(number).collect();
-    let statistics =
-        Statistics { items: number(&arguments[2])?, words: number(&arguments[3])?, hits: hits? };
+    let statistics = TextStatistics {
+        items: number(&arguments[2])?,
+        words: number(&arguments[3])?,
+        hits: hits?,
+    };
     let (found, length) = occurrences(arguments[0].as_str()?, &phrases?);
     Some(score(&found, length, &statistics).into())
 }

@@ -1,6 +1,6 @@
 //! LIKE: a pattern compiled to elements and matched against a whole string. Only the last `%` is
 //! ever gone back to, so a match takes at most pattern times subject comparisons; each is counted
-//! by the caller, who may stop it.
+//! by the caller, which may stop it.
 
 /// A compiled pattern.
 #[derive(Debug)]

@@ -223,8 +223,8 @@ pub(crate) fn planned_only(name: &str) -> Option<PlannedOnly> {
     let (arguments, has_value) = match upper.as_str() {
         "_TRY_ARRAY_CONTAINS" => (2..=3, true),
         "HASH" => (1..=usize::MAX, true),
-        "_OBJECTTOARRAY" => (1..=1, true),
-        "_COMPARE_BSON_BINARYDATA" | "_COMPARE_OBJECTS" => (2..=2, true),
+        "_OBJECTTOARRAY" | "GENERATEEMBEDDINGS" => (1..=1, true),
+        "_COMPARE_BSON_BINARYDATA" | "_COMPARE_OBJECTS" | "_ST_DISTANCE" => (2..=2, true),
         "_REGEX_MATCH" => (2..=4, true),
         "_PROXY_PROJECTION" => (3..=4, true),
         "C_BINARY" | "C_FLOAT32" | "C_FLOAT64" | "C_GUID" | "C_INT16" | "C_INT32" | "C_INT64"

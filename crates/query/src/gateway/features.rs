@@ -1,10 +1,10 @@
-//! What a client must be able to do to merge a query, in the words of the protocol. A client names what
-//! it can do; one that lacks something would merge without a word, and wrongly.
+//! The features that a client must support to merge a query, in the words of the protocol. A client lists the
+//! features that it supports; without one of them it would merge wrongly and report no error.
 
 use super::distinct_count;
 use crate::ast::{Expr, ExprKind, OrderBy, Select};
 use crate::bind::{call_of, selects_such};
-use crate::functions::aggregate::AggregateKind;
+use crate::functions::aggregate::AggregateFunction;
 use crate::query::Query;
 
 impl Query {
@@ -20,7 +20,7 @@ impl Query {
         let needed = [
             (shape.aggregates && shape.select_value && !shape.group_by, "Aggregate"),
             (shape.aggregates_into_properties(), "NonValueAggregate"),
-            (selects_such(selection, |kind| kind == AggregateKind::CountIf), "CountIf"),
+            (selects_such(selection, |kind| kind == AggregateFunction::CountIf), "CountIf"),
             (selects_such(selection, is_list_or_set), "ListAndSetAggregate"),
             (shape.distinct, "Distinct"),
             (distinct_count(select).is_some(), "DCount"),
@@ -37,16 +37,15 @@ impl Query {
     }
 }
 
-fn is_list_or_set(kind: AggregateKind) -> bool {
-    matches!(kind, AggregateKind::MakeList | AggregateKind::MakeSet)
+fn is_list_or_set(kind: AggregateFunction) -> bool {
+    matches!(kind, AggregateFunction::MakeList | AggregateFunction::MakeSet)
 }
 
 /// Whether ranks are fused by weights: what follows the scores is a list of them.
 pub(super) fn is_weighted(select: &Select) -> bool {
-    let Some(OrderBy::Rank(scores)) = &select.order_by else { return false };
+    let Some(OrderBy::Rank(score)) = &select.order_by else { return false };
     let is_score = |expr: &Expr| matches!(&*expr.kind, ExprKind::Call(..));
-    let fused = scores.iter().filter_map(|score| call_of(score, "RRF"));
-    fused.filter_map(<[Expr]>::last).any(|last| !is_score(last))
+    call_of(score, "RRF").and_then(<[Expr]>::last).is_some_and(|last| !is_score(last))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::bound::{Component, Rank};
 use crate::error::QueryError;
 use crate::query::BoundQuery;
 
-/// Rows that each component query offers at least, where the query wants only some.
+/// Rows that each component query offers at least, where the query asks for only some.
 const CANDIDATES_MIN: u64 = 120;
 /// Stands for the score of an item that has none.
 const LEAST: &str = "-1.7976900000000001e+308";
@@ -101,15 +101,12 @@ pub(super) fn info(
 }
 
 fn scores<'q>(select: &'q Select, rank: &Rank) -> Result<Vec<Score<'q>>, QueryError> {
-    let Some(OrderBy::Rank(calls)) = &select.order_by else { return Ok(Vec::new()) };
-    let calls: Vec<&Expr> = match calls.as_slice() {
-        [only] => match &*only.kind {
-            ExprKind::Call(name, arguments) if name.eq_ignore_ascii_case("RRF") => {
-                arguments.iter().take(rank.components.len()).collect()
-            }
-            _ => vec![only],
-        },
-        many => many.iter().collect(),
+    let Some(OrderBy::Rank(score)) = &select.order_by else { return Ok(Vec::new()) };
+    let calls: Vec<&Expr> = match &*score.kind {
+        ExprKind::Call(name, arguments) if name.eq_ignore_ascii_case("RRF") => {
+            arguments.iter().take(rank.components.len()).collect()
+        }
+        _ => vec![score],
     };
     // Components that look for the same share their statistics.
     let mut searched: Vec<String> = Vec::new();

@@ -19,7 +19,7 @@ use crate::bind::selects_aggregate;
 use crate::bound::Order;
 use crate::error::QueryError;
 use crate::facts::ContainerFacts;
-use crate::functions::aggregate::AggregateKind;
+use crate::functions::aggregate::AggregateFunction;
 use crate::query::{BoundQuery, Query};
 use parts::{FILTER, Item, from_text, items_of, payload, where_text};
 use ranges::PlanRange;
@@ -201,7 +201,7 @@ impl Planner<'_> {
             (_, items) => {
                 for item in items {
                     info.group_by_aliases.push((&*item.name).into());
-                    let kind = item.aggregate().map(AggregateKind::plan_name);
+                    let kind = item.aggregate().map(AggregateFunction::plan_name);
                     info.alias_types.set(&item.name, kind.map_or(Value::Null, Value::from));
                 }
                 payload(items.iter().map(|item| (&*item.name, item.partial())))
@@ -342,7 +342,7 @@ fn distinct_count(select: &Select) -> Option<(&Select, String)> {
     }
     let items = items_of(&select.selection, "");
     let [item] = items.as_slice() else { return None };
-    let counts_rows = item.aggregate() == Some(AggregateKind::Count)
+    let counts_rows = item.aggregate() == Some(AggregateFunction::Count)
         && matches!(item.argument().map(|e| &*e.kind), Some(ExprKind::Literal(v)) if !v.is_undefined());
     let named = !matches!(select.selection, Selection::Value(_));
     let alias = if named { item.name.to_string() } else { String::new() };

@@ -6,7 +6,7 @@ use orrery_types::json::write_json_string;
 
 use crate::ast::{Expr, ExprKind, Select, Selection};
 use crate::bind::visit;
-use crate::functions::aggregate::AggregateKind;
+use crate::functions::aggregate::AggregateFunction;
 
 /// What a client replaces by `true` or by the filter that resumes an ordered query.
 pub(super) const FILTER: &str = "{documentdb-formattableorderbyquery-filter}";
@@ -20,9 +20,9 @@ pub(super) struct Item<'q> {
 
 impl Item<'_> {
     /// The aggregate, if the element is one and nothing else.
-    pub(super) fn aggregate(&self) -> Option<AggregateKind> {
+    pub(super) fn aggregate(&self) -> Option<AggregateFunction> {
         match &*self.expr?.kind {
-            ExprKind::Call(name, _) => AggregateKind::find(name),
+            ExprKind::Call(name, _) => AggregateFunction::find(name),
             _ => None,
         }
     }
@@ -41,7 +41,7 @@ impl Item<'_> {
         if let Some(expr) = self.expr {
             visit(expr, &mut |e| {
                 if let ExprKind::Call(name, _) = &*e.kind {
-                    has_aggregate |= AggregateKind::find(name).is_some();
+                    has_aggregate |= AggregateFunction::find(name).is_some();
                 }
             });
         }
@@ -59,16 +59,16 @@ impl Item<'_> {
             return self.text();
         };
         match kind {
-            AggregateKind::Average => {
+            AggregateFunction::Average => {
                 format!("{{\"item\": {{\"sum\": SUM({x}), \"count\": COUNT({x})}}}}")
             }
-            AggregateKind::Min => extreme("MIN", "min", x),
-            AggregateKind::Max => extreme("MAX", "max", x),
-            AggregateKind::Count
-            | AggregateKind::CountIf
-            | AggregateKind::MakeList
-            | AggregateKind::MakeSet
-            | AggregateKind::Sum => format!("{{\"item\": {}}}", self.text()),
+            AggregateFunction::Min => extreme("MIN", "min", x),
+            AggregateFunction::Max => extreme("MAX", "max", x),
+            AggregateFunction::Count
+            | AggregateFunction::CountIf
+            | AggregateFunction::MakeList
+            | AggregateFunction::MakeSet
+            | AggregateFunction::Sum => format!("{{\"item\": {}}}", self.text()),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct PlanRange {
 }
 
 impl PlanRange {
-    /// The place before every key: who reads no items is asked there.
+    /// The position before every key, for queries that read no items.
     fn beginning() -> Self {
         Self { min: EffectiveKey::min(), max: EffectiveKey::min(), max_inclusive: true }
     }

@@ -12,7 +12,7 @@ use crate::bound::{
     BoundSelect, BoundSource, Grouping, List, Node, Origin, Projection, Slot, Step,
 };
 use crate::functions::Function;
-use crate::functions::aggregate::AggregateKind;
+use crate::functions::aggregate::AggregateFunction;
 
 /// A set of types; true and false count as types of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Types {
 /// What the slots of a query stand for.
 pub(super) struct Inference<'q> {
     sources: HashMap<Slot, &'q BoundSource>,
-    aggregates: HashMap<Slot, AggregateKind>,
+    aggregates: HashMap<Slot, AggregateFunction>,
     keys: HashMap<Slot, &'q Node>,
     /// Whether the aggregates of the select list are all that the query computes.
     counts_all: bool,
@@ -130,18 +130,18 @@ impl<'q> Inference<'q> {
         }
     }
 
-    fn takes_nothing(&self, kind: AggregateKind, of: &Node) -> bool {
+    fn takes_nothing(&self, kind: AggregateFunction, of: &Node) -> bool {
         let types = self.types(of);
         match kind {
-            AggregateKind::CountIf => !types.may_be(Types::TRUE),
-            AggregateKind::Count | AggregateKind::Max | AggregateKind::Min => {
+            AggregateFunction::CountIf => !types.may_be(Types::TRUE),
+            AggregateFunction::Count | AggregateFunction::Max | AggregateFunction::Min => {
                 !types.may_be(Types::DEFINED)
             }
             // What these give of nothing is a value.
-            AggregateKind::Average
-            | AggregateKind::MakeList
-            | AggregateKind::MakeSet
-            | AggregateKind::Sum => false,
+            AggregateFunction::Average
+            | AggregateFunction::MakeList
+            | AggregateFunction::MakeSet
+            | AggregateFunction::Sum => false,
         }
     }
 
@@ -373,7 +373,7 @@ impl<'q> Inference<'q> {
     }
 }
 
-/// The types of a subquery's value. What its slots hold is learnt anew.
+/// The types of a subquery's value. The types of its slots are inferred again.
 fn subquery(kind: SubqueryKind, select: &BoundSelect) -> Types {
     let inner = Inference::new(select, true);
     let has_rows = select.always_gives_a_row() || !inner.is_empty(select);
@@ -400,12 +400,12 @@ enum Resolved {
     Types(Types),
 }
 
-fn aggregate_types(kind: AggregateKind) -> Types {
+fn aggregate_types(kind: AggregateFunction) -> Types {
     match kind {
-        AggregateKind::Count | AggregateKind::CountIf => Types::NUMBER,
-        AggregateKind::Average | AggregateKind::Sum => Types::NUMBER.or(Types::UNDEFINED),
-        AggregateKind::Max | AggregateKind::Min => Types::ANY,
-        AggregateKind::MakeList | AggregateKind::MakeSet => Types::ARRAY,
+        AggregateFunction::Count | AggregateFunction::CountIf => Types::NUMBER,
+        AggregateFunction::Average | AggregateFunction::Sum => Types::NUMBER.or(Types::UNDEFINED),
+        AggregateFunction::Max | AggregateFunction::Min => Types::ANY,
+        AggregateFunction::MakeList | AggregateFunction::MakeSet => Types::ARRAY,
     }
 }
 

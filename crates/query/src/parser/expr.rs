@@ -208,6 +208,11 @@ impl Parser<'_> {
         self.node(ExprKind::Unary(operator, operand), span)
     }
 
+    /// A call, or whatever else stands in its place.
+    pub(super) fn call(&mut self) -> Result<Expr, QueryError> {
+        self.postfix()
+    }
+
     fn postfix(&mut self) -> Result<Expr, QueryError> {
         let primary = self.primary()?;
         self.steps(primary)
@@ -287,7 +292,9 @@ impl Parser<'_> {
     fn word(&mut self, token: Token) -> Result<Expr, QueryError> {
         let text = self.text_of(token);
         let opens = self.peek_after(1).kind == TokenKind::OpenParen;
-        let kind = if let Some(kind) = subquery_keyword(text).filter(|_| opens) {
+        let selects = self.token_is_word(self.peek_after(2), "SELECT");
+        let is_subquery = |kind: &SubqueryKind| opens && (selects || kind.is_reserved());
+        let kind = if let Some(kind) = subquery_keyword(text).filter(is_subquery) {
             self.advance();
             self.keyword_subquery(kind)?
         } else if text.eq_ignore_ascii_case("ALL") && opens {
@@ -304,6 +311,11 @@ impl Parser<'_> {
             ExprKind::Udf(name, self.list_until(TokenKind::CloseParen)?)
         } else if opens && (self.is_identifier(token) || is_function_keyword(text)) {
             self.at += 2;
+            // A subquery is an argument only in brackets of its own; the service's planner notices at its end.
+            if self.token_is_word(self.peek(), "SELECT") {
+                self.select()?;
+                return Err(self.unexpected());
+            }
             ExprKind::Call(text.into(), self.list_until(TokenKind::CloseParen)?)
         } else {
             ExprKind::Identifier(self.identifier()?)

@@ -12,11 +12,12 @@ use crate::error::QueryError;
 use crate::lexer::{Token, TokenKind, tokens};
 
 /// Words that are no names, in any case.
-const RESERVED: [&str; 44] = [
+const RESERVED: [&str; 46] = [
     "AND", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "CONVERT", "CROSS", "DESC",
-    "ELSE", "END", "ESCAPE", "EXISTS", "FOR", "FROM", "GROUP", "HAVING", "IN", "INNER", "INSERT",
-    "INTO", "IS", "JOIN", "LEFT", "LIKE", "LIMIT", "NOT", "OFFSET", "ON", "OR", "ORDER", "OUTER",
-    "OVER", "RIGHT", "SELECT", "SET", "THEN", "UPDATE", "VALUE", "WHEN", "WHERE", "WITH",
+    "DISTINCT", "ELSE", "END", "ESCAPE", "EXISTS", "FOR", "FROM", "GROUP", "HAVING", "IN", "INNER",
+    "INSERT", "INTO", "IS", "JOIN", "LEFT", "LIKE", "LIMIT", "NOT", "OFFSET", "ON", "OR", "ORDER",
+    "OUTER", "OVER", "RIGHT", "SELECT", "SET", "THEN", "TOP", "UPDATE", "VALUE", "WHEN", "WHERE",
+    "WITH",
 ];
 
 /// Words that are no names as they stand here; in another case they are.
@@ -274,6 +275,14 @@ mod tests {
         check_error("SELECT VALUE $", "SC1010", "'$'");
         check_error("SELECT VALUE 1 /* two */", "SC1001", "near '*'");
         check_error("SELECT c.order FROM c", "SC1001", "near 'order'");
+        check_error("SELECT TOP 1 DISTINCT c.a FROM c", "SC1001", "near 'DISTINCT'");
+        check_error("SELECT c.a FROM c TOP", "SC1001", "near 'TOP'");
+        check_error("SELECT VALUE 1f", "SC1011", "'1f'");
+        check_error("SELECT * FROM (c)", "SC1001", "near 'c'");
+        check_error("SELECT * FROM c ORDER BY RANK a(), b()", "SC1001", "near ','");
+        check_error("SELECT * FROM c ORDER BY RANK a() / 2", "SC1001", "near '/'");
+        check_error("SELECT * FROM c ORDER BY RANK a() DESC", "SC2222", "sort order");
+        check_error("SELECT * FROM c OFFSET 18446744073709551615 LIMIT 1", "SC1001", "near '184");
         check_error("SELECT VALUE a AND b BETWEEN 1 AND 2", "SC1001", "near 'BETWEEN'");
         check_error("SELECT VALUE b BETWEEN 1 AND 2 OR a", "SC1001", "near 'OR'");
         check_error("SELECT VALUE a IN (1) = b", "SC1001", "near '='");

@@ -4,8 +4,8 @@ use orrery_types::Value;
 
 use super::Parser;
 use crate::ast::{
-    Collection, Count, CountValue, Direction, Expr, ExprKind, OrderBy, Select, SelectItem,
-    Selection, SortKey, Source, Span,
+    ClauseSpans, Collection, Count, CountValue, Direction, Expr, ExprKind, OrderBy, Select,
+    SelectItem, Selection, SortKey, Source, Span,
 };
 use crate::error::QueryError;
 use crate::lexer::TokenKind;
@@ -18,30 +18,34 @@ impl Parser<'_> {
 
     fn select_clauses(&mut self) -> Result<Select, QueryError> {
         let start = self.peek().span;
+        let mut clauses = ClauseSpans::default();
         self.expect_word("SELECT")?;
         let distinct = self.accept_word("DISTINCT");
-        let top = if self.accept_word("TOP") { Some(self.top_count()?) } else { None };
+        let (top, span) = self.clause(|parser| {
+            if parser.accept_word("TOP") { parser.top_count().map(Some) } else { Ok(None) }
+        })?;
+        clauses.top = span;
         let star = self.peek().span;
         let selection = self.selection()?;
-        let from = self.sources()?;
+        clauses.head = start.to(self.previous_span());
+        let (from, span) = self.clause(Self::sources)?;
+        // Messages about the sources leave FROM out.
+        clauses.sources = from.first().map_or(span, |first| first.span.to(span));
         if matches!(selection, Selection::Star) && from.is_empty() {
             let message = "Syntax error, 'SELECT *' is not valid if FROM clause is omitted.";
             self.note(star, "SC1021", message);
         }
         let filter = if self.accept_word("WHERE") { Some(self.expr()?) } else { None };
-        let group_by = self.group_by_clause()?;
-        let order_by = self.order_by_clause()?;
-        let offset_limit = if self.accept_word("OFFSET") {
-            let offset = self.count()?;
-            self.expect_word("LIMIT")?;
-            Some((offset, self.count()?))
-        } else {
-            None
-        };
+        let (group_by, span) = self.clause(Self::group_by_clause)?;
+        clauses.group_by = span;
+        let (order_by, span) = self.clause(Self::order_by_clause)?;
+        clauses.order_by = span;
+        let (offset_limit, span) = self.clause(Self::offset_limit_clause)?;
+        clauses.offset_limit = span;
         let span = start.to(self.previous_span());
-        if let (Some(_), Some((offset, limit))) = (&top, &offset_limit) {
-            let message = "'TOP' cannot be used together with 'OFFSET LIMIT'.";
-            self.note(offset.span.to(limit.span), "SC2205", message);
+        if top.is_some() && offset_limit.is_some() {
+            let message = "A TOP cannot be used in the same query or subquery as an OFFSET.";
+            self.note(span, "SC2205", message);
         }
         Ok(Select {
             span,
@@ -53,7 +57,28 @@ impl Parser<'_> {
             group_by,
             order_by,
             offset_limit,
+            clauses,
         })
+    }
+
+    /// A clause, and where it stands.
+    fn clause<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, QueryError>,
+    ) -> Result<(T, Span), QueryError> {
+        let (start, at) = (self.peek().span, self.at);
+        let parsed = parse(self)?;
+        let is_written = self.at > at;
+        Ok((parsed, if is_written { start.to(self.previous_span()) } else { Span::default() }))
+    }
+
+    fn offset_limit_clause(&mut self) -> Result<Option<(Count, Count)>, QueryError> {
+        if !self.accept_word("OFFSET") {
+            return Ok(None);
+        }
+        let offset = self.count()?;
+        self.expect_word("LIMIT")?;
+        Ok(Some((offset, self.count()?)))
     }
 
     /// `FROM c WHERE …`; the value it selects is `true`.
@@ -77,6 +102,7 @@ impl Parser<'_> {
             group_by: Vec::new(),
             order_by: None,
             offset_limit: None,
+            clauses: ClauseSpans::default(),
         })
     }
 
@@ -86,8 +112,11 @@ impl Parser<'_> {
         let text = self.text_of(token);
         let value = match token.kind {
             TokenKind::Parameter => CountValue::Parameter(text.into()),
-            // Digits beyond 64 bits are still a number, and past every limit.
-            TokenKind::Integer => CountValue::Number(text.parse().unwrap_or(u64::MAX)),
+            // Digits beyond 64 bits are a number, but none of rows.
+            TokenKind::Integer => {
+                let number = text.parse::<i64>().map_err(|_| self.unexpected())?;
+                CountValue::Number(number.unsigned_abs())
+            }
             TokenKind::Hex => {
                 CountValue::Number(u64::from_str_radix(&text[2..], 16).unwrap_or(u64::MAX))
             }
@@ -100,7 +129,7 @@ impl Parser<'_> {
     /// TOP takes any notation of a whole number.
     fn top_count(&mut self) -> Result<Count, QueryError> {
         let token = self.peek();
-        if token.kind != TokenKind::Decimal {
+        if !matches!(token.kind, TokenKind::Integer | TokenKind::Decimal) {
             return self.count();
         }
         self.advance();
@@ -126,7 +155,7 @@ impl Parser<'_> {
             let expr = self.expr()?;
             let (alias, named) = self.select_alias()?;
             let name = alias.clone().or_else(|| expr.own_name().cloned());
-            let span = named.unwrap_or_else(|| self.previous_span());
+            let span = named.unwrap_or_else(|| self.name_span());
             names.extend(name.map(|name| (name, span)));
             items.push(SelectItem { expr, alias });
             if !self.accept(TokenKind::Comma) {
@@ -134,6 +163,13 @@ impl Parser<'_> {
                 return Ok(Selection::List(items));
             }
         }
+    }
+
+    /// Where the name stands that the path before the current token ends with.
+    fn name_span(&self) -> Span {
+        let behind = |n: usize| self.tokens[self.at.saturating_sub(n).min(self.tokens.len() - 1)];
+        let last = behind(1);
+        if last.kind == TokenKind::CloseBracket { behind(2).span } else { last.span }
     }
 
     /// The alias of an element of the select list and its place; behind AS it may be a string.
@@ -168,6 +204,10 @@ impl Parser<'_> {
     }
 
     fn source(&mut self) -> Result<Source, QueryError> {
+        if self.is(TokenKind::OpenParen) && !self.opens_subquery() {
+            self.advance();
+            return Err(self.unexpected());
+        }
         let start = self.peek().span;
         let next = self.peek_after(1);
         if self.is_identifier(self.peek()) && self.token_is_word(next, "IN") {
@@ -218,11 +258,12 @@ impl Parser<'_> {
         if !self.accept_word("ORDER") {
             return Ok(None);
         }
+        let start = self.previous_span();
         self.expect_word("BY")?;
         // RANK is an alias too; it is the keyword when a word follows it.
         if self.is_word("RANK") && self.peek_after(1).kind == TokenKind::Word {
             self.advance();
-            return self.rank_scores().map(Some);
+            return self.rank_score(start).map(Some);
         }
         let mut keys = vec![self.sort_key()?];
         while self.accept(TokenKind::Comma) {
@@ -231,23 +272,22 @@ impl Parser<'_> {
         Ok(Some(OrderBy::Keys(keys)))
     }
 
-    fn rank_scores(&mut self) -> Result<OrderBy, QueryError> {
-        let mut scores = vec![self.score()?];
-        while self.accept(TokenKind::Comma) {
-            scores.push(self.score()?);
+    fn rank_score(&mut self, start: Span) -> Result<OrderBy, QueryError> {
+        let score = self.score()?;
+        if self.accept_word("ASC") || self.accept_word("DESC") {
+            let message =
+                "Specifying a sort order (ASC or DESC) in the ORDER BY RANK clause is not allowed.";
+            self.note(start.to(self.previous_span()), "SC2222", message);
         }
-        if self.is_word("ASC") || self.is_word("DESC") {
-            return Err(QueryError::runtime(
-                "Specifying a sort order (ASC or DESC) in the ORDER BY RANK clause is not allowed.",
-            ));
-        }
-        Ok(OrderBy::Rank(scores))
+        Ok(OrderBy::Rank(score))
     }
 
     /// A call, whatever it calls: an operator's text would need parentheses, and would then read as
     /// a call of RANK.
     fn score(&mut self) -> Result<Expr, QueryError> {
-        let score = self.expr()?;
+        // What follows a call is no part of it.
+        let is_call = self.peek_after(1).kind == TokenKind::OpenParen;
+        let score = if is_call { self.call()? } else { self.expr()? };
         match *score.kind {
             ExprKind::Call(..) => Ok(score),
             _ => Err(QueryError::not_a_score(self.text, score.span)),
@@ -256,6 +296,7 @@ impl Parser<'_> {
 
     fn sort_key(&mut self) -> Result<SortKey, QueryError> {
         let expr = self.expr()?;
+        let start = expr.span;
         let direction = if self.accept_word("ASC") {
             Some(Direction::Ascending)
         } else if self.accept_word("DESC") {
@@ -263,6 +304,6 @@ impl Parser<'_> {
         } else {
             None
         };
-        Ok(SortKey { expr, direction })
+        Ok(SortKey { expr, direction, span: start.to(self.previous_span()) })
     }
 }

@@ -1,18 +1,18 @@
-//! Ways to the items: which entries of which index lead to them, and in which order they come.
+//! Access paths: which entries of which index lead to the items, and in which order the items come.
 
 use std::fmt;
 
 use orrery_index::IndexStep;
-use orrery_index::span::Span;
+use orrery_index::value_range::ValueRange;
 use orrery_types::{PartitionKey, Value};
 
 use super::condition::ItemPath;
 use crate::ast::Direction;
 
-/// How a query gets at its items.
+/// How a plan reaches its items.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Access {
-    /// There is nothing to be had.
+pub enum AccessPath {
+    /// No item can match.
     Nothing,
     /// Some items of the one logical partition, by id.
     #[expect(missing_docs, reason = "the summary says it")]
@@ -24,7 +24,7 @@ pub enum Access {
     Scan(ScanPath),
     /// Items whose rows are in a set, in the order of rows.
     Rows(RowSet),
-    /// Items in the order that the query wants.
+    /// Items in the order of the query.
     Ordered(OrderedAccess),
 }
 
@@ -37,6 +37,8 @@ pub enum ScanPath {
     Directory,
     /// Along the index entries that all items of the logical partition have, in the order of rows.
     Entries(RowSet),
+    /// Along the items, whose rows are sorted: the order of rows, for a small part of a partition.
+    Sorted,
 }
 
 /// The order in which an access gives items.
@@ -50,13 +52,13 @@ pub enum SourceOrder {
     Values,
 }
 
-impl Access {
+impl AccessPath {
     /// The order of what it gives.
     pub fn order(&self) -> SourceOrder {
         match self {
             Self::Points { by_row: true, .. }
             | Self::Keys { by_row: true, .. }
-            | Self::Scan(ScanPath::Directory | ScanPath::Entries(_))
+            | Self::Scan(ScanPath::Directory | ScanPath::Entries(_) | ScanPath::Sorted)
             | Self::Rows(_) => SourceOrder::Rows,
             Self::Nothing
             | Self::Points { .. }
@@ -78,12 +80,12 @@ pub enum RowSet {
     Or(Vec<RowSet>),
 }
 
-/// Items with a value in one of the spans at a path.
+/// Items with a value in one of the ranges at a path.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the summary says it")]
 pub struct TermSet {
     pub path: ItemPath,
-    pub spans: Vec<Span>,
+    pub ranges: Vec<ValueRange>,
     /// Rows that are expected.
     pub estimate: u64,
 }
@@ -107,12 +109,12 @@ pub struct OrderedAccess {
 /// What an ordered access walks along.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OrderedIndex {
-    /// The terms of one path, within a span.
+    /// The terms of one path, within a range.
     Path {
         /// The path.
         path: ItemPath,
         /// The part of it.
-        span: Span,
+        range: ValueRange,
     },
     /// A composite index.
     Composite {
@@ -121,13 +123,13 @@ pub enum OrderedIndex {
         /// Values of the first components.
         fixed: Vec<Value>,
         /// The part of the next component.
-        span: Option<Span>,
+        range: Option<ValueRange>,
         /// Which components are the keys of the order.
         keys: std::ops::Range<usize>,
     },
 }
 
-impl Access {
+impl AccessPath {
     /// The components of the composite index that it goes along, as index metrics name them.
     pub fn composite_specs(&self) -> Option<Vec<String>> {
         let Self::Ordered(OrderedAccess {
@@ -168,15 +170,15 @@ impl fmt::Display for ShownPath<'_> {
 impl fmt::Display for TermSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = ShownPath(&self.path);
-        match self.spans.as_slice() {
-            [span] => write!(f, "{path} {span}"),
-            spans => {
+        match self.ranges.as_slice() {
+            [range] => write!(f, "{path} {range}"),
+            ranges => {
                 write!(f, "{path} ")?;
-                for (number, span) in spans.iter().take(4).enumerate() {
+                for (number, range) in ranges.iter().take(4).enumerate() {
                     let separator = if number > 0 { " or " } else { "" };
-                    write!(f, "{separator}{span}")?;
+                    write!(f, "{separator}{range}")?;
                 }
-                match spans.len() {
+                match ranges.len() {
                     0..=4 => Ok(()),
                     more => write!(f, " or {} more", more - 4),
                 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use orrery_index::IndexStep;
-use orrery_index::span::{Kind, Span};
+use orrery_index::value_range::{Kind, ValueRange};
 use orrery_types::{Value, limits};
 
 use crate::ast::{BinaryOp, SubqueryKind, UnaryOp};
@@ -24,7 +24,7 @@ pub enum Condition {
     All,
     /// No item can.
     Nothing,
-    /// The item has, at the path, a value in one of the spans.
+    /// The item has, at the path, a value in one of the ranges.
     Values(Values),
     /// All of them, two at least.
     And(Vec<Condition>),
@@ -37,7 +37,7 @@ pub enum Condition {
 #[expect(missing_docs, reason = "the summary says it")]
 pub struct Values {
     pub path: ItemPath,
-    pub spans: Vec<Span>,
+    pub ranges: Vec<ValueRange>,
 }
 
 /// A condition, and whether it says all that the filter says.
@@ -102,7 +102,10 @@ fn select_filter(select: &BoundSelect, paths: &mut Paths, item: Slot) -> Filter 
                 }
                 if !whole {
                     // Without a value there, or an element, there is no row.
-                    parts.push(Filter { exact: false, ..one(steps.clone().into(), Span::Defined) });
+                    parts.push(Filter {
+                        exact: false,
+                        ..one(steps.clone().into(), ValueRange::Defined)
+                    });
                 }
                 paths.of_slots.insert(source.slot, steps);
             }
@@ -127,18 +130,18 @@ fn select_filter(select: &BoundSelect, paths: &mut Paths, item: Slot) -> Filter 
     and(parts)
 }
 
-fn one(path: ItemPath, span: Span) -> Filter {
-    many(path, vec![span])
+fn one(path: ItemPath, range: ValueRange) -> Filter {
+    many(path, vec![range])
 }
 
-fn many(path: ItemPath, spans: Vec<Span>) -> Filter {
-    let spans: Vec<Span> = spans.into_iter().filter(|span| !span.is_empty()).collect();
-    if spans.is_empty() {
+fn many(path: ItemPath, ranges: Vec<ValueRange>) -> Filter {
+    let ranges: Vec<ValueRange> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
+    if ranges.is_empty() {
         return Filter::NEVER;
     }
     // An item may have several values at a plural path, and the filter may mean another one.
     let exact = !is_plural(&path);
-    Filter { condition: Condition::Values(Values { path, spans }), exact }
+    Filter { condition: Condition::Values(Values { path, ranges }), exact }
 }
 
 /// All of the parts.
@@ -168,7 +171,7 @@ pub(crate) fn and(parts: Vec<Filter>) -> Filter {
 }
 
 /// Adds a condition on values to a conjunction, together with one on the same path if both are
-/// about the one value that is there. False if nothing can satisfy both.
+/// about the one value that exists. False if nothing can satisfy both.
 fn narrow(list: &mut Vec<Condition>, values: Values) -> bool {
     let single = !is_plural(&values.path);
     for condition in list.iter_mut().filter(|_| single) {
@@ -176,20 +179,20 @@ fn narrow(list: &mut Vec<Condition>, values: Values) -> bool {
         if own.path != values.path {
             continue;
         }
-        if own.spans == [Span::Defined] {
+        if own.ranges == [ValueRange::Defined] {
             *own = values;
             return true;
         }
-        if values.spans == [Span::Defined] {
+        if values.ranges == [ValueRange::Defined] {
             return true;
         }
-        if let ([a], [b]) = (own.spans.as_slice(), values.spans.as_slice())
+        if let ([a], [b]) = (own.ranges.as_slice(), values.ranges.as_slice())
             && let Some(both) = a.and(b)
         {
             if both.is_empty() {
                 return false;
             }
-            own.spans = vec![both];
+            own.ranges = vec![both];
             return true;
         }
     }
@@ -211,7 +214,7 @@ fn or(parts: Vec<Filter>) -> Filter {
             Condition::Values(values) => {
                 let at = *spans_of.entry(values.path.clone()).or_insert(list.len());
                 if let Some(Condition::Values(own)) = list.get_mut(at) {
-                    own.spans.extend(values.spans);
+                    own.ranges.extend(values.ranges);
                 } else {
                     list.push(Condition::Values(values));
                 }
@@ -234,7 +237,7 @@ fn or(parts: Vec<Filter>) -> Filter {
 fn terms(condition: &Condition) -> usize {
     match condition {
         Condition::All | Condition::Nothing => 0,
-        Condition::Values(values) => values.spans.len(),
+        Condition::Values(values) => values.ranges.len(),
         Condition::And(list) | Condition::Or(list) => list.iter().map(terms).sum(),
     }
 }
@@ -258,7 +261,7 @@ impl Reader<'_> {
             }
             Node::OneOf(one_of) if wanted => self.one_of(one_of),
             Node::Path(..) => match self.paths.of(node) {
-                Some(path) => one(path, Span::Point(Value::Bool(wanted))),
+                Some(path) => one(path, ValueRange::Point(Value::Bool(wanted))),
                 None => Filter::UNKNOWN,
             },
             Node::Binary(op, parts) => self.binary(*op, parts, wanted),
@@ -286,7 +289,7 @@ impl Reader<'_> {
             values.sort_unstable();
             values.dedup();
             if values.len() > limits::QUERY_TERMS_MAX {
-                return Filter { exact: false, ..one(path, Span::Defined) };
+                return Filter { exact: false, ..one(path, ValueRange::Defined) };
             }
             many(path, values.into_iter().map(point).collect())
         };
@@ -304,7 +307,7 @@ impl Reader<'_> {
                 }
                 // Whatever the two are, they are there.
                 let defined = [a, b].map(|node| match self.paths.of(node) {
-                    Some(path) => Filter { exact: false, ..one(path, Span::Defined) },
+                    Some(path) => Filter { exact: false, ..one(path, ValueRange::Defined) },
                     None => Filter::UNKNOWN,
                 });
                 return and(defined.into());
@@ -317,10 +320,10 @@ impl Reader<'_> {
     fn membership(&self, needle: &Node, list: &List, wanted: bool) -> Filter {
         let Some(path) = self.paths.of(needle) else { return Filter::UNKNOWN };
         let List::Set(set) = list else {
-            return Filter { exact: false, ..one(path, Span::Defined) };
+            return Filter { exact: false, ..one(path, ValueRange::Defined) };
         };
         if !wanted {
-            return Filter { exact: false, ..one(path, Span::Defined) };
+            return Filter { exact: false, ..one(path, ValueRange::Defined) };
         }
         if set.len() > limits::QUERY_TERMS_MAX {
             return Filter::UNKNOWN;
@@ -328,9 +331,9 @@ impl Reader<'_> {
         let mut values: Vec<&Value> = set.iter().filter(|v| !v.is_undefined()).collect();
         values.sort_unstable();
         let exact = values.iter().all(|v| v.type_rank() <= 4);
-        let mut spans: Vec<Span> = values.into_iter().map(point).collect();
-        spans.dedup();
-        let filter = many(path, spans);
+        let mut ranges: Vec<ValueRange> = values.into_iter().map(point).collect();
+        ranges.dedup();
+        let filter = many(path, ranges);
         Filter { exact: filter.exact && exact, ..filter }
     }
 
@@ -340,9 +343,10 @@ impl Reader<'_> {
         let side = |op, value| comparison(path.clone(), op, value, false, true);
         if wanted && is_plural(&path) {
             // Both ends are about the same element.
-            let ends = Span::comparison(low, false, true).zip(Span::comparison(high, true, true));
+            let ends = ValueRange::comparison(low, false, true)
+                .zip(ValueRange::comparison(high, true, true));
             return match ends.and_then(|(a, b)| a.and(&b)) {
-                Some(span) => many(path, vec![span]),
+                Some(range) => many(path, vec![range]),
                 None => Filter::NEVER,
             };
         }
@@ -360,10 +364,10 @@ impl Reader<'_> {
         let Some(pattern) = pattern.as_str() else { return Filter::NEVER };
         let Some(path) = self.paths.of(of) else { return Filter::UNKNOWN };
         if !wanted {
-            return Filter { exact: false, ..one(path, Span::Type(Kind::String)) };
+            return Filter { exact: false, ..one(path, ValueRange::Type(Kind::String)) };
         }
         let (prefix, whole) = literal_prefix(pattern, escape);
-        let filter = one(path, Span::Prefix(prefix.into()));
+        let filter = one(path, ValueRange::Prefix(prefix.into()));
         Filter { exact: filter.exact && whole, ..filter }
     }
 
@@ -372,7 +376,9 @@ impl Reader<'_> {
             return Filter::UNKNOWN;
         };
         let kind = match function.name {
-            "IS_DEFINED" => return if wanted { one(path, Span::Defined) } else { Filter::UNKNOWN },
+            "IS_DEFINED" => {
+                return if wanted { one(path, ValueRange::Defined) } else { Filter::UNKNOWN };
+            }
             "IS_NULL" => Kind::Null,
             "IS_BOOL" | "IS_BOOLEAN" => Kind::Bool,
             "IS_NUMBER" | "IS_INTEGER" | "IS_FINITE_NUMBER" => Kind::Number,
@@ -390,7 +396,7 @@ impl Reader<'_> {
             return Filter::UNKNOWN;
         }
         let vague = matches!(function.name, "IS_INTEGER" | "IS_FINITE_NUMBER" | "IS_DATETIME");
-        let filter = one(path, Span::Type(kind));
+        let filter = one(path, ValueRange::Type(kind));
         Filter { exact: filter.exact && !vague, ..filter }
     }
 }
@@ -400,11 +406,11 @@ fn is_comparison(op: BinaryOp) -> bool {
     matches!(op, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
 }
 
-fn point(value: &Value) -> Span {
+fn point(value: &Value) -> ValueRange {
     match value {
-        Value::Array(_) => Span::Type(Kind::Array),
-        Value::Object(_) => Span::Type(Kind::Object),
-        scalar => Span::Point(scalar.clone()),
+        Value::Array(_) => ValueRange::Type(Kind::Array),
+        Value::Object(_) => ValueRange::Type(Kind::Object),
+        scalar => ValueRange::Point(scalar.clone()),
     }
 }
 
@@ -421,7 +427,7 @@ fn comparison(path: ItemPath, op: BinaryOp, value: &Value, turned: bool, wanted:
             let filter = one(path, point(value));
             return Filter { exact: filter.exact && exact, ..filter };
         }
-        Equal | NotEqual => return Filter { exact: false, ..one(path, Span::Defined) },
+        Equal | NotEqual => return Filter { exact: false, ..one(path, ValueRange::Defined) },
         Less => (true, false),
         LessOrEqual => (true, true),
         Greater => (false, false),
@@ -431,8 +437,8 @@ fn comparison(path: ItemPath, op: BinaryOp, value: &Value, turned: bool, wanted:
     let below = below != turned;
     // What is comparable and not below is above or the constant itself.
     let (below, included) = if wanted { (below, included) } else { (!below, !included) };
-    match Span::comparison(value, below, included) {
-        Some(span) => one(path, span),
+    match ValueRange::comparison(value, below, included) {
+        Some(range) => one(path, range),
         None => Filter::NEVER,
     }
 }
@@ -444,13 +450,13 @@ fn is_off(argument: Option<&Node>) -> bool {
 
 fn contains(path: &ItemPath, arguments: &[Node], wanted: bool) -> Filter {
     if !wanted {
-        return Filter { exact: false, ..one(path.clone(), Span::Type(Kind::Array)) };
+        return Filter { exact: false, ..one(path.clone(), ValueRange::Type(Kind::Array)) };
     }
     let elements = || path.iter().cloned().chain([IndexStep::Elements]);
     match arguments.get(1) {
         Some(Node::Constant(Value::Undefined)) => Filter::NEVER,
         Some(Node::Constant(Value::Object(wanted))) if !is_off(arguments.get(2)) => {
-            let mut parts = vec![one(elements().collect(), Span::Type(Kind::Object))];
+            let mut parts = vec![one(elements().collect(), ValueRange::Type(Kind::Object))];
             for (name, value) in wanted.iter() {
                 let path = elements().chain([IndexStep::Property((&**name).into())]).collect();
                 parts.push(one(path, point(value)));
@@ -458,20 +464,20 @@ fn contains(path: &ItemPath, arguments: &[Node], wanted: bool) -> Filter {
             Filter { exact: false, ..and(parts) }
         }
         Some(Node::Constant(value)) => one(elements().collect(), point(value)),
-        _ => Filter { exact: false, ..one(elements().collect(), Span::Defined) },
+        _ => Filter { exact: false, ..one(elements().collect(), ValueRange::Defined) },
     }
 }
 
 fn text_test(path: ItemPath, name: &str, arguments: &[Node], wanted: bool) -> Filter {
-    let strings = |path| Filter { exact: false, ..one(path, Span::Type(Kind::String)) };
+    let strings = |path| Filter { exact: false, ..one(path, ValueRange::Type(Kind::String)) };
     let Some(Node::Constant(text)) = arguments.get(1) else { return strings(path) };
     let Some(text) = text.as_str() else { return Filter::NEVER };
     if !wanted || !is_off(arguments.get(2)) {
         return strings(path);
     }
     match name {
-        "STARTSWITH" => one(path, Span::Prefix(text.into())),
-        "StringEquals" => one(path, Span::Point(Value::string(text))),
+        "STARTSWITH" => one(path, ValueRange::Prefix(text.into())),
+        "StringEquals" => one(path, ValueRange::Point(Value::string(text))),
         _ => strings(path),
     }
 }

@@ -1,7 +1,7 @@
 //! What ways to the items cost, in units of reading one index entry. The numbers are ratios measured
 //! on small items; what matters is that they rank ways rightly when those differ much.
 
-use orrery_index::span::Span;
+use orrery_index::value_range::ValueRange;
 use orrery_types::limits;
 
 use super::IndexFacts;
@@ -18,13 +18,15 @@ pub(super) const LOAD: f64 = 30.0;
 pub(super) const SCANNED: f64 = 15.0;
 /// One item in a scan along rows: many are loaded at once.
 pub(super) const SCANNED_BY_ROW: f64 = 19.0;
+/// One item whose row is read and sorted.
+pub(super) const SORTED: f64 = 3.0;
 
-/// Spans of one path whose sizes are asked for; of more, some stand for all.
+/// Ranges of one path whose sizes are asked for; of more, some stand for all.
 const SAMPLES: usize = 16;
 
 /// A row set and what it takes to read it.
 #[derive(Clone, Debug)]
-pub(super) struct Priced {
+pub(super) struct RowSetCost {
     pub(super) set: RowSet,
     /// Rows that come out, expected.
     pub(super) rows: f64,
@@ -35,18 +37,19 @@ pub(super) struct Priced {
 }
 
 /// The cheapest row set that holds every item of a condition; `None` if the index has none.
-pub(super) fn price(condition: &Condition, facts: &dyn IndexFacts) -> Option<Priced> {
+pub(super) fn price(condition: &Condition, facts: &dyn IndexFacts) -> Option<RowSetCost> {
     match condition {
         Condition::All | Condition::Nothing => None,
         Condition::Values(values) => price_values(values, facts),
         Condition::And(list) => {
-            let mut parts: Vec<Priced> = list.iter().filter_map(|c| price(c, facts)).collect();
+            let mut parts: Vec<RowSetCost> = list.iter().filter_map(|c| price(c, facts)).collect();
             parts.sort_by(|a, b| a.rows.total_cmp(&b.rows));
             intersection(parts, facts)
         }
         Condition::Or(list) => {
-            let parts: Vec<Priced> = list.iter().map(|c| price(c, facts)).collect::<Option<_>>()?;
-            Some(Priced {
+            let parts: Vec<RowSetCost> =
+                list.iter().map(|c| price(c, facts)).collect::<Option<_>>()?;
+            Some(RowSetCost {
                 rows: parts.iter().map(|p| p.rows).sum::<f64>().min(count(facts.items())),
                 opening: parts.iter().map(|p| p.opening).sum(),
                 reading: parts.iter().map(|p| p.reading).sum(),
@@ -56,27 +59,28 @@ pub(super) fn price(condition: &Condition, facts: &dyn IndexFacts) -> Option<Pri
     }
 }
 
-/// Rows that are sooner loaded than anything else is asked about.
-const FEW: usize = 24;
-/// Spans that are asked for them.
-const FEW_SPANS: usize = 4;
+/// A condition is selective if at most this many rows match it: loading them costs less than comparing
+/// other access paths.
+const SELECTIVE_ROWS_MAX: usize = 24;
+/// Spans of a path that are counted to find out.
+const SELECTIVE_RANGES_MAX: usize = 4;
 
-/// Values that the condition asks for and few items have.
-pub(super) fn few(condition: &Condition, facts: &dyn IndexFacts) -> Option<Priced> {
+/// The terms of a selective part of the condition, if it has one.
+pub(super) fn selective(condition: &Condition, facts: &dyn IndexFacts) -> Option<RowSetCost> {
     match condition {
         Condition::Values(values) => {
-            if values.spans.len() > FEW_SPANS || !facts.is_usable(&values.path) {
+            if values.ranges.len() > SELECTIVE_RANGES_MAX || !facts.is_usable(&values.path) {
                 return None;
             }
             let mut entries = 0;
-            for span in &values.spans {
-                entries += facts.few(&values.path, span, FEW)?;
+            for range in &values.ranges {
+                entries += facts.count_up_to(&values.path, range, SELECTIVE_ROWS_MAX)?;
             }
             Some(priced_terms(values, count(entries)))
         }
         Condition::And(list) => {
             let values = list.iter().filter(|c| matches!(c, Condition::Values(_)));
-            values.into_iter().find_map(|c| few(c, facts))
+            values.into_iter().find_map(|c| selective(c, facts))
         }
         Condition::All | Condition::Nothing | Condition::Or(_) => None,
     }
@@ -92,20 +96,20 @@ pub(super) fn whole(n: f64) -> u64 {
     n.round() as u64
 }
 
-/// Entries in all spans of one path.
+/// Entries in all ranges of one path.
 pub(super) fn size(values: &Values, facts: &dyn IndexFacts) -> f64 {
-    let step = values.spans.len().div_ceil(SAMPLES).max(1);
+    let step = values.ranges.len().div_ceil(SAMPLES).max(1);
     let sampled: Vec<f64> = values
-        .spans
+        .ranges
         .iter()
         .step_by(step)
-        .map(|span| count(facts.estimate(&values.path, span)))
+        .map(|range| count(facts.estimate(&values.path, range)))
         .collect();
-    let share = count(values.spans.len() as u64) / count(sampled.len().max(1) as u64);
+    let share = count(values.ranges.len() as u64) / count(sampled.len().max(1) as u64);
     sampled.iter().sum::<f64>() * share
 }
 
-fn price_values(values: &Values, facts: &dyn IndexFacts) -> Option<Priced> {
+fn price_values(values: &Values, facts: &dyn IndexFacts) -> Option<RowSetCost> {
     if !facts.is_usable(&values.path) {
         return None;
     }
@@ -118,27 +122,27 @@ fn price_values(values: &Values, facts: &dyn IndexFacts) -> Option<Priced> {
 
 /// Rows of several values have to be gathered and sorted before the first one is known.
 fn is_gathered(values: &Values) -> bool {
-    !values.spans.iter().all(|span| span.codes().single)
+    !values.ranges.iter().all(|range| range.codes().single)
 }
 
-fn priced_terms(values: &Values, entries: f64) -> Priced {
-    let seeks = SEEK * count(values.spans.len() as u64);
+fn priced_terms(values: &Values, entries: f64) -> RowSetCost {
+    let seeks = SEEK * count(values.ranges.len() as u64);
     let terms = TermSet {
         path: values.path.clone(),
-        spans: values.spans.clone(),
+        ranges: values.ranges.clone(),
         estimate: whole(entries),
     };
     let (opening, reading) =
         if is_gathered(values) { (seeks + entries * ENTRY, 0.0) } else { (seeks, entries * ENTRY) };
-    Priced { set: RowSet::Terms(terms), rows: entries, opening, reading }
+    RowSetCost { set: RowSet::Terms(terms), rows: entries, opening, reading }
 }
 
 /// The smallest part, and those others that save more loads than they cost to read.
-fn intersection(parts: Vec<Priced>, facts: &dyn IndexFacts) -> Option<Priced> {
+fn intersection(parts: Vec<RowSetCost>, facts: &dyn IndexFacts) -> Option<RowSetCost> {
     let items = count(facts.items()).max(1.0);
     let mut parts = parts.into_iter();
     let first = parts.next()?;
-    let mut total = Priced { set: RowSet::And(vec![]), ..first.clone() };
+    let mut total = RowSetCost { set: RowSet::And(vec![]), ..first.clone() };
     let mut kept = vec![first.set];
     for part in parts {
         let share = (part.rows / items).min(1.0);
@@ -167,11 +171,14 @@ pub(super) fn demands(condition: &Condition, path: &super::condition::ItemPath) 
     }
 }
 
-/// The one span to which a condition confines the value at a path, if it does.
-pub(super) fn confined(condition: &Condition, path: &super::condition::ItemPath) -> Option<Span> {
+/// The one range to which a condition confines the value at a path, if it does.
+pub(super) fn confined(
+    condition: &Condition,
+    path: &super::condition::ItemPath,
+) -> Option<ValueRange> {
     match condition {
-        Condition::Values(Values { path: own, spans }) if own == path => match spans.as_slice() {
-            [span] => Some(span.clone()),
+        Condition::Values(Values { path: own, ranges }) if own == path => match ranges.as_slice() {
+            [range] => Some(range.clone()),
             _ => None,
         },
         Condition::And(list) => list.iter().find_map(|c| confined(c, path)),
@@ -185,8 +192,8 @@ pub(super) fn fixed(
     path: &super::condition::ItemPath,
 ) -> Option<orrery_types::Value> {
     match condition {
-        Condition::Values(Values { path: own, spans }) if own == path => match spans.as_slice() {
-            [Span::Point(value)] => Some(value.clone()),
+        Condition::Values(Values { path: own, ranges }) if own == path => match ranges.as_slice() {
+            [ValueRange::Point(value)] => Some(value.clone()),
             _ => None,
         },
         Condition::And(list) => list.iter().find_map(|c| fixed(c, path)),

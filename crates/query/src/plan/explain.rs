@@ -7,7 +7,7 @@ use std::sync::Arc;
 use orrery_types::{Object, Value};
 
 use super::Plan;
-use super::access::{Access, OrderedAccess, OrderedIndex, RowSet, ShownPath};
+use super::access::{AccessPath, OrderedAccess, OrderedIndex, RowSet, ShownPath};
 use super::index_only::{IndexAggregate, IndexOnly};
 use crate::ast::Direction;
 use crate::bound::Order;
@@ -116,7 +116,7 @@ impl Plan {
             node = PlanNode::over("Filter", node);
             node.estimated = Some(self.estimate);
         }
-        let served = matches!(self.access, Access::Ordered(_));
+        let served = matches!(self.access, AccessPath::Ordered(_));
         match &select.order {
             Order::Keys(keys) if !served => {
                 node = PlanNode::over(format!("Sort by {}", count(keys.len(), "key")), node);
@@ -149,31 +149,31 @@ fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-fn access(access: &Access, single: bool) -> PlanNode {
+fn access(access: &AccessPath, single: bool) -> PlanNode {
     match access {
-        Access::Nothing => PlanNode::new("Nothing"),
-        Access::Keys { keys, .. } => PlanNode {
+        AccessPath::Nothing => PlanNode::new("Nothing"),
+        AccessPath::Keys { keys, .. } => PlanNode {
             estimated: Some(keys.len() as u64),
             ..PlanNode::new(format!("PointRead of {}", count(keys.len(), "item")))
         },
-        Access::Points { ids, .. } => PlanNode {
+        AccessPath::Points { ids, .. } => PlanNode {
             estimated: Some(ids.len() as u64),
             ..PlanNode::new(match ids.as_slice() {
                 [id] => format!("PointRead {}", Value::from(id.as_str()).to_json()),
                 ids => format!("PointRead of {}", count(ids.len(), "item")),
             })
         },
-        Access::Scan(_) if single => PlanNode::new("PartitionScan"),
-        Access::Scan(_) => PlanNode::new("ContainerScan"),
-        Access::Rows(set) => rows(set),
-        Access::Ordered(ordered) => along(ordered),
+        AccessPath::Scan(_) if single => PlanNode::new("PartitionScan"),
+        AccessPath::Scan(_) => PlanNode::new("ContainerScan"),
+        AccessPath::Rows(set) => rows(set),
+        AccessPath::Ordered(ordered) => along(ordered),
     }
 }
 
 fn rows(set: &RowSet) -> PlanNode {
     let mut node = match set {
         RowSet::Terms(terms) => {
-            let single = terms.spans.iter().all(|span| span.codes().single);
+            let single = terms.ranges.iter().all(|range| range.codes().single);
             let name = if single { "IndexSeek" } else { "IndexRange" };
             PlanNode::new(format!("{name} {terms}"))
         }
@@ -190,11 +190,11 @@ fn rows(set: &RowSet) -> PlanNode {
 
 fn along(ordered: &OrderedAccess) -> PlanNode {
     let mut text = match &ordered.index {
-        OrderedIndex::Path { path, span } => {
+        OrderedIndex::Path { path, range } => {
             let direction = if ordered.reverse { "DESC" } else { "ASC" };
-            format!("IndexOrder {} {direction}, {span}", ShownPath(path))
+            format!("IndexOrder {} {direction}, {range}", ShownPath(path))
         }
-        OrderedIndex::Composite { components, fixed, span, .. } => {
+        OrderedIndex::Composite { components, fixed, range, .. } => {
             let shown = |(path, direction): &(Arc<[_]>, Direction)| {
                 let down = (*direction == Direction::Descending) != ordered.reverse;
                 format!("{} {}", ShownPath(path), if down { "DESC" } else { "ASC" })
@@ -202,10 +202,10 @@ fn along(ordered: &OrderedAccess) -> PlanNode {
             let list: Vec<String> = components.iter().map(shown).collect();
             let mut text = format!("CompositeOrder ({})", list.join(", "));
             for value in fixed {
-                let _ = write!(text, ", {}", orrery_index::Span::Point(value.clone()));
+                let _ = write!(text, ", {}", orrery_index::ValueRange::Point(value.clone()));
             }
-            if let Some(span) = span {
-                let _ = write!(text, ", {span}");
+            if let Some(range) = range {
+                let _ = write!(text, ", {range}");
             }
             text
         }
@@ -221,16 +221,16 @@ fn along(ordered: &OrderedAccess) -> PlanNode {
 
 fn index_only(only: &IndexOnly) -> PlanNode {
     match only {
-        IndexOnly::Distinct { path, span, .. } => {
-            PlanNode::new(format!("IndexDistinct {} {span}", ShownPath(path)))
+        IndexOnly::Distinct { path, range, .. } => {
+            PlanNode::new(format!("IndexDistinct {} {range}", ShownPath(path)))
         }
         IndexOnly::Aggregates(list) => {
             let one = |aggregate: &IndexAggregate| match aggregate {
                 IndexAggregate::CountAll => PlanNode::new("IndexCount of all items"),
                 IndexAggregate::Count(set) => PlanNode::over("IndexCount", rows(set)),
-                IndexAggregate::Extreme { path, span, greatest } => {
+                IndexAggregate::Extreme { path, range, greatest } => {
                     let name = if *greatest { "IndexMax" } else { "IndexMin" };
-                    PlanNode::new(format!("{name} {} {span}", ShownPath(path)))
+                    PlanNode::new(format!("{name} {} {range}", ShownPath(path)))
                 }
                 IndexAggregate::Sum { path, of, average } => {
                     let name = if *average { "IndexAverage" } else { "IndexSum" };

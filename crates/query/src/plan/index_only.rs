@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use orrery_index::numbers;
-use orrery_index::span::Span;
+use orrery_index::stored_numbers;
+use orrery_index::value_range::ValueRange;
 use orrery_types::{Number, Value};
 
 use super::PlanRequest;
@@ -12,7 +12,7 @@ use super::access::{RowSet, TermSet};
 use super::condition::{Condition, Filter, ItemPath, Paths, Values, is_plural};
 use super::cost;
 use crate::bound::{BoundSelect, Grouping, Node, Order, Projection};
-use crate::functions::aggregate::AggregateKind;
+use crate::functions::aggregate::AggregateFunction;
 use crate::query::BoundQuery;
 
 /// An answer out of the index.
@@ -25,7 +25,7 @@ pub enum IndexOnly {
         /// The path.
         path: ItemPath,
         /// The part of it.
-        span: Span,
+        range: ValueRange,
         /// The name, if rows are objects.
         name: Option<Arc<str>>,
     },
@@ -43,7 +43,7 @@ pub enum IndexAggregate {
         /// The path.
         path: ItemPath,
         /// The part of it.
-        span: Span,
+        range: ValueRange,
         /// Whether the greatest is asked for.
         greatest: bool,
     },
@@ -103,25 +103,25 @@ fn aggregates(
     let mut list = Vec::new();
     for (_, kind, argument) in &grouping.aggregates {
         list.push(match (kind, argument) {
-            (AggregateKind::Count, Node::Constant(value)) if !value.is_undefined() => {
+            (AggregateFunction::Count, Node::Constant(value)) if !value.is_undefined() => {
                 counted(filter.clone(), request)?
             }
-            (AggregateKind::Count, argument) => {
+            (AggregateFunction::Count, argument) => {
                 let path = paths.of(argument).filter(|p| !is_plural(p))?;
-                let spans = vec![Span::Defined];
-                let defined = Condition::Values(Values { path, spans });
+                let ranges = vec![ValueRange::Defined];
+                let defined = Condition::Values(Values { path, ranges });
                 let defined = Filter { condition: defined, exact: true };
                 counted(super::condition::and(vec![filter.clone(), defined]), request)?
             }
-            (AggregateKind::Min | AggregateKind::Max, argument) => {
+            (AggregateFunction::Min | AggregateFunction::Max, argument) => {
                 let path = paths.of(argument).filter(|p| !is_plural(p))?;
-                let span = only_span(&filter.condition, &path, request)?;
-                let greatest = *kind == AggregateKind::Max;
-                IndexAggregate::Extreme { path, span, greatest }
+                let range = only_range(&filter.condition, &path, request)?;
+                let greatest = *kind == AggregateFunction::Max;
+                IndexAggregate::Extreme { path, range, greatest }
             }
-            (AggregateKind::Sum | AggregateKind::Average, argument) => {
+            (AggregateFunction::Sum | AggregateFunction::Average, argument) => {
                 let path = paths.of(argument)?;
-                summed(filter, path, *kind == AggregateKind::Average, request)?
+                summed(filter, path, *kind == AggregateFunction::Average, request)?
             }
             _ => return None,
         });
@@ -130,14 +130,18 @@ fn aggregates(
 }
 
 /// The part of a path that a condition speaks of, if it speaks of nothing else.
-fn only_span(condition: &Condition, path: &ItemPath, request: &PlanRequest<'_>) -> Option<Span> {
+fn only_range(
+    condition: &Condition,
+    path: &ItemPath,
+    request: &PlanRequest<'_>,
+) -> Option<ValueRange> {
     if !request.facts.is_usable(path) {
         return None;
     }
     match condition {
-        Condition::All => Some(Span::Defined),
-        Condition::Values(values) if values.path == *path => match values.spans.as_slice() {
-            [span] if span.codes().exact => Some(span.clone()),
+        Condition::All => Some(ValueRange::Defined),
+        Condition::Values(values) if values.path == *path => match values.ranges.as_slice() {
+            [range] if range.codes().exact => Some(range.clone()),
             _ => None,
         },
         _ => None,
@@ -161,7 +165,7 @@ fn summed(
     request: &PlanRequest<'_>,
 ) -> Option<IndexAggregate> {
     let facts = request.facts;
-    if !numbers::are_kept(&path) || !facts.is_usable(&path) || !facts.knows_lacking() {
+    if !stored_numbers::are_stored(&path) || !facts.is_usable(&path) || !facts.indexes_missing() {
         return None;
     }
     let of = match &filter.condition {
@@ -173,7 +177,7 @@ fn summed(
 }
 
 fn no_rows() -> RowSet {
-    RowSet::Terms(TermSet { path: [].into(), spans: vec![], estimate: 0 })
+    RowSet::Terms(TermSet { path: [].into(), ranges: vec![], estimate: 0 })
 }
 
 /// The set of rows of a condition, all of it.
@@ -187,13 +191,13 @@ fn exact_set(condition: &Condition, request: &PlanRequest<'_>) -> Option<RowSet>
     match condition {
         Condition::All | Condition::Nothing => None,
         Condition::Values(values) => {
-            let exact = values.spans.iter().all(|span| span.codes().exact);
+            let exact = values.ranges.iter().all(|range| range.codes().exact);
             if !exact || is_plural(&values.path) || !request.facts.is_usable(&values.path) {
                 return None;
             }
             let estimate = cost::whole(cost::size(values, request.facts));
-            let Values { path, spans } = values.clone();
-            Some(RowSet::Terms(TermSet { path, spans, estimate }))
+            let Values { path, ranges } = values.clone();
+            Some(RowSet::Terms(TermSet { path, ranges, estimate }))
         }
         Condition::And(list) => all(list).map(RowSet::And),
         Condition::Or(list) => all(list).map(RowSet::Or),
@@ -214,10 +218,10 @@ fn distinct(
         },
     };
     let path = paths.of(node).filter(|p| !is_plural(p) && !p.is_empty())?;
-    let span = only_span(&filter.condition, &path, request)?;
-    // As an object, a row is there even for an item without the property.
+    let range = only_range(&filter.condition, &path, request)?;
+    // As an object, an item without the property has a row too.
     let lacking = name.is_some() && filter.condition == Condition::All;
-    (!lacking).then_some(IndexOnly::Distinct { path, span, name })
+    (!lacking).then_some(IndexOnly::Distinct { path, range, name })
 }
 
 impl IndexOnly {

@@ -1,8 +1,8 @@
-//! The planner: from a bound query to a way to its items. `condition` reads what the filter asks of
+//! The planner: from a bound query to an access path. `condition` reads what the filter asks of
 //! single paths, `cost` prices the ways that the index offers, `access` says what they are,
-//! `scan` reads all items or those that are named, `keyed` finds their names in the filter, `index_only` queries that need no item at all, `explain` prints the choice.
+//! `scan` reads all items or those that the filter names, `index_only` queries that need no item at all, `explain` prints the choice.
 //!
-//! A way may lead to more items than the query wants and never to fewer: the whole filter runs over
+//! An access path may lead to more items than match, and never to fewer: the whole filter runs over
 //! every item, whatever way it came. So a wrong estimate costs time and not rows.
 
 pub mod access;
@@ -10,20 +10,19 @@ pub mod condition;
 mod cost;
 mod explain;
 pub mod index_only;
-mod keyed;
 mod scan;
 
 use orrery_index::IndexStep;
-use orrery_index::span::Span;
+use orrery_index::value_range::ValueRange;
 use orrery_types::{KeyComponent, PartitionKey, PropertyPath, Value, limits};
 
 use crate::ast::Direction;
 use crate::bound::{BoundSelect, Node, Order, Step};
 use crate::exec::Resume;
 use crate::query::BoundQuery;
-use access::{Access, OrderedAccess, OrderedIndex, ScanPath, SourceOrder};
+use access::{AccessPath, OrderedAccess, OrderedIndex, ScanPath, SourceOrder};
 use condition::{Condition, Filter, ItemPath, Paths, Values, is_plural};
-use cost::{LOAD, Priced, SCANNED, SEEK, count, whole};
+use cost::{LOAD, RowSetCost, SCANNED, SEEK, count, whole};
 use index_only::IndexOnly;
 
 pub use explain::PlanNode;
@@ -32,21 +31,21 @@ pub use explain::PlanNode;
 pub trait IndexFacts {
     /// Whether every item with a value at the path has its term there.
     fn is_usable(&self, path: &[IndexStep]) -> bool;
-    /// Terms in a span of a path, roughly.
-    fn estimate(&self, path: &[IndexStep], span: &Span) -> u64;
-    /// The same, exactly, if they are no more than so many and that is told at little cost.
-    fn few(&self, path: &[IndexStep], span: &Span, most: usize) -> Option<u64>;
-    /// Items of the one logical partition that is read, if they are no more than so many. They are kept
-    /// for whoever reads it whole.
-    fn few_in_partition(&self, most: usize) -> Option<u64>;
+    /// Terms in a range of a path, roughly.
+    fn estimate(&self, path: &[IndexStep], range: &ValueRange) -> u64;
+    /// The exact number of terms in a range, if it is at most `most` and cheap to count.
+    fn count_up_to(&self, path: &[IndexStep], range: &ValueRange, most: usize) -> Option<u64>;
+    /// The exact number of items in the one logical partition that is read, if it is at most `most`. The
+    /// items are prefetched for a scan of the partition.
+    fn count_partition_up_to(&self, most: usize) -> Option<u64>;
     /// Composite indexes in which every item has its entry.
     fn composites(&self) -> Vec<Vec<(ItemPath, Direction)>>;
     /// Items, roughly.
     fn items(&self) -> u64;
     /// Items that a scan would read, roughly.
     fn scope_items(&self) -> u64;
-    /// Whether items without a value at a path are found without looking at all items.
-    fn knows_lacking(&self) -> bool;
+    /// Whether the index finds the items without a value at a path, without a scan.
+    fn indexes_missing(&self) -> bool;
 }
 
 /// Where and how much a query is to read.
@@ -60,8 +59,8 @@ pub struct PlanRequest<'a> {
     pub key_paths: &'a [PropertyPath],
     /// Whether the scope is made of whole physical partitions.
     pub is_whole: bool,
-    /// Whether items may have expired and still be in the index.
-    pub is_mortal: bool,
+    /// Whether the index may include expired items.
+    pub may_include_expired: bool,
     /// Rows that the page takes.
     pub rows: usize,
 }
@@ -70,7 +69,7 @@ pub struct PlanRequest<'a> {
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The way.
-    pub access: Access,
+    pub access: AccessPath,
     /// Rows that are expected to pass the filter.
     pub estimate: u64,
     /// What the page is expected to cost, in index entries.
@@ -136,7 +135,7 @@ struct Planner<'a> {
 
 /// A way and its price.
 struct Candidate {
-    access: Access,
+    access: AccessPath,
     cost: f64,
     chosen_order: Option<ItemPath>,
 }
@@ -187,7 +186,7 @@ impl<'a> Planner<'a> {
     /// The way where it is found without comparing many: a value that few items have leads to them,
     /// and a small logical partition is read whole.
     fn at_once(&self, only: Option<&IndexOnly>, resume: Option<&Resume>) -> Option<Plan> {
-        // Who orders by several paths has to have an index for it, and is told that it serves.
+        // An order by several paths requires a composite index, and the plan has to show it.
         let has_composite = matches!(&self.select.order, Order::Keys(keys) if keys.len() > 1);
         if !self.is_plain() || has_composite || self.filter.condition == Condition::Nothing {
             return None;
@@ -196,19 +195,19 @@ impl<'a> Planner<'a> {
         let facts = self.request.facts;
         let mut found: Option<(Candidate, f64)> = None;
         if order != Some(SourceOrder::Keys) {
-            let few = cost::few(&self.filter.condition, facts);
-            found = few.map(|few| (Self::rows(&few, f64::INFINITY), few.rows));
+            let selective = cost::selective(&self.filter.condition, facts);
+            found = selective.map(|priced| (Self::rows(&priced, f64::INFINITY), priced.rows));
         }
-        let is_cheap = found.as_ref().is_some_and(|(few, _)| few.cost <= AT_ONCE);
+        let is_cheap = found.as_ref().is_some_and(|(rows, _)| rows.cost <= AT_ONCE);
         if !is_cheap {
-            let items = self.key_term().and_then(|(path, span)| match (only, &found) {
-                (Some(_), _) => facts.few(&path, &span, SMALL_PARTITION),
-                (None, None) => facts.few_in_partition(SMALL_PARTITION),
+            let items = self.key_term().and_then(|(path, range)| match (only, &found) {
+                (Some(_), _) => facts.count_up_to(&path, &range, SMALL_PARTITION),
+                (None, None) => facts.count_partition_up_to(SMALL_PARTITION),
                 // More of them are not worth reading.
-                (None, Some((few, _))) => {
-                    let most = whole((few.cost - SEEK) / SCANNED);
+                (None, Some((rows, _))) => {
+                    let most = whole((rows.cost - SEEK) / SCANNED);
                     let most = usize::try_from(most).unwrap_or(usize::MAX);
-                    facts.few_in_partition(SMALL_PARTITION.min(most))
+                    facts.count_partition_up_to(SMALL_PARTITION.min(most))
                 }
             });
             let items = items.map(count);
@@ -220,10 +219,10 @@ impl<'a> Planner<'a> {
                     (_, None) => ScanPath::Directory,
                     (_, Some(_)) => self.scan_path(order),
                 };
-                (Candidate { access: Access::Scan(path), cost, chosen_order: None }, items)
+                (Candidate { access: AccessPath::Scan(path), cost, chosen_order: None }, items)
             });
             let cheaper = |(scan, _): &(Candidate, f64)| {
-                found.as_ref().is_none_or(|(few, _)| scan.cost < few.cost)
+                found.as_ref().is_none_or(|(rows, _)| scan.cost < rows.cost)
             };
             found = scan.filter(cheaper).or(found);
         }
@@ -243,10 +242,15 @@ impl<'a> Planner<'a> {
         self.select.reads_items && !matches!(self.select.order, Order::Rank(_))
     }
 
-    fn best(&self, priced: Option<&Priced>, matches: f64, resume: Option<&Resume>) -> Candidate {
+    fn best(
+        &self,
+        priced: Option<&RowSetCost>,
+        matches: f64,
+        resume: Option<&Resume>,
+    ) -> Candidate {
         let plain = |access, cost| Candidate { access, cost, chosen_order: None };
         if !self.select.reads_items || self.filter.condition == Condition::Nothing {
-            return plain(Access::Nothing, 0.0);
+            return plain(AccessPath::Nothing, 0.0);
         }
         let order = resume.and_then(Resume::source_order);
         // Statistics for scores are over all items, whatever the filter says.
@@ -263,14 +267,15 @@ impl<'a> Planner<'a> {
         if order.is_none() {
             candidates.extend(self.ordered(priced, matches, sorted.clone()));
         }
-        // An order that nobody asked for must save more than the order of insertion is worth.
+        // An order that the query does not ask for must save more than insertion order is worth.
         let worth = |candidate: &Candidate| {
             let is_chosen = candidate.chosen_order.is_some() && sorted.is_none();
             candidate.cost * if is_chosen { ROW_ORDER_WORTH } else { 1.0 }
                 + if is_chosen { ROW_ORDER_WORTH_MIN } else { 0.0 }
         };
         let cheapest = candidates.into_iter().min_by(|a, b| worth(a).total_cmp(&worth(b)));
-        let mut best = cheapest.unwrap_or_else(|| plain(Access::Scan(ScanPath::Keys), f64::MAX));
+        let mut best =
+            cheapest.unwrap_or_else(|| plain(AccessPath::Scan(ScanPath::Keys), f64::MAX));
         if best.chosen_order.is_none() {
             best.chosen_order = sorted;
         }
@@ -288,17 +293,17 @@ impl<'a> Planner<'a> {
         count(most.min(self.request.rows as u64 + 1))
     }
 
-    fn rows(priced: &Priced, wanted: f64) -> Candidate {
+    fn rows(priced: &RowSetCost, wanted: f64) -> Candidate {
         let share = if priced.rows > 0.0 { (wanted / priced.rows).min(1.0) } else { 1.0 };
         let cost = priced.opening + share * (priced.reading + priced.rows * LOAD);
-        Candidate { access: Access::Rows(priced.set.clone()), cost, chosen_order: None }
+        Candidate { access: AccessPath::Rows(priced.set.clone()), cost, chosen_order: None }
     }
 
     /// Walks along an index that give the order of the query; or, where it has none, the order of
     /// the values that the filter asks for.
     fn ordered(
         &self,
-        priced: Option<&Priced>,
+        priced: Option<&RowSetCost>,
         matches: f64,
         sorted: Option<ItemPath>,
     ) -> Vec<Candidate> {
@@ -331,11 +336,12 @@ impl<'a> Planner<'a> {
     /// The path that the filter confines to an interval of values.
     fn ranged_path(&self) -> Option<ItemPath> {
         let ranged = |c: &Condition| match c {
-            Condition::Values(Values { path, spans }) if !is_plural(path) => match spans.as_slice()
-            {
-                [span] if !span.codes().single => Some(path.clone()),
-                _ => None,
-            },
+            Condition::Values(Values { path, ranges }) if !is_plural(path) => {
+                match ranges.as_slice() {
+                    [range] if !range.codes().single => Some(path.clone()),
+                    _ => None,
+                }
+            }
             _ => None,
         };
         match &self.filter.condition {
@@ -344,7 +350,12 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn chosen(&self, path: ItemPath, priced: Option<&Priced>, matches: f64) -> Option<Candidate> {
+    fn chosen(
+        &self,
+        path: ItemPath,
+        priced: Option<&RowSetCost>,
+        matches: f64,
+    ) -> Option<Candidate> {
         let found = self.along_path(&path, Direction::Ascending, priced, matches)?;
         Some(Candidate { chosen_order: Some(path), ..found })
     }
@@ -353,27 +364,27 @@ impl<'a> Planner<'a> {
         &self,
         path: &ItemPath,
         direction: Direction,
-        priced: Option<&Priced>,
+        priced: Option<&RowSetCost>,
         matches: f64,
     ) -> Option<Candidate> {
         let facts = self.request.facts;
         if !facts.is_usable(path) {
             return None;
         }
-        let span = cost::confined(&self.filter.condition, path).unwrap_or(Span::Defined);
-        let entries = count(facts.estimate(path, &span));
+        let range = cost::confined(&self.filter.condition, path).unwrap_or(ValueRange::Defined);
+        let entries = count(facts.estimate(path, &range));
         let with_undefined = !cost::demands(&self.filter.condition, path);
         let reverse = direction == Direction::Descending;
-        let sees_lacking = with_undefined && (!reverse || entries < self.wanted_in_order());
-        let lacking = if !sees_lacking {
+        let includes_missing = with_undefined && (!reverse || entries < self.wanted_in_order());
+        let missing = if !includes_missing {
             0.0
-        } else if facts.knows_lacking() {
+        } else if facts.indexes_missing() {
             SEEK
         } else {
             count(facts.items()) * 2.0
         };
-        let index = OrderedIndex::Path { path: path.clone(), span };
-        Some(self.walk(index, reverse, with_undefined, entries, lacking, priced, matches))
+        let index = OrderedIndex::Path { path: path.clone(), range };
+        Some(self.walk(index, reverse, with_undefined, entries, missing, priced, matches))
     }
 
     /// A composite index serves an order whose keys are its components, after some that the filter
@@ -382,7 +393,7 @@ impl<'a> Planner<'a> {
         &self,
         components: &[(ItemPath, Direction)],
         keys: &[(ItemPath, Direction)],
-        priced: Option<&Priced>,
+        priced: Option<&RowSetCost>,
         matches: f64,
     ) -> Option<Candidate> {
         let condition = &self.filter.condition;
@@ -406,31 +417,31 @@ impl<'a> Planner<'a> {
         if fixed.len() < first {
             return None;
         }
-        let span = components.get(fixed.len()).and_then(|(p, _)| cost::confined(condition, p));
+        let range = components.get(fixed.len()).and_then(|(p, _)| cost::confined(condition, p));
         let items = count(self.request.facts.items());
         let share = components[..fixed.len()]
             .iter()
             .zip(&fixed)
-            .map(|((path, _), value)| self.share(path, &Span::Point(value.clone())));
-        let span_share = span.as_ref().zip(components.get(fixed.len()));
-        let span_share = span_share.map_or(1.0, |(span, (path, _))| self.share(path, span));
+            .map(|((path, _), value)| self.share(path, &ValueRange::Point(value.clone())));
+        let span_share = range.as_ref().zip(components.get(fixed.len()));
+        let span_share = span_share.map_or(1.0, |(range, (path, _))| self.share(path, range));
         let entries = items * share.product::<f64>() * span_share;
         let index = OrderedIndex::Composite {
             components: components.to_vec(),
             fixed,
-            span,
+            range,
             keys: first..components.len(),
         };
         Some(self.walk(index, same == 0, false, entries, 0.0, priced, matches))
     }
 
-    /// Which part of all items has a value in a span.
-    fn share(&self, path: &ItemPath, span: &Span) -> f64 {
+    /// Which part of all items has a value in a range.
+    fn share(&self, path: &ItemPath, range: &ValueRange) -> f64 {
         let facts = self.request.facts;
         if !facts.is_usable(path) {
             return 1.0;
         }
-        (count(facts.estimate(path, span)) / count(facts.items()).max(1.0)).min(1.0)
+        (count(facts.estimate(path, range)) / count(facts.items()).max(1.0)).min(1.0)
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that a walk is priced by")]
@@ -440,8 +451,8 @@ impl<'a> Planner<'a> {
         reverse: bool,
         with_undefined: bool,
         entries: f64,
-        lacking: f64,
-        priced: Option<&Priced>,
+        missing: f64,
+        priced: Option<&RowSetCost>,
         matches: f64,
     ) -> Candidate {
         let wanted = self.wanted_in_order();
@@ -452,9 +463,9 @@ impl<'a> Planner<'a> {
         // Where the filter finds few rows by itself, the walk need load no others.
         if let Some(priced) = priced {
             let gathering = priced.opening + priced.reading;
-            let few = wanted.min(priced.rows) * LOAD + gathering;
-            if few < loads {
-                loads = few;
+            let filtered = wanted.min(priced.rows) * LOAD + gathering;
+            if filtered < loads {
+                loads = filtered;
                 only = Some(priced.set.clone());
             }
         }
@@ -465,8 +476,8 @@ impl<'a> Planner<'a> {
             only,
             estimate: whole(walked.min(entries)),
         };
-        let cost = SEEK + lacking + walked + loads;
-        Candidate { access: Access::Ordered(access), cost, chosen_order: None }
+        let cost = SEEK + missing + walked + loads;
+        Candidate { access: AccessPath::Ordered(access), cost, chosen_order: None }
     }
 
     fn plan_paths(&self) -> Vec<PlanPath> {
@@ -479,7 +490,7 @@ impl<'a> Planner<'a> {
             }
         };
         visit(&self.filter.condition, &mut |values| {
-            add(&values.path, values.spans.iter().all(|span| span.codes().exact));
+            add(&values.path, values.ranges.iter().all(|range| range.codes().exact));
         });
         if let Order::Keys(keys) = &self.select.order {
             keys.iter().filter_map(|(node, _)| self.paths.of(node)).for_each(|p| add(&p, true));
@@ -488,7 +499,7 @@ impl<'a> Planner<'a> {
     }
 
     fn index_only(&self) -> Option<IndexOnly> {
-        if self.request.is_mortal || !self.request.is_whole || !self.covers_key {
+        if self.request.may_include_expired || !self.request.is_whole || !self.covers_key {
             return None;
         }
         index_only::find(self.query, &self.filter, &self.paths, self.request)
@@ -515,7 +526,7 @@ fn with_key(filter: Filter, key: &PartitionKey, paths: &[PropertyPath]) -> (Filt
             continue;
         };
         let steps = path.segments().iter().map(|name| IndexStep::Property(name.clone()));
-        let values = Values { path: steps.collect(), spans: vec![Span::Point(value)] };
+        let values = Values { path: steps.collect(), ranges: vec![ValueRange::Point(value)] };
         parts.push(Filter { condition: Condition::Values(values), exact: true });
     }
     (condition::and(parts), covers)
@@ -542,7 +553,7 @@ const AT_ONCE: f64 = 200.0;
 /// Items of a logical partition that are sooner read than compared with what an index leads to.
 const SMALL_PARTITION: usize = 127;
 
-/// From here on integers are not told apart by their doubles.
+/// From here on different integers have the same double.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 impl BoundSelect {

@@ -1,22 +1,18 @@
 //! Ways that need no condition of the index: all items of the scope, and items that the filter names.
 //!
-//! Without ORDER BY items come in the order of insertion, which is that of their rows, wherever that
-//! takes about as long as the order of keys.
+//! Without ORDER BY items come in the order of insertion, which is that of their rows, wherever their order
+//! shows and they are not too many.
 
 use orrery_index::IndexStep;
-use orrery_index::span::Span;
-use orrery_types::{KeyComponent, PropertyPath, limits};
+use orrery_index::value_range::ValueRange;
+use orrery_types::{KeyComponent, PartitionKey, PropertyPath, Value, limits};
 
-use super::access::{Access, RowSet, ScanPath, SourceOrder, TermSet};
+use super::access::{AccessPath, RowSet, ScanPath, SourceOrder, TermSet};
 use super::condition::{Condition, ItemPath};
-use super::cost::{ENTRY, SCANNED, SCANNED_BY_ROW, SEEK, count};
-use super::{Candidate, Planner, SMALL_PARTITION, key_value, keyed};
-use crate::bound::Order;
-
-/// A part of a range is read along the directory of the whole range if that is no more times as large.
-const DIRECTORY_PART: u64 = 4;
-/// Or if the range has no more items than these.
-const DIRECTORY_SMALL: u64 = 1_000;
+use super::cost::{ENTRY, LOAD, SCANNED, SCANNED_BY_ROW, SEEK, SORTED, count};
+use super::{Candidate, Planner, SMALL_PARTITION, key_value};
+use crate::analysis::is_same;
+use crate::bound::{BoundSelect, List, Node, Order, Slot};
 
 impl Planner<'_> {
     /// All items of the scope.
@@ -24,41 +20,49 @@ impl Planner<'_> {
         let items = count(self.scope_items());
         let share = if matches > 0.0 { (wanted / matches).min(1.0) } else { 1.0 };
         let path = self.scan_path(order);
-        let cost = match &path {
-            ScanPath::Keys => items * SCANNED,
-            ScanPath::Entries(_) => items * SCANNED_BY_ROW,
+        // What is paid for the page however short it is, and for all items.
+        let (once, all) = match &path {
+            ScanPath::Keys => (0.0, items * SCANNED),
+            ScanPath::Entries(_) => (0.0, items * SCANNED_BY_ROW),
             // The directory is of all items, in the scope or not.
             ScanPath::Directory => {
                 let others = count(self.request.facts.items()) - items;
-                items * SCANNED_BY_ROW + others.max(0.0) * ENTRY
+                (0.0, items * SCANNED_BY_ROW + others.max(0.0) * ENTRY)
             }
+            ScanPath::Sorted => (items * SORTED, items * LOAD),
         };
-        Candidate { access: Access::Scan(path), cost: SEEK + cost * share, chosen_order: None }
+        let cost = SEEK + once + all * share;
+        Candidate { access: AccessPath::Scan(path), cost, chosen_order: None }
     }
 
-    /// The way of a scan: by row where a token says so, or where the order of items shows and is not
-    /// much dearer than the other.
+    /// The way of a scan: by row where a token says so, or where the order of items shows.
     pub(super) fn scan_path(&self, order: Option<SourceOrder>) -> ScanPath {
         let shows_order = self.select.streams()
             || (self.select.distinct
                 && self.select.grouping.is_none()
                 && matches!(self.select.order, Order::None));
+        let facts = self.request.facts;
         match order {
-            Some(SourceOrder::Keys) => ScanPath::Keys,
-            Some(SourceOrder::Rows) => self.key_entries().unwrap_or(ScanPath::Directory),
-            _ if !shows_order => ScanPath::Keys,
-            _ if self.scope_items() > limits::QUERY_ROW_ORDER_ITEMS_MAX => ScanPath::Keys,
-            _ if self.request.key.is_some() => self.key_entries().unwrap_or_else(|| {
-                // What is read whole is in memory, and comes in any order.
-                let is_small = self.request.facts.few_in_partition(SMALL_PARTITION).is_some();
-                if is_small { ScanPath::Directory } else { ScanPath::Keys }
-            }),
-            _ => {
-                let (all, own) = (self.request.facts.items(), self.scope_items());
-                let is_affordable = all <= limits::QUERY_ROW_ORDER_ITEMS_MAX
-                    && all <= own.saturating_mul(DIRECTORY_PART).max(DIRECTORY_SMALL);
-                if is_affordable { ScanPath::Directory } else { ScanPath::Keys }
-            }
+            Some(SourceOrder::Keys) => return ScanPath::Keys,
+            Some(SourceOrder::Rows) => {}
+            _ if !shows_order => return ScanPath::Keys,
+            _ if self.scope_items() > limits::QUERY_ROW_ORDER_ITEMS_MAX => return ScanPath::Keys,
+            _ => {}
+        }
+        if let Some(entries) = self.key_entries() {
+            return entries;
+        }
+        // What is read whole is in memory, and comes in any order.
+        if self.request.key.is_some() && facts.count_partition_up_to(SMALL_PARTITION).is_some() {
+            return ScanPath::Directory;
+        }
+        let (all, own) = (count(facts.items()), count(self.scope_items()).max(1.0));
+        // A page goes along the part of the directory that has its items, or along all items of the scope.
+        let along_directory = count(self.request.rows as u64) * all / own * ENTRY;
+        if own < all && own * SORTED < along_directory {
+            ScanPath::Sorted
+        } else {
+            ScanPath::Directory
         }
     }
 
@@ -68,10 +72,11 @@ impl Planner<'_> {
         let facts = self.request.facts;
         let term = |(path, component): (&PropertyPath, &KeyComponent)| {
             let steps = path.segments().iter().map(|name| IndexStep::Property(name.clone()));
-            let (path, span): (ItemPath, _) = (steps.collect(), Span::Point(key_value(component)?));
+            let (path, range): (ItemPath, _) =
+                (steps.collect(), ValueRange::Point(key_value(component)?));
             let is_usable = facts.is_usable(&path);
-            let estimate = if is_usable { facts.estimate(&path, &span) } else { 0 };
-            is_usable.then(|| RowSet::Terms(TermSet { path, spans: vec![span], estimate }))
+            let estimate = if is_usable { facts.estimate(&path, &range) } else { 0 };
+            is_usable.then(|| RowSet::Terms(TermSet { path, ranges: vec![range], estimate }))
         };
         let mut terms: Vec<RowSet> =
             self.request.key_paths.iter().zip(&key.0).filter_map(term).collect();
@@ -89,59 +94,115 @@ impl Planner<'_> {
     pub(super) fn points(&self, order: Option<SourceOrder>) -> Option<Candidate> {
         self.request.key?;
         let id: ItemPath = [IndexStep::Property("id".into())].into();
-        let spans = match &self.filter.condition {
-            Condition::Values(values) if values.path == id => Some(&values.spans),
+        let ranges = match &self.filter.condition {
+            Condition::Values(values) if values.path == id => Some(&values.ranges),
             Condition::And(list) => list.iter().find_map(|c| match c {
-                Condition::Values(values) if values.path == id => Some(&values.spans),
+                Condition::Values(values) if values.path == id => Some(&values.ranges),
                 _ => None,
             }),
             _ => None,
         }?;
-        let name = |span: &Span| match span {
-            Span::Point(value) => Some(value.as_str().map(str::to_owned)),
+        let name = |range: &ValueRange| match range {
+            ValueRange::Point(value) => Some(value.as_str().map(str::to_owned)),
             _ => None,
         };
-        // What is no string is nobody's id.
-        let ids: Vec<Option<String>> = spans.iter().map(name).collect::<Option<_>>()?;
+        // An id is a string; other values match no item.
+        let ids: Vec<Option<String>> = ranges.iter().map(name).collect::<Option<_>>()?;
         let mut ids: Vec<String> = ids.into_iter().flatten().collect();
         ids.sort_unstable();
         ids.dedup();
         let cost = count(ids.len() as u64) * SCANNED;
         // All of them are loaded at once, and come in any order.
         let by_row = order != Some(SourceOrder::Keys);
-        Some(Candidate { access: Access::Points { ids, by_row }, cost, chosen_order: None })
+        Some(Candidate { access: AccessPath::Points { ids, by_row }, cost, chosen_order: None })
     }
 
     /// Items that the filter names by partition key and id.
     pub(super) fn keys(&self, order: Option<SourceOrder>) -> Option<Candidate> {
-        let keys = keyed::keys(self.select, self.query.bound.item_slot, self.request.key_paths)?;
+        let keys = named_keys(self.select, self.query.bound.item_slot, self.request.key_paths)?;
         let cost = SEEK + count(keys.len() as u64) * SCANNED;
-        // A few are loaded at once, and come in any order; many are loaded in batches, by key.
+        // As many as a page takes are loaded at once, and come in any order; more are loaded in batches,
+        // by key.
+        let at_once_max = self.request.rows.max(limits::QUERY_FIRST_BATCH_MAX);
         let by_row = match order {
-            None | Some(SourceOrder::Values) => keys.len() <= limits::QUERY_FIRST_BATCH_MAX,
+            None | Some(SourceOrder::Values) => keys.len() <= at_once_max,
             Some(order) => order == SourceOrder::Rows,
         };
-        if by_row && keys.len() > limits::QUERY_FIRST_BATCH_MAX {
-            return None;
-        }
-        Some(Candidate { access: Access::Keys { keys, by_row }, cost, chosen_order: None })
+        Some(Candidate { access: AccessPath::Keys { keys, by_row }, cost, chosen_order: None })
     }
 
     /// The term that all items of the one logical partition have, and no other.
-    pub(super) fn key_term(&self) -> Option<(ItemPath, Span)> {
+    pub(super) fn key_term(&self) -> Option<(ItemPath, ValueRange)> {
         let (key, [path]) = (self.request.key?, self.request.key_paths) else { return None };
         let path: ItemPath =
             path.segments().iter().map(|name| IndexStep::Property(name.clone())).collect();
         let value = key.0.first().and_then(key_value)?;
-        self.request.facts.is_usable(&path).then_some((path, Span::Point(value)))
+        self.request.facts.is_usable(&path).then_some((path, ValueRange::Point(value)))
     }
 
     /// Items that a scan would read, roughly.
     pub(super) fn scope_items(&self) -> u64 {
         let facts = self.request.facts;
         match self.key_term() {
-            Some((path, span)) => facts.estimate(&path, &span),
+            Some((path, range)) => facts.estimate(&path, &range),
             None => facts.scope_items(),
         }
     }
+}
+
+/// The keys of all items that the filter lets pass, sorted; `None` if it does not name them.
+fn named_keys(
+    select: &BoundSelect,
+    item: Slot,
+    key_paths: &[PropertyPath],
+) -> Option<Vec<(PartitionKey, String)>> {
+    let filter = select.filter.as_ref()?;
+    if key_paths.is_empty() {
+        return None;
+    }
+    let parts = match filter {
+        Node::And(parts) => parts.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let mut keys = parts.iter().find_map(|part| named(part, item, key_paths))?;
+    keys.sort_by(|a, b| (a.0.to_canonical(), &a.1).cmp(&(b.0.to_canonical(), &b.1)));
+    keys.dedup();
+    Some(keys)
+}
+
+fn named(
+    node: &Node,
+    item: Slot,
+    key_paths: &[PropertyPath],
+) -> Option<Vec<(PartitionKey, String)>> {
+    let id = PropertyPath::parse("/id").ok()?;
+    let is = |node: &Node, path: &PropertyPath| matches!(node, Node::Path(slot, steps) if *slot == item && is_same(steps, path));
+    match node {
+        Node::OneOf(one_of) => {
+            let place = |path: &PropertyPath| one_of.paths.iter().position(|node| is(node, path));
+            let id = place(&id)?;
+            let places: Vec<usize> = key_paths.iter().map(place).collect::<Option<_>>()?;
+            let key = |values: &std::sync::Arc<[Value]>| {
+                let parts = places.iter().map(|at| component(values.get(*at)));
+                // An id is a string; other values match no item.
+                Some((PartitionKey(parts.collect()), values.get(id)?.as_str()?.to_owned()))
+            };
+            Some(one_of.list.iter().filter_map(key).collect())
+        }
+        // The id may be the partition key.
+        Node::In { needle, list: List::Set(set), negated: false }
+            if is(needle, &id) && matches!(key_paths, [only] if *only == id) =>
+        {
+            let key = |value: &Value| {
+                Some((PartitionKey(vec![component(Some(value))]), value.as_str()?.to_owned()))
+            };
+            Some(set.iter().filter_map(key).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Items with an array or an object there are kept where those without a key are.
+fn component(value: Option<&Value>) -> KeyComponent {
+    value.and_then(KeyComponent::from_value).unwrap_or(KeyComponent::Undefined)
 }

@@ -50,7 +50,7 @@ pub trait Relations {
     fn find(&self, container: usize, holder: &[HolderStep], name: &str) -> Option<Navigation>;
 }
 
-/// Who follows relations while a query runs.
+/// Follows relations while a query runs.
 pub trait RelationHost {
     /// What the name of a navigation is for an item and the object in it that the name hangs on.
     fn follow(&self, number: usize, item: &Value, holder: &Value) -> orrery_types::Result<Value>;
@@ -63,6 +63,12 @@ pub trait RelationHost {
         _holder: &Value,
     ) -> orrery_types::Result<Option<Vec<u64>>> {
         Ok(None)
+    }
+
+    /// Called after each item of the query: whether so much was loaded for it and those before it that
+    /// the page should end here.
+    fn end_item(&self) -> bool {
+        false
     }
 
     /// The elements of one of these parts.

@@ -2,7 +2,7 @@
 //! Such a part is a query over the targets, and whoever finds those finds the items that refer to
 //! them without looking at the others.
 
-use orrery_types::Value;
+use orrery_types::{ExecutionBudget, Value};
 
 use super::{Follow, Navigation};
 use crate::bind::Bound;
@@ -47,7 +47,8 @@ fn semi_join(part: &Node, item: Slot) -> Option<SemiJoin> {
     }
     let filter = over_target(part, follow)?;
     // Where the relation leads nowhere the part must not hold, or items without target are missed.
-    let context = EvalContext::default();
+    let budget = ExecutionBudget::default();
+    let context = EvalContext::new(&budget);
     let mut nothing = vec![Value::Undefined; 1];
     if Evaluator::new(&context).eval(&filter, &mut nothing).ok()?.is_true() {
         return None;

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use super::*;
 use crate::plan::access::SourceOrder;
 use crate::{
-    ContainerFacts, EvalContext, ItemSource, PageLimits, Place, Query, Resume, Run, SourceItem,
-    execute,
+    ContainerFacts, EvalContext, ItemSource, PageLimits, Query, Resume, Run, SeekPosition,
+    SourceItem, execute,
 };
 
 /// `c.list` comes in parts of ten, `c.one` and `c.a[].one` lead to an item.
@@ -63,7 +63,7 @@ impl RelationHost for Host {
 struct One(Option<SourceItem>);
 
 impl ItemSource for One {
-    fn seek(&mut self, _: Place<'_>) -> orrery_types::Result<()> {
+    fn seek(&mut self, _: SeekPosition<'_>) -> orrery_types::Result<()> {
         Ok(())
     }
 
@@ -77,7 +77,8 @@ fn run(text: &str, rows_max: usize) -> (Vec<String>, Vec<usize>) {
     let facts = ContainerFacts { relations: Some(&Names), ..ContainerFacts::default() };
     let query = Query::parse(text).expect(text).bind(&[], &facts).expect(text);
     let host = Host::default();
-    let context = EvalContext { relations: Some(&host), ..EvalContext::default() };
+    let budget = orrery_types::ExecutionBudget::default();
+    let context = EvalContext { relations: Some(&host), ..EvalContext::new(&budget) };
     let (mut rows, mut resume) = (Vec::new(), None);
     loop {
         let value = Value::parse(br#"{"id":"i","a":[{"x":1},{"x":2}]}"#).expect("JSON");

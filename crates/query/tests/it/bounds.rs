@@ -1,7 +1,7 @@
 //! Nothing that a query says may run, grow or recurse without bound.
 
-use orrery_query::{ContainerFacts, EvalContext, Query, QueryError};
-use orrery_types::Value;
+use orrery_query::{ContainerFacts, Query, QueryError};
+use orrery_types::{Exceeded, Value};
 
 use crate::memory::{all_rows, context, run};
 
@@ -95,9 +95,10 @@ fn a_caller_can_cancel() {
     let items = [Value::parse(format!(r#"{{"l":{}}}"#, numbers(1000)).as_bytes()).unwrap()];
     let text = "SELECT VALUE COUNT(1) FROM c JOIN x IN c.l JOIN y IN c.l";
     let bound = Query::parse(text).unwrap().bind(&[], &ContainerFacts::default()).unwrap();
-    let stop = || true;
-    let context = EvalContext { cancelled: Some(&stop), ..context() };
-    assert_eq!(all_rows(&bound, &items, 1, &context), Err(QueryError::Cancelled));
+    let given = context();
+    given.cancellation.cancel();
+    let cancelled = QueryError::Exceeded(Exceeded::Cancelled);
+    assert_eq!(all_rows(&bound, &items, 1, &given), Err(cancelled));
 }
 
 #[test]

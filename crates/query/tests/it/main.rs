@@ -3,6 +3,7 @@
 mod bounds;
 mod compat;
 mod golden;
+mod golden_planner;
 mod memory;
 mod one_of;
 mod pages;

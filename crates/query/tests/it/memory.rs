@@ -1,10 +1,10 @@
 //! Items in memory, as the tests feed them to the executor.
 
 use orrery_query::{
-    BoundQuery, ContainerFacts, EvalContext, ItemSource, Page, PageLimits, Place, Query,
-    QueryError, Resume, Run, SourceItem, UdfHost, execute,
+    BoundQuery, ContainerFacts, EvalContext, ItemSource, Page, PageLimits, Query, QueryError,
+    Resume, Run, SeekPosition, SourceItem, UdfHost, execute,
 };
-use orrery_types::Value;
+use orrery_types::{BudgetLimits, CancellationToken, ExecutionBudget, Value};
 
 /// A moment in 2024, so that times look like times.
 pub(crate) const NOW_US: i64 = 1_720_000_000_000_000;
@@ -22,8 +22,8 @@ impl MemorySource {
 }
 
 impl ItemSource for MemorySource {
-    fn seek(&mut self, place: Place<'_>) -> orrery_types::Result<()> {
-        let Place::Key(key) = place else { panic!("items come in the order of keys") };
+    fn seek(&mut self, place: SeekPosition<'_>) -> orrery_types::Result<()> {
+        let SeekPosition::Key(key) = place else { panic!("items come in the order of keys") };
         self.at = usize::from_be_bytes(key.try_into().expect("a position of ours"));
         Ok(())
     }
@@ -55,14 +55,26 @@ impl UdfHost for Twice {
     }
 }
 
-pub(crate) fn context() -> EvalContext<'static> {
-    EvalContext {
-        now_us: NOW_US,
-        udfs: Some(&Twice),
-        steps_max: 20_000_000,
-        memory_bytes_max: 32 << 20,
-        ..EvalContext::default()
+/// What each execution is given.
+#[derive(Clone, Default)]
+pub(crate) struct Given {
+    pub(crate) limits: BudgetLimits,
+    pub(crate) cancellation: CancellationToken,
+}
+
+impl Given {
+    /// Does something within a budget of its own.
+    pub(crate) fn run<T>(&self, work: impl FnOnce(&EvalContext<'_>) -> T) -> T {
+        let budget = ExecutionBudget::new(self.limits).with_cancellation(Some(&self.cancellation));
+        let context = EvalContext::new(&budget);
+        work(&EvalContext { now_us: NOW_US, udfs: Some(&Twice), ..context })
     }
+}
+
+pub(crate) fn context() -> Given {
+    let limits =
+        BudgetLimits { steps_max: 20_000_000, bytes_max: 32 << 20, ..BudgetLimits::default() };
+    Given { limits, ..Given::default() }
 }
 
 /// One page over items in the order of their keys.
@@ -71,10 +83,11 @@ pub(crate) fn page(
     source: &mut dyn ItemSource,
     continuation: Option<&str>,
     limits: PageLimits,
-    context: &EvalContext<'_>,
+    given: &Given,
 ) -> Result<Page, QueryError> {
     let resume = continuation.map(|text| Resume::parse(text, query)).transpose()?;
-    execute(query, source, &Run::over_keys(resume), limits, context)
+    let run = Run::over_keys(resume);
+    given.run(|context| execute(query, source, &run, limits, context))
 }
 
 /// All rows, page after page of so many.
@@ -82,14 +95,14 @@ pub(crate) fn all_rows(
     query: &BoundQuery,
     items: &[Value],
     rows_max: usize,
-    context: &EvalContext<'_>,
+    given: &Given,
 ) -> Result<Vec<Value>, QueryError> {
     let limits = PageLimits { rows_max, ..PageLimits::default() };
     let mut rows = Vec::new();
     let mut continuation: Option<String> = None;
     loop {
         let mut source = MemorySource::new(items.to_vec());
-        let page = page(query, &mut source, continuation.as_deref(), limits, context)?;
+        let page = page(query, &mut source, continuation.as_deref(), limits, given)?;
         assert!(page.rows.len() <= rows_max, "a page holds {} rows", page.rows.len());
         rows.extend(page.rows.into_iter().map(orrery_query::Row::into_value));
         match page.continuation {

@@ -1,7 +1,7 @@
 //! Paging: stopping at any row and going on gives the same rows, and only a genuine token of the
 //! same query is taken.
 
-use orrery_query::{ContainerFacts, PageLimits, Place, Query, QueryError};
+use orrery_query::{ContainerFacts, PageLimits, Query, QueryError, SeekPosition};
 use orrery_types::Value;
 
 use crate::memory::{MemorySource, all_rows, context, page};
@@ -87,8 +87,8 @@ fn a_vanished_item_does_not_swallow_rows_of_the_next() {
 struct Shifted(MemorySource);
 
 impl orrery_query::ItemSource for Shifted {
-    fn seek(&mut self, _: Place<'_>) -> orrery_types::Result<()> {
-        self.0.seek(Place::Key(&2_usize.to_be_bytes()))
+    fn seek(&mut self, _: SeekPosition<'_>) -> orrery_types::Result<()> {
+        self.0.seek(SeekPosition::Key(&2_usize.to_be_bytes()))
     }
 
     fn next_batch(&mut self, n: usize) -> orrery_types::Result<Vec<orrery_query::SourceItem>> {

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use orrery_query::{ContainerFacts, EvalContext, PageLimits, Query};
+use orrery_query::{ContainerFacts, PageLimits, Query};
 use orrery_types::Value;
 
 use crate::memory::{MemorySource, context, page};
@@ -80,7 +80,8 @@ fn runs_one_hostile_query_if_it_is_told_which() {
     let Ok(number) = std::env::var(NUMBER) else { return };
     let text = &hostile()[number.parse::<usize>().expect("a number")];
     let query = Query::parse(text).expect(text).bind(&[], &ContainerFacts::default()).expect(text);
-    let given = EvalContext { memory_bytes_max: GIVEN_BYTES, steps_max: 100_000_000, ..context() };
+    let mut given = context();
+    (given.limits.bytes_max, given.limits.steps_max) = (GIVEN_BYTES, 100_000_000);
     let mut source = MemorySource::new(items());
     let before = status_bytes("VmRSS:").expect("a size");
     let answer = page(&query, &mut source, None, PageLimits::default(), &given);

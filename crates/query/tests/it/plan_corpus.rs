@@ -15,7 +15,8 @@ use crate::plan_text::tokens;
 /// What a change may raise and never lower.
 const SAME_MIN: usize = 6540;
 const ALIKE_MIN: usize = 6570;
-const CODES_MIN: usize = 2230;
+const CODES_MIN: usize = 2288;
+const PLACES_MIN: usize = 2288;
 
 /// One query of the corpus.
 pub(crate) struct Case {
@@ -365,7 +366,8 @@ fn plans_are_those_of_the_corpus() {
     println!("the same code: {} of {}", tally.same_code, tally.coded);
     println!("the same place: {} of those", tally.same_place);
     assert_eq!(tally.narrow, 0, "rows are lost");
-    assert!(tally.same >= SAME_MIN && tally.alike >= ALIKE_MIN && tally.same_code >= CODES_MIN);
+    assert!(tally.same >= SAME_MIN && tally.alike >= ALIKE_MIN);
+    assert!(tally.same_code >= CODES_MIN && tally.same_place >= PLACES_MIN);
 }
 
 const DIFFERENCES: &str = "../../golden/plan_corpus/differences.txt";

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use orrery_script::{
-    Answer, Bounds, CallFacts, Outcome, PageRequest, ProcedureCall, ProcedureResult, Script,
-    ScriptError, ScriptHost, Scripts, Thrown,
+    Bounds, CallFacts, HostAnswer, HostOutcome, PageRequest, ProcedureCall, ProcedureResult,
+    Script, ScriptError, ScriptHost, Scripts, Thrown,
 };
 use orrery_types::ids::Address;
 use orrery_types::{Error, Etag, Result, Value};
@@ -30,7 +30,7 @@ impl Items {
         host
     }
 
-    fn keep(&mut self, mut item: Value, outcome: Outcome) -> Result<Answer> {
+    fn keep(&mut self, mut item: Value, outcome: HostOutcome) -> Result<HostAnswer> {
         let Some(id) = item.get("id").as_str().map(str::to_owned) else {
             return Err(Error::invalid("no id"));
         };
@@ -39,7 +39,7 @@ impl Items {
         object.set("_etag", format!("e{}", self.asked.len()).into());
         let body = item.to_json().into_bytes();
         self.kept.insert(id, item);
-        Ok(Answer { outcome, body, continuation: None })
+        Ok(HostAnswer { outcome, body, continuation: None })
     }
 
     fn find(&self, item: &Address) -> Result<&Value> {
@@ -58,45 +58,45 @@ impl Items {
 }
 
 impl ScriptHost for Items {
-    fn create(&mut self, item: Value) -> Result<Answer> {
+    fn create(&mut self, item: Value) -> Result<HostAnswer> {
         self.asked.push(format!("create {}", item.to_json()));
         let id = item.get("id").as_str();
         if id.is_some_and(|id| self.kept.contains_key(id)) {
             return Err(Error::AlreadyExists);
         }
-        self.keep(item, Outcome::Created)
+        self.keep(item, HostOutcome::Created)
     }
 
-    fn upsert(&mut self, item: Value, if_match: Option<&str>) -> Result<Answer> {
+    fn upsert(&mut self, item: Value, if_match: Option<&str>) -> Result<HostAnswer> {
         self.asked.push(format!("upsert {} {if_match:?}", item.to_json()));
-        self.keep(item, Outcome::Replaced)
+        self.keep(item, HostOutcome::Replaced)
     }
 
-    fn read(&mut self, item: &Address, if_none_match: Option<&str>) -> Result<Answer> {
+    fn read(&mut self, item: &Address, if_none_match: Option<&str>) -> Result<HostAnswer> {
         self.asked.push(format!("read {item:?}"));
         let found = self.find(item)?;
         let same = if_none_match.is_some_and(|etag| found.get("_etag").as_str() == Some(etag));
-        let outcome = if same { Outcome::NotModified } else { Outcome::Read };
-        Ok(Answer { outcome, body: found.to_json().into_bytes(), continuation: None })
+        let outcome = if same { HostOutcome::NotModified } else { HostOutcome::Read };
+        Ok(HostAnswer { outcome, body: found.to_json().into_bytes(), continuation: None })
     }
 
-    fn replace(&mut self, at: &Address, item: Value, if_match: Option<&str>) -> Result<Answer> {
+    fn replace(&mut self, at: &Address, item: Value, if_match: Option<&str>) -> Result<HostAnswer> {
         self.asked.push(format!("replace {at:?} {}", item.to_json()));
         self.check(at, if_match)?;
-        self.keep(item, Outcome::Replaced)
+        self.keep(item, HostOutcome::Replaced)
     }
 
-    fn delete(&mut self, item: &Address, if_match: Option<&str>) -> Result<Answer> {
+    fn delete(&mut self, item: &Address, if_match: Option<&str>) -> Result<HostAnswer> {
         self.asked.push(format!("delete {item:?}"));
         self.check(item, if_match)?;
         if let Address::Name(id) = item {
             self.kept.remove(id);
         }
-        Ok(Answer { outcome: Outcome::Deleted, body: Vec::new(), continuation: None })
+        Ok(HostAnswer { outcome: HostOutcome::Deleted, body: Vec::new(), continuation: None })
     }
 
     /// The continuation is the id of the last item.
-    fn list(&mut self, page: &PageRequest) -> Result<Answer> {
+    fn list(&mut self, page: &PageRequest) -> Result<HostAnswer> {
         self.asked.push(format!("list {page:?}"));
         let size = usize::try_from(page.size).unwrap_or(usize::MAX);
         let after = page.continuation.clone().unwrap_or_default();
@@ -105,10 +105,10 @@ impl ScriptHost for Items {
         let more = rest.len() > texts.len();
         let last = rest.get(texts.len().wrapping_sub(1)).map(|(id, _)| (*id).clone());
         let body = format!("[{}]", texts.join(",")).into_bytes();
-        Ok(Answer { outcome: Outcome::Read, body, continuation: last.filter(|_| more) })
+        Ok(HostAnswer { outcome: HostOutcome::Read, body, continuation: last.filter(|_| more) })
     }
 
-    fn query(&mut self, query: &Value, page: &PageRequest) -> Result<Answer> {
+    fn query(&mut self, query: &Value, page: &PageRequest) -> Result<HostAnswer> {
         self.asked.push(format!("query {}", query.to_json()));
         self.list(page)
     }

@@ -1,6 +1,6 @@
 //! Entra ID tokens as the emulator takes them. No directory is asked: the token is a JWT without a
 //! signature, and has a key of the account in its place. Credentials of the SDKs' own tests send such
-//! tokens. The key travels with every request, so `auth` takes them only where everybody's key opens
+//! tokens. The key travels with every request, so `auth` accepts them only where the well-known key opens
 //! the account too.
 
 use base64::Engine as _;

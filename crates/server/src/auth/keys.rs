@@ -1,5 +1,6 @@
 //! The account's keys: four that clients sign with and one that signs our resource tokens. Made
-//! at the first start and kept in `keys.toml` in the data folder; `auth` asks them.
+//! at the first start and kept in `keys.toml` in the data folder, or among the [`AccountRecords`] of a store
+//! that has none; `auth` asks them.
 //!
 //! A key given in the settings stands in for the kept one while the process runs and is never
 //! written down. The key every emulator is known by opens the account only when asked for.
@@ -16,12 +17,15 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use crate::auth::private_file;
+use crate::auth::records::AccountRecords;
 
 /// The key that the vendor's emulator publishes and that tools have built in.
 pub const WELL_KNOWN_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
 const KEY_FILE: &str = "keys.toml";
+/// The name of the keys among the records of an account.
+const KEY_RECORD: &str = "keys";
 const KEY_BYTES: usize = 64;
 
 /// Why there are no keys.
@@ -30,7 +34,7 @@ pub enum KeyError {
     /// A key in the settings is no key.
     #[error("The {0} is not a key: it must be at least {KEY_BYTES_MIN} bytes in base64.")]
     Malformed(&'static str),
-    /// The file is there and does not hold keys.
+    /// The file exists and does not hold keys.
     #[error("{path} does not hold account keys: {reason}")]
     #[expect(missing_docs, reason = "the message says it")]
     File { path: PathBuf, reason: String },
@@ -38,6 +42,10 @@ pub enum KeyError {
     #[error("Cannot keep the account keys in {path}: {source}")]
     #[expect(missing_docs, reason = "the message says it")]
     Io { path: PathBuf, source: std::io::Error },
+    /// The records of the account cannot be read or written, or hold no keys.
+    #[error("Cannot keep the account keys in {place}: {reason}")]
+    #[expect(missing_docs, reason = "the message says it")]
+    Record { place: String, reason: String },
     /// The system gives no random bytes.
     #[error("The system gives no random bytes to make keys of.")]
     Random,
@@ -87,7 +95,7 @@ impl Key {
     }
 }
 
-/// Who holds a key.
+/// The holder of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRole {
     /// May do everything.
@@ -145,11 +153,33 @@ impl KeyFile {
         }
     }
 
-    fn write(&self, path: &Path) -> Result<(), KeyError> {
-        let text = toml::to_string(self)
-            .map_err(|error| KeyError::File { path: path.to_owned(), reason: error.to_string() })?;
+    fn to_text(&self) -> Result<String, String> {
         let note = "# The account's keys. Whoever has them has the data.\n";
-        private_file::write(path, &format!("{note}{text}"))
+        toml::to_string(self).map(|text| format!("{note}{text}")).map_err(|error| error.to_string())
+    }
+
+    /// Reads what [`KeyFile::to_text`] has written, and checks every key.
+    fn parse(text: &str) -> Result<Self, String> {
+        let file: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        let Self { primary, secondary, primary_readonly, secondary_readonly, token } = &file;
+        for (name, key) in [
+            ("primary", primary),
+            ("secondary", secondary),
+            ("primary_readonly", primary_readonly),
+            ("secondary_readonly", secondary_readonly),
+            ("token", token),
+        ] {
+            if Key::parse(key).is_none() {
+                return Err(format!("`{name}` is not a key in base64"));
+            }
+        }
+        Ok(file)
+    }
+
+    fn write(&self, path: &Path) -> Result<(), KeyError> {
+        let text = self.to_text();
+        let text = text.map_err(|reason| KeyError::File { path: path.to_owned(), reason })?;
+        private_file::write(path, &text)
             .map_err(|source| KeyError::Io { path: path.to_owned(), source })
     }
 
@@ -171,7 +201,7 @@ fn random_key() -> Result<String, KeyError> {
     Ok(BASE64.encode(bytes))
 }
 
-/// Where the key that everybody knows opens the account.
+/// Where the well-known emulator key opens the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WellKnownKey {
     /// Nowhere.
@@ -179,7 +209,7 @@ pub enum WellKnownKey {
     /// For clients that name this machine as such, by address or as `localhost`. A page whose
     /// own name was made to point at this machine is none of them.
     Local,
-    /// For everybody who can connect.
+    /// For every client that can connect.
     Accepted,
 }
 
@@ -206,6 +236,27 @@ impl AccountKeys {
             Some(folder) => Self::kept(&folder.join(KEY_FILE))?,
             None => KeyFile::generate()?,
         };
+        Self::of(&file, given, well_known)
+    }
+
+    /// The keys kept among the records of an account, made and kept now if there are none. Of several processes
+    /// that make them at the same time, the first counts.
+    pub fn open_records(
+        records: &dyn AccountRecords,
+        given: &GivenKeys,
+        well_known: WellKnownKey,
+    ) -> Result<Self, KeyError> {
+        let failed = |reason: String| KeyError::Record { place: records.place(), reason };
+        let text = if let Some(text) = records.read(KEY_RECORD).map_err(failed)? {
+            text
+        } else {
+            let fresh = KeyFile::generate()?.to_text().map_err(failed)?;
+            records.create(KEY_RECORD, &fresh).map_err(failed)?
+        };
+        Self::of(&KeyFile::parse(&text).map_err(failed)?, given, well_known)
+    }
+
+    fn of(file: &KeyFile, given: &GivenKeys, well_known: WellKnownKey) -> Result<Self, KeyError> {
         let key = |given: &Option<String>, kept: &str, name: &'static str| {
             Key::parse(given.as_deref().unwrap_or(kept)).ok_or(KeyError::Malformed(name))
         };
@@ -232,21 +283,7 @@ impl AccountKeys {
         let io = |source| KeyError::Io { path: path.to_owned(), source };
         if let Some(text) = private_file::read(path).map_err(io)? {
             let broken = |reason: String| KeyError::File { path: path.to_owned(), reason };
-            let file: KeyFile =
-                toml::from_str(&text).map_err(|error| broken(error.message().to_owned()))?;
-            let KeyFile { primary, secondary, primary_readonly, secondary_readonly, token } = &file;
-            for (name, key) in [
-                ("primary", primary),
-                ("secondary", secondary),
-                ("primary_readonly", primary_readonly),
-                ("secondary_readonly", secondary_readonly),
-                ("token", token),
-            ] {
-                if Key::parse(key).is_none() {
-                    return Err(broken(format!("`{name}` is not a key in base64")));
-                }
-            }
-            return Ok(file);
+            return KeyFile::parse(&text).map_err(broken);
         }
         let file = KeyFile::generate()?;
         file.write(path)?;
@@ -266,6 +303,33 @@ impl AccountKeys {
         file.key(name).clone_from(&fresh);
         file.write(&data.join(KEY_FILE))?;
         Ok(fresh)
+    }
+
+    /// The keys among the records of an account; an error if there are none.
+    pub fn list_records(records: &dyn AccountRecords) -> Result<Vec<(KeyName, String)>, KeyError> {
+        let (_, mut file) = Self::existing_record(records)?;
+        Ok(KeyName::ALL.map(|name| (name, file.key(name).clone())).into())
+    }
+
+    /// Puts a new key in the place of one among the records of an account, and returns it.
+    pub fn rotate_record(records: &dyn AccountRecords, name: KeyName) -> Result<String, KeyError> {
+        let failed = |reason: String| KeyError::Record { place: records.place(), reason };
+        let (old, mut file) = Self::existing_record(records)?;
+        let fresh = random_key()?;
+        file.key(name).clone_from(&fresh);
+        let new = file.to_text().map_err(failed)?;
+        if records.replace(KEY_RECORD, &old, &new).map_err(failed)? {
+            return Ok(fresh);
+        }
+        Err(failed("they were changed at the same time; look at them and try again".into()))
+    }
+
+    fn existing_record(records: &dyn AccountRecords) -> Result<(String, KeyFile), KeyError> {
+        let failed = |reason: String| KeyError::Record { place: records.place(), reason };
+        let none = || failed("there are none; the server makes them at its first start".into());
+        let text = records.read(KEY_RECORD).map_err(failed)?.ok_or_else(none)?;
+        let file = KeyFile::parse(&text).map_err(failed)?;
+        Ok((text, file))
     }
 
     fn existing(data: &Path) -> Result<KeyFile, KeyError> {
@@ -292,12 +356,12 @@ impl AccountKeys {
         &self.primary_readonly
     }
 
-    /// Where the key that everybody knows opens the account.
+    /// Where the well-known emulator key opens the account.
     pub fn well_known_use(&self) -> WellKnownKey {
         self.well_known_use
     }
 
-    /// The key that everybody knows, accepted or not.
+    /// The well-known emulator key, accepted or not.
     pub(crate) fn well_known(&self) -> &Key {
         &self.well_known
     }
@@ -345,6 +409,31 @@ mod tests {
             let mode = std::fs::metadata(path).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
+    }
+
+    #[test]
+    fn records_keep_keys_as_a_folder_does() {
+        let records = crate::auth::records::tests::MemoryRecords::default();
+        let error = AccountKeys::list_records(&records).unwrap_err();
+        assert!(error.to_string().contains("first start"), "{error}");
+        let open = || {
+            let none = GivenKeys::default();
+            AccountKeys::open_records(&records, &none, WellKnownKey::Refused).unwrap()
+        };
+        let first = open().primary().text().to_owned();
+        assert_eq!(open().primary().text(), first);
+        let before = AccountKeys::list_records(&records).unwrap();
+        let fresh = AccountKeys::rotate_record(&records, KeyName::Secondary).unwrap();
+        let after = AccountKeys::list_records(&records).unwrap();
+        for ((name, old), (_, new)) in before.iter().zip(&after) {
+            assert_eq!(*name == KeyName::Secondary, old != new, "{name:?}");
+        }
+        assert_eq!(after[1], (KeyName::Secondary, fresh));
+        let text = records.read(KEY_RECORD).unwrap().unwrap();
+        assert!(records.replace(KEY_RECORD, &text, "primary = \"x\"").unwrap());
+        let broken =
+            AccountKeys::open_records(&records, &GivenKeys::default(), WellKnownKey::Refused);
+        assert!(matches!(broken, Err(KeyError::Record { .. })));
     }
 
     #[test]

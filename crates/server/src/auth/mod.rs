@@ -5,10 +5,12 @@
 //! The signature is checked before the date, so that only the holder of a key learns that a clock
 //! is wrong. Signatures are compared in constant time.
 
+pub mod entra;
 pub mod keys;
 pub mod token;
 mod emulator_token;
 pub mod private_file;
+pub mod records;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -19,12 +21,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use orrery_types::limits::CLOCK_SKEW_S_MAX;
-use orrery_types::{Clock, Error, Result};
+use orrery_types::{Clock, Error, Result, TokenFault};
 use subtle::ConstantTimeEq as _;
 
 use crate::auth::emulator_token::EmulatorToken;
+use crate::auth::entra::{DirectoryPrincipal, TokenVerifier};
 use crate::auth::keys::{AccountKeys, Key, KeyRole, WellKnownKey};
 use crate::auth::token::{Grant, GrantMode, TokenIssuer};
+use crate::service::{Request, Scheme};
 use crate::wire::headers;
 use crate::wire::link::{ResourceLink, Target};
 
@@ -38,9 +42,15 @@ pub(crate) const MALFORMED: &str = "Authorization header doesn't confirm to the 
                                     Please verify and try again.";
 const NO_DATE: &str = "Required Header x-ms-date or Date is missing. Send the time of the request \
                        as in RFC 1123.";
-const ENTRA: &str = "This server has no directory to ask about Entra ID (type=aad) tokens. Sign \
-                     the request with an account key or use a resource token. On localhost a token \
-                     whose signature is an account key is accepted, as the emulator does.";
+const NO_DIRECTORY: &str = "This server accepts no Entra ID (type=aad) tokens: it was started without \
+                            --entra-issuers. Sign the request with an account key or use a \
+                            resource token. On localhost a token whose signature is an account key \
+                            is accepted, as the emulator does.";
+const OPEN_TRANSPORT: &str = "An Entra ID token was sent in plain text: whoever saw it can use it. Connect \
+                              by https, and ask the issuer for a new token.";
+/// The service's own words, which clients' tests look for.
+const KEYS_DISABLED: &str =
+    "Local Authorization is disabled. Use an AAD token to authorize all requests.";
 const SECRET: &str = "Insufficient permissions provided in the authorization header for the \
                       corresponding request. Permissions and backups are not for read-only keys: \
                       what they hold opens more than reading.";
@@ -67,6 +77,8 @@ pub enum Principal {
     ReadOnly,
     /// Holds a resource token. What it covers is for the operation to check, by rids.
     Grant(Grant),
+    /// Holds a token of a directory. What its roles permit is for the operation to check.
+    Directory(Arc<DirectoryPrincipal>),
 }
 
 impl Principal {
@@ -75,11 +87,13 @@ impl Principal {
         match (self, access) {
             (Self::Master, _)
             | (Self::ReadOnly | Self::Grant(_), Access::Read)
-            | (Self::Grant(Grant { mode: GrantMode::All, .. }), Access::Write) => Ok(()),
+            | (Self::Grant(Grant { mode: GrantMode::All, .. }), Access::Write)
+            // Each operation has an action, which a role permits or not.
+            | (Self::Directory(_), Access::Read | Access::Write) => Ok(()),
             (Self::ReadOnly, Access::Write) => Err(Error::Denied(READ_ONLY.into())),
             (Self::ReadOnly, Access::ReadSecret) => Err(Error::Denied(SECRET.into())),
             (Self::Grant(Grant { mode: GrantMode::Read, .. }), Access::Write)
-            | (Self::Grant(_), Access::ReadSecret) => Err(denied()),
+            | (Self::Grant(_) | Self::Directory(_), Access::ReadSecret) => Err(denied()),
         }
     }
 }
@@ -89,6 +103,26 @@ pub fn denied() -> Error {
     let message = "Insufficient permissions provided in the authorization header for the \
                    corresponding request. Please retry with another authorization header.";
     Error::Denied(message.into())
+}
+
+/// Whether others can read what is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TLS, or a connection within this machine.
+    Private,
+    /// Plain text over a network.
+    Open,
+}
+
+impl Transport {
+    /// That of a request.
+    pub(crate) fn of(request: &Request) -> Self {
+        if request.scheme == Scheme::Https || request.peer.ip().to_canonical().is_loopback() {
+            Self::Private
+        } else {
+            Self::Open
+        }
+    }
 }
 
 /// What a request says about its sender, wherever it says it.
@@ -101,10 +135,12 @@ pub(crate) struct Credentials<'a> {
     pub(crate) standard_date: Option<&'a str>,
     /// The name of the server that the client used, with or without a port.
     pub(crate) host: Option<&'a [u8]>,
+    /// How it came.
+    pub(crate) transport: Transport,
 }
 
 impl<'a> Credentials<'a> {
-    fn of(headers: &'a HeaderMap) -> Self {
+    fn of(headers: &'a HeaderMap, transport: Transport) -> Self {
         let bytes = |name: HeaderName| headers.get(name).map(HeaderValue::as_bytes);
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         Self {
@@ -112,6 +148,7 @@ impl<'a> Credentials<'a> {
             own_date: text(const { HeaderName::from_static(headers::DATE) }),
             standard_date: text(http::header::DATE),
             host: bytes(http::header::HOST),
+            transport,
         }
     }
 }
@@ -121,13 +158,27 @@ pub struct Authenticator {
     keys: ArcSwap<AccountKeys>,
     tokens: TokenIssuer,
     clock: Arc<dyn Clock>,
+    /// Verifies tokens of a directory, if there is one.
+    directory: Option<Arc<TokenVerifier>>,
 }
 
 impl Authenticator {
     /// An authenticator for these keys.
     pub fn new(keys: AccountKeys, clock: Arc<dyn Clock>) -> Self {
         let tokens = TokenIssuer::new(keys.token().clone());
-        Self { keys: ArcSwap::from_pointee(keys), tokens, clock }
+        Self { keys: ArcSwap::from_pointee(keys), tokens, clock, directory: None }
+    }
+
+    /// The same with a directory whose tokens are accepted.
+    #[must_use]
+    pub fn with_directory(mut self, directory: Arc<TokenVerifier>) -> Self {
+        self.directory = Some(directory);
+        self
+    }
+
+    /// Whether keys, and what is signed with them, are refused.
+    fn keys_disabled(&self) -> bool {
+        self.directory.as_ref().is_some_and(|directory| directory.keys_disabled())
     }
 
     /// Replaces the keys. Issued tokens stay valid: the key that signs them does not change.
@@ -146,11 +197,12 @@ impl Authenticator {
         method: &Method,
         link: &ResourceLink,
         headers: &HeaderMap,
+        transport: Transport,
     ) -> Result<Principal> {
-        self.verify(method, link, &Credentials::of(headers))
+        self.verify(method, link, &Credentials::of(headers, transport))
     }
 
-    /// Who sent the request with these credentials.
+    /// The principal of a request with these credentials.
     pub(crate) fn verify(
         &self,
         method: &Method,
@@ -164,6 +216,9 @@ impl Authenticator {
         let header = decoded(header).ok_or_else(malformed)?;
         let (kind, signature) = parts(&header).ok_or_else(malformed)?;
         match kind {
+            "master" | "resource" if self.keys_disabled() => {
+                Err(entra::refused(TokenFault::KeysDisabled, KEYS_DISABLED))
+            }
             "master" => {
                 let mut bytes = [0; SIGNATURE_BYTES_MAX];
                 // A text too long for the room is no signature either.
@@ -171,16 +226,40 @@ impl Authenticator {
                 self.master(method, link, credentials, &bytes[..length])
             }
             "resource" => self.tokens.verify(signature, self.clock.now_s()).map(Principal::Grant),
-            "aad" => self.emulator_token(signature, credentials),
+            "aad" => match self.emulator_token(signature, credentials)? {
+                Some(principal) => Ok(principal),
+                None => self.directory_token(signature, credentials),
+            },
             _ => Err(malformed()),
         }
     }
 
+    /// The holder of a token of the directory.
+    fn directory_token(&self, token: &str, credentials: &Credentials<'_>) -> Result<Principal> {
+        let Some(directory) = &self.directory else {
+            return Err(entra::refused(TokenFault::NoDirectory, NO_DIRECTORY));
+        };
+        if credentials.transport == Transport::Open {
+            return Err(Error::Unauthenticated(OPEN_TRANSPORT.into()));
+        }
+        let principal = directory.verify(token, self.clock.now_s())?;
+        Ok(if principal.is_administrator() {
+            Principal::Master
+        } else {
+            Principal::Directory(principal)
+        })
+    }
+
     /// The holder of a token whose signature is a key, where the well-known key is accepted.
-    fn emulator_token(&self, token: &str, credentials: &Credentials<'_>) -> Result<Principal> {
-        let refused = || Error::Unauthenticated(ENTRA.into());
-        self.well_known(credentials).map_err(|_| refused())?;
-        let token = EmulatorToken::parse(token).ok_or_else(refused)?;
+    fn emulator_token(
+        &self,
+        token: &str,
+        credentials: &Credentials<'_>,
+    ) -> Result<Option<Principal>> {
+        if self.keys_disabled() || self.well_known(credentials).is_err() {
+            return Ok(None);
+        }
+        let Some(token) = EmulatorToken::parse(token) else { return Ok(None) };
         let keys = self.keys.load();
         let is_it = |key: &Key| bool::from(key.text().as_bytes().ct_eq(&token.key));
         let own = keys.roles().find(|(key, _)| is_it(key)).map(|(_, role)| role);
@@ -188,14 +267,14 @@ impl Authenticator {
             Some(KeyRole::ReadOnly) => Principal::ReadOnly,
             Some(KeyRole::ReadWrite) => Principal::Master,
             None if is_it(keys.well_known()) => Principal::Master,
-            None => return Err(refused()),
+            None => return Ok(None),
         };
         if token.expires_s.is_some_and(|expires_s| self.clock.now_s() >= expires_s) {
             let message = "The authorization token is not valid at the current time. The Entra ID \
                            token has expired; create another one.";
-            return Err(Error::Unauthenticated(message.into()));
+            return Err(entra::refused(TokenFault::Expired, message));
         }
-        Ok(principal)
+        Ok(Some(principal))
     }
 
     fn master(

@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use orrery_files::Access;
+use orrery_files::FileAccess;
 
 /// A crash or a power cut leaves the old file or the new one, and after this returns the new one.
 pub fn write(path: &Path, content: &str) -> io::Result<()> {
-    orrery_files::replace(path, content.as_bytes(), Access::Owner)
+    orrery_files::replace(path, content.as_bytes(), FileAccess::Owner)
 }
 
 /// The file's text, or none where there is no such file.

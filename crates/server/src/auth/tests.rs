@@ -38,11 +38,12 @@ fn check(method: &Method, path: &str, signature: &str) {
     let text = format!("type=master&ver=1.0&sig={signature}");
     let auth = authenticator_at(DATE_S);
     for header in [encoded(&text), text.parse().unwrap()] {
-        let answer = auth.authenticate(method, &link, &headers_with(header));
+        let answer = auth.authenticate(method, &link, &headers_with(header), Transport::Private);
         assert_eq!(answer, Ok(Principal::Master), "{method} {path}");
     }
     let other = if method == Method::GET { Method::DELETE } else { Method::GET };
-    let answer = auth.authenticate(&other, &link, &headers_with(encoded(&text)));
+    let answer =
+        auth.authenticate(&other, &link, &headers_with(encoded(&text)), Transport::Private);
     assert!(matches!(answer, Err(Error::Unauthenticated(_))), "{other} {path}");
 }
 
@@ -72,6 +73,7 @@ fn a_link_signed_undecoded_is_accepted_too() {
         &Method::GET,
         &link,
         &signed(WELL_KNOWN_KEY, &payload),
+        Transport::Private,
     );
     assert_eq!(answer, Ok(Principal::Master));
 }
@@ -82,7 +84,12 @@ fn delete_by_partition_key_may_be_signed_under_either_type() {
     for kind in ["colls", "partitionkey"] {
         let payload = format!("post\n{kind}\ndbs/d/colls/c\n{}\n\n", DATE.to_lowercase());
         let headers = signed(WELL_KNOWN_KEY, &payload);
-        let answer = authenticator_at(DATE_S).authenticate(&Method::POST, &link, &headers);
+        let answer = authenticator_at(DATE_S).authenticate(
+            &Method::POST,
+            &link,
+            &headers,
+            Transport::Private,
+        );
         assert_eq!(answer, Ok(Principal::Master), "{kind}");
     }
 }
@@ -95,9 +102,12 @@ fn the_plain_date_header_is_signed_on_the_fifth_line() {
     headers.insert(http::header::DATE, HeaderValue::from_static(DATE));
     let link = ResourceLink::parse("/").unwrap();
     let auth = authenticator_at(DATE_S);
-    assert_eq!(auth.authenticate(&Method::GET, &link, &headers), Ok(Principal::Master));
+    assert_eq!(
+        auth.authenticate(&Method::GET, &link, &headers, Transport::Private),
+        Ok(Principal::Master)
+    );
     headers.remove(http::header::DATE);
-    let answer = auth.authenticate(&Method::GET, &link, &headers);
+    let answer = auth.authenticate(&Method::GET, &link, &headers, Transport::Private);
     assert!(matches!(answer, Err(Error::Unauthenticated(text)) if text.contains("x-ms-date")));
 }
 
@@ -107,7 +117,12 @@ fn every_key_has_its_role() {
     let link = ResourceLink::parse("/").unwrap();
     let payload = format!("get\n\n\n{}\n\n", DATE.to_lowercase());
     for (key, role) in auth.keys.load().roles() {
-        let answer = auth.authenticate(&Method::GET, &link, &signed(key.text(), &payload));
+        let answer = auth.authenticate(
+            &Method::GET,
+            &link,
+            &signed(key.text(), &payload),
+            Transport::Private,
+        );
         let expected = match role {
             KeyRole::ReadWrite => Principal::Master,
             KeyRole::ReadOnly => Principal::ReadOnly,
@@ -128,7 +143,7 @@ fn the_well_known_key_opens_what_it_was_allowed_to_open() {
         if let Some(host) = host {
             headers.insert(http::header::HOST, host.parse().unwrap());
         }
-        match auth.authenticate(&Method::GET, &link, &headers) {
+        match auth.authenticate(&Method::GET, &link, &headers, Transport::Private) {
             Ok(principal) => assert!(expected && principal == Principal::Master, "{host:?}"),
             Err(Error::Unauthenticated(text)) => {
                 assert!(!expected && text.contains("--allow-well-known-key"), "{host:?}: {text}");
@@ -153,7 +168,9 @@ fn a_date_outside_the_window_is_forbidden() {
     let link = ResourceLink::parse("/").unwrap();
     let payload = format!("get\n\n\n{}\n\n", DATE.to_lowercase());
     let headers = signed(WELL_KNOWN_KEY, &payload);
-    let at = |now_s| authenticator_at(now_s).authenticate(&Method::GET, &link, &headers);
+    let at = |now_s| {
+        authenticator_at(now_s).authenticate(&Method::GET, &link, &headers, Transport::Private)
+    };
     assert_eq!(at(DATE_S + CLOCK_SKEW_S_MAX), Ok(Principal::Master));
     assert_eq!(at(DATE_S - CLOCK_SKEW_S_MAX), Ok(Principal::Master));
     for now_s in [DATE_S + CLOCK_SKEW_S_MAX + 1, DATE_S - CLOCK_SKEW_S_MAX - 1] {
@@ -167,7 +184,9 @@ fn a_date_outside_the_window_is_forbidden() {
 fn a_wrong_signature_is_told_what_the_server_signed() {
     let link = ResourceLink::parse("/dbs/d").unwrap();
     let headers = signed(WELL_KNOWN_KEY, "something else");
-    let error = authenticator_at(DATE_S).authenticate(&Method::GET, &link, &headers).unwrap_err();
+    let error = authenticator_at(DATE_S)
+        .authenticate(&Method::GET, &link, &headers, Transport::Private)
+        .unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("The input authorization token can't serve the request."), "{text}");
     let payload = format!("'get\\ndbs\\ndbs/d\\n{}\\n\\n'", DATE.to_lowercase());
@@ -178,7 +197,7 @@ fn a_wrong_signature_is_told_what_the_server_signed() {
 fn headers_that_are_no_credentials_are_refused_in_the_known_words() {
     let auth = authenticator_at(DATE_S);
     let link = ResourceLink::parse("/").unwrap();
-    let missing = auth.authenticate(&Method::GET, &link, &HeaderMap::new());
+    let missing = auth.authenticate(&Method::GET, &link, &HeaderMap::new(), Transport::Private);
     assert_eq!(missing, Err(Error::Unauthenticated(MISSING.into())));
     for text in [
         "",
@@ -192,12 +211,17 @@ fn headers_that_are_no_credentials_are_refused_in_the_known_words() {
         "type=resource&ver=1&sig=AAAA",
         "type%3Dmaster%ff",
     ] {
-        let answer = auth.authenticate(&Method::GET, &link, &headers_with(text.parse().unwrap()));
+        let answer = auth.authenticate(
+            &Method::GET,
+            &link,
+            &headers_with(text.parse().unwrap()),
+            Transport::Private,
+        );
         assert_eq!(answer, Err(Error::Unauthenticated(MALFORMED.into())), "{text}");
     }
     let header = "type=aad&ver=1.0&sig=a.b.c".parse().unwrap();
-    let answer = auth.authenticate(&Method::GET, &link, &headers_with(header));
-    assert_eq!(answer, Err(Error::Unauthenticated(ENTRA.into())));
+    let answer = auth.authenticate(&Method::GET, &link, &headers_with(header), Transport::Private);
+    assert_eq!(answer, Err(entra::refused(TokenFault::NoDirectory, NO_DIRECTORY)));
 }
 
 #[test]
@@ -216,8 +240,8 @@ fn a_token_of_the_emulator_is_taken_where_its_key_is() {
         let token = parts.map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
         let mut headers = headers_with(encoded(&format!("type=aad&ver=1.0&sig={token}")));
         headers.insert(http::header::HOST, host.parse().unwrap());
-        let answer = auth.authenticate(&Method::GET, &link, &headers);
-        assert!(matches!(answer, Ok(Principal::Master) | Err(Error::Unauthenticated(_))));
+        let answer = auth.authenticate(&Method::GET, &link, &headers, Transport::Private);
+        assert!(matches!(answer, Ok(Principal::Master) | Err(Error::TokenRefused(..))));
         answer.is_ok()
     };
     for key in [WELL_KNOWN_KEY, "own"] {
@@ -244,7 +268,8 @@ fn a_resource_token_becomes_its_grant() {
     };
     let token = auth.tokens().issue(&grant, DATE_S + 60);
     let link = ResourceLink::parse("/").unwrap();
-    let answer = auth.authenticate(&Method::GET, &link, &headers_with(encoded(&token)));
+    let answer =
+        auth.authenticate(&Method::GET, &link, &headers_with(encoded(&token)), Transport::Private);
     assert_eq!(answer, Ok(Principal::Grant(grant)));
 }
 

@@ -22,7 +22,7 @@ use http::HeaderValue;
 use orrery_direct::handshake::{self, ContextResponseTokens};
 use orrery_direct::token::{self, ULong};
 use orrery_direct::{
-    ContextRequest, ContextResponse, DirectError, Frame, FrameKind, FrameLimits, Progress,
+    ContextRequest, ContextResponse, DirectError, Frame, FrameKind, FrameLimits, FrameProgress,
     next_frame, request,
 };
 use orrery_types::{Error, limits};
@@ -144,7 +144,7 @@ struct Connection<S, I> {
     client: Arc<Client>,
 }
 
-/// A request, for whoever answers it.
+/// A request and where its answer goes.
 struct RequestContext {
     envelope: Envelope,
     began: Instant,
@@ -184,7 +184,7 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
                 Err(error) => return Err(error.into()),
                 Ok(Event::Finished(finished)) => self.finish_task(*finished),
                 Ok(Event::Wrote(bytes)) => self.wrote(bytes),
-                // Nobody waits any more: dropping the tasks cancels them.
+                // The client is gone: dropping the tasks cancels them.
                 Ok(Event::Read(0)) => return Ok(()),
                 Ok(Event::Read(_)) => self.progress_at = Instant::now(),
                 Ok(Event::Evicted) if self.running.is_empty() => break Err(EVICTED.into()),
@@ -198,7 +198,7 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
                 }
             }
         };
-        // The client is told that nothing more comes; it need not agree.
+        // Closes the sending side; the client need not do the same.
         let _ = timeout(CLOSE_TIME, self.writer.shutdown()).await;
         ended
     }
@@ -301,11 +301,11 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
                 _ => FrameKind::Request,
             };
             match next_frame(&mut self.input, kind, &self.frame_limits) {
-                Ok(Progress::Whole(frame)) => {
+                Ok(FrameProgress::Whole(frame)) => {
                     self.frame_since = None;
                     self.take_frame(&frame);
                 }
-                Ok(Progress::Partial(bytes)) => return self.reserve(bytes),
+                Ok(FrameProgress::Partial(bytes)) => return self.reserve(bytes),
                 Err(DirectError::BodySize { size, max }) => self.refuse_body(size, max),
                 Err(error) if self.state == State::Opening => self.refuse_context(error),
                 Err(error) => self.state = State::Failed(error),

@@ -47,6 +47,8 @@ pub(super) fn request(frame: &Frame, peer_info: &DirectPeer) -> Result<Request> 
         body: frame.body.clone(),
         scheme: Scheme::Https,
         peer: peer_info.peer,
+        // A connection may have many requests at once.
+        may_block: false,
         parts: Some(Box::new(parts)),
     })
 }

@@ -155,7 +155,7 @@ fn first_session(tokens: &str) -> Option<(&str, &str)> {
 mod tests {
     use http::{HeaderValue, StatusCode};
     use http_body_util::Full;
-    use orrery_direct::{FrameKind, FrameLimits, Progress, next_frame};
+    use orrery_direct::{FrameKind, FrameLimits, FrameProgress, next_frame};
 
     use super::*;
 
@@ -191,7 +191,8 @@ mod tests {
         let mut out = BytesMut::new();
         write(&envelope(session_token), &mut answer, &mut out);
         let limits = FrameLimits { head_bytes_max: 1 << 20, body_bytes_max: 1 << 20 };
-        let Ok(Progress::Whole(frame)) = next_frame(&mut out, FrameKind::Response, &limits) else {
+        let Ok(FrameProgress::Whole(frame)) = next_frame(&mut out, FrameKind::Response, &limits)
+        else {
             panic!("no frame was written");
         };
         assert!(out.is_empty());

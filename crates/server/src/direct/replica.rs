@@ -9,7 +9,7 @@
 //! ask for addresses again before every read of the stronger consistency levels, and with more they
 //! read twice.
 
-/// Replicas of a partition, as clients are told.
+/// Replicas of a partition, as the answer lists them.
 pub(crate) const REPLICAS: u32 = 2;
 /// The partition that holds everything but items.
 pub(crate) const MASTER_RANGE: &str = "M";

@@ -1,5 +1,5 @@
-//! `GET /`: what SDKs need to know before anything else, above all where to go. The endpoint they
-//! are told is the one they used, so that container names and mapped ports work.
+//! `GET /`: the properties of the account, which SDKs read first, above all its endpoints. The endpoint
+//! is the one that the request used, so that container names and mapped ports work.
 
 use http::StatusCode;
 use orrery_types::{Error, Result};
@@ -10,7 +10,7 @@ use crate::direct::replica::REPLICAS;
 use crate::wire::reply::Reply;
 
 /// SDKs cache and route by an account's id, unless it is `localhost`.
-const ID: &str = "orrery";
+pub(super) const ID: &str = "orrery";
 /// The one region. Some SDKs know no region by another name.
 const REGION: &str = "South Central US";
 

@@ -37,8 +37,8 @@ pub(crate) fn list(call: &Call) -> Result<Reply> {
     Ok(Reply::json(StatusCode::OK, body.to_string()))
 }
 
-/// The ranges that were asked for, or all of them. One that is gone tells the client that its list of
-/// ranges is old.
+/// The requested ranges, or all of them. A range that no longer exists is an error by which the client
+/// learns that its list of ranges is outdated.
 fn ranges(online: impl Iterator<Item = u32>, asked: &str) -> Result<Vec<String>> {
     let online: Vec<String> = online.map(|id| id.to_string()).collect();
     if asked.is_empty() {

@@ -2,12 +2,13 @@
 
 use http::StatusCode;
 use orrery_engine::Container;
-use orrery_engine::batch::{Action, Answer, Answers, Content};
-use orrery_engine::bulk::OnError;
+use orrery_engine::transaction::batch::{Answers, BatchAction, BatchAnswer, Content};
+use orrery_engine::transaction::bulk::OnError;
 use orrery_types::{Error, Result, limits};
 
 use crate::call::Call;
-use crate::wire::batch_body::{self, Form};
+use crate::handlers::role_check;
+use crate::wire::batch_body::{self, BatchFormat};
 use crate::wire::error;
 use crate::wire::headers;
 use crate::wire::link::ContainerAddress;
@@ -24,9 +25,10 @@ pub(crate) fn run(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     }
     let of_writes = if call.headers.prefer_minimal { Content::Minimal } else { Content::Full };
     let (form, mut operations) = batch_body::decode(&call.request.body, of_writes)?;
-    let reads = operations.iter().any(|operation| matches!(operation.action, Action::Read(_)));
+    role_check::check_batch(call, at, &operations)?;
+    let reads = operations.iter().any(|operation| matches!(operation.action, BatchAction::Read(_)));
     if let Some(token) = call.headers.session_token.as_ref().filter(|_| reads) {
-        call.engine().check_session(container, token)?;
+        call.engine().sessions().check(container, token)?;
     }
     let reach = super::grant::reach(call);
     for operation in &mut operations {
@@ -38,27 +40,33 @@ pub(crate) fn run(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         let partition = id.map(|id| container.partition_by_id(id)).transpose()?;
         let on_error =
             if call.headers.batch_continue_on_error { OnError::Continue } else { OnError::Stop };
-        call.engine().bulk(container, partition, key.as_ref(), &operations, on_error)?
+        call.engine().transactions().bulk(
+            container,
+            partition,
+            key.as_ref(),
+            &operations,
+            on_error,
+        )?
     } else {
-        call.engine().batch(container, key.as_ref(), &operations)?
+        call.engine().transactions().batch(container, key.as_ref(), &operations)?
     };
     for answer in &answers.answers {
-        if let Answer::Failed(failure) = answer {
+        if let BatchAnswer::Failed(failure) = answer {
             error::log(failure, call.request.activity_id, call.request.path_and_query.as_str());
         }
     }
     Ok(reply(container, form, &answers))
 }
 
-fn reply(container: &Container, form: Form, answers: &Answers) -> Reply {
+fn reply(container: &Container, form: BatchFormat, answers: &Answers) -> Reply {
     // As the service has it, an item that was not sent because the client has it is a case of its own.
-    let is_plain = |a: &Answer| a.is_success() && !matches!(a, Answer::NotModified(_));
+    let is_plain = |a: &BatchAnswer| a.is_success() && !matches!(a, BatchAnswer::NotModified(_));
     let all = answers.answers.iter().all(is_plain);
     let status = if all { StatusCode::OK } else { StatusCode::MULTI_STATUS };
     let body = batch_body::encode(form, &answers.answers);
     let reply = match form {
-        Form::Json => Reply::json(status, body),
-        Form::HybridRow => Reply::binary(status, body),
+        BatchFormat::Json => Reply::json(status, body),
+        BatchFormat::HybridRow => Reply::binary(status, body),
     };
     let reply = reply.written().charge(answers.charge).container(container);
     match &answers.places[..] {

@@ -3,7 +3,7 @@
 
 use http::StatusCode;
 use orrery_engine::change_feed::{ChangesRequest, Mode, Shape};
-use orrery_engine::feed::PageSize;
+use orrery_engine::query::read_feed::PageSize;
 use orrery_types::{Error, Result};
 
 use super::item::scope_request;
@@ -13,7 +13,7 @@ use crate::wire::link::ContainerAddress;
 use crate::wire::reply::Reply;
 use crate::wire::resources;
 
-/// The form in which what is known of a change stands beside the item, as SDKs name it.
+/// The version of the format that has the metadata of a change beside the item, as SDKs name it.
 const ENVELOPE_FORMAT: &str = "2021-09-15";
 
 pub(crate) fn feed(call: &Call, at: &ContainerAddress, mode: FeedMode) -> Result<Reply> {
@@ -23,7 +23,7 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress, mode: FeedMode) -> Result
         // There is one shape for them, whether it is named or not.
         (FeedMode::FullFidelity, _) => Mode::AllVersions,
     };
-    let page = call.engine().read_changes(
+    let page = call.engine().change_feed().read_changes(
         container,
         &ChangesRequest {
             scope: scope_request(call)?,

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use orrery_engine::query::crossing_refused;
-use orrery_engine::{Container, charge};
+use orrery_engine::{Container, throughput::charge};
 use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
@@ -23,8 +23,8 @@ fn with_owner(reply: Reply, container: &Container) -> Reply {
 
 pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
     let engine = call.engine();
-    let container = engine.create_container(db, call.json()?, &call.throughput())?;
-    let shares = !engine.has_throughput(container.rid)?;
+    let container = engine.containers().create(db, call.json()?, &call.throughput())?;
+    let shares = !engine.offers().has_throughput(container.rid)?;
     let reply = Reply::resource(StatusCode::CREATED, &container)
         .charge(charge::catalog_write())
         .header_if(headers::SHARE_THROUGHPUT, shares.then_some("true"));
@@ -32,22 +32,22 @@ pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
 }
 
 pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
-    let container = call.engine().read_container(&at.database, &at.container)?;
+    let container = call.engine().containers().read(&at.database, &at.container)?;
     if call.conditions().unmodified(container.stamp) {
         let reply = Reply::empty(StatusCode::NOT_MODIFIED).etag(container.stamp.etag);
         return Ok(with_owner(reply, &container));
     }
     let mut resource = container.to_resource();
     if call.headers.populate_range_statistics {
-        let statistics = call.engine().statistics(&container)?;
+        let statistics = call.engine().insight().statistics(&container)?;
         if let Some(body) = resource.body.as_object_mut() {
             body.set("statistics", statistics);
         }
     }
     let mut reply = Reply::resource(StatusCode::OK, &resource).charge(charge::catalog_read());
     if call.headers.populate_quota_info {
-        let progress = call.engine().index_progress(&container)?.to_string();
-        let usage = call.engine().usage(&container)?;
+        let progress = call.engine().index_build().index_progress(&container)?.to_string();
+        let usage = call.engine().insight().usage(&container)?;
         let used = format!(
             "functions=0;storedProcedures=0;triggers=0;documentSize={};documentsSize={};\
              documentsCount={};collectionSize={};",
@@ -68,26 +68,30 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
 
 pub(crate) fn replace(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let engine = call.engine();
-    let container =
-        engine.replace_container(&at.database, &at.container, call.json()?, &call.conditions())?;
+    let container = engine.containers().replace(
+        &at.database,
+        &at.container,
+        call.json()?,
+        &call.conditions(),
+    )?;
     let reply = Reply::resource(StatusCode::OK, &container).charge(charge::catalog_write());
     Ok(call.owned_by_database(&at.database, reply))
 }
 
 pub(crate) fn delete(call: &Call, at: &ContainerAddress) -> Result<Reply> {
-    call.engine().delete_container(&at.database, &at.container, &call.conditions())?;
+    call.engine().containers().delete(&at.database, &at.container, &call.conditions())?;
     let reply = Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write());
     Ok(call.owned_by_database(&at.database, reply))
 }
 
 pub(crate) fn list(call: &Call, db: &Address) -> Result<Reply> {
-    let (database, containers) = call.engine().list_containers(db)?;
+    let (database, containers) = call.engine().containers().list(db)?;
     let reply = resources::resources(Some(database), LIST, containers, &call.headers)?;
     Ok(call.owned_by_database(db, reply))
 }
 
 pub(crate) fn query(call: &Call, db: &Address) -> Result<Reply> {
-    let (database, containers) = call.engine().list_containers(db)?;
+    let (database, containers) = call.engine().containers().list(db)?;
     let bodies: Vec<Value> = containers.into_iter().map(|c| c.body).collect();
     let reply = super::query::resources(call, &database.to_string(), LIST, bodies)?;
     Ok(call.owned_by_database(db, reply))

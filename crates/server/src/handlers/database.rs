@@ -1,7 +1,7 @@
 //! Databases over HTTP.
 
 use http::StatusCode;
-use orrery_engine::charge;
+use orrery_engine::throughput::charge;
 use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
@@ -12,12 +12,12 @@ use crate::wire::resources;
 const LIST: &str = "Databases";
 
 pub(crate) fn create(call: &Call) -> Result<Reply> {
-    let database = call.engine().create_database(call.json()?, &call.throughput())?;
+    let database = call.engine().databases().create(call.json()?, &call.throughput())?;
     Ok(Reply::resource(StatusCode::CREATED, &database).charge(charge::catalog_write()))
 }
 
 pub(crate) fn read(call: &Call, db: &Address) -> Result<Reply> {
-    let database = call.engine().read_database(db)?.to_resource();
+    let database = call.engine().databases().read(db)?.to_resource();
     if call.conditions().unmodified(database.stamp) {
         return Ok(Reply::empty(StatusCode::NOT_MODIFIED).etag(database.stamp.etag));
     }
@@ -25,21 +25,21 @@ pub(crate) fn read(call: &Call, db: &Address) -> Result<Reply> {
 }
 
 pub(crate) fn replace(call: &Call, db: &Address) -> Result<Reply> {
-    let database = call.engine().replace_database(db, call.json()?, &call.conditions())?;
+    let database = call.engine().databases().replace(db, call.json()?, &call.conditions())?;
     Ok(Reply::resource(StatusCode::OK, &database).charge(charge::catalog_write()))
 }
 
 pub(crate) fn delete(call: &Call, db: &Address) -> Result<Reply> {
-    call.engine().delete_database(db, &call.conditions())?;
+    call.engine().databases().delete(db, &call.conditions())?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write()))
 }
 
 pub(crate) fn list(call: &Call) -> Result<Reply> {
-    resources::resources(None, LIST, call.engine().list_databases(), &call.headers)
+    resources::resources(None, LIST, call.engine().databases().list(), &call.headers)
 }
 
 pub(crate) fn query(call: &Call) -> Result<Reply> {
-    let all = call.engine().list_databases();
+    let all = call.engine().databases().list();
     let bodies: Vec<Value> = all.into_iter().map(|d| d.body).collect();
     super::query::resources(call, "", LIST, bodies)
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use orrery_engine::expansion::Reach;
+use orrery_engine::query::relations::Reach;
 use orrery_engine::{Container, Engine, Resource};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, Value};
@@ -12,6 +12,7 @@ use orrery_types::{Error, PartitionKey, Result, Value};
 use crate::auth::token::{Grant, GrantMode};
 use crate::auth::{Principal, denied};
 use crate::call::Call;
+use crate::handlers::role_check;
 use crate::operation::TokenScope;
 use crate::wire::link::{ContainerAddress, ResourceLink, Target};
 
@@ -47,7 +48,7 @@ pub(crate) fn check(call: &Call) -> Result<()> {
 /// A token is as good as the permission that it was issued for: one that was deleted, with its user
 /// or alone, or that allows something else by now, allows nothing to its old tokens.
 fn check_permission(engine: &Engine, grant: &Grant) -> Result<()> {
-    let permission = engine.permission(grant.permission)?;
+    let permission = engine.permissions().by_rid(grant.permission)?;
     let is_unchanged = |permission: &Resource| {
         let etag = permission.stamp.etag.to_string();
         // Replaced by the same, as by an upsert that asks for a fresh token.
@@ -64,7 +65,11 @@ fn check_permission(engine: &Engine, grant: &Grant) -> Result<()> {
 
 /// How far the principal may follow relations, and what follows from its writes may go.
 pub(crate) fn reach(call: &Call) -> Reach {
-    let Principal::Grant(grant) = &call.principal else { return Reach::Database };
+    let grant = match &call.principal {
+        Principal::Master | Principal::ReadOnly => return Reach::Database,
+        Principal::Directory(principal) => return role_check::reach(call, principal),
+        Principal::Grant(grant) => grant,
+    };
     let container = call.link.target.container().and_then(|at| find_container(call.engine(), at));
     let below = container.as_ref().and_then(|container| below_container(grant, container));
     match below.is_some_and(str::is_empty) {
@@ -75,7 +80,7 @@ pub(crate) fn reach(call: &Call) -> Reach {
 }
 
 fn find_container(engine: &Engine, at: &ContainerAddress) -> Option<Arc<Container>> {
-    engine.read_container(&at.database, &at.container).ok()
+    engine.containers().read(&at.database, &at.container).ok()
 }
 
 /// What a grant names below the container, empty if it is the container itself; `None` if it lies
@@ -130,7 +135,7 @@ pub(crate) fn check_body(engine: &Engine, database: &Address, body: &Value) -> R
         return Ok(());
     };
     let is_own =
-        engine.read_database(database).is_ok_and(|db| db.rid() == container.database_rid());
+        engine.databases().read(database).is_ok_and(|db| db.rid() == container.database_rid());
     if !is_own {
         return Err(Error::invalid(format!(
             "resource must lie in the database of the user; '{resource}' lies in another one."

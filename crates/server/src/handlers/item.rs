@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use orrery_engine::feed::PageSize;
-use orrery_engine::item_body::ItemBody;
-use orrery_engine::item_write::ItemWrite;
-use orrery_engine::items::{CommitPosition, Outcome, Written};
-use orrery_engine::patch::Patch;
-use orrery_engine::scope::{Scope, ScopeRequest};
+use orrery_engine::item::operation::ItemBody;
+use orrery_engine::item::operation::ItemWrite;
+use orrery_engine::item::patch::Patch;
+use orrery_engine::item::read::{CommitPosition, Outcome, Written};
+use orrery_engine::partition::scope::{Scope, ScopeRequest};
+use orrery_engine::query::read_feed::PageSize;
 use orrery_engine::script::{TriggerNames, TriggeredWrite, WriteKind};
-use orrery_engine::{Container, charge};
+use orrery_engine::{Container, throughput::charge};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, limits};
 
@@ -26,10 +26,16 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
     let container = call.container(at)?;
     let key = call.partition_key()?;
     let item = match &call.headers.model_expand {
-        None => call.engine().read_item(container, key.as_ref(), id)?,
+        None => call.engine().items().read(container, key.as_ref(), id)?,
         Some(expand) => {
             let reach = super::grant::reach(call);
-            call.engine().read_item_expanded(container, key.as_ref(), id, expand, reach)?
+            call.engine().queries().read_item_expanded(
+                container,
+                key.as_ref(),
+                id,
+                expand,
+                reach,
+            )?
         }
     };
     let (at, charge) = ((&**container, item.place), call.read_charge(item.charge));
@@ -111,7 +117,7 @@ pub(crate) fn write(call: &Call) -> Result<Reply> {
 /// Runs a decoded write and waits until it is durable.
 pub(crate) fn run_write(call: &Call, request: &WriteRequest) -> Result<Reply> {
     let WriteRequest { container, partition_key, write } = request;
-    let written = call.engine().write_item(container, partition_key.as_ref(), write)?;
+    let written = call.engine().point_writes().write(container, partition_key.as_ref(), write)?;
     Ok(encode_write(call, container, written))
 }
 
@@ -121,8 +127,8 @@ pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result
     let key = call
         .partition_key()?
         .ok_or_else(|| Error::invalid("PartitionKey value must be supplied for this operation."))?;
-    call.engine().must_stay_within(container, super::grant::reach(call))?;
-    let places = call.engine().erase_partition_key(container, &key)?;
+    call.engine().models().must_stay_within(container, super::grant::reach(call))?;
+    let places = call.engine().erasure().erase_partition_key(container, &key)?;
     let charge = charge::catalog_read();
     let reply = Reply::empty(StatusCode::OK).charge(charge).container(container);
     if let [place] = places[..] {
@@ -192,8 +198,9 @@ fn write_with_triggers(call: &Call) -> Result<Reply> {
     let key = call.partition_key()?;
     let facts = super::script::facts(call, container);
     let engine = call.engine();
-    engine.must_stay_within(container, super::grant::reach(call))?;
-    let written = engine.write_with_triggers(container, key.as_ref(), &write, &names, &facts)?;
+    engine.models().must_stay_within(container, super::grant::reach(call))?;
+    let written =
+        engine.scripts().write_with_triggers(container, key.as_ref(), &write, &names, &facts)?;
     Ok(encode_write(call, container, written))
 }
 
@@ -202,7 +209,14 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let scope = scope(call, container)?;
     let size = PageSize::from_header(call.headers.max_item_count)?;
     let continuation = call.headers.continuation.as_deref();
-    let page = call.engine().read_items(container, &scope, size, continuation)?;
+    let cancellation = call.cancellation.as_ref();
+    let page = call.engine().queries().read_items_until(
+        container,
+        &scope,
+        size,
+        continuation,
+        cancellation,
+    )?;
     let bytes = page.items.iter().map(bytes::Bytes::len).sum();
     let body = resources::feed_text(
         container.rid_text(),
@@ -231,7 +245,7 @@ pub(crate) fn range_of(session_token: &str) -> Option<&str> {
 pub(crate) fn addressed(call: &Call, container: &Container) -> Option<CommitPosition> {
     let mut part = scope_request(call).unwrap_or_default();
     let (Target::Items(_) | Target::Item(..)) = &call.link.target else {
-        return call.engine().addressed(container, &part);
+        return call.engine().sessions().addressed(container, &part);
     };
     // An item that is written may name its key in its body alone.
     if part.partition_key.is_none() && !call.operation.reads() && !call.headers.is_batch {
@@ -239,7 +253,7 @@ pub(crate) fn addressed(call: &Call, container: &Container) -> Option<CommitPosi
         part.partition_key =
             known.unwrap_or_else(|| item_body(call, container).ok().map(|body| body.key));
     }
-    call.engine().addressed(container, &part)
+    call.engine().sessions().addressed(container, &part)
 }
 
 /// The part of the container that a feed or query names.

@@ -15,12 +15,14 @@ pub(crate) mod offer;
 pub(crate) mod permission;
 pub(crate) mod query;
 pub(crate) mod range;
+pub(crate) mod role;
+pub(crate) mod role_check;
 pub(crate) mod script;
 pub(crate) mod statistics;
 pub(crate) mod tasks;
 pub(crate) mod user;
 
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
 use orrery_engine::throughput::ThroughputRequest;
 
 use orrery_types::ids::Address;
@@ -42,7 +44,7 @@ impl Call {
 
     /// Names the database that owns the resources of a reply; it may be gone by now.
     pub(crate) fn owned_by_database(&self, db: &Address, reply: Reply) -> Reply {
-        match self.engine().read_database(db) {
+        match self.engine().databases().read(db) {
             Ok(database) => {
                 reply.owner(&database.rid().to_string(), &format!("dbs/{}", database.id))
             }
@@ -53,7 +55,8 @@ impl Call {
     /// Names the user that owns the permissions of a reply.
     pub(crate) fn owned_by_user(&self, at: &UserAddress, reply: Reply) -> Reply {
         let engine = self.engine();
-        let found = (engine.read_database(&at.database), engine.read_user(&at.database, &at.user));
+        let found =
+            (engine.databases().read(&at.database), engine.users().read(&at.database, &at.user));
         let (Ok(database), Ok(user)) = found else { return reply };
         let id = user.body.get("id").as_str().unwrap_or_default();
         reply.owner(&user.rid.to_string(), &format!("dbs/{}/users/{id}", database.id))

@@ -1,9 +1,9 @@
 //! The model of a database over HTTP.
 
 use http::StatusCode;
-use orrery_engine::charge;
-use orrery_engine::items::Outcome;
-use orrery_engine::model::{Progress, Verification, Verified};
+use orrery_engine::item::read::Outcome;
+use orrery_engine::model::{ModelVerification, Verification, VerificationProgress, Verified};
+use orrery_engine::throughput::charge;
 use orrery_types::ids::Address;
 use orrery_types::{Object, Result, Value};
 
@@ -15,13 +15,18 @@ pub(crate) fn read(call: &Call, db: &Address) -> Result<Reply> {
     match call.headers.model_verify {
         ModelVerify::No => {}
         ModelVerify::Wait => {
-            let found = call.engine().verify_model_watched(db, &Progress::default())?;
+            let found = call
+                .engine()
+                .model_verification()
+                .verify_watched(db, &VerificationProgress::default())?;
             return Ok(answered(StatusCode::OK, findings(&found)));
         }
-        ModelVerify::Start => return verification(&call.shared.engine.start_verification(db)?),
-        ModelVerify::State => return verification(&call.engine().verification(db)?),
+        ModelVerify::Start => {
+            return verification(&ModelVerification::start(&call.shared.engine, db)?);
+        }
+        ModelVerify::State => return verification(&call.engine().model_verification().newest(db)?),
     }
-    let model = call.engine().read_model(db)?;
+    let model = call.engine().models().read(db)?;
     if call.conditions().unmodified(model.stamp) {
         return Ok(Reply::empty(StatusCode::NOT_MODIFIED).etag(model.stamp.etag));
     }
@@ -30,7 +35,7 @@ pub(crate) fn read(call: &Call, db: &Address) -> Result<Reply> {
 
 /// Findings about the database. The data is read for it.
 pub(crate) fn advise(call: &Call, db: &Address) -> Result<Reply> {
-    let report = call.engine().advise(db)?;
+    let report = call.engine().insight().advise(db)?;
     Ok(Reply::json(StatusCode::OK, report.to_json()).charge(charge::catalog_read()))
 }
 
@@ -70,13 +75,13 @@ fn answered(status: StatusCode, body: Object) -> Reply {
 }
 
 pub(crate) fn store(call: &Call, db: &Address) -> Result<Reply> {
-    let (outcome, model) = call.engine().store_model(db, call.json()?, &call.conditions())?;
+    let (outcome, model) = call.engine().models().store(db, call.json()?, &call.conditions())?;
     let made = outcome == Outcome::Created;
     let status = if made { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Reply::resource(status, &model).charge(charge::catalog_write()))
 }
 
 pub(crate) fn delete(call: &Call, db: &Address) -> Result<Reply> {
-    call.engine().delete_model(db, &call.conditions())?;
+    call.engine().models().delete(db, &call.conditions())?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write()))
 }

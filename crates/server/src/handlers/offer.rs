@@ -1,8 +1,9 @@
 //! Throughput over HTTP, which the wire calls offers.
 
 use http::StatusCode;
+use orrery_engine::catalog::offer::OfferCatalog;
 use orrery_engine::throughput::Migration;
-use orrery_engine::{Engine, Resource, charge};
+use orrery_engine::{Resource, throughput::charge};
 use orrery_types::ids::Rid;
 use orrery_types::{Error, Result, Value};
 
@@ -22,7 +23,7 @@ fn number(rid: Rid) -> Result<u32> {
 
 fn answered(offer: &Resource) -> Reply {
     Reply::resource(StatusCode::OK, offer)
-        .header(headers::MIN_THROUGHPUT, &Engine::offer_minimum(offer).to_string())
+        .header(headers::MIN_THROUGHPUT, &OfferCatalog::minimum(offer).to_string())
         .header(headers::OFFER_REPLACE_PENDING, if is_pending(offer) { "true" } else { "false" })
 }
 
@@ -32,7 +33,7 @@ fn is_pending(offer: &Resource) -> bool {
 }
 
 pub(crate) fn read(call: &Call, rid: Rid) -> Result<Reply> {
-    let offer = call.engine().read_offer(number(rid)?)?;
+    let offer = call.engine().offers().read(number(rid)?)?;
     Ok(answered(&offer).charge(charge::catalog_read()))
 }
 
@@ -46,16 +47,16 @@ pub(crate) fn replace(call: &Call, rid: Rid) -> Result<Reply> {
         (false, false) => Migration::None,
     };
     let (body, conditions) = (call.json()?, call.conditions());
-    let offer = call.engine().replace_offer(number(rid)?, body, migration, &conditions)?;
+    let offer = call.engine().offers().replace(number(rid)?, body, migration, &conditions)?;
     Ok(answered(&offer).charge(charge::catalog_write()))
 }
 
 pub(crate) fn list(call: &Call) -> Result<Reply> {
-    resources::resources(None, LIST, call.engine().list_offers()?, &call.headers)
+    resources::resources(None, LIST, call.engine().offers().list()?, &call.headers)
 }
 
 pub(crate) fn query(call: &Call) -> Result<Reply> {
-    let offers = call.engine().list_offers()?;
+    let offers = call.engine().offers().list()?;
     let bodies: Vec<Value> = offers.into_iter().map(|o| o.body).collect();
     let reply = super::query::resources(call, "", LIST, bodies)?;
     Ok(reply.header(headers::OFFER_REPLACE_PENDING, "false"))

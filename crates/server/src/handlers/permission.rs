@@ -1,7 +1,7 @@
 //! Permissions over HTTP. Each is handed out with a token made for this answer.
 
 use http::StatusCode;
-use orrery_engine::{Resource, charge};
+use orrery_engine::{Resource, throughput::charge};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Error, Result, Value, limits};
 
@@ -37,7 +37,7 @@ fn with_token(call: &Call, mut permission: Resource) -> Result<Resource> {
 }
 
 fn listed(call: &Call, at: &UserAddress) -> Result<(Rid, Vec<Resource>)> {
-    let (user, permissions) = call.engine().list_permissions(&at.database, &at.user)?;
+    let (user, permissions) = call.engine().permissions().list(&at.database, &at.user)?;
     let permissions =
         permissions.into_iter().map(|p| with_token(call, p)).collect::<Result<_>>()?;
     Ok((user, permissions))
@@ -47,7 +47,8 @@ pub(crate) fn create(call: &Call, at: &UserAddress) -> Result<Reply> {
     token_life_s(call)?;
     let (body, upsert, engine) = (call.json()?, call.headers.is_upsert, call.engine());
     check_body(engine, &at.database, body)?;
-    let (permission, created) = engine.create_permission(&at.database, &at.user, body, upsert)?;
+    let (permission, created) =
+        engine.permissions().create(&at.database, &at.user, body, upsert)?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let permission = with_token(call, permission)?;
     let reply = Reply::resource(status, &permission).charge(charge::catalog_write());
@@ -55,7 +56,7 @@ pub(crate) fn create(call: &Call, at: &UserAddress) -> Result<Reply> {
 }
 
 pub(crate) fn read(call: &Call, at: &UserAddress, id: &Address) -> Result<Reply> {
-    let permission = call.engine().read_permission(&at.database, &at.user, id)?;
+    let permission = call.engine().permissions().read(&at.database, &at.user, id)?;
     let permission = with_token(call, permission)?;
     let reply = Reply::resource(StatusCode::OK, &permission).charge(charge::catalog_read());
     Ok(call.owned_by_user(at, reply))
@@ -66,14 +67,14 @@ pub(crate) fn replace(call: &Call, at: &UserAddress, id: &Address) -> Result<Rep
     let (body, conditions) = (call.json()?, call.conditions());
     let engine = call.engine();
     check_body(engine, &at.database, body)?;
-    let permission = engine.replace_permission(&at.database, &at.user, id, body, &conditions)?;
+    let permission = engine.permissions().replace(&at.database, &at.user, id, body, &conditions)?;
     let permission = with_token(call, permission)?;
     let reply = Reply::resource(StatusCode::OK, &permission).charge(charge::catalog_write());
     Ok(call.owned_by_user(at, reply))
 }
 
 pub(crate) fn delete(call: &Call, at: &UserAddress, id: &Address) -> Result<Reply> {
-    call.engine().delete_permission(&at.database, &at.user, id, &call.conditions())?;
+    call.engine().permissions().delete(&at.database, &at.user, id, &call.conditions())?;
     let reply = Reply::empty(StatusCode::NO_CONTENT).charge(charge::catalog_write());
     Ok(call.owned_by_user(at, reply))
 }

@@ -1,14 +1,12 @@
 //! Queries over HTTP: of items, of the catalog's feeds, and the plans that SDKs ask for.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use http::StatusCode;
-use orrery_engine::feed::PageSize;
-use orrery_engine::query::{Paging, PlanPath, QueryPage, QueryRequest, Report};
-use orrery_engine::scope::Scope;
-use orrery_engine::{Container, charge};
+use orrery_engine::query::read_feed::PageSize;
+use orrery_engine::query::{Paging, PlanPath, PreparedQuery, QueryPage, QueryReport, QueryRequest};
+use orrery_engine::throughput::charge;
 use orrery_types::{Error, Object, Result, Value};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
@@ -23,10 +21,7 @@ use crate::wire::resources;
 
 /// A page of a query over items, decoded.
 pub(crate) struct ItemQuery {
-    container: Arc<Container>,
-    scope: Scope,
-    request: QueryRequest,
-    size: PageSize,
+    query: PreparedQuery,
     /// Time that parsing took.
     compiled: Duration,
 }
@@ -42,37 +37,46 @@ pub(crate) fn decode(call: &Call, at: &ContainerAddress) -> Result<ItemQuery> {
     }
     let scope = scope(call, container)?;
     let size = PageSize::from_header(call.headers.max_item_count)?;
-    Ok(ItemQuery { container: container.clone(), scope, request, size, compiled })
+    let query = PreparedQuery::new(container.clone(), scope, request, size);
+    Ok(ItemQuery { query, compiled })
 }
 
 /// A page of a query over items, answered whole: every clause is computed here, unless the client
 /// merges partitions itself.
 pub(crate) fn items(call: &Call, at: &ContainerAddress) -> Result<Reply> {
-    run_page(call, &decode(call, at)?)
+    run_page(call, &mut decode(call, at)?)
 }
 
 /// Runs a decoded query with the budget of a page.
-pub(crate) fn run_page(call: &Call, query: &ItemQuery) -> Result<Reply> {
+pub(crate) fn run_page(call: &Call, query: &mut ItemQuery) -> Result<Reply> {
     let page = try_page(call, query, Budget::Page)?;
     page.ok_or_else(|| Error::internal("a query exceeded the inline budget outside of it"))
 }
 
 /// Runs a decoded query; `None` if it exceeds the inline budget.
-pub(crate) fn try_page(call: &Call, query: &ItemQuery, budget: Budget) -> Result<Option<Reply>> {
-    let ItemQuery { container, scope, request, size, compiled } = query;
+pub(crate) fn try_page(
+    call: &Call,
+    item_query: &mut ItemQuery,
+    budget: Budget,
+) -> Result<Option<Reply>> {
+    let ItemQuery { query, compiled } = item_query;
     let paging = Paging {
         continuation: call.headers.continuation.as_deref(),
         crosses: call.headers.enable_cross_partition,
         merges: call.headers.names_capabilities,
         explains: call.headers.explain,
-        if_cheap: budget == Budget::Inline,
         expand: call.headers.model_expand.as_deref(),
         reach: super::grant::reach(call),
         cancellation: call.cancellation.as_ref(),
         ..Paging::default()
     };
-    let page = call.engine().try_query_items(container, scope, request, *size, &paging)?;
+    let queries = call.engine().queries();
+    let page = match budget {
+        Budget::Inline => queries.run_inline(query, &paging)?,
+        Budget::Page => Some(queries.run(query, &paging)?),
+    };
     let Some(page) = page else { return Ok(None) };
+    let container = query.container();
     let session = Some(&*page.session_token).filter(|t| !t.is_empty());
     let written = Instant::now();
     let reply = resources::texts_of(container.rid_text(), "Documents", &page.rows);
@@ -95,7 +99,7 @@ pub(crate) fn try_page(call: &Call, query: &ItemQuery, budget: Budget) -> Result
         reply = reply.header(headers::INDEX_UTILIZATION, &metrics);
     }
     if call.headers.populate_query_advice && paging.continuation.is_none() {
-        reply = reply.header(headers::QUERY_ADVICE, &advice(request));
+        reply = reply.header(headers::QUERY_ADVICE, &advice(query.request()));
     }
     let plan = page.report.plan.as_ref().map(|plan| percent(&plan.to_value().to_json()));
     Ok(Some(reply.header_if(headers::PLAN, plan.as_deref())))
@@ -112,13 +116,16 @@ fn hundredths_ms(time: Duration) -> f64 {
     hundredths / 100.0
 }
 
-/// What a page took, as the service lists it. Times within the execution are not told apart.
+/// What a page took, as the service lists it. Functions are not measured separately.
 fn query_metrics(page: &QueryPage, compiled: Duration, written: Duration) -> String {
     let report = &page.report;
     let output: usize = page.rows.iter().map(String::len).sum();
     let run_ms = hundredths_ms(Duration::from_micros(report.time_us));
     let (compile_ms, write_ms) = (hundredths_ms(compiled), hundredths_ms(written));
     let total_ms = compile_ms + run_ms + write_ms;
+    let times = &report.times;
+    let [bind_ms, open_ms, plan_ms, index_ms, load_ms] =
+        [times.bind, times.open, times.plan, times.index, times.load].map(hundredths_ms);
     #[expect(clippy::cast_precision_loss, reason = "pages are small")]
     let ratio = match report.items {
         0 => 1.0,
@@ -126,9 +133,11 @@ fn query_metrics(page: &QueryPage, compiled: Duration, written: Duration) -> Str
     };
     format!(
         "totalExecutionTimeInMs={total_ms:.2};queryCompileTimeInMs={compile_ms:.2};\
-         queryLogicalPlanBuildTimeInMs=0.00;queryPhysicalPlanBuildTimeInMs=0.00;\
-         queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs={run_ms:.2};\
-         indexLookupTimeInMs=0.00;instructionCount={steps};documentLoadTimeInMs=0.00;\
+         queryLogicalPlanBuildTimeInMs={bind_ms:.2};\
+         queryPhysicalPlanBuildTimeInMs={open_ms:.2};queryOptimizationTimeInMs={plan_ms:.2};\
+         VMExecutionTimeInMs={run_ms:.2};\
+         indexLookupTimeInMs={index_ms:.2};instructionCount={steps};\
+         documentLoadTimeInMs={load_ms:.2};\
          systemFunctionExecuteTimeInMs=0.00;userFunctionExecuteTimeInMs=0.00;\
          retrievedDocumentCount={items};retrievedDocumentSize={bytes};\
          outputDocumentCount={rows};outputDocumentSize={output};writeOutputTimeInMs={write_ms:.2};\
@@ -141,7 +150,7 @@ fn query_metrics(page: &QueryPage, compiled: Duration, written: Duration) -> Str
 }
 
 /// Which indexes the query used, and which it could use if they were there.
-fn index_metrics(report: &Report) -> String {
+fn index_metrics(report: &QueryReport) -> String {
     let object = |pairs: [(&str, Value); 5]| {
         let mut object = Object::new();
         for (name, value) in pairs {
@@ -179,7 +188,7 @@ fn index_metrics(report: &Report) -> String {
 }
 
 /// The same in their second form: the indexes alone.
-fn index_metrics_v2(report: &Report) -> String {
+fn index_metrics_v2(report: &QueryReport) -> String {
     let object = |name: &str, value: Value| {
         let mut object = Object::new();
         object.set(name, value);
@@ -223,7 +232,7 @@ pub(crate) fn plan(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let request = QueryRequest::parse(call.json()?)?;
     let scope = scope(call, container)?;
     let features = &call.headers.supported_query_features;
-    let plan = call.engine().query_plan_for(container, &scope, &request, features)?;
+    let plan = call.engine().queries().query_plan_for(container, &scope, &request, features)?;
     Ok(Reply::json(StatusCode::OK, plan).charge(charge::catalog_read()).container(container))
 }
 
@@ -232,7 +241,8 @@ pub(crate) fn resources(call: &Call, rid: &str, list: &str, bodies: Vec<Value>) 
     let request = QueryRequest::parse(call.json()?)?;
     let size = PageSize::from_header(call.headers.max_item_count)?;
     let (owner, token) = (format!("query {list} {rid}"), call.headers.continuation.as_deref());
-    let (rows, continuation) = call.engine().query_values(bodies, &request, size, &owner, token)?;
+    let (rows, continuation) =
+        call.engine().queries().query_values(bodies, &request, size, &owner, token)?;
     Ok(resources::values(rid, list, &rows)
         .header_if(headers::CONTINUATION, continuation.as_deref())
         .charge(charge::catalog_query()))

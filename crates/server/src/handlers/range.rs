@@ -21,19 +21,19 @@ pub(crate) fn list(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let reply = if unchanged {
         Reply::empty(StatusCode::NOT_MODIFIED)
     } else {
-        let ranges = call.engine().list_ranges(container)?;
+        let ranges = call.engine().layouts().list_ranges(container)?;
         let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
         resources::values(container.rid_text(), LIST, &bodies)
     };
     Ok(reply
         .header(headers::ETAG, &etag)
-        .charge(orrery_engine::charge::catalog_read())
+        .charge(orrery_engine::throughput::charge::catalog_read())
         .container(container))
 }
 
 pub(crate) fn query(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
-    let ranges = call.engine().list_ranges(container)?;
+    let ranges = call.engine().layouts().list_ranges(container)?;
     let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
     let reply = super::query::resources(call, container.rid_text(), LIST, bodies)?;
     Ok(reply.container(container))
@@ -45,7 +45,8 @@ pub(crate) fn split(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let range = optional_text(body, "range")?;
     let boundary = optional_text(body, "at")?.map(effective_key).transpose()?;
     let engine = call.engine();
-    let done = engine.split_partition(&at.database, &at.container, range, boundary.as_ref())?;
+    let done =
+        engine.layouts().split_partition(&at.database, &at.container, range, boundary.as_ref())?;
     layout_changed(call, at, &done)
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn merge(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         .map(Some)
         .ok_or_else(|| Error::invalid("'ranges' must be an array of two ids of ranges."))?,
     };
-    let done = call.engine().merge_partitions(&at.database, &at.container, ranges)?;
+    let done = call.engine().layouts().merge_partitions(&at.database, &at.container, ranges)?;
     layout_changed(call, at, &done)
 }
 

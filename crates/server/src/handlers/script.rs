@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use orrery_engine::script::CallFacts;
-use orrery_engine::{Container, charge};
+use orrery_engine::{Container, throughput::charge};
 use orrery_types::ids::Address;
 use orrery_types::{Result, Value};
 
@@ -22,14 +22,15 @@ fn list_name(kind: ScriptKind) -> &'static str {
 
 /// How many scripts and how much data the container may hold, and how much of that it does.
 fn with_quota(call: &Call, container: &Container, reply: Reply) -> Result<Reply> {
-    let (quota, used) = call.engine().quota(container)?;
+    let (quota, used) = call.engine().scripts().quota(container)?;
     Ok(reply.header(headers::RESOURCE_QUOTA, &quota).header(headers::RESOURCE_USAGE, &used))
 }
 
 pub(crate) fn create(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
     let container = call.container(at)?;
     let upsert = call.headers.is_upsert;
-    let (script, created) = call.engine().create_script(container, kind, call.json()?, upsert)?;
+    let (script, created) =
+        call.engine().scripts().create(container, kind, call.json()?, upsert)?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let reply = Reply::resource(status, &script).charge(charge::catalog_write());
     with_quota(call, container, reply.container(container))
@@ -42,7 +43,7 @@ pub(crate) fn read(
     id: &Address,
 ) -> Result<Reply> {
     let container = call.container(at)?;
-    let script = call.engine().read_script(container, kind, id)?;
+    let script = call.engine().scripts().read(container, kind, id)?;
     let reply = if call.conditions().unmodified(script.stamp) {
         Reply::empty(StatusCode::NOT_MODIFIED).etag(script.stamp.etag)
     } else {
@@ -59,7 +60,7 @@ pub(crate) fn replace(
 ) -> Result<Reply> {
     let container = call.container(at)?;
     let (body, conditions) = (call.json()?, call.conditions());
-    let script = call.engine().replace_script(container, kind, id, body, &conditions)?;
+    let script = call.engine().scripts().replace(container, kind, id, body, &conditions)?;
     let reply = Reply::resource(StatusCode::OK, &script);
     with_quota(call, container, reply.charge(charge::catalog_write()).container(container))
 }
@@ -71,14 +72,14 @@ pub(crate) fn delete(
     id: &Address,
 ) -> Result<Reply> {
     let container = call.container(at)?;
-    call.engine().delete_script(container, kind, id, &call.conditions())?;
+    call.engine().scripts().delete(container, kind, id, &call.conditions())?;
     let reply = Reply::empty(StatusCode::NO_CONTENT);
     with_quota(call, container, reply.charge(charge::catalog_write()).container(container))
 }
 
 pub(crate) fn list(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
     let container = call.container(at)?;
-    let scripts = call.engine().list_scripts(container, kind)?;
+    let scripts = call.engine().scripts().list(container, kind)?;
     let reply =
         resources::resources(Some(container.rid()), list_name(kind), scripts, &call.headers)?;
     Ok(reply.container(container))
@@ -86,7 +87,7 @@ pub(crate) fn list(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Resu
 
 pub(crate) fn query(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
     let container = call.container(at)?;
-    let scripts = call.engine().list_scripts(container, kind)?;
+    let scripts = call.engine().scripts().list(container, kind)?;
     let bodies: Vec<Value> = scripts.into_iter().map(|script| script.body).collect();
     let rid = container.rid().to_string();
     let reply = super::query::resources(call, &rid, list_name(kind), bodies)?;
@@ -99,8 +100,9 @@ pub(crate) fn execute(call: &Call, at: &ContainerAddress, id: &Address) -> Resul
     let key = call.partition_key()?;
     let facts = facts(call, container);
     let body = call.body()?;
-    call.engine().must_stay_within(container, super::grant::reach(call))?;
-    let executed = call.engine().execute_procedure(container, id, key.as_ref(), &body, &facts)?;
+    call.engine().models().must_stay_within(container, super::grant::reach(call))?;
+    let executed =
+        call.engine().scripts().execute_procedure(container, id, key.as_ref(), &body, &facts)?;
     Ok(Reply::json(StatusCode::OK, executed.body)
         .written()
         .script_log(&executed.log)
@@ -109,7 +111,7 @@ pub(crate) fn execute(call: &Call, at: &ContainerAddress, id: &Address) -> Resul
         .place(container, executed.place))
 }
 
-/// What a script is told about the request. Credentials are none of its business.
+/// The properties of the request that a script can read. Credentials are not among them.
 pub(crate) fn facts(call: &Call, container: &Container) -> CallFacts {
     let told = |name: &str| name.starts_with(headers::PREFIX) || name == headers::IF_MATCH;
     let sent = call.request.headers.iter().filter(|(name, _)| told(name.as_str()));

@@ -10,7 +10,7 @@ use crate::wire::reply::Reply;
 /// Every unit that failed the last time: what, why, and when it is tried again.
 pub(crate) fn list(call: &Call) -> Reply {
     let mut body = Object::new();
-    body.set("tasks", call.engine().failing_work());
+    body.set("tasks", call.engine().background().failing_work());
     Reply::json(StatusCode::OK, Value::object(body).to_json())
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn retry(call: &Call) -> Result<Reply> {
         Value::String(id) => Some(Address::Name(id.to_string())),
         _ => return Err(Error::invalid("'database' must be a string: the id of a database.")),
     };
-    let retried = call.engine().retry_failing_work(database.as_ref())?;
+    let retried = call.engine().background().retry_failing_work(database.as_ref())?;
     let mut body = Object::new();
     body.set("retried", Value::from(i64::try_from(retried).unwrap_or(i64::MAX)));
     Ok(Reply::json(StatusCode::OK, Value::object(body).to_json()))

@@ -11,7 +11,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::HeaderValue;
+use http::{HeaderValue, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -27,9 +27,10 @@ use crate::direct::{self, connection::DirectPeer};
 use crate::net::front::{Arrival, Front};
 use crate::net::listener::Limits;
 use crate::net::opening::{self, PrefixedStream, Protocol};
+use crate::net::serving_threads;
 use crate::net::slots::Client;
+use crate::net::watch::WatchedStream;
 use crate::net::watch::{ClientDeadline, ConnectionWatch, Overdue, RequestGuard};
-use crate::net::watched_stream::WatchedStream;
 use crate::service::{MaybeFuture, Response, Scheme, Service};
 
 /// First byte of a TLS record that holds a handshake.
@@ -124,7 +125,11 @@ async fn speak<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         let guard = RequestGuard::begin(&watch, &request);
         // Only the first authenticated request has to be reported.
         let unauthenticated = (!client.is_authenticated()).then(|| Arc::clone(client));
-        match front.answer(request, Arrival { scheme, peer, problem, unauthenticated }) {
+        // A connection of HTTP/2 may have many requests at once.
+        let may_block =
+            request.version() < Version::HTTP_2 && serving_threads::has_one_connection();
+        let arrival = Arrival { scheme, peer, may_block, problem, unauthenticated };
+        match front.answer(request, arrival) {
             MaybeFuture::Ready(response) => ResponseFuture::Ready(ready(Ok(response))),
             MaybeFuture::Future(response) => ResponseFuture::Pending { response, _guard: guard },
         }

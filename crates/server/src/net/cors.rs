@@ -2,7 +2,7 @@
 //! [`CorsPolicy`] and adds the headers that let the page read the answer.
 //!
 //! Pages from this machine and from the server itself may, others when named in the settings. A
-//! server on loopback may accept a key that everybody knows: were every page let in, any site a
+//! server on loopback may accept the well-known emulator key: were every page let in, any site a
 //! developer visits could read and write the local database.
 
 use http::{HeaderMap, HeaderValue, Uri};

@@ -170,7 +170,7 @@ mod tests {
         for piece in sent.chunks(pieces) {
             buffer.receive(piece);
             received += piece.len();
-            // The library parses a head as soon as it is there.
+            // The library parses a head as soon as it is complete.
             while let Some((_, length)) = ends.get(next).filter(|(end, _)| *end <= received) {
                 buffer.pass_request(*length);
                 next += 1;

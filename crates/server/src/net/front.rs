@@ -1,7 +1,7 @@
 //! Answers a request of a connection: limits on head and body, side routes, then the service; then the
 //! headers that every response has. `connection` calls [`Front::answer`].
 //!
-//! It is plain hyper: five side routes and one service need no router, and the limits apply before any
+//! It is plain hyper: six side routes and one service need no router, and the limits apply before any
 //! framework could read the request.
 
 use std::cell::Cell;
@@ -103,6 +103,17 @@ impl<S: Service> Front<S> {
             }
             Some(_) => None,
         }
+    }
+
+    /// Version and state for programs that start the server and watch it.
+    fn status(&self) -> Response {
+        let (status, state) = match self.not_ready() {
+            None => (StatusCode::OK, "ready"),
+            Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, reason.trim_end()),
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        let body = format!("{{\"status\":\"{state}\",\"version\":\"{version}\"}}\n");
+        side::answer(status, "application/json", body)
     }
 
     /// Answers one request.
@@ -209,6 +220,7 @@ impl<S: Service> Front<S> {
             body: Bytes::new(),
             scheme: envelope.arrival.scheme,
             peer: envelope.arrival.peer,
+            may_block: envelope.arrival.may_block,
             parts: None,
         };
         if body.is_end_stream() {
@@ -245,11 +257,15 @@ impl<S: Service> Front<S> {
                 None => side::text(StatusCode::OK, "ready\n"),
                 Some(reason) => side::text(StatusCode::SERVICE_UNAVAILABLE, reason),
             },
+            SideRoute::Status => self.status(),
             SideRoute::Metrics => side::answer(
                 StatusCode::OK,
                 "text/plain; version=0.0.4; charset=utf-8",
                 self.config.metrics.render(),
             ),
+            SideRoute::MetricsHistory => {
+                side::answer(StatusCode::OK, "application/json", self.config.metrics.history())
+            }
             SideRoute::Certificate => match &self.config.tls {
                 Some(tls) => {
                     side::answer(StatusCode::OK, "application/x-pem-file", tls.pem.clone())
@@ -269,6 +285,8 @@ impl<S: Service> Front<S> {
 pub(crate) struct Arrival {
     pub(crate) scheme: Scheme,
     pub(crate) peer: SocketAddr,
+    /// Whether its thread may wait for the disk.
+    pub(crate) may_block: bool,
     /// What is wrong with its head.
     pub(crate) problem: Option<&'static str>,
     /// The client, if it has not authenticated yet.

@@ -4,16 +4,19 @@
 //! [`Server::start`] listens before the service exists, so that `/healthz` answers while a large store
 //! opens; [`Server::serve`] sets the service; [`Server::stop`] lets requests in flight complete.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use orrery_types::limits;
+use orrery_types::{Clock as _, SystemClock, limits};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::metrics_history::READING_S;
 use crate::net::connection;
 use crate::net::cors::CorsPolicy;
 use crate::net::front::Front;
@@ -86,6 +89,8 @@ impl Default for Limits {
 /// What the listener needs to know.
 #[derive(Debug)]
 pub struct ListenerConfig {
+    /// Further addresses; all of them serve the same.
+    pub also_listen: Vec<SocketAddr>,
     /// The certificate; without one the port speaks plain HTTP only.
     pub tls: Option<Tls>,
     /// Whether clients may speak Direct mode behind TLS.
@@ -96,6 +101,15 @@ pub struct ListenerConfig {
     pub cors: CorsPolicy,
     /// Where `/metrics` reads.
     pub metrics: Metrics,
+}
+
+/// An address on which the server cannot listen.
+#[derive(Debug, thiserror::Error)]
+#[error("Cannot listen on {address}: {source}")]
+#[expect(missing_docs, reason = "the message says it")]
+pub struct ListenError {
+    pub address: SocketAddr,
+    pub source: io::Error,
 }
 
 /// How a stop ended.
@@ -119,19 +133,27 @@ pub struct Server<S> {
 
 impl<S: Service> Server<S> {
     /// Listens. Until [`Server::serve`], everything but the side routes answers 503.
-    pub async fn start(listen: SocketAddr, config: ListenerConfig) -> io::Result<Self> {
-        let listener = TcpListener::bind(listen).await?;
-        let address = listener.local_addr()?;
+    pub async fn start(listen: SocketAddr, config: ListenerConfig) -> Result<Self, ListenError> {
+        let failed = |address| move |source| ListenError { address, source };
+        let first = TcpListener::bind(listen).await.map_err(failed(listen))?;
+        let address = first.local_addr().map_err(failed(listen))?;
+        let mut listeners = vec![first];
+        for &also in &config.also_listen {
+            listeners.push(TcpListener::bind(also).await.map_err(failed(also))?);
+        }
         let front = Arc::new(Front::new(config));
         let (stop, stopping) = watch::channel(false);
-        let threads = ServingThreads::start()?;
-        let accepting = tokio::spawn(accept(listener, threads, Arc::clone(&front), stopping));
+        let threads = ServingThreads::start().map_err(failed(listen))?;
+        let accepting = tokio::spawn(accept(listeners, threads, Arc::clone(&front), stopping));
         let metrics = front.metrics();
         let upkeep = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(Duration::from_secs(UPKEEP_S));
-            loop {
+            for tick in 0_u64.. {
                 ticks.tick().await;
                 metrics.fold();
+                if tick.is_multiple_of(READING_S / UPKEEP_S) {
+                    metrics.remember(SystemClock.now_us() / 1000);
+                }
             }
         });
         Ok(Self { front, address, stop, accepting, upkeep })
@@ -157,8 +179,18 @@ impl<S: Service> Server<S> {
     }
 }
 
+/// The next connection to any of the addresses. One connection is accepted at a time, and a first address
+/// that is always busy is slowed down by the limit on connections like every other.
+async fn accept_any(listeners: &[TcpListener]) -> io::Result<(TcpStream, SocketAddr)> {
+    poll_fn(|context| {
+        let mut accepted = listeners.iter().map(|listener| listener.poll_accept(context));
+        accepted.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
+}
+
 async fn accept<S: Service>(
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     threads: ServingThreads,
     front: Arc<Front<S>>,
     mut stopping: watch::Receiver<bool>,
@@ -179,7 +211,7 @@ async fn accept<S: Service>(
         };
         let permit = permit.expect("the semaphore is never closed");
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = accept_any(&listeners) => accepted,
             _ = stopping.wait_for(|stopping| *stopping) => break,
         };
         while let Some(ended) = connections.try_join_next() {
@@ -206,7 +238,7 @@ async fn accept<S: Service>(
             }
         }
     }
-    drop(listener);
+    drop(listeners);
     let drained = drain(connections, limits.drain_time).await;
     drop(threads);
     drained

@@ -2,6 +2,7 @@
 //! it ends, so that its memory stays in one core's cache and no thread wakes another. With two cores and
 //! 32 clients that is worth a third of the point reads. Long work runs on other threads (`execute`).
 
+use std::cell::OnceCell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +14,19 @@ use tokio::sync::oneshot;
 
 /// How long a thread may take to end: one that runs a request may never end.
 const END_TIME: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// The number of connections of this thread, if it is a serving thread.
+    static OWN_CONNECTIONS: OnceCell<Arc<AtomicUsize>> = const { OnceCell::new() };
+}
+
+/// Whether the calling thread serves one connection and no other, so that a request which waits for the
+/// disk holds nobody up. A new connection goes to a thread with more to spare, if there is one.
+pub(crate) fn has_one_connection() -> bool {
+    OWN_CONNECTIONS.with(|connections| {
+        connections.get().is_some_and(|number| number.load(Ordering::Relaxed) == 1)
+    })
+}
 
 /// All serving threads. Dropping them ends the connections that they serve.
 #[derive(Debug)]
@@ -79,13 +93,16 @@ impl ServingThread {
         let handle = runtime.handle().clone();
         let (running, stopped) = oneshot::channel();
         let (ending, ended) = mpsc::channel();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let own = connections.clone();
         let serve = move || {
+            OWN_CONNECTIONS.with(|connections| drop(connections.set(own)));
             let _ = runtime.block_on(stopped);
             drop(runtime);
             drop::<mpsc::Sender<()>>(ending);
         };
         std::thread::Builder::new().name("orrery-serving".into()).spawn(serve)?;
-        Ok(Self { handle, connections: Arc::default(), running: Some(running), ended })
+        Ok(Self { handle, connections, running: Some(running), ended })
     }
 }
 
@@ -108,6 +125,25 @@ mod tests {
         assert_eq!(load(&threads), [2, 2, 2]);
         drop(guards);
         assert_eq!(load(&threads), [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_thread_knows_whether_it_serves_one_connection() {
+        let threads = ServingThreads::start_some(1).expect("threads");
+        let ask = || {
+            let (tell, told) = std::sync::mpsc::channel();
+            threads.threads[0].handle.spawn(async move { tell.send(has_one_connection()) });
+            told.recv().expect("an answer")
+        };
+        assert!(!ask() && !has_one_connection());
+        let first = threads.least_loaded().1;
+        assert!(ask());
+        let second = threads.least_loaded().1;
+        assert!(!ask());
+        drop(first);
+        assert!(ask());
+        drop(second);
+        assert!(!ask());
     }
 
     #[test]

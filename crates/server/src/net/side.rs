@@ -1,5 +1,6 @@
 //! Routes beside the protocol: health, readiness, metrics, the certificate and the page. They
-//! need no credentials, and no path of the protocol can be one of theirs.
+//! need no credentials, and no path of the protocol can be one of theirs. Those that the emulator's
+//! image has are answered under its names, too.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
@@ -14,22 +15,36 @@ use crate::service::Response;
 pub enum SideRoute {
     Health,
     Ready,
+    Status,
     Metrics,
+    MetricsHistory,
     Certificate,
     Explorer,
 }
 
 impl SideRoute {
     /// Every one; what is not here is not served.
-    pub const ALL: &[Self] =
-        &[Self::Health, Self::Ready, Self::Metrics, Self::Certificate, Self::Explorer];
+    pub const ALL: &[Self] = &[
+        Self::Health,
+        Self::Ready,
+        Self::Status,
+        Self::Metrics,
+        Self::MetricsHistory,
+        Self::Certificate,
+        Self::Explorer,
+    ];
+    /// The names that the emulator has for two of them; `/status` is the same in both.
+    pub const EMULATOR_NAMES: &[(&str, Self)] =
+        &[("/alive", Self::Health), ("/ready", Self::Ready)];
 
     /// Its path, below which the explorer has files.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Health => "/healthz",
             Self::Ready => "/readyz",
+            Self::Status => "/status",
             Self::Metrics => "/metrics",
+            Self::MetricsHistory => "/metrics/history",
             Self::Certificate => "/_explorer/emulator.pem",
             Self::Explorer => "/_explorer",
         }
@@ -41,6 +56,8 @@ impl SideRoute {
             return None;
         }
         let exact = Self::ALL.iter().copied().find(|route| route.path() == path);
+        let named = || Self::EMULATOR_NAMES.iter().find(|(name, _)| *name == path);
+        let exact = exact.or_else(|| named().map(|(_, route)| *route));
         exact.or_else(|| explorer::file_name(path).map(|_| Self::Explorer))
     }
 
@@ -48,7 +65,8 @@ impl SideRoute {
         match self {
             Self::Health => "health",
             Self::Ready => "ready",
-            Self::Metrics => "metrics",
+            Self::Status => "status",
+            Self::Metrics | Self::MetricsHistory => "metrics",
             Self::Certificate => "certificate",
             Self::Explorer => "explorer",
         }

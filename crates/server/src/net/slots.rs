@@ -75,7 +75,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// The slot, once there is one.
-    pub(crate) async fn slot(self) -> Slot {
+    pub(crate) async fn slot(self) -> ConnectionSlot {
         self.slots.acquire(self.is_remote).await
     }
 }
@@ -99,7 +99,7 @@ impl Drop for Busy {
 
 /// A slot, held until dropped.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct ConnectionSlot {
     pub(crate) client: Arc<Client>,
     slots: Arc<Slots>,
     number: u64,
@@ -107,7 +107,7 @@ pub(crate) struct Slot {
     _remote: Option<OwnedSemaphorePermit>,
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.slots.lock().remove(&self.number);
     }
@@ -142,7 +142,7 @@ impl Slots {
         Some(Waiting { slots: Arc::clone(self), is_remote, _permit: permit })
     }
 
-    async fn acquire(self: &Arc<Self>, is_remote: bool) -> Slot {
+    async fn acquire(self: &Arc<Self>, is_remote: bool) -> ConnectionSlot {
         let remote = if is_remote {
             Some(self.acquire_permit(&self.remote, |client| client.is_remote).await)
         } else {
@@ -157,7 +157,7 @@ impl Slots {
         });
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, Arc::clone(&client));
-        Slot { client, slots: Arc::clone(self), number, _all: all, _remote: remote }
+        ConnectionSlot { client, slots: Arc::clone(self), number, _all: all, _remote: remote }
     }
 
     async fn acquire_permit(
@@ -214,18 +214,18 @@ mod tests {
         }
     }
 
-    fn acquire(slots: &Arc<Slots>, peer: &str) -> Option<Slot> {
+    fn acquire(slots: &Arc<Slots>, peer: &str) -> Option<ConnectionSlot> {
         now(slots.queue(peer.parse().unwrap()).unwrap().slot())
     }
 
-    fn is_evicted(slot: &Slot) -> bool {
+    fn is_evicted(slot: &ConnectionSlot) -> bool {
         now(slot.client.evicted()).is_some()
     }
 
     #[tokio::test]
     async fn some_slots_are_reserved_for_this_machine() {
         let slots = slots(3, 1);
-        let there: Vec<Slot> = (0..2).map(|_| acquire(&slots, THERE).unwrap()).collect();
+        let there: Vec<ConnectionSlot> = (0..2).map(|_| acquire(&slots, THERE).unwrap()).collect();
         for slot in &there {
             slot.client.set_authenticated();
         }

@@ -1,11 +1,13 @@
-//! The certificate: from files, or self-signed, made once and kept in the data folder so that a
-//! client who trusts it need not do so again at every start.
+//! The certificate: from files (PEM, or PKCS #12 as `pfx` reads it), or self-signed, made once and kept
+//! in the data folder so that a client that trusts it need not do so again at every start.
 //!
 //! ```text
 //! <data>/tls/certificate.pem   what clients are given to trust
 //! <data>/tls/key.pem           readable by the owner only
 //! <data>/tls/made-for.toml     names and end, to know when it must be renewed
 //! ```
+//!
+//! Where a store keeps the account, the three are one record of it.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::auth::private_file;
+use crate::auth::records::AccountRecords;
+use crate::net::pfx;
 
 const DAY_S: u64 = 24 * 60 * 60;
 /// Apple's systems refuse what is valid for longer.
@@ -34,6 +38,9 @@ pub enum TlsSource {
     /// Files of the user's, in PEM.
     #[expect(missing_docs, reason = "the names say it")]
     Files { certificate: PathBuf, key: PathBuf },
+    /// One PKCS #12 file of the user's.
+    #[expect(missing_docs, reason = "the names say it")]
+    Pfx { file: PathBuf, password: String },
     /// Made here for these names beside the usual ones; kept in the folder if there is one.
     #[expect(missing_docs, reason = "the names say it")]
     SelfSigned { folder: Option<PathBuf>, names: Vec<String> },
@@ -55,6 +62,10 @@ pub enum TlsError {
     #[error("Cannot use {path} for TLS: {reason}")]
     #[expect(missing_docs, reason = "the message says it")]
     File { path: PathBuf, reason: String },
+    /// The records of the account cannot be read or written.
+    #[error("Cannot keep the certificate in {place}: {reason}")]
+    #[expect(missing_docs, reason = "the message says it")]
+    Record { place: String, reason: String },
     /// Key and certificate do not go together, or a name cannot stand in a certificate.
     #[error("Cannot use the certificate: {0}")]
     Certificate(String),
@@ -67,6 +78,7 @@ impl Tls {
             TlsSource::Files { certificate, key } => {
                 Self::from_pem(&read(certificate)?, &read(key)?)
             }
+            TlsSource::Pfx { file, password } => Self::from_pfx(file, password),
             TlsSource::SelfSigned { folder, names } => {
                 let names = all_names(names);
                 let Some(folder) = folder else {
@@ -78,6 +90,35 @@ impl Tls {
         }
     }
 
+    /// The self-signed certificate for these names beside the usual ones that the records of an account keep,
+    /// made and kept now if there is none or it must be renewed. The name of the machine is not among them: any
+    /// machine may serve the account.
+    pub fn load_record(
+        records: &dyn AccountRecords,
+        names: &[String],
+        clock: &dyn Clock,
+    ) -> Result<Self, TlsError> {
+        let failed = |reason: String| TlsError::Record { place: records.place(), reason };
+        let (names, now_s) = (shared_names(names), clock.now_s());
+        // Another process may renew it at the same time: then its certificate counts.
+        for _ in 0..3 {
+            let kept = records.read(TLS_RECORD).map_err(failed)?;
+            let found = kept.as_deref().and_then(|text| toml::from_str::<KeptTls>(text).ok());
+            if let Some(found) = found.filter(|found| found.made_for.is_good(&names, now_s)) {
+                return Self::from_pem(&found.certificate, &found.key);
+            }
+            let (certificate, key) = make(&names, now_s)?;
+            let made_for = MadeFor { names: names.clone(), ends_s: now_s + VALID_S };
+            let fresh = toml::to_string(&KeptTls { certificate, key, made_for });
+            let fresh = fresh.map_err(|error| failed(error.to_string()))?;
+            match kept {
+                Some(old) => drop(records.replace(TLS_RECORD, &old, &fresh).map_err(failed)?),
+                None => drop(records.create(TLS_RECORD, &fresh).map_err(failed)?),
+            }
+        }
+        Err(failed("others change it all the time".into()))
+    }
+
     fn from_pem(certificate: &str, key: &str) -> Result<Self, TlsError> {
         let broken = |reason: String| TlsError::Certificate(reason);
         let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
@@ -85,13 +126,32 @@ impl Tls {
             .map_err(|error| broken(format!("the certificate is not PEM: {error}")))?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
             .map_err(|error| broken(format!("the key is not PEM: {error}")))?;
+        Self::new(chain, key, Bytes::copy_from_slice(certificate.as_bytes()))
+    }
+
+    fn from_pfx(file: &Path, password: &str) -> Result<Self, TlsError> {
+        let failed = |reason: String| TlsError::File { path: file.to_owned(), reason };
+        let bytes = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
+        let identity = pfx::read(&bytes, password).map_err(|error| failed(error.to_string()))?;
+        let pem = identity.chain_pem();
+        let chain = identity.chain.into_iter().map(CertificateDer::from).collect();
+        let key = PrivateKeyDer::Pkcs8(identity.key.into());
+        Self::new(chain, key, pem.into())
+    }
+
+    fn new(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        pem: Bytes,
+    ) -> Result<Self, TlsError> {
+        let broken = |reason: String| TlsError::Certificate(reason);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
             .map_err(|error| broken(error.to_string()))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { config: Arc::new(config), pem: Bytes::copy_from_slice(certificate.as_bytes()) })
+        Ok(Self { config: Arc::new(config), pem })
     }
 }
 
@@ -101,13 +161,29 @@ struct MadeFor {
     ends_s: u64,
 }
 
+impl MadeFor {
+    fn is_good(&self, names: &[String], now_s: u64) -> bool {
+        self.names == names && now_s + RENEW_BEFORE_S < self.ends_s
+    }
+}
+
+/// The name of the certificate among the records of an account.
+const TLS_RECORD: &str = "certificate";
+
+/// A certificate among the records of an account.
+#[derive(Serialize, Deserialize)]
+struct KeptTls {
+    certificate: String,
+    key: String,
+    made_for: MadeFor,
+}
+
 fn kept(folder: &Path, names: Vec<String>, now_s: u64) -> Result<Tls, TlsError> {
     let file = |name: &str| folder.join(name);
     let (certificate, key) = (file("certificate.pem"), file("key.pem"));
     let made_for = file("made-for.toml");
     let found = find(&made_for)?.and_then(|text| toml::from_str::<MadeFor>(&text).ok());
-    let is_good = |made: &MadeFor| made.names == names && now_s + RENEW_BEFORE_S < made.ends_s;
-    if found.as_ref().is_some_and(is_good)
+    if found.as_ref().is_some_and(|made| made.is_good(&names, now_s))
         && let (Some(certificate), Some(key)) = (find(&certificate)?, find(&key)?)
     {
         return Tls::from_pem(&certificate, &key);
@@ -148,9 +224,14 @@ fn make(names: &[String], now_s: u64) -> Result<(String, String), TlsError> {
 
 /// The usual names, this machine's, and those asked for; sorted, each once.
 fn all_names(extra: &[String]) -> Vec<String> {
+    let own: Vec<String> = host_name().into_iter().chain(extra.iter().cloned()).collect();
+    shared_names(&own)
+}
+
+/// The usual names and those asked for; sorted, each once.
+fn shared_names(extra: &[String]) -> Vec<String> {
     let usual = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    let mut names: Vec<String> =
-        usual.into_iter().chain(host_name()).chain(extra.iter().cloned()).collect();
+    let mut names: Vec<String> = usual.into_iter().chain(extra.iter().cloned()).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -207,6 +288,23 @@ mod tests {
         assert_ne!(renewed, named);
         std::fs::remove_file(folder.path().join("tls/key.pem")).unwrap();
         assert_ne!(load(folder.path(), &["db.example"], &clock), renewed);
+    }
+
+    #[test]
+    fn records_keep_a_certificate_until_it_must_be_renewed() {
+        let records = crate::auth::records::tests::MemoryRecords::default();
+        let clock = ManualClock::at_s(NOW_S);
+        let load = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            Tls::load_record(&records, &names, &clock).unwrap().pem
+        };
+        let first = load(&[]);
+        assert_eq!(load(&[]), first);
+        let named = load(&["db.example"]);
+        assert_ne!(named, first);
+        assert_eq!(load(&["db.example"]), named);
+        clock.advance_s(VALID_S);
+        assert_ne!(load(&["db.example"]), named);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::fmt;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use orrery_engine::batch::{Action, Answer, Content, Operation};
-use orrery_engine::items;
-use orrery_engine::resource::Preconditions;
+use orrery_engine::catalog::resource::Preconditions;
+use orrery_engine::item::read::Outcome as ItemOutcome;
+use orrery_engine::transaction::batch::{BatchAction, BatchAnswer, BatchOperation, Content};
 use orrery_types::ids::Address;
 use orrery_types::json::write_json_string;
 use orrery_types::{Error, Etag, PartitionKey, Result, limits};
@@ -21,20 +21,20 @@ use crate::wire::hybrid_row::{self, OperationRow, ResultRow};
 /// The form of a batch's bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Form {
+pub enum BatchFormat {
     Json,
     HybridRow,
 }
 
 /// Reads the operations. `of_writes` is what the whole request says about the content of results;
 /// an operation may ask for less.
-pub fn decode(body: &Bytes, of_writes: Content) -> Result<(Form, Vec<Operation>)> {
+pub fn decode(body: &Bytes, of_writes: Content) -> Result<(BatchFormat, Vec<BatchOperation>)> {
     let (form, drafts) = if body.first() == Some(&hybrid_row::VERSION) {
         let malformed = |e| Error::invalid(format!("The batch is not valid HybridRow: {e}."));
         let rows = hybrid_row::decode_operations(body).map_err(malformed)?;
-        (Form::HybridRow, rows.into_iter().map(Draft::from_row).collect::<Vec<_>>())
+        (BatchFormat::HybridRow, rows.into_iter().map(Draft::from_row).collect::<Vec<_>>())
     } else {
-        (Form::Json, from_json(&json_text(body)?)?)
+        (BatchFormat::Json, from_json(&json_text(body)?)?)
     };
     let operations = (0..).zip(drafts).map(|(at, draft)| {
         let operation = draft.and_then(|draft| draft.into_operation(of_writes));
@@ -132,7 +132,7 @@ impl Draft {
         })
     }
 
-    fn into_operation(self, of_writes: Content) -> Result<Operation> {
+    fn into_operation(self, of_writes: Content) -> Result<BatchOperation> {
         let kind = self.kind.ok_or_else(|| missing("operationType"))?;
         let partition_key = self.partition_key.as_deref().map(|text| {
             PartitionKey::parse_header(text).map_err(|e| Error::invalid(e.to_string()))
@@ -146,15 +146,15 @@ impl Draft {
         let item = || id.clone().map(Address::Name).ok_or_else(|| missing("id"));
         let body = || body.clone().ok_or_else(|| missing("resourceBody"));
         let action = match kind {
-            Kind::Create => Action::Create(body()?),
-            Kind::Upsert => Action::Upsert(body()?),
-            Kind::Read => Action::Read(item()?),
-            Kind::Replace => Action::Replace(item()?, body()?),
-            Kind::Patch => Action::Patch(item()?, body()?),
-            Kind::Delete => Action::Delete(item()?),
+            Kind::Create => BatchAction::Create(body()?),
+            Kind::Upsert => BatchAction::Upsert(body()?),
+            Kind::Read => BatchAction::Read(item()?),
+            Kind::Replace => BatchAction::Replace(item()?, body()?),
+            Kind::Patch => BatchAction::Patch(item()?, body()?),
+            Kind::Delete => BatchAction::Delete(item()?),
         };
         let (conditions, partition_key) = (self.conditions, partition_key.transpose()?);
-        Ok(Operation { action, partition_key, conditions, content })
+        Ok(BatchOperation { action, partition_key, conditions, content })
     }
 }
 
@@ -251,7 +251,7 @@ struct Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    fn of(answer: &'a Answer) -> Self {
+    fn of(answer: &'a BatchAnswer) -> Self {
         let mut outcome = Outcome {
             status: error::status_of(answer),
             sub_status: 0,
@@ -262,19 +262,19 @@ impl<'a> Outcome<'a> {
             message: None,
         };
         match answer {
-            Answer::Read(item) | Answer::NotModified(item) => {
+            BatchAnswer::Read(item) | BatchAnswer::NotModified(item) => {
                 (outcome.etag, outcome.body) = (Some(item.stamp.etag), &item.body);
             }
-            Answer::Written(item) if item.outcome != items::Outcome::Deleted => {
+            BatchAnswer::Written(item) if item.outcome != ItemOutcome::Deleted => {
                 (outcome.etag, outcome.body) = (Some(item.stamp.etag), &item.body);
             }
-            Answer::Failed(refusal) => {
+            BatchAnswer::Failed(refusal) => {
                 let wire = WireError::of(refusal);
                 outcome.sub_status = wire.sub_status;
                 outcome.retry_after_ms = wire.retry_after_ms;
                 outcome.message = Some(error::text(refusal));
             }
-            Answer::Written(_) | Answer::Dependent(_) => {}
+            BatchAnswer::Written(_) | BatchAnswer::Dependent(_) => {}
         }
         outcome
     }
@@ -317,14 +317,14 @@ impl<'a> Outcome<'a> {
 }
 
 /// Writes the results.
-pub(crate) fn encode(form: Form, answers: &[Answer]) -> Vec<u8> {
+pub(crate) fn encode(form: BatchFormat, answers: &[BatchAnswer]) -> Vec<u8> {
     let outcomes = answers.iter().map(Outcome::of);
     match form {
-        Form::HybridRow => {
+        BatchFormat::HybridRow => {
             let rows: Vec<ResultRow> = outcomes.map(|outcome| outcome.to_row()).collect();
             hybrid_row::encode_results(&rows)
         }
-        Form::Json => {
+        BatchFormat::Json => {
             let mut out = vec![b'['];
             for (at, outcome) in outcomes.enumerate() {
                 if at > 0 {
@@ -342,7 +342,7 @@ pub(crate) fn encode(form: Form, answers: &[Answer]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn decoded(text: &str) -> Result<Vec<Operation>> {
+    fn decoded(text: &str) -> Result<Vec<BatchOperation>> {
         let text = Bytes::copy_from_slice(text.as_bytes());
         decode(&text, Content::Full).map(|(_, operations)| operations)
     }
@@ -353,7 +353,7 @@ mod tests {
         for body in [r#"{ "id" : "a" , "n": 1.0 }"#, "7", &deep] {
             let operations = format!(r#"[{{"resourceBody":{body},"operationType":"create"}}]"#);
             let operations = decoded(&operations).expect("an operation");
-            let Action::Create(found) = &operations[0].action else { panic!("a create") };
+            let BatchAction::Create(found) = &operations[0].action else { panic!("a create") };
             assert_eq!(found, body.as_bytes());
         }
     }
@@ -388,11 +388,11 @@ mod tests {
     #[test]
     fn a_result_leaves_out_what_it_has_not() {
         let answers = [
-            Answer::Dependent(0.0),
-            Answer::Failed(Error::RateLimited { retry_after_ms: 12 }),
-            Answer::Failed(Error::internal("a secret")),
+            BatchAnswer::Dependent(0.0),
+            BatchAnswer::Failed(Error::RateLimited { retry_after_ms: 12 }),
+            BatchAnswer::Failed(Error::internal("a secret")),
         ];
-        let text = String::from_utf8(encode(Form::Json, &answers)).expect("JSON is UTF-8");
+        let text = String::from_utf8(encode(BatchFormat::Json, &answers)).expect("JSON is UTF-8");
         let (first, rest) = text.split_once(r#",{"statusCode":429"#).expect("three results");
         assert_eq!(first, r#"[{"statusCode":424,"requestCharge":0}"#);
         assert!(
@@ -400,7 +400,8 @@ mod tests {
             "{rest}"
         );
         assert!(rest.contains(r#"{"statusCode":500,"#) && !rest.contains("secret"), "{rest}");
-        let rows = hybrid_row::decode_results(&encode(Form::HybridRow, &answers)).expect("rows");
+        let rows =
+            hybrid_row::decode_results(&encode(BatchFormat::HybridRow, &answers)).expect("rows");
         let found: Vec<_> = rows.iter().map(|row| (row.status, row.retry_after_ms)).collect();
         assert_eq!(found, [(424, None), (429, Some(12)), (500, None)]);
     }

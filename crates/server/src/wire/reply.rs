@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
-use orrery_engine::items::CommitPosition;
+use orrery_engine::item::read::CommitPosition;
 use orrery_engine::{Container, Resource};
 use orrery_types::{Etag, Lsn};
 

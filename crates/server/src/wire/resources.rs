@@ -1,11 +1,11 @@
 //! The JSON shapes that hold several resources: feeds and their pages.
 
-use orrery_engine::{Resource, charge, continuation};
+use orrery_engine::{Resource, query::continuation, throughput::charge};
 use orrery_types::ids::Rid;
 use orrery_types::{Result, Value};
 
 use http::StatusCode;
-use orrery_engine::feed::PageSize;
+use orrery_engine::query::read_feed::PageSize;
 
 use crate::wire::headers::{self, RequestHeaders};
 use crate::wire::reply::Reply;

@@ -95,7 +95,7 @@ pub(crate) fn config(limits: Limits) -> ListenerConfig {
     let source = TlsSource::SelfSigned { folder: None, names: Vec::new() };
     let tls = Some(Tls::load(&source, &SystemClock).unwrap());
     let (cors, metrics) = (CorsPolicy::default(), Metrics::install());
-    ListenerConfig { tls, is_direct: true, limits, cors, metrics }
+    ListenerConfig { also_listen: Vec::new(), tls, is_direct: true, limits, cors, metrics }
 }
 
 pub(crate) async fn start(limits: Limits) -> Running {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::BytesMut;
 use orrery_direct::handshake::ContextRequestTokens;
 use orrery_direct::{
-    ContextRequest, ContextResponse, Frame, FrameKind, FrameLimits, FrameRequest, FrameResponse,
-    OperationCode, Progress, RequestTokens, ResourceCode, next_frame,
+    ContextRequest, ContextResponse, Frame, FrameKind, FrameLimits, FrameProgress, FrameRequest,
+    FrameResponse, OperationCode, RequestTokens, ResourceCode, next_frame,
 };
 use orrery_server::{DrainOutcome, Limits};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -81,7 +81,7 @@ impl Client {
         let read = async {
             loop {
                 let progress = next_frame(&mut self.input, kind, &limits).unwrap();
-                if let Progress::Whole(frame) = progress {
+                if let FrameProgress::Whole(frame) = progress {
                     return frame;
                 }
                 let read = self.stream.read_buf(&mut self.input).await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use orrery_server::{DrainOutcome, Limits, Server};
+use orrery_server::{DrainOutcome, Limits, ListenerConfig, Server};
 
 use crate::client::{
     Echo, body, config, get, hurried, read_response, read_to_close, start, status,
@@ -24,6 +24,35 @@ async fn a_server_is_ready_once_it_has_a_service() {
     server.serve(Arc::new(Echo::default()));
     assert_eq!(status(&get(&mut stream, "/readyz").await), "200");
     assert_eq!(status(&get(&mut stream, "/dbs").await), "200");
+}
+
+#[tokio::test]
+async fn every_address_serves_the_same_and_all_close_at_the_stop() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = ListenerConfig { also_listen: vec![free], ..config(Limits::default()) };
+    let server = Server::start("127.0.0.1:0".parse().unwrap(), config).await.unwrap();
+    server.serve(Arc::new(Echo::default()));
+    let addresses = [server.address(), free];
+    for address in addresses {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        for path in ["/dbs", "/readyz", "/ready", "/alive", "/status"] {
+            assert_eq!(status(&get(&mut stream, path).await), "200", "{path}");
+        }
+    }
+    server.stop().await;
+    for address in addresses {
+        assert!(TcpStream::connect(address).await.is_err(), "{address}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().map(|address| (taken, address)).unwrap();
+    let config = ListenerConfig { also_listen: vec![taken.1], ..config(Limits::default()) };
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let error = Server::<Echo>::start(listen, config).await.unwrap_err();
+    assert_eq!(error.address, taken.1);
 }
 
 #[tokio::test]
@@ -75,5 +104,5 @@ async fn a_request_may_take_longer_than_any_limit_on_the_client() {
 async fn a_port_in_use_is_an_error() {
     let running = start(Limits::default()).await;
     let second = Server::<Echo>::start(running.address, config(Limits::default())).await;
-    assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    assert_eq!(second.unwrap_err().source.kind(), std::io::ErrorKind::AddrInUse);
 }

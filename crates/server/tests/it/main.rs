@@ -6,6 +6,7 @@
 mod client;
 mod crowd;
 mod direct;
+mod entra;
 mod framing;
 mod hostile;
 mod lifecycle;

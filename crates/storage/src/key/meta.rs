@@ -20,6 +20,8 @@ pub enum RecordKind {
     Trigger = 8,
     Udf = 9,
     Model = 10,
+    RoleDefinition = 11,
+    RoleAssignment = 12,
 }
 
 const RECORD: u8 = 0x01;
@@ -147,7 +149,7 @@ pub fn index_ids() -> Vec<u8> {
     vec![INDEX_IDS]
 }
 
-/// Key, in every shard, of how far the index has been built anew.
+/// Key, in every shard, of the progress of the index build.
 pub fn index_rebuilt() -> Vec<u8> {
     vec![INDEX_REBUILT]
 }

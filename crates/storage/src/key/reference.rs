@@ -1,5 +1,5 @@
 //! Keys of references between items, which a model declares: in the shard of the target, so that
-//! whoever changes or deletes it finds all that refer to it. The layout stands at the head of `key`.
+//! a writer that changes or deletes it finds all that refer to it. The module comment of `key` has the layout.
 
 use super::Bounds;
 use crate::encode::{escape_terminated, unescape};
@@ -9,7 +9,7 @@ const GUARD: u8 = 0x19;
 
 /// What the key of a reference says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference<'k> {
+pub struct ReferenceKey<'k> {
     /// Number of the rule by which it refers.
     pub rule: u32,
     /// Item key of the target.
@@ -40,13 +40,13 @@ pub fn references_of(rule: u32) -> Bounds {
 }
 
 /// Takes the key of a reference apart; `None` if it is not one.
-pub fn parse_reference(key: &[u8]) -> Option<Reference<'_>> {
+pub fn parse_reference(key: &[u8]) -> Option<ReferenceKey<'_>> {
     let (rule, rest) = key.strip_prefix(&[REFERENCE])?.split_first_chunk::<4>()?;
     let (target, source) = unescape(rest)?;
-    Some(Reference { rule: u32::from_be_bytes(*rule), target, source })
+    Some(ReferenceKey { rule: u32::from_be_bytes(*rule), target, source })
 }
 
-/// Key, in the shard of an item, that every new reference to the item writes: whoever has looked at
+/// Key, in the shard of an item, that every new reference to the item writes: a commit that has read
 /// all references to it learns by its version that there is a new one.
 pub fn guard(item: &[u8]) -> Vec<u8> {
     let mut key = vec![GUARD];

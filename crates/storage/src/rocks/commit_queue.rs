@@ -1,7 +1,8 @@
 //! The queue of group commit. While the committer syncs one group, the next one collects here. Before
 //! it takes that group it waits for a short *group-commit window*: the writers it has just answered
 //! are about to send their next commits, and a group of all of them costs the same sync as a group of
-//! the fastest few.
+//! the fastest few. A commit that finds no other under way does not come here at all: its own thread
+//! writes it (`committer::try_commit`).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -84,7 +85,11 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        self.complete(Err(StorageError::Unknown("the committer ended".into())));
+        let commit = match &self.work {
+            Work::Commit(commit) => Some(commit.id),
+            _ => None,
+        };
+        self.complete(Err(StorageError::unknown(commit, "the committer ended")));
     }
 }
 
@@ -147,13 +152,19 @@ impl CommitQueue {
         }
     }
 
-    /// The next group, in the order of arrival; `None` when the queue is closed and empty.
-    pub(super) fn take(&self, window: GroupWindow) -> Option<Vec<Request>> {
+    /// Waits until there is work; `false` when the queue is closed and empty.
+    pub(super) fn wait(&self) -> bool {
         let mut state = self.lock();
         state.wake_at = 1;
         while state.waiting.is_empty() && !state.closed {
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        !state.waiting.is_empty()
+    }
+
+    /// The next group, in the order of arrival, once its window is over.
+    pub(super) fn take(&self, window: GroupWindow) -> Vec<Request> {
+        let mut state = self.lock();
         if state.waiting.len() < window.writers && !window.wait_max.is_zero() {
             state.wake_at = window.writers;
             let waiting = |s: &mut State| s.waiting.len() < window.writers && !s.closed;
@@ -169,7 +180,13 @@ impl CommitQueue {
             size_bytes += request.size_bytes;
             group.extend(state.waiting.pop_front());
         }
-        if group.is_empty() { None } else { Some(group) }
+        group
+    }
+
+    /// Whether nothing waits and work is accepted.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = self.lock();
+        state.waiting.is_empty() && !state.closed
     }
 
     /// How many requests wait now.
@@ -194,6 +211,7 @@ impl CommitQueue {
         state.closed = true;
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
+        self.arrived.notify_all();
         drop(waiting);
     }
 }
@@ -210,14 +228,15 @@ mod tests {
     /// Queues a commit of a size; the answer comes through the channel.
     fn enqueue(queue: &CommitQueue, size_bytes: usize) -> Receiver<Answer> {
         let (sender, answer) = channel();
-        let commit = Commit { parts: vec![Part::new(ShardId(1), Epoch(1))] };
+        let commit = Commit::new(vec![Part::new(ShardId(1), Epoch(1))]);
         let done = Box::new(move |answer| sender.send(answer).expect("the test listens"));
         queue.enqueue(Work::Commit(commit), size_bytes, done);
         answer
     }
 
     fn take(queue: &CommitQueue, window: GroupWindow) -> Vec<usize> {
-        let group = queue.take(window).expect("a group");
+        assert!(queue.wait(), "a group");
+        let group = queue.take(window);
         group.iter().map(Request::size_bytes).collect()
     }
 
@@ -272,11 +291,12 @@ mod tests {
         queue.close();
         let after = enqueue(&queue, 2);
         assert!(matches!(after.recv(), Ok(Err(StorageError::ReadOnly(_)))));
-        for request in queue.take(GroupWindow::default()).expect("what waited") {
+        assert!(queue.wait() && !queue.is_idle());
+        for request in queue.take(GroupWindow::default()) {
             request.answer(Ok(vec![Lsn(7)]));
         }
         assert_eq!(before.recv(), Ok(Ok(vec![Lsn(7)])));
-        assert!(queue.take(GroupWindow::default()).is_none());
+        assert!(!queue.wait() && !queue.is_idle());
     }
 
     #[test]

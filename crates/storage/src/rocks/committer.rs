@@ -1,9 +1,11 @@
-//! The committer: the one thread that writes. It takes a group of commits from the queue, validates
-//! them, writes one batch, syncs it once, publishes the LSNs and answers the callers. After a failed
-//! write it refuses all further ones: the system may have dropped the pages of a sync that failed,
-//! and a second sync would report success without them.
+//! The committer: a thread that takes a group of commits from the queue, validates them, writes one
+//! batch, syncs it once, publishes the LSNs and answers the callers. A commit that finds no other under
+//! way is written by its own thread in the same manner, which saves two changes of threads. One thread
+//! writes at a time, under the [`CommitLock`]. After a failed write all further ones are refused: the
+//! system may have dropped the pages of a sync that failed, and a second sync would report success
+//! without them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orrery_types::stopwatch::Stopwatch;
 use orrery_types::{Epoch, Lsn, ShardId};
@@ -11,32 +13,82 @@ use rocksdb::{ErrorKind, WriteBatch, WriteOptions};
 
 use super::commit_queue::{Answer, GroupWindow, Request, Work};
 use super::layout::{self, Header};
+use super::row_cache::WriteNumber;
 use super::validation::{GroupValidator, ShardUpdate};
-use super::write_sequence::WriteNumber;
 use super::{Core, Shards, disk_space};
+use crate::commit_log::CommitLog;
 use crate::shard_head::ShardHead;
 use crate::{Commit, Space, StorageError};
 
+/// Held by the one thread that writes, from validation to the answers. It guards the window of the next
+/// group.
+#[derive(Debug, Default)]
+pub(super) struct CommitLock(Mutex<GroupWindow>);
+
+impl CommitLock {
+    fn lock(&self) -> MutexGuard<'_, GroupWindow> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, unless another thread writes or other writers are expected to come.
+    fn try_alone(&self) -> Option<MutexGuard<'_, GroupWindow>> {
+        self.0.try_lock().ok().filter(|window| window.writers <= 1)
+    }
+}
+
 pub(super) fn run(core: &Core) {
     // However this thread ends, no caller may wait for it afterwards.
-    let _guard = AbandonOnExit(core);
-    let mut window = GroupWindow::default();
-    while let Some(group) = core.queue.take(window) {
+    let _abandon = AbandonOnExit(core);
+    let _fail = FailOnPanic(core);
+    while core.queue.wait() {
+        let mut window = core.commit_lock.lock();
+        let group = core.queue.take(*window);
         let size = group.len();
         let watch = Stopwatch::start();
         process(core, group);
-        window = GroupWindow::after(size + core.queue.len(), watch.elapsed());
+        *window = GroupWindow::after(size + core.queue.len(), watch.elapsed());
     }
+}
+
+/// Commits on the calling thread; the commit comes back, and nothing was written, if another one is
+/// under way or the database delays writes. So the caller waits for one write and its sync, and
+/// for no other writer.
+pub(super) fn try_commit(core: &Core, commit: Commit, size_bytes: usize) -> Result<Answer, Commit> {
+    let Some(mut window) = core.commit_lock.try_alone() else { return Err(commit) };
+    if !core.queue.is_idle() {
+        return Err(commit);
+    }
+    let _fail = FailOnPanic(core);
+    let watch = Stopwatch::start();
+    let Some(mut answers) = validate_and_write(core, &[&commit], size_bytes, OnStall::GiveUp)
+    else {
+        return Err(commit);
+    };
+    let answer = answers.pop().expect("one commit has one answer");
+    if let Ok(lsns) = &answer {
+        record(core, &commit, lsns);
+    }
+    *window = GroupWindow::after(1 + core.queue.len(), watch.elapsed());
+    Ok(answer)
 }
 
 struct AbandonOnExit<'c>(&'c Core);
 
 impl Drop for AbandonOnExit<'_> {
     fn drop(&mut self) {
+        self.0.queue.abandon();
+    }
+}
+
+/// Ends all writing if the thread that writes panics: what it has written is unknown.
+struct FailOnPanic<'c>(&'c Core);
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
         if std::thread::panicking() {
             fail(self.0, "the committer panicked");
+            self.0.queue.abandon();
         }
-        self.0.queue.abandon();
     }
 }
 
@@ -72,7 +124,8 @@ fn commit_all(core: &Core, requests: Vec<Request>) {
     }
     let size_bytes = requests.iter().map(Request::size_bytes).sum();
     let commits: Vec<&Commit> = requests.iter().map(commit_of).collect();
-    let answers = validate_and_write(core, &commits, size_bytes);
+    let answers = validate_and_write(core, &commits, size_bytes, OnStall::Wait);
+    let answers = answers.expect("it has waited for the end of a stall");
     for (request, answer) in requests.into_iter().zip(answers) {
         if let Ok(lsns) = &answer {
             record(core, commit_of(&request), lsns);
@@ -97,19 +150,28 @@ fn commit_of(request: &Request) -> &Commit {
     }
 }
 
-fn validate_and_write(core: &Core, commits: &[&Commit], size_bytes: usize) -> Vec<Answer> {
+/// Validates commits and writes those that pass, as one batch. `None` if the database delays writes and
+/// the caller does not wait: nothing was written.
+fn validate_and_write(
+    core: &Core,
+    commits: &[&Commit],
+    size_bytes: usize,
+    on_stall: OnStall,
+) -> Option<Vec<Answer>> {
     if let Err(refused) = core.refuse_if_failed() {
-        return commits.iter().map(|_| Err(refused.clone())).collect();
+        return Some(commits.iter().map(|_| Err(refused.clone())).collect());
     }
+    let mut log = core.log();
     let mut validator = GroupValidator::new(core, commits, size_bytes);
-    let mut answers: Vec<Answer> = commits.iter().map(|commit| validator.add(commit)).collect();
+    let mut answers: Vec<Answer> =
+        commits.iter().map(|commit| add(&mut validator, &log, commit)).collect();
     if answers.iter().all(Result::is_err) {
-        return answers;
+        return Some(answers);
     }
     let (batch, updates) = validator.finish();
     if updates.is_empty() {
         // Nothing to write: the preconditions were tested against what is durable already.
-        return answers;
+        return Some(answers);
     }
     let accepted = commits.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
     let write_number = core.sequence.start();
@@ -119,24 +181,67 @@ fn validate_and_write(core: &Core, commits: &[&Commit], size_bytes: usize) -> Ve
     let again = || {
         let mut validator = GroupValidator::new(core, commits, size_bytes);
         let mut pairs = commits.iter().zip(&answers);
-        let same = pairs.all(|(commit, first)| validator.add(commit) == *first);
+        let same = pairs.all(|(commit, first)| add(&mut validator, &log, commit) == *first);
         same.then(|| validator.finish().0)
     };
-    let written = write(core, batch, again);
+    let written = match on_stall {
+        OnStall::Wait => write(core, batch, again).map(|()| Written::All),
+        OnStall::GiveUp => disk_space::check(core).and_then(|()| write_once(core, batch, true)),
+    };
     match written {
-        Ok(()) => {
+        Ok(Written::All) => {
             updates.iter().for_each(ShardUpdate::publish);
             core.sequence.complete(write_number);
+            for (commit, answer) in commits.iter().zip(&answers) {
+                if let Ok(lsns) = answer {
+                    log.record(commit.id, lsns);
+                }
+            }
+        }
+        Ok(Written::Nothing) => {
+            core.sequence.complete(write_number);
+            return None;
         }
         Err(failure) => {
-            let accepted = answers.iter_mut().filter(|answer| answer.is_ok());
-            accepted.for_each(|answer| *answer = Err(failure.clone()));
+            let pairs = commits.iter().zip(&mut answers).filter(|(_, answer)| answer.is_ok());
+            pairs.for_each(|(commit, answer)| *answer = Err(of_commit(&failure, commit)));
             if core.failed.get().is_none() {
                 core.sequence.complete(write_number);
             }
         }
     }
-    answers
+    Some(answers)
+}
+
+/// What to do while the database stops or delays writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnStall {
+    Wait,
+    GiveUp,
+}
+
+/// How much of a batch was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    All,
+    /// The database stops or delays writes.
+    Nothing,
+}
+
+/// Adds a commit to a group, unless it was resolved as one that never happens.
+fn add<'g>(validator: &mut GroupValidator<'g>, log: &CommitLog, commit: &'g Commit) -> Answer {
+    if log.is_refused(commit.id) {
+        return Err(StorageError::refused(commit.id));
+    }
+    validator.add(commit)
+}
+
+/// The failure of a group as the answer to one of its commits.
+fn of_commit(failure: &StorageError, commit: &Commit) -> StorageError {
+    match failure {
+        StorageError::Unknown(lost) => StorageError::unknown(Some(commit.id), lost.reason.clone()),
+        other => other.clone(),
+    }
 }
 
 /// Writes and syncs a batch; a failure ends all writing. While the database has stopped writes,
@@ -158,24 +263,34 @@ fn write_anyway(
     again: impl Fn() -> Option<WriteBatch>,
 ) -> Result<(), StorageError> {
     core.refuse_if_failed()?;
-    let mut options = WriteOptions::default();
-    options.set_sync(true);
-    options.set_no_slowdown(true);
-    loop {
-        let Err(error) = core.db.write_opt(batch, &options) else { return Ok(()) };
-        if error.kind() != ErrorKind::Incomplete {
-            let reason = error.to_string();
-            fail(core, &reason);
-            return Err(StorageError::Unknown(reason.into()));
-        }
+    let mut no_slowdown = true;
+    while write_once(core, batch, no_slowdown)? == Written::Nothing {
         // A write that is only delayed waits inside the database, which keeps the account.
-        options.set_no_slowdown(disk_space::is_stopped(core));
+        no_slowdown = disk_space::is_stopped(core);
         disk_space::wait(core)?;
         let Some(next) = again() else {
             let reason = "a read failed while the database was stalled; nothing was written";
             return Err(StorageError::Io(reason.into()));
         };
         batch = next;
+    }
+    Ok(())
+}
+
+/// Writes and syncs a batch. With `no_slowdown` it does not wait where the database stops or delays
+/// writes.
+fn write_once(core: &Core, batch: WriteBatch, no_slowdown: bool) -> Result<Written, StorageError> {
+    let mut options = WriteOptions::default();
+    options.set_sync(true);
+    options.set_no_slowdown(no_slowdown);
+    match core.db.write_opt(batch, &options) {
+        Ok(()) => Ok(Written::All),
+        Err(error) if error.kind() == ErrorKind::Incomplete => Ok(Written::Nothing),
+        Err(error) => {
+            let reason = error.to_string();
+            fail(core, &reason);
+            Err(StorageError::unknown(None, reason))
+        }
     }
 }
 
@@ -253,4 +368,123 @@ fn advance(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result
         head.advance(lsn);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::super::commit_queue::CommitQueue;
+    use super::super::{RocksOptions, RocksStore};
+    use super::*;
+    use crate::{Part, Precondition, Put, Store as _};
+
+    const SHARD: ShardId = ShardId(1);
+    const EPOCH: Epoch = Epoch(1);
+
+    /// A store whose own committer has nothing to do, so that a test can process groups itself.
+    fn store() -> (tempfile::TempDir, RocksStore) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = RocksStore::open(folder.path(), &RocksOptions::default()).expect("a store");
+        store.create_shard(SHARD, EPOCH).expect("a shard");
+        (folder, store)
+    }
+
+    /// Creates an item.
+    fn create(key: &str, epoch: Epoch) -> Work {
+        let mut part = Part::new(SHARD, epoch);
+        let (space, key) = (Space::Items, key.as_bytes().to_vec());
+        part.preconditions = vec![Precondition::Absent { space, key: key.clone() }];
+        part.puts = vec![Put { space, key, value: b"value".to_vec() }];
+        Work::Commit(Commit::new(vec![part]))
+    }
+
+    /// Processes work as one group; the answers in the order of arrival.
+    fn answers(core: &Core, group: Vec<Work>) -> Vec<Answer> {
+        let queue = CommitQueue::default();
+        let enqueue = |work| -> Receiver<Answer> {
+            let (sender, receiver) = channel();
+            queue.enqueue(work, 1, Box::new(move |a| sender.send(a).expect("the test listens")));
+            receiver
+        };
+        let receivers: Vec<_> = group.into_iter().map(enqueue).collect();
+        process(core, queue.take(GroupWindow::default()));
+        receivers.into_iter().map(|answer| answer.recv().expect("an answer")).collect()
+    }
+
+    #[test]
+    fn a_commit_sees_those_before_it_in_its_group() {
+        let (_folder, store) = store();
+        let group = vec![create("a", EPOCH), create("a", EPOCH), create("b", EPOCH)];
+        let answers = answers(&store.core, group);
+        assert_eq!(answers[0], Ok(vec![Lsn(1)]));
+        assert!(matches!(answers[1], Err(StorageError::Conflict(_))), "{answers:?}");
+        assert_eq!(answers[2], Ok(vec![Lsn(2)]), "a conflict takes no LSN");
+        assert_eq!(store.core.head(SHARD).expect("a head").lsn(), Lsn(2));
+    }
+
+    #[test]
+    fn a_group_of_conflicts_writes_nothing() {
+        let (_folder, store) = store();
+        answers(&store.core, vec![create("a", EPOCH)]);
+        let sequence = store.core.db.latest_sequence_number();
+        let answers = answers(&store.core, vec![create("a", EPOCH), create("a", EPOCH)]);
+        assert!(answers.iter().all(Result::is_err), "{answers:?}");
+        assert_eq!(store.core.db.latest_sequence_number(), sequence);
+        assert_eq!(store.core.head(SHARD).expect("a head").lsn(), Lsn(1));
+    }
+
+    #[test]
+    fn a_fence_separates_the_commits_before_it_from_those_after_it() {
+        let (_folder, store) = store();
+        let next = Epoch(2);
+        let fence = Work::Fence(SHARD, next);
+        let group = vec![create("a", EPOCH), fence, create("b", EPOCH), create("c", next)];
+        let answers = answers(&store.core, group);
+        assert_eq!(answers[0], Ok(vec![Lsn(1)]));
+        assert_eq!(answers[1], Ok(vec![]));
+        assert_eq!(answers[2], Err(StorageError::Gone { epoch: Some(next) }));
+        assert_eq!(answers[3], Ok(vec![Lsn(2)]));
+    }
+
+    #[test]
+    fn a_dropped_shard_takes_no_commit_of_its_group() {
+        let (_folder, store) = store();
+        let answers = answers(&store.core, vec![Work::Drop(SHARD), create("a", EPOCH)]);
+        assert_eq!(answers[0], Ok(vec![]));
+        assert_eq!(answers[1], Err(StorageError::Gone { epoch: None }));
+    }
+
+    #[test]
+    fn a_thread_that_panics_while_it_writes_ends_all_writing() {
+        let (_folder, store) = store();
+        let panicked = std::thread::scope(|scope| {
+            let writes = scope.spawn(|| {
+                let _window = store.core.commit_lock.lock();
+                let _fail = FailOnPanic(&store.core);
+                panic!("while it writes");
+            });
+            writes.join()
+        });
+        assert!(panicked.is_err());
+        let Work::Commit(commit) = create("a", EPOCH) else { unreachable!("it is a commit") };
+        let refused = |answer: Result<crate::Committed, StorageError>| {
+            assert!(matches!(answer, Err(StorageError::ReadOnly(_))), "{answer:?}");
+        };
+        refused(store.commit(commit.clone()));
+        refused(store.try_commit(commit).expect("a failed store answers at once"));
+        assert!(store.core.queue.submit(create("b", EPOCH), 1).is_err(), "the queue is closed");
+    }
+
+    #[test]
+    fn after_a_failed_write_every_request_is_refused() {
+        let (_folder, store) = store();
+        fail(&store.core, "the disk failed");
+        let fence = Work::Fence(SHARD, Epoch(2));
+        let answers = answers(&store.core, vec![create("a", EPOCH), fence]);
+        for answer in answers {
+            assert!(matches!(answer, Err(StorageError::ReadOnly(_))), "{answer:?}");
+        }
+        assert_eq!(store.core.head(SHARD).expect("a head").epoch(), EPOCH);
+    }
 }

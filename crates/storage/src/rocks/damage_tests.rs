@@ -15,7 +15,7 @@ fn damaged(bad: &[u8], keys: &[Vec<u8>]) -> (tempfile::TempDir, RocksStore) {
     let mut part = Part::new(SHARD, Epoch(1));
     let put = |key: &Vec<u8>| crate::Put { space: Space::Items, key: key.clone(), value: vec![1] };
     part.puts = keys.iter().map(put).collect();
-    store.commit(Commit { parts: vec![part] }).expect("a commit");
+    store.commit(Commit::new(vec![part])).expect("a commit");
     let family = store.core.cf(Space::Items);
     store.core.db.put_cf(family, layout::key(SHARD, bad), b"bad").expect("a write");
     (folder, store)
@@ -53,7 +53,7 @@ fn every_read_of_a_damaged_value_names_shard_and_key() {
     drop(snapshot);
     let mut part = Part::new(SHARD, Epoch(1));
     part.preconditions = vec![Precondition::Version { space: Space::Items, key: bad, lsn: Lsn(1) }];
-    check(store.commit(Commit { parts: vec![part] }), &shown);
+    check(store.commit(Commit::new(vec![part])), &shown);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The data folder: who holds it, which format it has, and how it is opened and copied.
+//! The data folder: its lock, its format version, and how it is opened and copied.
 //!
 //! ```text
 //! FORMAT   "orrery-format 1\n", written last when a folder is made
@@ -10,7 +10,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
 
-use orrery_files::Access;
+use orrery_files::FileAccess;
 use orrery_types::ShardId;
 use rocksdb::{ColumnFamily, DB, ReadOptions};
 
@@ -108,7 +108,7 @@ fn at(path: &Path, error: &io::Error) -> OpenError {
 }
 
 /// The lock on a folder. It is given back by name, not by closing the file: a child that another
-/// thread is just starting has the file open for a moment too.
+/// thread is just starting has the file open for a short time too.
 #[derive(Debug)]
 pub(super) struct FolderLock(File);
 
@@ -148,7 +148,7 @@ fn read_format(path: &Path, folder: &str) -> Result<bool, OpenError> {
 /// The file appears whole or not at all, and stays. Whatever stands beside it stays, too: its folder
 /// is synced.
 fn write_format(path: &Path) -> io::Result<()> {
-    orrery_files::replace(&path.join(FORMAT_FILE), FORMAT.as_bytes(), Access::Default)
+    orrery_files::replace(&path.join(FORMAT_FILE), FORMAT.as_bytes(), FileAccess::Default)
 }
 
 /// The column family of a space.

@@ -4,7 +4,7 @@
 
 use rocksdb::CompactOptions;
 
-use super::write_sequence::SequencePoint;
+use super::row_cache::SequencePoint;
 use super::{Core, layout};
 use crate::Space;
 
@@ -70,7 +70,7 @@ mod tests {
         let key = number.to_be_bytes().to_vec();
         let mut part = Part::new(SHARD, Epoch(1));
         part.puts = vec![Put { space: Space::Items, key, value: b"value".to_vec() }];
-        store.commit(Commit { parts: vec![part] }).expect("a commit");
+        store.commit(Commit::new(vec![part])).expect("a commit");
     }
 
     fn level_0_files(store: &RocksStore) -> usize {

@@ -1,12 +1,13 @@
-//! The embedded engine: `RocksDB` with a column family for each space, and one thread that commits.
+//! The embedded engine: `RocksDB` with a column family for each space, and one thread at a time that commits.
 //!
 //! ```text
 //! writers ──▶ queue ──▶ committer: validation, LSNs, one synced batch ──▶ head ──▶ answers
+//! a writer without others does the same on its own thread, without the queue
 //! readers ──▶ RocksDB directly; a snapshot reads the shard's LSN from its own view
 //! ```
 //!
 //! - `folder`     the data folder: its lock, its FORMAT file, opening
-//! - `options`    what `RocksDB` is told
+//! - `options`    options of `RocksDB`
 //! - `memory`     how much of it there is
 //! - `layout`     keys and values as `RocksDB` sees them
 //! - `wal`        damage in the log, found before it is replayed
@@ -15,8 +16,7 @@
 //! - `validation` preconditions of a group of commits, and its write batch
 //! - `snapshot`   reads
 //! - `disk_space` refuses writes before the disk is full
-//! - `row_cache`  items that were read recently
-//! - `write_sequence`  numbers of writes, by which readers detect concurrent ones
+//! - `row_cache`  items that were read recently; and the numbers of writes, by which readers detect concurrent ones
 //! - `table_file` sorted entries as table files
 //! - `reclaim`    the space of dropped shards
 //! - `idle_compaction`  merges new files once nobody writes
@@ -41,10 +41,9 @@ mod space_size;
 mod table_file;
 mod validation;
 mod wal;
-mod write_sequence;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
@@ -59,21 +58,23 @@ pub use options::RocksOptions;
 pub use space_size::SpaceSize;
 pub use wal::{LogDamage, OnLogDamage};
 
+use crate::commit_log::CommitLog;
 use crate::journal::{Copied, Journal};
 use crate::shard_head::ShardHead;
 use crate::store::{OnCommitted, SHARD_RESERVED};
 use crate::{
-    Commit, Committed, CopyRun, EmbeddedStore, Head, ReadAt, ShardStats, Snapshot, Space,
-    StorageError, Store, Value,
+    Commit, CommitId, Committed, CopyRun, EmbeddedStore, Head, ReadAt, Resolution, ShardStats,
+    Snapshot, Space, StorageError, Store, Value,
 };
 use commit_queue::{Answer, CommitQueue, Work};
+use committer::CommitLock;
 use disk_space::DiskSpace;
 use layout::Header;
 use reclaim::Reclaimer;
 use row_cache::RowCache;
+use row_cache::WriteSequence;
 use snapshot::RocksSnapshot;
 use table_file::{TableFileWriter, TableFiles};
-use write_sequence::WriteSequence;
 
 type Shards = HashMap<ShardId, Arc<ShardHead>>;
 
@@ -98,10 +99,14 @@ struct Core {
     /// Changed by the committer alone, and seldom; looked up by everybody, all the time.
     shards: ArcSwap<Shards>,
     queue: CommitQueue,
+    commit_lock: CommitLock,
     table_files: TableFiles,
     sequence: WriteSequence,
     row_cache: RowCache,
     disk_space: DiskSpace,
+    /// The outcomes of the last commits. The committer holds it while it writes a group, so that nobody
+    /// asks for the outcome of a commit in progress.
+    log: Mutex<CommitLog>,
     /// Why writes are refused, once they are.
     failed: OnceLock<Box<str>>,
 }
@@ -126,10 +131,12 @@ impl RocksStore {
             folder: path.to_owned(),
             shards: ArcSwap::from_pointee(shards.collect()),
             queue: CommitQueue::default(),
+            commit_lock: CommitLock::default(),
             table_files,
             sequence: WriteSequence::default(),
             row_cache: RowCache::new(options.row_cache_bytes),
             disk_space: DiskSpace::new(path),
+            log: Mutex::default(),
             failed: OnceLock::new(),
         });
         let shared = core.clone();
@@ -174,11 +181,16 @@ impl Core {
         folder::family(&self.db, space)
     }
 
+    // Poisoned only if the committer panicked, and then it refuses writes: see `failed`.
+    fn log(&self) -> MutexGuard<'_, CommitLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn head(&self, shard: ShardId) -> Result<Arc<ShardHead>, StorageError> {
         self.shards.load().get(&shard).cloned().ok_or(NO_SHARD)
     }
 
-    /// The header as it stands in the database right now, which is never older than a value that
+    /// The header as the database has it now, which is never older than a value that
     /// was read before the call.
     fn stored_header(&self, shard: ShardId) -> Result<Header, StorageError> {
         let key = layout::header_key(shard);
@@ -236,7 +248,7 @@ impl Core {
     }
 }
 
-/// What a failed read means to the caller, who adds where it was.
+/// What a failed read means to the caller, which adds the shard and the key.
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 fn read_error(error: rocksdb::Error) -> StorageError {
     let text = error.to_string().into();
@@ -297,10 +309,32 @@ impl Store for RocksStore {
         }
     }
 
-    fn commit(&self, commit: Commit) -> Result<Committed, StorageError> {
+    fn commit_once(&self, commit: Commit) -> Result<Committed, StorageError> {
         let size_bytes = commit.validate()?;
-        let lsns = self.core.submit(Work::Commit(commit), size_bytes)?;
-        Ok(Committed { lsns })
+        self.core.refuse_if_failed()?;
+        let answer = match committer::try_commit(&self.core, commit, size_bytes) {
+            Ok(answer) => answer,
+            Err(commit) => self.core.queue.submit(Work::Commit(commit), size_bytes),
+        };
+        answer.map(|lsns| Committed { lsns })
+    }
+
+    fn try_commit(&self, commit: Commit) -> Result<Result<Committed, StorageError>, Commit> {
+        let size_bytes = match self.core.refuse_if_failed().and_then(|()| commit.validate()) {
+            Ok(size_bytes) => size_bytes,
+            Err(error) => return Ok(Err(error)),
+        };
+        let answer = committer::try_commit(&self.core, commit, size_bytes)?;
+        Ok(answer.map(|lsns| Committed { lsns }))
+    }
+
+    fn resolve(&self, _: &[ShardId], id: CommitId) -> Result<Resolution, StorageError> {
+        let mut log = self.core.log();
+        // What a failed write left on the disk shows when the store is opened again.
+        if self.core.failed.get().is_some() {
+            return Ok(log.known(id));
+        }
+        Ok(log.resolve(id))
     }
 
     fn writable(&self) -> Result<(), StorageError> {
@@ -363,12 +397,12 @@ impl Store for RocksStore {
         self.core.refuse_copies(shard)?;
         self.core
             .copy(shard, entries)
-            .map_err(|error| StorageError::Unknown(error.to_string().into()))
+            .map_err(|error| StorageError::unknown(None, error.to_string()))
     }
 
     fn flush(&self) -> Result<(), StorageError> {
         self.core.refuse_if_failed().and_then(|()| self.core.disk_space.check())?;
-        self.core.flush().map_err(|error| StorageError::Unknown(error.to_string().into()))
+        self.core.flush().map_err(|error| StorageError::unknown(None, error.to_string()))
     }
 
     fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {

@@ -1,4 +1,4 @@
-//! What `RocksDB` is told: little memory, few threads, short recovery, no files of its own log.
+//! Options of `RocksDB`: little memory, few threads, short recovery, no files of its own log.
 
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType,

@@ -9,7 +9,7 @@ use rocksdb::properties::{ESTIMATE_NUM_KEYS, LIVE_SST_FILES_SIZE};
 use rocksdb::{DBRawIterator, Range, ReadOptions};
 
 use super::layout::{self, Header};
-use super::write_sequence::SequencePoint;
+use super::row_cache::SequencePoint;
 use super::{Core, NO_SHARD, read_error};
 use crate::{Entry, KeyCursor, Scan, Snapshot, Space, StorageError, Value};
 

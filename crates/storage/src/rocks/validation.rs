@@ -32,6 +32,8 @@ struct ShardState {
     /// Stripes that those commits change. They are published with the LSN, so that a batch that is
     /// built again, or never written, has no effect.
     stripes: HashMap<u8, Lsn>,
+    /// The last of those commits that changes what may be cached.
+    control: Option<Lsn>,
 }
 
 /// What a batch does to a shard, to be published once it is written.
@@ -39,6 +41,7 @@ pub(super) struct ShardUpdate {
     head: Arc<ShardHead>,
     lsn: Lsn,
     stripes: HashMap<u8, Lsn>,
+    control: Option<Lsn>,
 }
 
 impl ShardUpdate {
@@ -47,13 +50,28 @@ impl ShardUpdate {
         for (stripe, lsn) in &self.stripes {
             self.head.touch(&[*stripe], *lsn);
         }
+        if let Some(lsn) = self.control {
+            self.head.set_control(lsn);
+        }
         self.head.advance(self.lsn);
     }
+}
+
+/// A write to the index; without a value it deletes the key.
+struct IndexWrite<'g> {
+    shard: ShardId,
+    key: &'g [u8],
+    value: Option<&'g [u8]>,
 }
 
 pub(super) struct GroupValidator<'g> {
     core: &'g Core,
     batch: WriteBatch,
+    /// Whether the group has several commits. Then their index writes go into the batch in the order of
+    /// their keys: items that are written together share values, so that most entries of the memtable come
+    /// right behind the one inserted before, and are not searched for.
+    sorts_index: bool,
+    index_writes: Vec<IndexWrite<'g>>,
     shards: HashMap<ShardId, ShardState>,
     /// The keys that some commit of the group checks, and no others: most writes are to index
     /// terms, which no commit checks.
@@ -80,6 +98,8 @@ impl<'g> GroupValidator<'g> {
         Self {
             core,
             batch: WriteBatch::with_capacity_bytes(size_bytes),
+            sorts_index: commits.len() > 1,
+            index_writes: Vec::new(),
             shards: HashMap::new(),
             checked,
             checked_spaces,
@@ -98,17 +118,31 @@ impl<'g> GroupValidator<'g> {
 
     /// The batch, and what it does to each shard.
     pub(super) fn finish(mut self) -> (WriteBatch, Vec<ShardUpdate>) {
+        self.add_index_writes();
         let meta = self.core.cf(Space::Meta);
         let mut updates = Vec::with_capacity(self.shards.len());
         for (id, shard) in self.shards {
             if shard.lsn > shard.head.lsn() {
                 let header = Header { epoch: shard.head.epoch(), lsn: shard.lsn };
                 self.batch.put_cf(meta, layout::header_key(id), header.encode());
-                let ShardState { head, lsn, stripes } = shard;
-                updates.push(ShardUpdate { head, lsn, stripes });
+                let ShardState { head, lsn, stripes, control } = shard;
+                updates.push(ShardUpdate { head, lsn, stripes, control });
             }
         }
         (self.batch, updates)
+    }
+
+    /// Writes of the same key keep their order.
+    fn add_index_writes(&mut self) {
+        let mut writes = std::mem::take(&mut self.index_writes);
+        writes.sort_by(|a, b| (a.shard, a.key).cmp(&(b.shard, b.key)));
+        for IndexWrite { shard, key, value } in writes {
+            layout::write_key(shard, key, &mut self.key);
+            match value {
+                Some(value) => self.batch.put_cf(self.core.cf(Space::Index), &self.key, value),
+                None => self.batch.delete_cf(self.core.cf(Space::Index), &self.key),
+            }
+        }
     }
 
     fn validate(&mut self, part: &Part) -> Result<(), StorageError> {
@@ -117,7 +151,7 @@ impl<'g> GroupValidator<'g> {
             Entry::Vacant(entry) => {
                 let head = self.core.head(part.shard)?;
                 let lsn = head.lsn();
-                entry.insert(ShardState { head, lsn, stripes: HashMap::new() })
+                entry.insert(ShardState { head, lsn, stripes: HashMap::new(), control: None })
             }
         };
         let epoch = shard.head.epoch();
@@ -174,14 +208,26 @@ impl<'g> GroupValidator<'g> {
         }
         shard.lsn = Lsn(shard.lsn.0 + 1);
         let lsn = shard.lsn;
+        if part.sets_control {
+            shard.control = Some(lsn);
+        }
         shard.stripes.extend(part.stripes.iter().map(|stripe| (*stripe, lsn)));
         for (space, key) in &part.deletes {
-            layout::write_key(part.shard, key, &mut self.key);
-            self.batch.delete_cf(self.core.cf(*space), &self.key);
+            if self.sorts_index && *space == Space::Index {
+                self.index_writes.push(IndexWrite { shard: part.shard, key, value: None });
+            } else {
+                layout::write_key(part.shard, key, &mut self.key);
+                self.batch.delete_cf(self.core.cf(*space), &self.key);
+            }
             self.record(part.shard, *space, key, KeyState::Deleted);
         }
         for put in &part.puts {
-            self.put(part.shard, put.space, &put.key, &put.value, lsn);
+            if self.sorts_index && put.space == Space::Index {
+                let value = Some(&put.value[..]);
+                self.index_writes.push(IndexWrite { shard: part.shard, key: &put.key, value });
+            } else {
+                self.put(part.shard, put.space, &put.key, &put.value, lsn);
+            }
             self.record(part.shard, put.space, &put.key, KeyState::Written(lsn));
         }
         for (key, entry) in part.numbered(lsn) {
@@ -227,7 +273,7 @@ mod tests {
         part.stripes = vec![7];
         let value = b"value".to_vec();
         part.puts = vec![Put { space: Space::Items, key: key.into(), value }];
-        Commit { parts: vec![part] }
+        Commit::new(vec![part])
     }
 
     #[test]

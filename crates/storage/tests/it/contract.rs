@@ -139,7 +139,7 @@ fn parts_happen_together_or_not_at_all() {
             parts[0].puts = vec![put(Space::Items, "left", "1")];
             parts[1].preconditions = vec![unchanged("right", version)];
             parts[1].puts = vec![put(Space::Items, "right", "1")];
-            store.commit(Commit { parts }).map(|committed| committed.lsns)
+            store.commit(Commit::new(parts)).map(|committed| committed.lsns)
         };
         let refused = both(Some(1));
         assert_eq!(refused, Err(conflict(other, &unchanged("right", Some(1)))));
@@ -160,7 +160,7 @@ fn a_part_without_writes_validates_and_takes_no_lsn() {
             let mut parts = vec![part(SHARD), part(other)];
             parts[0].preconditions = vec![unchanged("a", version)];
             parts[1].preconditions = vec![unchanged("b", None)];
-            store.commit(Commit { parts }).map(|committed| committed.lsns)
+            store.commit(Commit::new(parts)).map(|committed| committed.lsns)
         };
         assert_eq!(validate(Some(1)), Ok(vec![Lsn(1), Lsn(0)]));
         let refused = validate(None);
@@ -170,7 +170,7 @@ fn a_part_without_writes_validates_and_takes_no_lsn() {
         let mut parts = vec![part(SHARD), part(other)];
         parts[0].preconditions = vec![unchanged("a", Some(1))];
         parts[1].puts = vec![put(Space::Items, "b", "1")];
-        let lsns = store.commit(Commit { parts }).map(|committed| committed.lsns);
+        let lsns = store.commit(Commit::new(parts)).map(|committed| committed.lsns);
         assert_eq!(lsns, Ok(vec![Lsn(1), Lsn(1)]));
         assert_eq!(write(store, &[("a", "2")]), Lsn(2));
     });

@@ -79,6 +79,25 @@ fn a_copy_keeps_versions_and_goes_on_counting() {
 }
 
 #[test]
+fn of_copies_of_one_key_the_last_counts() {
+    on_every_store(|store| {
+        store.create_shard(COPY, EPOCH).expect("a shard");
+        let entries = [
+            copied("a", Some((1, "1"))),
+            copied("b", None),
+            copied("c", Some((1, "1"))),
+            copied("a", Some((2, "2"))),
+            copied("b", Some((2, "2"))),
+            copied("c", None),
+        ];
+        store.copy_into(COPY, &entries).expect("a copy");
+        let items = all(&*latest(store, COPY), Space::Items);
+        let found: Vec<_> = items.into_iter().map(|item| (item.key, item.value)).collect();
+        assert_eq!(found, [(b"a".to_vec(), value(2, "2")), (b"b".to_vec(), value(2, "2"))]);
+    });
+}
+
+#[test]
 fn what_was_read_of_a_copy_before_it_took_over_is_not_remembered() {
     on_every_store(|store| {
         store.create_shard(COPY, EPOCH).expect("a shard");

@@ -67,7 +67,7 @@ impl Name {
             away.puts.push(Put { space: Space::Items, key: self.bytes(), value: vec![] });
             parts.push(away);
         }
-        Commit { parts }
+        Commit::new(parts)
     }
 }
 

@@ -1,11 +1,11 @@
 //! The faulty store keeps the contract's word in everything it does wrong.
 
 use orrery_storage::fault::Faults;
-use orrery_storage::{FaultStore, MemoryStore, Space, StorageError, Store};
+use orrery_storage::{Commit, FaultStore, MemoryStore, Resolution, Space, StorageError, Store};
 use orrery_types::Lsn;
 
 use crate::random::Random;
-use crate::stores::{EPOCH, SHARD, commit, keys, latest, part, put};
+use crate::stores::{EPOCH, SHARD, keys, latest, part, put};
 
 fn faulty(faults: Faults, seed: u64) -> FaultStore<MemoryStore> {
     let store = FaultStore::new(MemoryStore::new(), faults, seed);
@@ -16,7 +16,8 @@ fn faulty(faults: Faults, seed: u64) -> FaultStore<MemoryStore> {
 fn write_one(store: &dyn Store, name: &str) -> Result<Lsn, StorageError> {
     let mut part = part(SHARD);
     part.puts = vec![put(Space::Items, name, "v")];
-    commit(store, part)
+    let committed = store.commit_once(Commit::new(vec![part]));
+    committed.map(|committed| committed.lsns[0])
 }
 
 #[test]
@@ -57,7 +58,14 @@ fn a_lost_answer_leaves_the_commit_done_or_not() {
         let there = store.get(SHARD, Space::Items, name.as_bytes()).expect("a read").1.is_some();
         match answer {
             Ok(_) => assert!(there),
-            Err(StorageError::Unknown(_)) => lost[usize::from(there)] += 1,
+            Err(StorageError::Unknown(answer)) => {
+                lost[usize::from(there)] += 1;
+                let id = answer.commit.expect("the id of the commit");
+                let lsn = store.stats(SHARD).expect("stats").lsn;
+                let committed = Resolution::Committed(vec![lsn]);
+                let expected = if there { committed } else { Resolution::Never };
+                assert_eq!(store.resolve(&[SHARD], id), Ok(expected));
+            }
             Err(other) => panic!("{other}"),
         }
     }
@@ -88,7 +96,8 @@ fn one_seed_gives_one_course_of_events() {
         let store = faulty(faults, seed);
         let step = |n: u32| {
             let read = store.get(SHARD, Space::Items, b"001").is_ok();
-            let written = write_one(&store, &format!("{n:03}"));
+            // Ids differ from run to run.
+            let written = write_one(&store, &format!("{n:03}")).map_err(|e| e.to_string());
             store.reopen().expect("a reopening");
             (read, written)
         };

@@ -76,7 +76,7 @@ fn create(n: u64) -> Commit {
         put(Space::Ttl, key::ttl(second, Row(n)).to_vec(), item.clone());
     }
     part.feed.push(item);
-    Commit { parts: vec![part] }
+    Commit::new(vec![part])
 }
 
 fn catalog() -> Commit {
@@ -92,7 +92,7 @@ fn catalog() -> Commit {
     ];
     let put = |key: Vec<u8>| Put { space: Space::Meta, value: key.clone(), key };
     part.puts = keys.map(put).to_vec();
-    Commit { parts: vec![part] }
+    Commit::new(vec![part])
 }
 
 /// Writes the fixture: half in tables, the rest in a log, by a copy of the files of an open store.

@@ -1,5 +1,7 @@
 //! Every promise of the store contract, kept by every engine.
 
+mod cluster;
+mod commit_paths;
 mod contract;
 mod copies;
 mod crash;
@@ -9,7 +11,14 @@ mod fault;
 mod folder;
 mod format;
 mod model;
+mod postgres;
+#[cfg(unix)]
+mod postgres_cut;
+mod postgres_store;
+#[cfg(unix)]
+mod postgres_tls;
 mod prop;
 mod random;
+mod resolve;
 mod shards;
 mod stores;

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use orrery_postgres::PostgresStore;
 use orrery_storage::{
     Commit, Entry, MemoryStore, Part, Precondition, Put, Scan, Space, StorageError, Store, Value,
     key,
 };
 use orrery_types::{Lsn, ShardId};
 
+use crate::postgres_store;
 use crate::random::Random;
 use crate::stores::{EPOCH, conflict, latest, open};
 
@@ -139,7 +141,7 @@ fn random_commit(random: &mut Random, model: &Model) -> Commit {
         part.stripes = (0..random.below(2)).map(|_| [0, 7, 255][random.below(3)]).collect();
         part
     };
-    Commit { parts: (0..count).map(part).collect() }
+    Commit::new((0..count).map(part).collect())
 }
 
 fn check_scan(random: &mut Random, store: &dyn Store, model: &Model) {
@@ -209,6 +211,22 @@ fn the_memory_store_does_what_the_model_says() {
     create_shards(&store);
     run(&mut random, &store, &mut model, steps());
     check_all(&store, &model);
+}
+
+#[test]
+fn the_postgres_store_does_what_the_model_says_and_keeps_it_when_reopened() {
+    let Some((address, options)) = postgres_store::new_store() else { return };
+    let mut random = Random::from_environment("model of postgres");
+    let mut model = Model::default();
+    for round in 0..3 {
+        let store = PostgresStore::open(&address, &options).expect("the store opens");
+        if round == 0 {
+            create_shards(&store);
+        }
+        check_all(&store, &model);
+        run(&mut random, &store, &mut model, steps() / 3);
+        check_all(&store, &model);
+    }
 }
 
 #[test]

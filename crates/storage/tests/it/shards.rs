@@ -1,9 +1,13 @@
 //! The life of a shard: made, fenced, watched, loaded, dropped.
 
+use std::cell::Cell;
+
 use orrery_storage::{Head, Put, ReadAt, ShardState, Space, StorageError};
 use orrery_types::{Epoch, Lsn, ShardId};
 
-use crate::stores::{EPOCH, SHARD, all, commit, latest, on_every_store, part, put, value, write};
+use crate::stores::{
+    EPOCH, SHARD, all, commit, latest, on_every_store, part, put, unchanged, value, write,
+};
 
 const GONE: StorageError = StorageError::Gone { epoch: None };
 
@@ -79,12 +83,15 @@ fn a_dropped_shard_takes_everything_with_it_and_nothing_else() {
 }
 
 #[test]
-fn a_head_shows_lsn_epoch_and_state() {
+fn a_head_shows_lsn_epoch_state_and_control() {
     on_every_store(|store| {
         let (none, other) = (ShardId(99), ShardId(3));
         store.create_shard(other, Epoch(4)).expect("a shard");
         write(store, &[("a", "1")]);
-        let head = |lsn, epoch, state| Some(Head { lsn: Lsn(lsn), epoch: Epoch(epoch), state });
+        let control = Cell::new(Lsn(0));
+        let head = |lsn, epoch, state| {
+            Some(Head { lsn: Lsn(lsn), epoch: Epoch(epoch), control: control.get(), state })
+        };
         let (open, closed) = (ShardState::Open, ShardState::Closed);
         let heads = || store.heads(&[other, none, SHARD]).expect("heads");
         assert_eq!(heads(), [head(0, 4, open), None, head(1, EPOCH.0, open)]);
@@ -94,7 +101,19 @@ fn a_head_shows_lsn_epoch_and_state() {
         store.freeze_shard(SHARD, false).expect("open again");
         write(store, &[("a", "2")]);
         assert_eq!(heads()[2], head(2, EPOCH.0, open));
-        assert_eq!((store.lsn(SHARD), store.lsn(none)), (Ok(Lsn(2)), Err(GONE)));
+        let mut refused = part(SHARD);
+        refused.sets_control = true;
+        refused.puts = vec![put(Space::Meta, "m", "1")];
+        let mut accepted = refused.clone();
+        refused.preconditions = vec![unchanged("a", None)];
+        commit(store, refused).expect_err("it exists");
+        assert_eq!(heads()[2], head(2, EPOCH.0, open), "a refused commit sets nothing");
+        accepted.preconditions = vec![unchanged("a", Some(2))];
+        assert_eq!(commit(store, accepted), Ok(Lsn(3)));
+        write(store, &[("a", "3")]);
+        control.set(Lsn(3));
+        assert_eq!(heads()[2], head(4, EPOCH.0, open));
+        assert_eq!((store.lsn(SHARD), store.lsn(none)), (Ok(Lsn(4)), Err(GONE)));
     });
 }
 

@@ -1,16 +1,29 @@
 //! The stores that a contract test runs on, and short ways to write and read.
 
+use orrery_postgres::PostgresStore;
 use orrery_storage::{
     Commit, Entry, FailedPrecondition, MemoryStore, Part, Precondition, Put, ReadAt, RocksOptions,
     RocksStore, Scan, Snapshot, Space, StorageError, Store, Value, key,
 };
 use orrery_types::{Epoch, Lsn, ShardId};
 
+use crate::postgres_store;
+
 pub(crate) const SHARD: ShardId = ShardId(7);
 pub(crate) const EPOCH: Epoch = Epoch(1);
 
 /// Runs a test on every engine, each with one empty shard.
 pub(crate) fn on_every_store(test: impl Fn(&dyn Store)) {
+    on_embedded_stores(&test);
+    if let Some((address, options)) = postgres_store::new_store() {
+        let postgres = PostgresStore::open(&address, &options).expect("the store opens");
+        postgres.create_shard(SHARD, EPOCH).expect("a shard");
+        test(&postgres);
+    }
+}
+
+/// Runs a test on the engines that live in this process.
+pub(crate) fn on_embedded_stores(test: impl Fn(&dyn Store)) {
     let memory = MemoryStore::new();
     memory.create_shard(SHARD, EPOCH).expect("a shard");
     test(&memory);
@@ -45,7 +58,7 @@ pub(crate) fn conflict(shard: ShardId, precondition: &Precondition) -> StorageEr
 
 /// Commits one part and returns its LSN.
 pub(crate) fn commit(store: &dyn Store, part: Part) -> Result<Lsn, StorageError> {
-    store.commit(Commit { parts: vec![part] }).map(|committed| committed.lsns[0])
+    store.commit(Commit::new(vec![part])).map(|committed| committed.lsns[0])
 }
 
 /// Commits item writes without conditions.

@@ -12,10 +12,10 @@ use orrery_types::{Clock as _, Object, PartitionKey, PropertyPath, SystemClock, 
 
 use super::import::{lane, load, prepare};
 use super::resume::Note;
-use super::target::{Fate, Item, OnExisting, Tally, Target as _};
+use super::target::{Fate, Item, OnExisting, TransferTally, TransferTarget as _};
 use super::{Bulk, ContainerArguments};
 use crate::change_feed::{ChangeFeed, Positions};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::remote::RemoteArguments;
 use crate::{account, interrupt};
 
@@ -66,6 +66,7 @@ impl LiveArguments {
         let from = RemoteArguments {
             endpoint: self.from_endpoint.clone().context("name the account to read")?,
             key: self.from_key.clone(),
+            token: None,
             ca: self.from_ca.clone(),
         };
         let there = ContainerArguments {
@@ -83,7 +84,7 @@ pub(super) fn run(
     place: &ContainerArguments,
     connections: usize,
     from_start: bool,
-) -> Result<Tally> {
+) -> Result<TransferTally> {
     let (from, there) = arguments.source(place)?;
     let _cooperation = interrupt::cooperate();
     let mut source = ChangeFeed::latest(from.connect()?, there.path());
@@ -111,8 +112,8 @@ pub(super) fn run(
         eprintln!("Continuing from the saved positions; --from-start starts over.");
     }
     let total = count(&mut source)?;
-    let progress = Progress::of_items(total);
-    let mut tally = Tally::default();
+    let progress = ProgressLine::of_items(total);
+    let mut tally = TransferTally::default();
     let began_us = SystemClock.now_us();
     let interrupted = loop {
         let mut moved = false;
@@ -178,8 +179,8 @@ fn copy(
     target: &Bulk,
     changes: Vec<Value>,
     key: &[PropertyPath],
-    progress: &Progress,
-    tally: &mut Tally,
+    progress: &ProgressLine,
+    tally: &mut TransferTally,
 ) -> Result<()> {
     let names: Vec<String> = changes.iter().map(|item| name(item, key)).collect();
     let mut lanes: Vec<Vec<Item>> = vec![Vec::new(); target.lanes()];

@@ -13,8 +13,8 @@ use std::time::Duration;
 use bytes::BytesMut;
 use orrery_direct::handshake::ContextRequestTokens;
 use orrery_direct::{
-    ContextRequest, ContextResponse, Frame, FrameKind, FrameLimits, FrameRequest, FrameResponse,
-    OperationCode, Progress, RequestTokens, ResourceCode, ResponseTokens, next_frame,
+    ContextRequest, ContextResponse, Frame, FrameKind, FrameLimits, FrameProgress, FrameRequest,
+    FrameResponse, OperationCode, RequestTokens, ResourceCode, ResponseTokens, next_frame,
 };
 use orrery_server::consistency::ConsistencyLevel;
 use orrery_types::Clock as _;
@@ -78,7 +78,8 @@ impl Client {
     fn read_frame(&mut self, kind: FrameKind) -> Frame {
         use std::io::Read as _;
         loop {
-            if let Progress::Whole(frame) = next_frame(&mut self.input, kind, &LIMITS).unwrap() {
+            if let FrameProgress::Whole(frame) = next_frame(&mut self.input, kind, &LIMITS).unwrap()
+            {
                 return frame;
             }
             let mut bytes = [0; 4096];

@@ -3,7 +3,7 @@
 
 use bytes::BytesMut;
 use orrery_direct::{
-    FrameKind, FrameLimits, FrameRequest, OperationCode, Progress, ResourceCode, next_frame,
+    FrameKind, FrameLimits, FrameProgress, FrameRequest, OperationCode, ResourceCode, next_frame,
 };
 
 use super::{Ask, World};
@@ -40,7 +40,8 @@ fn every_recorded_request_is_answered_with_the_tokens_that_the_client_needs() {
         }
         let mut bytes = BytesMut::from(&from_hex(hex)[..]);
         let limits = FrameLimits::default();
-        let Ok(Progress::Whole(frame)) = next_frame(&mut bytes, FrameKind::Request, &limits) else {
+        let Ok(FrameProgress::Whole(frame)) = next_frame(&mut bytes, FrameKind::Request, &limits)
+        else {
             panic!("{title}");
         };
         let recorded = FrameRequest::decode(&frame.head).unwrap();

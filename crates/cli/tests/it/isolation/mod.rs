@@ -11,7 +11,6 @@ mod planted;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use orrery_types::json::write_json_string;
 
 use crate::client::{Answer, Client};
 use crate::kill::faults;
+use crate::place::Place;
 use crate::process::Running;
 use crate::random::Random;
 use door::{DOORS, Door, ITEMS, Visitor, Wish};
@@ -142,15 +142,15 @@ impl Round {
     }
 }
 
-fn start(folder: &Path) -> (Running, (SocketAddr, String), Client) {
-    let server = Running::serve(folder);
+fn start(place: &Place) -> (Running, (SocketAddr, String), Client) {
+    let server = place.serve();
     let at = (server.address(), server.key());
     let client = Client::open(at.0, &at.1).unwrap();
     (server, at, client)
 }
 
-fn prepare(folder: &Path) {
-    let (_server, _, mut client) = start(folder);
+fn prepare(place: &Place) {
+    let (_server, _, mut client) = start(place);
     client.must("POST", "/dbs", &[], r#"{"id":"d"}"#);
     let throughput = [("x-ms-offer-throughput", "12000")];
     let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2}}"#;
@@ -161,18 +161,18 @@ fn prepare(folder: &Path) {
 }
 
 /// One logical partition, from its accounts' making to the verdict; a kill comes in between.
-fn round(folder: &Path, number: usize, transactions: usize, random: &mut Random) -> History {
+fn round(place: &Place, number: usize, transactions: usize, random: &mut Random) -> History {
     let round = Round {
         partition: format!("round-{number}"),
         ticks: AtomicU64::new(0),
         elements: AtomicU64::new(1),
         answered: AtomicUsize::new(0),
     };
-    let (server, at, mut client) = start(folder);
+    let (server, at, mut client) = start(place);
     round.open(&mut client);
     let before_kill = 1 + random.below(transactions);
     let mut done = round.run(&at, before_kill, Some(server), random);
-    let (_server, at, mut client) = start(folder);
+    let (_server, at, mut client) = start(place);
     done.extend(round.run(&at, transactions, None, random));
     let history = History { transactions: done, last: round.last(&mut client) };
     let anomalies = checker::check(&history);
@@ -192,12 +192,13 @@ fn transactions_are_strictly_serializable_and_outlive_the_server() {
     let wanted = wanted.map_or(TRANSACTIONS, |text| text.parse().expect("a number"));
     let mut random = Random::from_environment("isolation");
     let folder = tempfile::tempdir().unwrap();
-    prepare(folder.path());
+    let place = Place::chosen(folder.path());
+    prepare(&place);
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let (mut rounds, mut answered) = (0, 0);
     while answered < wanted {
         let transactions = TRANSACTIONS_A_ROUND.min(wanted - answered);
-        let history = round(folder.path(), rounds, transactions, &mut random);
+        let history = round(&place, rounds, transactions, &mut random);
         rounds += 1;
         for transaction in &history.transactions {
             let outcome = match transaction.outcome {
@@ -209,7 +210,7 @@ fn transactions_are_strictly_serializable_and_outlive_the_server() {
             *counts.entry((transaction.door, outcome)).or_default() += 1;
         }
     }
-    let faulty = faults(folder.path());
+    let faulty = faults(&place);
     eprintln!(
         "{answered} transactions of {CLIENTS} clients, {rounds} kills: no anomaly, none lost"
     );

@@ -160,12 +160,12 @@ fn wait_for(receiver: &Receiver<()>, count: usize) -> usize {
 fn acknowledged_writes_outlive_the_power() {
     let Some(mut machine) = Machine::start() else { return };
     let (cuts, mut random) = (cuts(), Random::from_environment("power cut"));
-    kill::prepare(&machine.data());
+    kill::prepare(&(&machine.data()).into());
     let writer = |number| kill::Writer::new(number, number as u64 + 1);
     let mut writers: Vec<_> = (0..kill::WRITERS).map(writer).collect();
     let (mut acknowledged, mut lost, mut layouts, mut kept) = (0, 0, 0, 0);
     for round in 0..=cuts {
-        assert_eq!(kill::faults(&machine.data()), 0, "after round {round}");
+        assert_eq!(kill::faults(&(&machine.data()).into()), 0, "after round {round}");
         let server = Running::serve(&machine.data());
         settle(&server, &mut writers, &mut lost);
         assert_eq!(lost, 0, "after round {round}");
@@ -250,7 +250,7 @@ fn the_disk_forgets_what_was_not_synced() {
     let Some(mut machine) = Machine::start() else { return };
     let at = |machine: &Machine, name: &str| machine.at.path().join(name);
     let kept = at(&machine, "kept");
-    orrery_files::replace(&kept, b"one", orrery_files::Access::Default).unwrap();
+    orrery_files::replace(&kept, b"one", orrery_files::FileAccess::Default).unwrap();
     orrery_files::create_folders(&at(&machine, "a/b")).unwrap();
     std::fs::write(at(&machine, "unsynced"), "x").unwrap();
     restart(&mut machine);
@@ -262,7 +262,7 @@ fn the_disk_forgets_what_was_not_synced() {
     std::fs::rename(at(&machine, "new"), &kept).unwrap();
     restart(&mut machine);
     assert_eq!(std::fs::read(&kept).unwrap(), b"one");
-    orrery_files::replace(&kept, b"three", orrery_files::Access::Default).unwrap();
+    orrery_files::replace(&kept, b"three", orrery_files::FileAccess::Default).unwrap();
     restart(&mut machine);
     assert_eq!(std::fs::read(&kept).unwrap(), b"three");
 }

@@ -3,7 +3,7 @@
 //! scanned once, in small commits that also record the progress, from which a restart continues. The
 //! container's record names the older policies until the build is done, and no query uses a new path before.
 
-use orrery_index::maintain::{Image, maintain};
+use orrery_index::maintain::{TermImage, maintain};
 use orrery_index::{IndexState, IndexingPolicy};
 use orrery_storage::key::{self, Bounds, RecordKind};
 use orrery_storage::{
@@ -44,24 +44,31 @@ impl Rebuilt {
     }
 }
 
-impl Engine {
+/// Indexes that are built over older items.
+#[derive(Clone, Copy)]
+pub struct IndexBuild<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl<'e> IndexBuild<'e> {
     /// Builds a part of a container's index.
     pub(crate) fn reindex(
-        &self,
+        self,
         container: &Container,
         stop: &dyn Fn() -> bool,
     ) -> Result<UnitProgress> {
         let database = Address::Rid(container.database_rid());
-        let container = match self.catalog.container(&database, &Address::Rid(container.rid())) {
-            Ok(container) => container,
-            // It was deleted meanwhile.
-            Err(Error::NotFound | Error::OwnerNotFound) => return Ok(UnitProgress::Done),
-            Err(error) => return Err(error),
-        };
+        let container =
+            match self.engine.catalog.container(&database, &Address::Rid(container.rid())) {
+                Ok(container) => container,
+                // It was deleted meanwhile.
+                Err(Error::NotFound | Error::OwnerNotFound) => return Ok(UnitProgress::Done),
+                Err(error) => return Err(error),
+            };
         if container.index.is_complete() {
             return Ok(UnitProgress::Done);
         }
-        self.fence(&container)?;
+        self.engine.epochs().fence(&container)?;
         let mut batches = 0..BATCHES_PER_STEP;
         for partition in &container.partitions {
             while self.reindex_batch(&container, partition)? == UnitProgress::Unfinished {
@@ -75,11 +82,12 @@ impl Engine {
 
     /// Builds the terms of the next items of a partition.
     fn reindex_batch(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
     ) -> Result<UnitProgress> {
-        let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+        let snapshot =
+            self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
         let noted = snapshot.get(Space::Meta, &key::index_rebuilt()).map_err(storage)?;
         let version = noted.as_ref().map(|value| value.version);
         let rebuilt = noted.and_then(|value| Rebuilt::decode(&value.bytes, partition.epoch));
@@ -102,7 +110,7 @@ impl Engine {
     /// Commits the changes of a batch. An item that was written concurrently is left out: it was written
     /// under this epoch, so its terms are right.
     fn commit_batch(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         mut items: Vec<(Vec<u8>, BeforeImage)>,
@@ -110,7 +118,7 @@ impl Engine {
     ) -> Result<()> {
         loop {
             let part = self.batch_part(container, partition, &items, note)?;
-            let failed = match self.store.commit(Commit { parts: vec![part] }) {
+            let failed = match self.engine.store.commit(Commit::new(vec![part])) {
                 Ok(_) => return Ok(()),
                 Err(StorageError::Conflict(failed)) => failed.precondition,
                 Err(error) => return Err(storage(error)),
@@ -127,7 +135,7 @@ impl Engine {
 
     /// The part of a batch. It requires that the note is unchanged, and each item that it writes for.
     fn batch_part(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         items: &[(Vec<u8>, BeforeImage)],
@@ -140,7 +148,7 @@ impl Engine {
         part.puts.push(Put { space, key, value: note.value.clone() });
         for (key, before) in items {
             let writes = part.puts.len() + part.deletes.len();
-            let image = Image { terms: before.terms(&indexer)?, row: before.header.row };
+            let image = TermImage { terms: before.terms(&indexer)?, row: before.header.row };
             maintain(Some(image), Some(image), container.index.rules().all(), &mut part);
             if part.puts.len() + part.deletes.len() > writes {
                 let (space, key, lsn) = (Space::Items, key.clone(), before.version);
@@ -151,7 +159,7 @@ impl Engine {
     }
 
     fn read_for_reindex(
-        &self,
+        self,
         container: &Container,
         partition: &PhysicalPartition,
         entries: Vec<Entry>,
@@ -166,17 +174,18 @@ impl Engine {
         Ok(items)
     }
 
-    fn indexer<'e>(
-        &'e self,
-        container: &'e Container,
-        partition: &'e PhysicalPartition,
-    ) -> Indexer<'e> {
-        Indexer { store: &*self.store, container, partition, path_ids: PathIdAllocation::Immediate }
+    fn indexer(self, container: &'e Container, partition: &'e PhysicalPartition) -> Indexer<'e> {
+        Indexer {
+            store: &*self.engine.store,
+            container,
+            partition,
+            path_ids: PathIdAllocation::Immediate,
+        }
     }
 
     /// Notes in the catalog that it is done, unless the policy has changed again.
-    fn reindexed(&self, container: &Container) -> Result<UnitProgress> {
-        let mut change = self.catalog.change();
+    fn reindexed(self, container: &Container) -> Result<UnitProgress> {
+        let mut change = self.engine.catalog.change();
         let found = change.state.database(&Address::Rid(container.database_rid()));
         let Some(mut database) = found.map(|d| (**d).clone()) else {
             return Ok(UnitProgress::Done);
@@ -199,13 +208,14 @@ impl Engine {
     }
 
     /// How much of a container's index has been built, in percent.
-    pub fn index_progress(&self, container: &Container) -> Result<u8> {
+    pub fn index_progress(self, container: &Container) -> Result<u8> {
         if container.index.is_complete() {
             return Ok(100);
         }
         let (mut built, mut total) = (0, 0);
         for partition in &container.partitions {
-            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            let snapshot =
+                self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
             let noted = snapshot.get(Space::Meta, &key::index_rebuilt()).map_err(storage)?;
             let rebuilt = noted.and_then(|value| Rebuilt::decode(&value.bytes, partition.epoch));
             built += rebuilt.map_or(0, |rebuilt| rebuilt.items);
@@ -238,20 +248,12 @@ struct Note {
 }
 
 fn scan_items(bounds: &Bounds) -> Scan<'_> {
-    Scan {
-        space: Space::Items,
-        from: &bounds.from,
-        to: &bounds.to,
-        reverse: false,
-        max_rows: limits::REBUILD_ITEMS_MAX,
-        max_bytes: limits::REBUILD_BYTES_MAX,
-        keys_only: false,
-    }
+    bounds.scan(Space::Items, limits::REBUILD_ITEMS_MAX, limits::REBUILD_BYTES_MAX)
 }
 
 impl Container {
-    /// Takes the state of the index that follows from a change of the policy; whether terms have to
-    /// be built anew.
+    /// Takes the state of the index that follows from a change of the policy; whether the index
+    /// has to be rebuilt.
     pub(crate) fn change_index(&mut self, old: &Container) -> Result<bool> {
         let (before, now) = (&old.definition.indexing, &self.definition.indexing);
         let older: Vec<IndexingPolicy> = old.index.older_after(before, now);

@@ -47,7 +47,7 @@ fn forget_the_index(store: &MemoryStore, shard: ShardId, epoch: Epoch) {
         let value = record.to_json().into_bytes();
         system.puts.push(Put { space: Space::Meta, key: entry.key, value });
     }
-    store.commit(Commit { parts: vec![part, system] }).expect("a commit");
+    store.commit(Commit::new(vec![part, system])).expect("a commit");
 }
 
 #[test]
@@ -55,26 +55,26 @@ fn items_written_without_an_index_get_one_at_the_next_start() {
     let store = Arc::new(MemoryStore::new());
     let engine = open(&store);
     let none = ThroughputRequest::default();
-    engine.create_database(&json(r#"{"id":"d"}"#), &none).expect("a database");
+    engine.databases().create(&json(r#"{"id":"d"}"#), &none).expect("a database");
     let body = json(r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash"}}"#);
-    engine.create_container(&name("d"), &body, &none).expect("a container");
-    let container = engine.read_container(&name("d"), &name("c")).expect("it was made");
+    engine.containers().create(&name("d"), &body, &none).expect("a container");
+    let container = engine.containers().read(&name("d"), &name("c")).expect("it was made");
     for n in 0..300 {
         let text = format!(r#"{{"id":"{n}","p":"{}","n":{n},"l":[{n}]}}"#, n % 7);
-        engine.create_item(&container, None, text.as_bytes()).expect("an item");
+        engine.items().create(&container, None, text.as_bytes()).expect("an item");
     }
     let partition = &container.partitions[0];
     forget_the_index(&store, partition.shard, partition.epoch);
     drop(engine);
 
     let engine = open(&store);
-    let container = engine.read_container(&name("d"), &name("c")).expect("it is there");
+    let container = engine.containers().read(&name("d"), &name("c")).expect("it is there");
     let path = [orrery_index::IndexStep::Property("n".into())];
     assert!(!container.index.is_usable(&path));
-    assert_eq!(engine.index_progress(&container), Ok(0));
-    engine.create_item(&container, None, br#"{"id":"new","n":1}"#).expect("an item");
-    engine.run_tasks(&|| false).expect("the work");
-    let container = engine.read_container(&name("d"), &name("c")).expect("it is there");
+    assert_eq!(engine.index_build().index_progress(&container), Ok(0));
+    engine.items().create(&container, None, br#"{"id":"new","n":1}"#).expect("an item");
+    engine.background().run_tasks(&|| false).expect("the work");
+    let container = engine.containers().read(&name("d"), &name("c")).expect("it is there");
     assert!(container.index.is_usable(&path));
-    assert_eq!(engine.verify(&container), Ok(vec![]));
+    assert_eq!(engine.insight().verify(&container), Ok(vec![]));
 }

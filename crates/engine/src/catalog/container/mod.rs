@@ -14,11 +14,11 @@ use crate::background::erasure::Erasures;
 use crate::catalog::Change;
 use crate::catalog::offer::{Throughput, ThroughputRequest};
 use crate::catalog::records::Record;
+use crate::catalog::resource::Stamp;
 use crate::catalog::resource::{Preconditions, Resource, object, resource_id};
 use crate::error::storage;
 use crate::partition::{PhysicalPartition, reserve_first_rows};
 use crate::script::remove_scripts;
-use crate::stamp::Stamp;
 use crate::{Database, Engine};
 use definition::ContainerDef;
 
@@ -150,32 +150,39 @@ fn owner(change: &Change<'_>, database: &Address) -> Result<Database> {
     change.state.database(database).map(|d| (**d).clone()).ok_or(Error::OwnerNotFound)
 }
 
-impl Engine {
+/// Containers of a database.
+#[derive(Clone, Copy)]
+pub struct ContainerCatalog<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl ContainerCatalog<'_> {
     /// Makes a container with as many physical partitions as its throughput asks for.
-    pub fn create_container(
-        &self,
+    pub fn create(
+        self,
         database: &Address,
         body: &Value,
         throughput: &ThroughputRequest,
     ) -> Result<Resource> {
         let id = resource_id(body)?;
         let definition = ContainerDef::accept(body)?;
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         let mut database = owner(&change, database)?;
         if database.container(&Address::Name(id.to_string())).is_some() {
             return Err(Error::AlreadyExists);
         }
         for key in definition.encryption_keys() {
-            if !self.has_encryption_key(database.number, key)? {
+            if !self.engine.encryption_keys().exists(database.number, key)? {
                 return Err(Error::invalid(format!(
                     "The clientEncryptionPolicy names the key '{key}', which the database does not \
                      have."
                 )));
             }
         }
-        let shared = self.has_offer(&database.rid().to_string())?;
+        let shared = self.engine.offers().exists(&database.rid().to_string())?;
         let offer = throughput.for_container(shared)?;
-        let count = offer.map_or(1, Throughput::partitions_first).max(self.layout.partitions_first);
+        let count =
+            offer.map_or(1, Throughput::partitions_first).max(self.engine.layout.partitions_first);
         let first_shard = change.next_numbers("shard", count)?;
         let ranges = definition.partition_key.even_ranges(count);
         let partitions = (0..)
@@ -187,7 +194,7 @@ impl Engine {
             database_id: database.id.clone(),
             number: change.next_number("container")?,
             id,
-            stamp: self.stamper.next(),
+            stamp: self.engine.stamper.next(),
             index: index_state(&definition, vec![]),
             definition,
             partitions,
@@ -198,13 +205,18 @@ impl Engine {
         // A shard without container is removed at the next start, a container without shard
         // would be a wrong answer: shards first.
         for partition in &container.partitions {
-            self.store.create_shard(partition.shard, partition.epoch).map_err(storage)?;
+            self.engine.store.create_shard(partition.shard, partition.epoch).map_err(storage)?;
         }
-        reserve_first_rows(&*self.store, &container.partitions)?;
+        reserve_first_rows(&*self.engine.store, &container.partitions)?;
         let parent = u64::from(database.number);
         change.insert(RecordKind::Container, parent, &container.record(Lsn(0)))?;
         if let Some(offer) = offer {
-            self.insert_offer(&mut change, &offer, container.rid(), container.self_link())?;
+            self.engine.offers().insert(
+                &mut change,
+                &offer,
+                container.rid(),
+                container.self_link(),
+            )?;
         }
         let resource = container.to_resource();
         database.insert(container);
@@ -214,30 +226,26 @@ impl Engine {
     }
 
     /// One container.
-    pub fn read_container(
-        &self,
-        database: &Address,
-        container: &Address,
-    ) -> Result<Arc<Container>> {
-        self.catalog.container(database, container)
+    pub fn read(self, database: &Address, container: &Address) -> Result<Arc<Container>> {
+        self.engine.catalog.container(database, container)
     }
 
     /// The containers of a database in the order of creation.
-    pub fn list_containers(&self, database: &Address) -> Result<(Rid, Vec<Resource>)> {
-        let database = self.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
+    pub fn list(self, database: &Address) -> Result<(Rid, Vec<Resource>)> {
+        let database = self.engine.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
         Ok((database.rid(), database.containers().map(|c| c.to_resource()).collect()))
     }
 
     /// Replaces a definition, within what may change after creation.
-    pub fn replace_container(
-        &self,
+    pub fn replace(
+        self,
         database: &Address,
         address: &Address,
         body: &Value,
         conditions: &Preconditions,
     ) -> Result<Resource> {
         let id = resource_id(body)?;
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         let mut database = owner(&change, database)?;
         let old = database.container(address).cloned().ok_or(Error::NotFound)?;
         conditions.check_write(Some(old.stamp))?;
@@ -246,7 +254,7 @@ impl Engine {
         }
         let mut container = (*old).clone();
         container.definition = old.definition.replaced_by(body)?;
-        container.stamp = self.stamper.next();
+        container.stamp = self.engine.stamper.next();
         let terms_changed = container.change_index(&old)?;
         let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         container.ttl_backfill_pending |= timing_changed;
@@ -260,7 +268,7 @@ impl Engine {
         let history_begins = kept(&container) && !kept(&old);
         if history_begins {
             // The shards still have the epoch of the old definition.
-            match self.begin_history(&old) {
+            match self.engine.change_feed().begin_history(&old) {
                 // It is done once more below.
                 Ok(()) | Err(Error::PartitionGone) => {}
                 Err(error) => return Err(error),
@@ -277,34 +285,36 @@ impl Engine {
         change.write().map_err(|failed| storage(failed.error))?;
         // Before anybody sees what the new definition shows. If it fails, whoever writes or builds
         // next does it.
-        if fenced && let Err(error) = self.fence(&container) {
-            tracing::warn!(%error, "a shard is fenced later");
+        if fenced && let Err(error) = self.engine.epochs().fence(&container) {
+            tracing::warn!(%error, container = %container.id, "cannot fence the shards of a container; the next writer or backfill does");
         }
         change.publish();
         if terms_changed {
-            self.tasks.reindex(container.clone());
+            self.engine.tasks.reindex(container.clone());
         }
         if history_begins {
             // Once more, for writes that were on their way.
-            self.retry_on_stale_epoch(&container, &mut |now| self.begin_history(now))?;
+            self.engine.epochs().retry_on_stale_epoch(&container, &mut |now| {
+                self.engine.change_feed().begin_history(now)
+            })?;
         }
         if history_ends {
-            self.tasks.rebase_history(container.clone());
+            self.engine.tasks.rebase_history(container.clone());
         }
         if timing_changed {
-            self.tasks.backfill_ttl(container);
+            self.engine.tasks.backfill_ttl(container);
         }
         Ok(resource)
     }
 
     /// Deletes a container with everything in it.
-    pub fn delete_container(
-        &self,
+    pub fn delete(
+        self,
         database: &Address,
         address: &Address,
         conditions: &Preconditions,
     ) -> Result<()> {
-        let mut change = self.catalog.change();
+        let mut change = self.engine.catalog.change();
         let mut database = owner(&change, database)?;
         let container = database.container(address).cloned().ok_or(Error::NotFound)?;
         conditions.check_write(Some(container.stamp))?;
@@ -315,7 +325,7 @@ impl Engine {
                 container.id
             )));
         }
-        self.remove_container(&mut change, &container)?;
+        self.remove(&mut change, &container)?;
         database.remove(&container);
         change.state.insert(database);
         change.commit()?;
@@ -324,23 +334,19 @@ impl Engine {
     }
 
     /// Gathers the removal of a container's records.
-    pub(crate) fn remove_container(
-        &self,
-        change: &mut Change<'_>,
-        container: &Container,
-    ) -> Result<()> {
+    pub(crate) fn remove(self, change: &mut Change<'_>, container: &Container) -> Result<()> {
         let parent = u64::from(container.database);
         change.remove(RecordKind::Container, parent, u64::from(container.number), &container.id);
         remove_scripts(change, container)?;
-        self.remove_offer(change, container.rid_text())
+        self.engine.offers().remove(change, container.rid_text())
     }
 
     /// Frees the data of a container that is no longer in the catalog. What cannot be freed now
     /// is freed at the next start.
-    pub(crate) fn drop_shards(&self, container: &Container) {
+    pub(crate) fn drop_shards(self, container: &Container) {
         for partition in &container.partitions {
-            if let Err(error) = self.store.drop_shard(partition.shard) {
-                tracing::warn!(%error, shard = partition.shard.0, "a dropped shard stays until the next start");
+            if let Err(error) = self.engine.store.drop_shard(partition.shard) {
+                tracing::warn!(%error, shard = partition.shard.0, "cannot drop a shard; it is dropped at the next start");
             }
         }
     }

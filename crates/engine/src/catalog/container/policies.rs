@@ -8,12 +8,12 @@ use crate::catalog::resource::object;
 /// A property that a query computes from the item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the members are those of the wire")]
-pub struct ComputedProperty {
+pub struct ComputedPropertyDefinition {
     pub name: Box<str>,
     pub query: Box<str>,
 }
 
-impl ComputedProperty {
+impl ComputedPropertyDefinition {
     pub(super) fn to_value(&self) -> Value {
         Value::object(object([("name", (&*self.name).into()), ("query", (&*self.query).into())]))
     }
@@ -22,7 +22,7 @@ impl ComputedProperty {
 pub(super) fn computed_properties(
     value: &Value,
     indexing: &IndexingPolicy,
-) -> Result<Vec<ComputedProperty>> {
+) -> Result<Vec<ComputedPropertyDefinition>> {
     let properties = match value {
         Value::Undefined | Value::Null => return Ok(vec![]),
         Value::Array(properties) => properties,
@@ -42,7 +42,7 @@ pub(super) fn computed_properties(
             )));
         }
     }
-    let property = |(name, query): (String, String)| ComputedProperty {
+    let property = |(name, query): (String, String)| ComputedPropertyDefinition {
         name: name.into(),
         query: query.into(),
     };

@@ -12,16 +12,17 @@ use orrery_index::stored_ids::StoredIds;
 use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::record::{self, Header};
 use orrery_storage::version::Version;
-use orrery_storage::{Entry, ReadAt, Scan, Snapshot, Space};
+use orrery_storage::{Entry, ReadAt, Snapshot, Space};
 use orrery_types::{Lsn, PartitionKey, Result, Value, limits};
 
+use crate::Container;
 use crate::background::expiry_sweep::expiry;
+use crate::catalog::resource::Stamp;
 use crate::error::storage;
-use crate::item::body::item_rid;
+use crate::insight::Insight;
+use crate::item::operation::item_rid;
 use crate::maintain::unique_keys::unique_values;
 use crate::partition::PhysicalPartition;
-use crate::stamp::Stamp;
-use crate::{Container, Engine};
 use terms::TermCount;
 
 /// Something that is not as the write pipeline leaves it.
@@ -78,13 +79,14 @@ impl fmt::Display for Fault {
     }
 }
 
-impl Engine {
+impl Insight<'_> {
     /// Everything that is wrong with what a container holds; nothing, if all is well. Takes time in
     /// proportion to the data.
-    pub fn verify(&self, container: &Container) -> Result<Vec<Fault>> {
+    pub fn verify(self, container: &Container) -> Result<Vec<Fault>> {
         let mut faults = Vec::new();
         for partition in &container.partitions {
-            let snapshot = self.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
+            let snapshot =
+                self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
             let (snapshot, count) = (&*snapshot, TermCount::default());
             let ids = RefCell::new(StoredIds::new(snapshot));
             let mut check = Verifier { container, partition, snapshot, ids, count, faults };
@@ -137,15 +139,7 @@ impl Verifier<'_> {
     ) -> Result<()> {
         let mut bounds = Bounds { from: Vec::new(), to: key::END.to_vec() };
         loop {
-            let scan = Scan {
-                space,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: limits::PAGE_ITEMS_MAX,
-                max_bytes: limits::PAGE_SIZE_BYTES_MAX,
-                keys_only: false,
-            };
+            let scan = bounds.scan(space, limits::PAGE_ITEMS_MAX, limits::PAGE_SIZE_BYTES_MAX);
             let entries = self.snapshot.scan(&scan).map_err(storage)?;
             for entry in &entries {
                 check(self, entry)?;

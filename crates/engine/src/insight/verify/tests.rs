@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use orrery_storage::{Commit, MemoryStore, Part, Put};
+use orrery_storage::{Commit, MemoryStore, Part, Put, Scan};
 use orrery_types::ManualClock;
 use orrery_types::ids::Address;
 
 use super::*;
+use crate::Engine;
 use crate::catalog::offer::ThroughputRequest;
 
 struct Bench {
@@ -24,15 +25,15 @@ fn bench() -> Bench {
     let clock = Arc::new(ManualClock::at_s(1000));
     let engine = Engine::open(store, clock, 1).expect("an engine");
     let none = ThroughputRequest::default();
-    engine.create_database(&parse(r#"{"id":"d"}"#), &none).expect("a database");
+    engine.databases().create(&parse(r#"{"id":"d"}"#), &none).expect("a database");
     let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},
         "defaultTtl":60,"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}"#;
     let (database, name) = (Address::Name("d".into()), Address::Name("c".into()));
-    engine.create_container(&database, &parse(body), &none).expect("a container");
-    let container = engine.read_container(&database, &name).expect("it was made");
+    engine.containers().create(&database, &parse(body), &none).expect("a container");
+    let container = engine.containers().read(&database, &name).expect("it was made");
     for id in ["a", "b"] {
         let text = format!(r#"{{"id":"{id}","p":"x","u":"{id}"}}"#);
-        engine.create_item(&container, None, text.as_bytes()).expect("an item");
+        engine.items().create(&container, None, text.as_bytes()).expect("an item");
     }
     Bench { engine, container }
 }
@@ -68,8 +69,8 @@ impl Bench {
         let partition = &self.container.partitions[0];
         let mut part = Part::new(partition.shard, partition.epoch);
         change(&mut part);
-        self.engine.store.commit(Commit { parts: vec![part] }).expect("a commit");
-        let faults = self.engine.verify(&self.container).expect("a verification");
+        self.engine.store.commit(Commit::new(vec![part])).expect("a commit");
+        let faults = self.engine.insight().verify(&self.container).expect("a verification");
         let mut kinds: Vec<FaultKind> = faults.iter().map(|fault| fault.kind).collect();
         kinds.sort_unstable();
         kinds.dedup();

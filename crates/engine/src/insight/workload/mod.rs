@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use orrery_modeling::advisor::{ContainerWork, GrowthWatch, QueryWork};
-use orrery_types::thread_slot::{Apart, THREAD_SLOTS, thread_slot};
+use orrery_types::thread_slot::{CachePadded, THREAD_SLOTS, thread_slot};
 use orrery_types::{PartitionKey, Value, limits};
 
 use crate::Container;
@@ -27,16 +27,16 @@ const SCALE: f64 = 16.0;
 
 /// Notes on requests.
 #[derive(Debug)]
-pub(crate) struct Workload {
+pub(crate) struct WorkloadRecorder {
     is_on: AtomicBool,
     /// By thread.
-    requests: [Apart<AtomicU64>; THREAD_SLOTS],
+    requests: [CachePadded<AtomicU64>; THREAD_SLOTS],
     /// Whether an answer is being watched for the reads that follow it.
     watching: AtomicBool,
     notes: Mutex<Notes>,
 }
 
-impl Default for Workload {
+impl Default for WorkloadRecorder {
     fn default() -> Self {
         Self {
             is_on: AtomicBool::new(true),
@@ -112,7 +112,7 @@ pub(crate) struct Known {
     pub(crate) growth: Option<GrowthWatch>,
 }
 
-impl Workload {
+impl WorkloadRecorder {
     pub(crate) fn switch(&self, on: bool) {
         self.is_on.store(on, Ordering::Relaxed);
         if !on {

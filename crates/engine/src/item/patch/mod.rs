@@ -9,15 +9,15 @@ use orrery_query::EvalContext;
 use orrery_types::{Error, Number, Object, Result, Value, limits};
 
 use crate::Container;
-use crate::item::body::SYSTEM_PROPERTIES;
-use crate::query::Condition;
+use crate::item::operation::SYSTEM_PROPERTIES;
+use crate::query::values::PatchCondition;
 
 pub(crate) use array_edit::{ArrayEdit, ElementEdit};
 
 /// A checked patch.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    condition: Option<Arc<Condition>>,
+    condition: Option<Arc<PatchCondition>>,
     operations: Vec<Operation>,
 }
 
@@ -71,18 +71,18 @@ impl Patch {
             .collect::<Result<_>>()?;
         let condition = match condition {
             Value::Undefined | Value::Null => None,
-            Value::String(text) => Some(Condition::parse(text)?),
+            Value::String(text) => Some(PatchCondition::parse(text)?),
             _ => return Err(Error::invalid("The condition of a patch must be a string.")),
         };
         Ok(Self { condition, operations })
     }
 
-    /// Refuses paths that a patch may not touch: the id, the partition key, what the server owns.
     /// How many operations it has.
     pub(crate) fn operations(&self) -> usize {
         self.operations.len()
     }
 
+    /// Refuses paths that a patch may not touch: the id, the partition key, what the server owns.
     pub(crate) fn check_paths(&self, container: &Container) -> Result<()> {
         for operation in &self.operations {
             operation.path.check_allowed(container)?;
@@ -110,8 +110,11 @@ impl Patch {
 
     /// The item after all operations.
     pub(crate) fn apply(&self, mut item: Value) -> Result<Value> {
-        for operation in &self.operations {
-            operation.apply(&mut item)?;
+        for (number, operation) in (1..).zip(&self.operations) {
+            operation.apply(&mut item).map_err(|error| match error {
+                Error::Invalid(text) => Error::invalid(format!("For Operation({number}): {text}")),
+                other => other,
+            })?;
             // Within the loop: the depth is bounded before the next operation adds to it.
             if depth(&item) > limits::NESTING_DEPTH_MAX {
                 return Err(Error::invalid(format!(
@@ -167,8 +170,14 @@ impl Operation {
 
     fn apply(&self, item: &mut Value) -> Result<()> {
         match &self.kind {
-            Kind::Add(value) => self.path.put(item, value.clone(), InArray::Insert),
-            Kind::Set(value) => self.path.put(item, value.clone(), InArray::Overwrite),
+            Kind::Add(value) => {
+                self.path.check_parent(item, "Add")?;
+                self.path.put(item, value.clone(), InArray::Insert)
+            }
+            Kind::Set(value) => {
+                self.path.check_parent(item, "Set")?;
+                self.path.put(item, value.clone(), InArray::Overwrite)
+            }
             Kind::Replace(value) => {
                 *self.path.target(item)? = value.clone();
                 Ok(())
@@ -249,6 +258,25 @@ impl Pointer {
 
     fn no_index(&self) -> Error {
         Error::invalid(format!("The path '{}' has no valid array index.", self.text))
+    }
+
+    /// Refuses, in the words of the service, to create more than the last segment.
+    fn check_parent(&self, item: &mut Value, operation: &str) -> Result<()> {
+        let Some((_, steps)) = self.segments.split_last() else { return Err(self.missing()) };
+        let mut value = item;
+        for step in steps {
+            let found = child(value, step);
+            value = found.filter(|v| matches!(v, Value::Object(_) | Value::Array(_))).ok_or_else(
+                || {
+                    Error::invalid(format!(
+                        "{operation} Operation can only create a child object of an existing \
+                         node(array or object) and cannot create path recursively, no path found \
+                         beyond: '{step}'."
+                    ))
+                },
+            )?;
+        }
+        Ok(())
     }
 
     /// The value that holds the last segment, and that segment.

@@ -65,10 +65,17 @@ fn each_operation_does_what_it_says() {
 
 #[test]
 fn what_cannot_be_done_is_refused() {
-    check_refused(r#"{"op":"add","path":"/none/x","value":1}"#, "leads to nothing");
+    check_refused(
+        r#"{"op":"add","path":"/none/x","value":1}"#,
+        "For Operation(1): Add Operation can only create a child object of an existing node(array \
+         or object) and cannot create path recursively, no path found beyond: 'none'",
+    );
     check_refused(r#"{"op":"add","path":"/list/4","value":1}"#, "no valid array index");
     check_refused(r#"{"op":"add","path":"/list/01","value":1}"#, "no valid array index");
-    check_refused(r#"{"op":"set","path":"/n/x","value":1}"#, "leads to nothing");
+    check_refused(
+        r#"{"op":"set","path":"/n/x","value":1}"#,
+        "For Operation(1): Set Operation can only create a child object of an existing node",
+    );
     check_refused(r#"{"op":"replace","path":"/none","value":1}"#, "leads to nothing");
     check_refused(r#"{"op":"remove","path":"/none"}"#, "leads to nothing");
     check_refused(r#"{"op":"remove","path":"/list/3"}"#, "no valid array index");

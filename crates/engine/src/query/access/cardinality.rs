@@ -1,7 +1,6 @@
-//! How many rows the terms of one partition have, as they were guessed a while ago: a list does not
-//! change much in a few commits, and planning is most of what a small query takes. Only long lists
-//! are noted; short ones are counted. What is noted decides how a query is answered and never what
-//! the answer is.
+//! Cached numbers of rows for the terms of one partition. Long postings change little in a few commits, and
+//! planning is most of the work of a small query. Only long postings are cached; short ones are counted. A
+//! cached number affects the choice of a plan and never the result.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +8,7 @@ use orrery_types::{Lsn, limits};
 use quick_cache::unsync::Cache;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Commits for so many rows leave the length of a list what it is, roughly.
+/// An estimate stays valid for one commit for each so many rows.
 const COMMITS_PART: u64 = 8;
 
 /// Commits after which a list that had some rows may have few.

@@ -1,10 +1,10 @@
-//! What the planner is told about the index, over the partitions that the query reads. Sizes are
-//! asked of a few partitions, which stand for all, and each only once.
+//! Facts about the index for the planner, over the partitions that a query reads. Sizes are estimated from
+//! a sample of the partitions, and each estimate is made once.
 
 use std::cell::{OnceCell, RefCell};
 
 use orrery_index::stats::IndexStats;
-use orrery_index::{IndexStep, Span};
+use orrery_index::{IndexStep, ValueRange};
 use orrery_query::ast::Direction;
 use orrery_query::plan::IndexFacts;
 use orrery_query::plan::condition::{ItemPath, is_plural};
@@ -12,7 +12,7 @@ use orrery_storage::Space;
 use orrery_storage::key::Bounds;
 use orrery_types::Result;
 
-use super::prefetched::OpenLists;
+use super::prefetched::PrefetchedPostings;
 use super::{Shard, Shards, within};
 use crate::error::storage;
 
@@ -22,11 +22,11 @@ pub(crate) struct Facts<'s, 'e> {
     is_usable: bool,
     items: OnceCell<u64>,
     scope_items: OnceCell<u64>,
-    known: RefCell<Vec<(ItemPath, Span, u64)>>,
-    open: OpenLists<'s>,
+    known: RefCell<Vec<(ItemPath, ValueRange, u64)>>,
+    prefetched: PrefetchedPostings<'s>,
 }
 
-/// Partitions that are asked.
+/// Partitions whose sizes are read; the others are assumed to be like them.
 const SAMPLED: usize = 2;
 
 impl<'s, 'e> Facts<'s, 'e> {
@@ -34,13 +34,13 @@ impl<'s, 'e> Facts<'s, 'e> {
     pub(crate) fn new(shards: &'s Shards<'e>, with_index: bool) -> Self {
         let is_usable = with_index && shards.are_indexed();
         let (items, scope_items) = (OnceCell::new(), OnceCell::new());
-        let (known, open) = (RefCell::default(), OpenLists::default());
-        Self { shards, is_usable, items, scope_items, known, open }
+        let (known, prefetched) = (RefCell::default(), PrefetchedPostings::default());
+        Self { shards, is_usable, items, scope_items, known, prefetched }
     }
 
-    /// The lists that were begun.
-    pub(crate) fn into_open(self) -> OpenLists<'s> {
-        self.open
+    /// What was read for the estimates.
+    pub(crate) fn into_prefetched(self) -> PrefetchedPostings<'s> {
+        self.prefetched
     }
 
     fn count_scope(&self) -> Result<u64> {
@@ -69,18 +69,19 @@ impl<'s, 'e> Facts<'s, 'e> {
         Ok(total.saturating_mul(list.len() as u64) / asked)
     }
 
-    fn ask(&self, path: &[IndexStep], span: &Span) -> Result<u64> {
+    fn ask(&self, path: &[IndexStep], range: &ValueRange) -> Result<u64> {
         self.sum(|shard| {
+            shard.budget.read(SEEK_READS)?;
             let Some(head) = shard.head(&*self.shards.engine.store, path)? else { return Ok(0) };
-            let bounds = within(&head, span);
-            if !span.codes().single {
+            let bounds = within(&head, range);
+            if !range.codes().single {
                 return IndexStats::new(&*shard.snapshot).terms(&bounds).map_err(storage);
             }
             let (term, at) = (&bounds.from, shard.snapshot.lsn());
             if let Some(noted) = shard.partition.term_sizes.of(term, at) {
                 return Ok(noted);
             }
-            let counted = self.open.count(shard, term, COUNTED_MAX)?;
+            let counted = self.prefetched.count(shard, term, COUNTED_MAX)?;
             if counted < COUNTED_MAX {
                 return Ok(counted as u64);
             }
@@ -92,19 +93,25 @@ impl<'s, 'e> Facts<'s, 'e> {
         })
     }
 
-    /// The terms of a span in all partitions, if they are no more than so many.
-    fn count_few(&self, path: &[IndexStep], span: &Span, most: usize) -> Result<Option<u64>> {
+    /// The exact number of terms in a range over all partitions, if it is at most `most`.
+    fn count_terms_up_to(
+        &self,
+        path: &[IndexStep],
+        range: &ValueRange,
+        most: usize,
+    ) -> Result<Option<u64>> {
         let mut total = 0;
         for shard in &self.shards.list {
+            shard.budget.read(SEEK_READS)?;
             let Some(head) = shard.head(&*self.shards.engine.store, path)? else { continue };
-            let bounds = within(&head, span);
-            total += if span.codes().single {
+            let bounds = within(&head, range);
+            total += if range.codes().single {
                 let (term, at) = (&bounds.from, shard.snapshot.lsn());
                 let sizes = &shard.partition.term_sizes;
                 if sizes.exceed(term, at, most) {
                     return Ok(None);
                 }
-                let counted = self.open.count(shard, term, most + 1)?;
+                let counted = self.prefetched.count(shard, term, most + 1)?;
                 if counted > most {
                     sizes.note_least(term, at, counted as u64);
                 }
@@ -121,6 +128,16 @@ impl<'s, 'e> Facts<'s, 'e> {
 }
 
 impl Shard<'_> {
+    /// Items of the partition, in the scope or not, roughly.
+    pub(super) fn items(&self) -> Result<u64> {
+        self.partition.items_noted(self.snapshot.lsn(), || {
+            if self.partition.parents.is_empty() {
+                return self.rows_given();
+            }
+            IndexStats::new(&*self.snapshot).rows().map_err(storage)
+        })
+    }
+
     /// Terms between two keys, counted up to so many.
     fn count_terms(&self, bounds: &Bounds, most: usize) -> Result<usize> {
         let keys = self.snapshot.keys(Space::Index, &bounds.from, &bounds.to);
@@ -134,6 +151,9 @@ impl Shard<'_> {
     }
 }
 
+/// Reads that an estimate counts as.
+const SEEK_READS: u64 = 20;
+
 /// Rows with one value are counted up to here, and guessed beyond.
 const COUNTED_MAX: usize = 48;
 
@@ -145,30 +165,30 @@ impl IndexFacts for Facts<'_, '_> {
         self.is_usable && self.shards.container.index.is_usable(path)
     }
 
-    fn estimate(&self, path: &[IndexStep], span: &Span) -> u64 {
-        let same = |(p, s, _): &&(ItemPath, Span, u64)| **p == *path && s == span;
+    fn estimate(&self, path: &[IndexStep], range: &ValueRange) -> u64 {
+        let same = |(p, s, _): &&(ItemPath, ValueRange, u64)| **p == *path && s == range;
         if let Some((.., known)) = self.known.borrow().iter().find(same) {
             return *known;
         }
-        // Who cannot read an estimate will not read the items either, and say so then.
-        let found = self.ask(path, span).unwrap_or(0);
+        // If the estimate cannot be read, reading the items fails too and reports the error.
+        let found = self.ask(path, range).unwrap_or(0);
         // What was counted is right; a guess may go beyond what there is.
         let is_guess = found >= COUNTED_MAX as u64 && !is_plural(path);
         let found = if is_guess { found.min(self.items()) } else { found };
-        self.known.borrow_mut().push((path.into(), span.clone(), found));
+        self.known.borrow_mut().push((path.into(), range.clone(), found));
         found
     }
 
-    fn few(&self, path: &[IndexStep], span: &Span, most: usize) -> Option<u64> {
+    fn count_up_to(&self, path: &[IndexStep], range: &ValueRange, most: usize) -> Option<u64> {
         if self.shards.list.len() > SAMPLED {
             return None;
         }
-        self.count_few(path, span, most).ok().flatten()
+        self.count_terms_up_to(path, range, most).ok().flatten()
     }
 
-    fn few_in_partition(&self, most: usize) -> Option<u64> {
+    fn count_partition_up_to(&self, most: usize) -> Option<u64> {
         let [shard] = &self.shards.list[..] else { return None };
-        self.open.begin(shard, most).ok().flatten()
+        self.prefetched.prefetch_partition(shard, most).ok().flatten()
     }
 
     fn composites(&self) -> Vec<Vec<(ItemPath, Direction)>> {
@@ -176,7 +196,7 @@ impl IndexFacts for Facts<'_, '_> {
             return vec![];
         }
         let usable = self.shards.container.index.usable_composites();
-        let component = |component: &orrery_index::composite::Component| {
+        let component = |component: &orrery_index::composite::CompositeComponent| {
             let steps = component.names.iter().map(|n| IndexStep::Property(n.clone())).collect();
             let descending = component.descending;
             (steps, if descending { Direction::Descending } else { Direction::Ascending })
@@ -185,22 +205,14 @@ impl IndexFacts for Facts<'_, '_> {
     }
 
     fn items(&self) -> u64 {
-        let count = |shard: &Shard<'_>| {
-            shard.partition.items_noted(shard.snapshot.lsn(), || {
-                if shard.partition.parents.is_empty() {
-                    return shard.rows_given();
-                }
-                IndexStats::new(&*shard.snapshot).rows().map_err(storage)
-            })
-        };
-        *self.items.get_or_init(|| self.sum(count).unwrap_or(0))
+        *self.items.get_or_init(|| self.sum(Shard::items).unwrap_or(0))
     }
 
     fn scope_items(&self) -> u64 {
         *self.scope_items.get_or_init(|| self.count_scope().unwrap_or(0))
     }
 
-    fn knows_lacking(&self) -> bool {
+    fn indexes_missing(&self) -> bool {
         self.is_usable && self.shards.container.index.has_shapes()
     }
 }

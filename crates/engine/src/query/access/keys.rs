@@ -1,19 +1,19 @@
-//! Items in the order of their keys out of the query's own snapshots: all of them, or those whose
-//! keys are known. A page that follows relations is of one moment, so it cannot read batch by batch
-//! as a plain scan does.
+//! Items in the order of their keys from the query's own snapshots: all of them, or those with known keys.
+//! A page that follows relations must be of one instant, so it cannot read batch by batch as a plain
+//! scan does.
 
 use std::collections::VecDeque;
 
-use orrery_query::{ItemSource, Place, SourceItem};
+use orrery_query::{ItemSource, SeekPosition, SourceItem};
 use orrery_storage::{Scan, Space, key};
 use orrery_types::{Error, Result, limits};
 
 use super::Shards;
 use crate::error::storage;
 
-fn place_key(place: Place<'_>) -> Result<Vec<u8>> {
+fn place_key(place: SeekPosition<'_>) -> Result<Vec<u8>> {
     match place {
-        Place::Key(key) => Ok(key.to_vec()),
+        SeekPosition::Key(key) => Ok(key.to_vec()),
         _ => Err(Error::internal("items come in the order of keys")),
     }
 }
@@ -32,7 +32,7 @@ impl<'s, 'e> KeySource<'s, 'e> {
 }
 
 impl ItemSource for KeySource<'_, '_> {
-    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+    fn seek(&mut self, place: SeekPosition<'_>) -> Result<()> {
         let from = place_key(place)?;
         self.keys.retain(|key| *key >= from);
         Ok(())
@@ -40,9 +40,12 @@ impl ItemSource for KeySource<'_, '_> {
 
     fn next_batch(&mut self, items_max: usize) -> Result<Vec<SourceItem>> {
         while !self.keys.is_empty() {
-            let batch: Vec<Vec<u8>> = self.keys.drain(..items_max.min(self.keys.len())).collect();
-            let items: Vec<SourceItem> =
-                self.shards.by_keys(&batch)?.into_iter().flatten().collect();
+            let count = self.shards.batch(items_max.min(self.keys.len()));
+            let batch: Vec<Vec<u8>> = self.keys.drain(..count).collect();
+            // The caller counts the memory of the batch.
+            let mut held = self.shards.budget.reservation();
+            let found = self.shards.by_keys(&batch, &mut held)?;
+            let items: Vec<SourceItem> = found.into_iter().flatten().collect();
             if !items.is_empty() {
                 return Ok(items);
             }
@@ -66,7 +69,7 @@ impl<'s, 'e> SnapshotScan<'s, 'e> {
 }
 
 impl ItemSource for SnapshotScan<'_, '_> {
-    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+    fn seek(&mut self, place: SeekPosition<'_>) -> Result<()> {
         self.from = place_key(place)?;
         Ok(())
     }

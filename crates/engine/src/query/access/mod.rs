@@ -1,50 +1,60 @@
-//! From a plan to items: opens what the plan names in every partition that the query reads, and
-//! loads items in batches. `index_facts` tells the planner about the index, `rows` gives items by number,
-//! `keys` by key, `ordered` by value, `index_only` what needs no item.
+//! From a plan to items: opens the access path in every partition that the query reads, and loads items in
+//! batches. `index_facts` gives the planner its facts about the index; `rows` reads items by row, `sorted_scope` a small
+//! part of a partition by row, `keys` by key, `points` the items that the filter names, `ordered` by value; `index_only` answers without items.
 
 pub(crate) mod cardinality;
 pub(crate) mod index_facts;
 pub(crate) mod index_only;
 pub(crate) mod keys;
 pub(crate) mod ordered;
+pub(crate) mod points;
 pub(crate) mod prefetched;
 pub(crate) mod rows;
+pub(crate) mod sorted_scope;
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
-use orrery_index::postings::{Intersection, RowList, Rows, Union, collect_rows};
-use orrery_index::{IndexStep, Span};
+use orrery_index::postings::{CollectedRows, Intersection, RowList, Rows, Union};
+use orrery_index::{IndexStep, ValueRange};
 use orrery_query::plan::access::{RowSet, TermSet};
-use orrery_query::{Members, SourceItem};
+use orrery_query::{RequiredMembers, SourceItem};
 use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::{Scan, Snapshot, Space, Store, Value as Stored, record};
-use orrery_types::{Error, Lsn, Object, Result, ShardId, Value, limits};
+use orrery_types::budget::ITEM_READS;
+use orrery_types::{
+    Error, ExecutionBudget, Lsn, Object, Reservation, Result, ShardId, Value, limits,
+};
 
 use crate::background::erasure::{Erasures, Pending};
-use crate::error::storage;
+use crate::error::{read, storage};
 use crate::partition::PhysicalPartition;
 use crate::partition::scope::Scope;
+use crate::query::times::add_time;
 use crate::{Container, Engine};
-use prefetched::OpenLists;
+use prefetched::PrefetchedPostings;
 
 /// The partitions that a query reads, each as of one moment.
 pub(crate) struct Shards<'e> {
     pub(crate) engine: &'e Engine,
     pub(crate) container: &'e Container,
+    /// What the query may use.
+    pub(crate) budget: &'e ExecutionBudget<'e>,
     pub(crate) list: Vec<Shard<'e>>,
-    pub(crate) taken: Taken,
+    pub(crate) taken: ReadCounters,
     /// Erasures that were not done when the snapshots were taken: just before, and just after.
     erasures: [Pending; 2],
     /// What the query needs of each item, as soon as it has a plan.
-    members: OnceCell<Members>,
+    members: OnceCell<RequiredMembers>,
 }
 
 /// One partition.
 pub(crate) struct Shard<'e> {
     pub(crate) partition: &'e PhysicalPartition,
     pub(crate) snapshot: Box<dyn Snapshot + 'e>,
+    pub(crate) budget: &'e ExecutionBudget<'e>,
     /// The item keys of the scope.
     pub(crate) bounds: Bounds,
     /// Whether those are all keys of the partition.
@@ -74,13 +84,17 @@ fn wanted<'e>(container: &'e Container, scope: &Scope) -> Vec<Wanted<'e>> {
 
 /// What was read from the store.
 #[derive(Default)]
-pub(crate) struct Taken {
+pub(crate) struct ReadCounters {
     pub(crate) entries: Cell<u64>,
     pub(crate) items: Cell<u64>,
     pub(crate) bytes: Cell<u64>,
+    /// Time that the source of items took.
+    pub(crate) source_time: Cell<Duration>,
+    /// What of it loading items took.
+    pub(crate) load_time: Cell<Duration>,
 }
 
-impl Taken {
+impl ReadCounters {
     pub(crate) fn add(cell: &Cell<u64>, n: u64) {
         cell.set(cell.get() + n);
     }
@@ -92,8 +106,9 @@ impl<'e> Shards<'e> {
         engine: &'e Engine,
         container: &'e Container,
         scope: &Scope,
+        budget: &'e ExecutionBudget<'e>,
     ) -> Result<Self> {
-        let mut one = Self::open_together(engine, &[(container, scope)])?;
+        let mut one = Self::open_together(engine, &[(container, scope)], budget)?;
         one.pop().ok_or_else(|| Error::internal("one container was asked for"))
     }
 
@@ -101,6 +116,7 @@ impl<'e> Shards<'e> {
     pub(crate) fn open_together(
         engine: &'e Engine,
         parts: &[(&'e Container, &Scope)],
+        budget: &'e ExecutionBudget<'e>,
     ) -> Result<Vec<Self>> {
         let before: Vec<Pending> = parts.iter().map(|(c, _)| c.erasures.pending()).collect();
         let wanted: Vec<Vec<Wanted<'e>>> = parts.iter().map(|(c, s)| wanted(c, s)).collect();
@@ -110,13 +126,14 @@ impl<'e> Shards<'e> {
         for (((container, _), before), wanted) in parts.iter().zip(before).zip(wanted) {
             let list = wanted.into_iter().zip(snapshots.by_ref()).map(|(wanted, snapshot)| {
                 let Wanted { partition, bounds, is_whole } = wanted;
-                Shard { partition, snapshot, bounds, is_whole }
+                Shard { partition, snapshot, budget, bounds, is_whole }
             });
             opened.push(Self {
                 engine,
                 container,
+                budget,
                 list: list.collect(),
-                taken: Taken::default(),
+                taken: ReadCounters::default(),
                 erasures: [before, container.erasures.pending()],
                 members: OnceCell::new(),
             });
@@ -125,12 +142,12 @@ impl<'e> Shards<'e> {
     }
 
     /// Has only those parts of items parsed that the query needs; before any of them is loaded.
-    pub(crate) fn need(&self, members: Members) -> Result<()> {
+    pub(crate) fn need(&self, members: RequiredMembers) -> Result<()> {
         self.members.set(members).map_err(|_| Error::internal("a query was planned twice"))
     }
 
-    pub(crate) fn members(&self) -> &Members {
-        self.members.get_or_init(Members::default)
+    pub(crate) fn members(&self) -> &RequiredMembers {
+        self.members.get_or_init(RequiredMembers::default)
     }
 
     /// The partition that holds an item key, if it is read.
@@ -140,8 +157,13 @@ impl<'e> Shards<'e> {
         Ok(self.list.iter().find(holds))
     }
 
-    /// Items by key, in the order of the keys; `None` for what is not there or not to be seen.
-    pub(crate) fn by_keys(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<SourceItem>>> {
+    /// Items by key, in the order of the keys; `None` for what does not exist or is hidden. Their memory
+    /// is added to what `held` holds.
+    pub(crate) fn by_keys(
+        &self,
+        keys: &[Vec<u8>],
+        held: &mut Reservation<'_>,
+    ) -> Result<Vec<Option<SourceItem>>> {
         let mut found: Vec<Option<SourceItem>> = vec![None; keys.len()];
         let mut by_shard: BTreeMap<u32, (&Shard<'e>, Vec<usize>)> = BTreeMap::new();
         for (at, key) in keys.iter().enumerate() {
@@ -153,14 +175,20 @@ impl<'e> Shards<'e> {
             }
         }
         for (shard, places) in by_shard.into_values() {
-            for batch in places.chunks(limits::PAGE_ITEMS_MAX) {
+            let mut places = &places[..];
+            while !places.is_empty() {
+                let (batch, rest) = places.split_at(self.batch(places.len()));
+                places = rest;
+                let before = self.taken.bytes.get();
                 let wanted: Vec<&[u8]> = batch.iter().map(|at| &*keys[*at]).collect();
                 let records = shard.snapshot.get_many(Space::Items, &wanted).map_err(storage)?;
+                self.budget.read(batch.len() as u64)?;
                 for (at, record) in batch.iter().zip(records) {
                     if let Some(record) = record {
                         found[*at] = self.item(keys[*at].clone(), &record)?;
                     }
                 }
+                held.add(self.loaded_since(before))?;
             }
         }
         Ok(found)
@@ -204,17 +232,24 @@ impl<'e> Shards<'e> {
         wanted.min(room).max(1)
     }
 
+    /// Memory of the items that were loaded since so many bytes had been read, roughly: a value takes
+    /// about twice the bytes of its text.
+    pub(crate) fn loaded_since(&self, bytes: u64) -> usize {
+        let read = self.taken.bytes.get().saturating_sub(bytes);
+        usize::try_from(read).unwrap_or(usize::MAX).saturating_mul(2)
+    }
+
     /// Items by row, in the order of the rows, without those that are out of scope or expired.
     pub(crate) fn load(&self, shard: &Shard<'_>, rows: &[Row]) -> Result<Vec<SourceItem>> {
-        let mut keys = keys_of(&*shard.snapshot, rows)?;
-        keys.retain(|key| shard.holds(key));
-        self.load_keys(shard, keys)
+        self.load_keys(shard, shard.keys_of(rows)?)
     }
 
     /// Items by the keys that rows lead to, in the order of the keys given.
     fn load_keys(&self, shard: &Shard<'_>, keys: Vec<Bytes>) -> Result<Vec<SourceItem>> {
         let item_keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-        let records = shard.snapshot.get_many(Space::Items, &item_keys).map_err(storage)?;
+        let records =
+            add_time(&self.taken.load_time, || shard.snapshot.get_many(Space::Items, &item_keys));
+        let records = records.map_err(storage)?;
         let mut items = Vec::with_capacity(records.len());
         for (key, record) in keys.into_iter().zip(records) {
             // A row leads to its item in the same snapshot.
@@ -228,36 +263,27 @@ impl<'e> Shards<'e> {
 
     /// A stored item, unless it has expired or was erased.
     pub(crate) fn item(&self, key: Vec<u8>, stored: &Stored) -> Result<Option<SourceItem>> {
-        Taken::add(&self.taken.items, 1);
-        Taken::add(&self.taken.bytes, stored.bytes.len() as u64);
+        self.budget.read(ITEM_READS)?;
+        ReadCounters::add(&self.taken.items, 1);
+        ReadCounters::add(&self.taken.bytes, stored.bytes.len() as u64);
         let (header, _) = record::decode(&stored.bytes).map_err(storage)?;
         let erased = self.erasures.iter().any(|e| Erasures::hide_in(e, &key, stored.version));
-        if erased || self.engine.is_hidden(self.container, &key, stored.version, &header) {
+        if erased || self.engine.items().is_hidden(self.container, &key, stored.version, &header) {
             return Ok(None);
         }
         let body = stored.bytes.slice(record::BODY_AT..);
         source_item(self.members(), key, header.row.0, body).map(Some)
     }
-
-    /// The items of one logical partition that have these ids, in the order of keys.
-    pub(crate) fn points(&self, prefix: &[u8], ids: &[String]) -> Result<Vec<SourceItem>> {
-        let Some(shard) = self.list.first() else { return Ok(vec![]) };
-        let keys: Vec<Vec<u8>> = ids.iter().map(|id| [prefix, id.as_bytes()].concat()).collect();
-        let mut items = Vec::with_capacity(ids.len());
-        for batch in keys.chunks(limits::PAGE_ITEMS_MAX) {
-            let batch_keys: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
-            let found = shard.snapshot.get_many(Space::Items, &batch_keys).map_err(storage)?;
-            for (key, record) in batch.iter().zip(found) {
-                if let Some(record) = record {
-                    items.extend(self.item(key.clone(), &record)?);
-                }
-            }
-        }
-        Ok(items)
-    }
 }
 
 impl Shard<'_> {
+    /// The keys of items by row, in the order of the rows, without rows that lead to none in the scope.
+    fn keys_of(&self, rows: &[Row]) -> Result<Vec<Bytes>> {
+        let mut keys = keys_of(&*self.snapshot, rows)?;
+        keys.retain(|key| self.holds(key));
+        Ok(keys)
+    }
+
     /// Whether an item key lies in the scope.
     fn holds(&self, item_key: &[u8]) -> bool {
         *self.bounds.from <= *item_key && *item_key < *self.bounds.to
@@ -280,23 +306,23 @@ impl Shard<'_> {
         &'s self,
         store: &dyn Store,
         set: &RowSet,
-        open: &OpenLists<'s>,
+        prefetched: &PrefetchedPostings<'s>,
     ) -> Result<Option<Rows<'s>>> {
         match set {
-            RowSet::Terms(terms) => self.terms(store, terms, open),
+            RowSet::Terms(terms) => self.terms(store, terms, prefetched),
             RowSet::And(list) => {
                 let mut lists = Vec::new();
                 for part in list {
-                    lists.extend(self.rows(store, part, open)?);
+                    lists.extend(self.rows(store, part, prefetched)?);
                 }
                 // Leaving a list out gives more rows, which the filter drops; but not all of them.
                 let exact = lists.len() == list.len();
-                Ok(exact.then(|| Box::new(Intersection::new(lists)) as Rows<'s>))
+                Ok(exact.then(|| Box::new(Intersection::new(lists, self.budget)) as Rows<'s>))
             }
             RowSet::Or(list) => {
                 let mut lists = Vec::new();
                 for part in list {
-                    let Some(rows) = self.rows(store, part, open)? else { return Ok(None) };
+                    let Some(rows) = self.rows(store, part, prefetched)? else { return Ok(None) };
                     lists.push(rows);
                 }
                 Ok(Some(Box::new(Union::new(lists))))
@@ -308,29 +334,28 @@ impl Shard<'_> {
         &'s self,
         store: &dyn Store,
         terms: &TermSet,
-        open: &OpenLists<'s>,
+        prefetched: &PrefetchedPostings<'s>,
     ) -> Result<Option<Rows<'s>>> {
         let snapshot = &*self.snapshot;
         let Some(head) = self.head(store, &terms.path)? else {
             return Ok(Some(Box::new(RowList::default())));
         };
         let mut lists: Vec<Rows<'s>> = Vec::new();
-        let mut gathered = Vec::new();
-        for span in &terms.spans {
-            let bounds = within(&head, span);
-            if span.codes().single {
-                lists.push(Box::new(open.take(self, bounds.from)));
+        let mut gathered = CollectedRows::new(self.budget);
+        for range in &terms.ranges {
+            let bounds = within(&head, range);
+            if range.codes().single {
+                lists.push(Box::new(prefetched.take(self, bounds.from)));
                 continue;
             }
-            let room = limits::QUERY_ROWS_GATHERED_MAX - gathered.len();
-            match collect_rows(snapshot, &bounds, room).map_err(storage)? {
-                Some(rows) => gathered.extend(rows),
-                None => return Ok(None),
+            let rows_max = limits::QUERY_ROWS_GATHERED_MAX;
+            let all = gathered.add_range(snapshot, &bounds, rows_max, self.budget).map_err(read)?;
+            if !all {
+                return Ok(None);
             }
         }
-        if !gathered.is_empty() {
-            let read = gathered.len() as u64;
-            lists.push(Box::new(RowList::new(gathered, read)));
+        if !gathered.rows().is_empty() {
+            lists.push(Box::new(RowList::new(gathered)));
         }
         Ok(Some(match lists.len() {
             1 => lists.remove(0),
@@ -374,7 +399,7 @@ fn keys_of(snapshot: &dyn Snapshot, rows: &[Row]) -> Result<Vec<Bytes>> {
 
 /// An item as the query needs it.
 pub(crate) fn source_item(
-    members: &Members,
+    members: &RequiredMembers,
     key: Vec<u8>,
     row: u64,
     body: Bytes,
@@ -389,8 +414,8 @@ pub(crate) fn source_item(
     Ok(SourceItem { value, text, row, key: key.into() })
 }
 
-/// The keys of a span behind the head of a path.
-pub(crate) fn within(head: &[u8], span: &Span) -> Bounds {
-    let codes = span.codes().bounds;
+/// The keys of a range behind the head of a path.
+pub(crate) fn within(head: &[u8], range: &ValueRange) -> Bounds {
+    let codes = range.codes().bounds;
     Bounds { from: [head, &codes.from].concat(), to: [head, &codes.to].concat() }
 }

@@ -1,69 +1,63 @@
-//! What the planner began to read when it asked how much there is: lists of rows, and a small logical
-//! partition. Whoever reads them goes on where it stopped, instead of searching for them anew.
+//! Postings and items that the planner read while it estimated sizes. The access path that the planner
+//! chose continues from them instead of reading them again.
 
 use std::cell::RefCell;
 
 use orrery_index::postings::Postings;
-use orrery_query::{ItemSource, Place, SourceItem};
-use orrery_storage::{Entry, Scan, Space};
+use orrery_query::{ItemSource, SeekPosition, SourceItem};
+use orrery_storage::{Entry, Space};
 use orrery_types::{Result, ShardId, limits};
 
 use super::{Shard, Shards};
-use crate::error::storage;
+use crate::error::{read, storage};
 
-/// Lists that are kept; each of them is an open cursor.
-const KEPT_MAX: usize = 16;
+/// Postings that are kept; each is an open cursor.
+const POSTINGS_MAX: usize = 16;
 
-/// Lists that were begun, by partition and term.
+/// Lists that were postings, by partition and term.
 #[derive(Default)]
-pub(crate) struct OpenLists<'s> {
-    begun: RefCell<Vec<(ShardId, Postings<'s>)>>,
+pub(crate) struct PrefetchedPostings<'s> {
+    postings: RefCell<Vec<(ShardId, Postings<'s>)>>,
     /// All items of the logical partition that is read.
     partition: RefCell<Option<Vec<Entry>>>,
 }
 
-impl<'s> OpenLists<'s> {
-    /// How many rows have a term, counted up to so many.
+impl<'s> PrefetchedPostings<'s> {
+    /// How many rows have a term, counted up to `most`.
     pub(crate) fn count(&self, shard: &'s Shard<'_>, term: &[u8], most: usize) -> Result<usize> {
-        let mut begun = self.begun.borrow_mut();
+        let mut postings = self.postings.borrow_mut();
         let own = |(of, list): &&mut (ShardId, Postings<'s>)| {
             *of == shard.partition.shard && list.prefix() == term
         };
-        if let Some((_, list)) = begun.iter_mut().find(own) {
-            return list.count_up_to(most).map_err(storage);
+        if let Some((_, list)) = postings.iter_mut().find(own) {
+            return list.count_up_to(most).map_err(read);
         }
-        let mut list = Postings::of(&*shard.snapshot, term.to_vec());
-        let counted = list.count_up_to(most).map_err(storage)?;
-        if begun.len() < KEPT_MAX {
-            begun.push((shard.partition.shard, list));
+        let mut list = Postings::of(&*shard.snapshot, term.to_vec(), shard.budget);
+        let counted = list.count_up_to(most).map_err(read)?;
+        if postings.len() < POSTINGS_MAX {
+            postings.push((shard.partition.shard, list));
         }
         Ok(counted)
     }
 
-    /// The list of a term, from its first row on.
+    /// The postings of a term, from its first row on.
     pub(crate) fn take(&self, shard: &'s Shard<'_>, term: Vec<u8>) -> Postings<'s> {
-        let mut begun = self.begun.borrow_mut();
+        let mut postings = self.postings.borrow_mut();
         let own = |(of, list): &(ShardId, Postings<'s>)| {
             *of == shard.partition.shard && list.prefix() == term
         };
-        match begun.iter().position(own) {
-            Some(at) => begun.swap_remove(at).1,
-            None => Postings::of(&*shard.snapshot, term),
+        match postings.iter().position(own) {
+            Some(at) => postings.swap_remove(at).1,
+            None => Postings::of(&*shard.snapshot, term, shard.budget),
         }
     }
 
-    /// Reads the items of a scope and keeps them, if they are no more than so many.
-    pub(super) fn begin(&self, shard: &Shard<'_>, most: usize) -> Result<Option<u64>> {
-        let scan = Scan {
-            space: Space::Items,
-            from: &shard.bounds.from,
-            to: &shard.bounds.to,
-            reverse: false,
-            max_rows: most + 1,
-            max_bytes: limits::QUERY_SMALL_PARTITION_BYTES_MAX,
-            keys_only: false,
-        };
+    /// Reads the items of a logical partition and keeps them, if there are at most `most`.
+    pub(super) fn prefetch_partition(&self, shard: &Shard<'_>, most: usize) -> Result<Option<u64>> {
+        let scan =
+            shard.bounds.scan(Space::Items, most + 1, limits::QUERY_SMALL_PARTITION_BYTES_MAX);
         let entries = shard.snapshot.scan(&scan).map_err(storage)?;
+        shard.budget.read(entries.len() as u64)?;
         let bytes: usize = entries.iter().map(|e| e.key.len() + e.value.bytes.len()).sum();
         if entries.len() > most || bytes >= limits::QUERY_SMALL_PARTITION_BYTES_MAX {
             return Ok(None);
@@ -87,9 +81,9 @@ impl<'s> OpenLists<'s> {
         Ok(Some(LoadedItems::new(items, by_row)))
     }
 
-    /// All lists, which are gone then.
+    /// Moves all postings out.
     pub(crate) fn take_all(&self) -> Self {
-        Self { begun: RefCell::new(self.begun.take()), partition: RefCell::default() }
+        Self { postings: RefCell::new(self.postings.take()), partition: RefCell::default() }
     }
 }
 
@@ -110,10 +104,10 @@ impl LoadedItems {
 }
 
 impl ItemSource for LoadedItems {
-    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+    fn seek(&mut self, place: SeekPosition<'_>) -> Result<()> {
         let items = std::mem::take(&mut self.items);
         let behind: Vec<SourceItem> = match place {
-            Place::Row(row) if self.by_row => items.filter(|item| item.row >= row).collect(),
+            SeekPosition::Row(row) if self.by_row => items.filter(|item| item.row >= row).collect(),
             place => {
                 let key = place.key()?;
                 items.filter(|item| *item.key >= *key).collect()

@@ -4,13 +4,13 @@
 
 use std::rc::Rc;
 
-use orrery_storage::{Entry, Scan, Space, key};
+use orrery_storage::{Entry, Space, key};
 use orrery_types::{Error, Result, Value, limits};
 
-use super::{Expansion, Way, too_much};
+use super::{Expansion, NavigationKind, too_much};
 use crate::error::storage;
 use crate::item::address::ItemKey;
-use crate::query::access::Taken;
+use crate::query::access::ReadCounters;
 
 /// Buckets that are loaded at once, when all are wanted.
 const BUCKETS_PER_LOAD: usize = 200;
@@ -64,7 +64,7 @@ impl Expansion<'_> {
         }
         let model = self.names.scope.model;
         let rule = &model.rules.buckets[at];
-        let pool = self.pool(self.names.end(Way::Array(at)))?;
+        let pool = self.pool(self.names.end(NavigationKind::Array(at)))?;
         let container = pool.container;
         let partition_key = container.definition.partition_key.extract(item);
         let id = item.get("id").as_str().unwrap_or_default();
@@ -75,17 +75,10 @@ impl Expansion<'_> {
         }
         let Some(shard) = pool.shard_of(&parent.key)? else { return Ok(None) };
         let bounds = key::buckets_of(model.bucket_number(at), &parent.key);
-        let scan = Scan {
-            space: Space::Index,
-            from: &bounds.from,
-            to: &bounds.to,
-            reverse: false,
-            max_rows: limits::MODEL_BUCKETS_MAX + 1,
-            max_bytes: usize::MAX,
-            keys_only: false,
-        };
+        let scan = bounds.scan(Space::Index, limits::MODEL_BUCKETS_MAX + 1, usize::MAX);
         let entries = shard.snapshot.scan(&scan).map_err(storage)?;
-        Taken::add(&pool.taken.entries, entries.len() as u64);
+        self.budget.read(entries.len() as u64)?;
+        ReadCounters::add(&pool.taken.entries, entries.len() as u64);
         if entries.len() > limits::MODEL_BUCKETS_MAX {
             return Err(Error::invalid(format!(
                 "The array '{}' of '{id}' is in more than {} buckets, which is more than a query \
@@ -118,9 +111,9 @@ impl Expansion<'_> {
             return Ok(());
         }
         let rule = &self.names.scope.model.rules.buckets[at];
-        let pool = self.pool(self.names.end(Way::Array(at)))?;
+        let pool = self.pool(self.names.end(NavigationKind::Array(at)))?;
         let before = pool.taken.bytes.get();
-        let found = pool.by_keys(&missing)?;
+        let found = pool.by_keys(&missing, &mut self.held.borrow_mut())?;
         let mut known = self.buckets.borrow_mut();
         for (key, item) in missing.into_iter().zip(found) {
             let elements = item.map_or_else(Vec::new, |item| rule.elements(&item.value).to_vec());

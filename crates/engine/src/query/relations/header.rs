@@ -1,10 +1,10 @@
-//! What a client wants expanded in whole items: `publisher,author(firstName,written(title))`. Names
-//! in parentheses are properties of the target that alone are wanted, or relations that lead on.
+//! The header that expands relations in whole items: `publisher,author(firstName,written(title))`. Names in
+//! parentheses select properties of the target, or are relations of the target.
 
 use orrery_modeling::ModelPath;
 use orrery_types::{Error, Object, Result, Value, limits};
 
-use super::{Expansion, Names, Way};
+use super::{Expansion, Names, NavigationKind};
 
 /// The relations that a header names.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Wants(Vec<Want>);
 #[derive(Clone, Debug)]
 struct Want {
     /// One name may hang on several objects of an item.
-    ways: Vec<Way>,
+    ways: Vec<NavigationKind>,
     /// Properties of what it leads to; none: all of them.
     fields: Vec<Box<str>>,
     nested: Vec<Want>,
@@ -43,7 +43,7 @@ impl Wants {
     }
 
     /// All ways that are gone, at whatever depth.
-    pub(crate) fn ways(&self) -> Vec<Way> {
+    pub(crate) fn ways(&self) -> Vec<NavigationKind> {
         let mut all = Vec::new();
         let mut pending: Vec<&Want> = self.0.iter().collect();
         while let Some(want) = pending.pop() {
@@ -87,7 +87,7 @@ fn named(rest: &mut &str, depth: usize) -> Result<Vec<Named>> {
 
 fn want(named: &Named, names: &Names<'_>, container: usize, depth: usize) -> Result<Want> {
     let known = names.ways(container);
-    let ways: Vec<Way> =
+    let ways: Vec<NavigationKind> =
         known.iter().filter(|(name, _)| **name == *named.name).map(|(_, way)| *way).collect();
     let Some(first) = ways.first() else {
         let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
@@ -125,9 +125,9 @@ impl Expansion<'_> {
     }
 
     fn expand_all(&self, wants: &[Want], items: &[Value]) -> Result<Vec<Value>> {
-        let target = |way: &Way| match way {
-            Way::Target(relation) => Some(*relation),
-            Way::Inverse(_) | Way::Array(_) => None,
+        let target = |way: &NavigationKind| match way {
+            NavigationKind::Target(relation) => Some(*relation),
+            NavigationKind::Inverse(_) | NavigationKind::Array(_) => None,
         };
         let ahead: Vec<usize> = wants.iter().flat_map(|w| &w.ways).filter_map(target).collect();
         self.prefetch(&ahead, &mut items.iter())?;
@@ -140,7 +140,7 @@ impl Expansion<'_> {
         for want in wants {
             for way in &want.ways {
                 match way {
-                    Way::Target(at) => {
+                    NavigationKind::Target(at) => {
                         let rule = &rules.relations[*at];
                         let from = &rules.types[rule.from];
                         if !from.matches(&from.def.container, item) {
@@ -157,7 +157,7 @@ impl Expansion<'_> {
                             rule.navigation.set(&mut expanded, &place, value);
                         }
                     }
-                    Way::Array(at) => {
+                    NavigationKind::Array(at) => {
                         let rule = &rules.buckets[*at];
                         let on = &rules.types[rule.on];
                         if on.matches(&on.def.container, item) {
@@ -167,7 +167,7 @@ impl Expansion<'_> {
                             rule.def.array.set(&mut expanded, &[], found);
                         }
                     }
-                    Way::Inverse(at) => {
+                    NavigationKind::Inverse(at) => {
                         let rule = &rules.relations[*at];
                         let to = &rules.types[rule.to];
                         let inverse = rule.def.inverse.as_ref();
@@ -195,18 +195,18 @@ impl Expansion<'_> {
         }
         let rules = &self.names.scope.model.rules;
         let leads_on = want.nested.iter().flat_map(|nested| &nested.ways).map(|way| match way {
-            Way::Target(at) => rules.relations[*at].navigation.steps().first().cloned(),
-            Way::Array(at) => rules.buckets[*at].def.array.steps().first().cloned(),
-            Way::Inverse(at) => rules.relations[*at]
+            NavigationKind::Target(at) => rules.relations[*at].navigation.steps().first().cloned(),
+            NavigationKind::Array(at) => rules.buckets[*at].def.array.steps().first().cloned(),
+            NavigationKind::Inverse(at) => rules.relations[*at]
                 .def
                 .inverse
                 .as_ref()
-                .map(|inverse| orrery_modeling::Step::Name(inverse.name.clone())),
+                .map(|inverse| orrery_modeling::ModelStep::Name(inverse.name.clone())),
         });
         let mut names: Vec<Box<str>> = want.fields.clone();
         names.extend(leads_on.flatten().filter_map(|step| match step {
-            orrery_modeling::Step::Name(name) => Some(name),
-            orrery_modeling::Step::Each => None,
+            orrery_modeling::ModelStep::Name(name) => Some(name),
+            orrery_modeling::ModelStep::Each => None,
         }));
         let cut = |item: Value| {
             let mut kept = Object::new();

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use orrery_modeling::reference::Target;
+use orrery_modeling::reference::ReferenceTarget;
 use orrery_types::{PartitionKey, Value};
 
 /// An item that was loaded.
@@ -25,10 +25,6 @@ pub(super) struct Loads {
 }
 
 impl Loads {
-    pub(super) fn len(&self) -> usize {
-        self.list.len()
-    }
-
     /// Makes room for so many more.
     pub(super) fn reserve(&mut self, more: usize) {
         self.list.reserve(more);
@@ -47,7 +43,7 @@ impl Loads {
     }
 
     /// What a reference leads to, if that was looked up.
-    pub(super) fn by_target(&self, target: &Target) -> Option<usize> {
+    pub(super) fn by_target(&self, target: &ReferenceTarget) -> Option<usize> {
         let alike = self.by_id.get(&target.id)?;
         let is = |(key, _): &&(PartitionKey, _)| *key == target.partition_key;
         alike.iter().find(is).map(|(_, number)| *number)
@@ -55,7 +51,7 @@ impl Loads {
 
     /// Remembers what a reference leads to: the item with a key, or nothing. What was not loaded is
     /// looked up when it is asked for.
-    pub(super) fn note(&mut self, target: Target, key: Option<&[u8]>) {
+    pub(super) fn note(&mut self, target: ReferenceTarget, key: Option<&[u8]>) {
         if key.is_none() {
             self.list.push(Loaded { value: None, bytes: 0, used: false });
         }

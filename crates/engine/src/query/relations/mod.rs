@@ -1,12 +1,12 @@
-//! Items that relations lead to, for one page of a query or one read. All of a page is of one
-//! moment: the containers that its relations can reach are opened together with its own. Items are
-//! loaded in batches, each once, and counted: what a page may load is bounded.
+//! Items that relations lead to, for one page of a query or one read. A page is of one instant: the
+//! containers that its relations can reach are opened together with its own. Items are loaded in batches,
+//! each once, and the number that a page may load is bounded.
 //!
-//! `names` knows the names, `header` reads what a client wants expanded in whole items, `semi_join`
-//! turns a filter on targets into the items that refer to them.
+//! `names` has the names of relations, `header` parses the header that expands relations in whole items, and
+//! `semi_join` turns a filter on targets into the items that refer to them.
 
 mod arrays;
-pub(crate) mod expanding;
+pub(crate) mod expansion_request;
 mod header;
 mod loads;
 mod names;
@@ -19,10 +19,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use orrery_modeling::BUCKET_MARKER;
-use orrery_modeling::reference::Target;
-use orrery_query::{ItemSource, Members, Place, RelationHost, SourceItem};
+use orrery_modeling::reference::ReferenceTarget;
+use orrery_query::{ItemSource, RelationHost, RequiredMembers, SeekPosition, SourceItem};
 use orrery_storage::{Scan, Space, key};
-use orrery_types::{Error, Result, Value, limits};
+use orrery_types::{Error, ExecutionBudget, Reservation, Result, Value, limits};
 
 use arrays::Directory;
 use loads::{Loaded, Loads};
@@ -31,13 +31,13 @@ use crate::error::storage;
 use crate::item::address::ItemKey;
 use crate::model::ModelContext;
 use crate::partition::scope::{Scope, ScopeRequest};
-use crate::query::access::{Shards, Taken};
+use crate::query::access::{ReadCounters, Shards};
 use crate::{Container, Engine};
 
 pub(crate) use header::Wants;
-pub(crate) use names::{Names, Way};
+pub(crate) use names::{Names, NavigationKind};
 pub(crate) use read::no_relations;
-pub(crate) use semi_join::Found;
+pub(crate) use semi_join::SemiJoinResult;
 
 /// How far a request may follow relations: a resource token opens no more than its resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Reach {
     }
 }
 
-/// Keys of items, shared by those who look at them.
+/// Keys of items, shared by their readers.
 type KeyList = Rc<Vec<Vec<u8>>>;
 
 /// What is known of items, by the number of their container and their key.
@@ -93,9 +93,9 @@ pub(crate) struct Expansion<'e> {
     used_bytes: Cell<usize>,
     /// Used before the item at hand.
     used_before: Cell<usize>,
-    /// Whether more than a few items are too many, and whether they were.
-    pub(crate) loads_little: bool,
-    too_dear: Cell<bool>,
+    budget: &'e ExecutionBudget<'e>,
+    /// The memory of what is loaded.
+    held: RefCell<Reservation<'e>>,
 }
 
 impl<'e> Expansion<'e> {
@@ -105,7 +105,8 @@ impl<'e> Expansion<'e> {
         container: &'e Container,
         scope: &Scope,
         names: &'e Names<'e>,
-        ways: &[Way],
+        ways: &[NavigationKind],
+        budget: &'e ExecutionBudget<'e>,
     ) -> Result<(Shards<'e>, Self)> {
         names.must_be_built(engine, ways)?;
         let everything = container.scope(&ScopeRequest::default())?;
@@ -113,8 +114,8 @@ impl<'e> Expansion<'e> {
         let mut ends: Vec<usize> = ways.iter().map(|way| names.end(*way)).collect();
         // An inverse is found where its target is.
         ends.extend(ways.iter().filter_map(|way| match way {
-            Way::Target(_) | Way::Array(_) => None,
-            Way::Inverse(at) => {
+            NavigationKind::Target(_) | NavigationKind::Array(_) => None,
+            NavigationKind::Inverse(at) => {
                 Some(names.container_of_type(names.scope.model.rules.relations[*at].to))
             }
         }));
@@ -128,7 +129,7 @@ impl<'e> Expansion<'e> {
                 &everything,
             ));
         }
-        let mut opened = Shards::open_together(engine, &parts)?.into_iter();
+        let mut opened = Shards::open_together(engine, &parts, budget)?.into_iter();
         let source = opened.next().ok_or_else(|| Error::internal("the container itself"))?;
         let mut pools: Vec<Option<Pool<'e>>> = names.containers().iter().map(|_| None).collect();
         for (end, shards) in ends.into_iter().zip(opened) {
@@ -145,56 +146,46 @@ impl<'e> Expansion<'e> {
             used,
             used_bytes,
             used_before,
-            loads_little: false,
-            too_dear: Cell::new(false),
+            budget,
+            held: RefCell::new(budget.reservation()),
         };
         Ok((source, expansion))
     }
 
     /// Has only these members parsed of the items in which each way ends.
-    pub(crate) fn need(&self, reads: &[(Way, Vec<Arc<str>>)]) -> Result<()> {
+    pub(crate) fn need(&self, reads: &[(NavigationKind, Vec<Arc<str>>)]) -> Result<()> {
         let rules = &self.names.scope.model.rules;
-        // Whether an item is of the type of the target is told by the item.
-        let is_of_type = |way: &Way| match way {
-            Way::Target(relation) => rules.types[rules.relations[*relation].to].filter.is_none(),
-            Way::Inverse(_) | Way::Array(_) => false,
+        // The item itself decides whether it is of the target's type.
+        let is_of_type = |way: &NavigationKind| match way {
+            NavigationKind::Target(relation) => {
+                rules.types[rules.relations[*relation].to].filter.is_none()
+            }
+            NavigationKind::Inverse(_) | NavigationKind::Array(_) => false,
         };
         if !reads.iter().all(|(way, _)| is_of_type(way)) {
             return Ok(());
         }
         for (container, pool) in self.pools.iter().enumerate() {
-            let ends_here = |(way, _): &&(Way, _)| self.names.end(*way) == container;
+            let ends_here = |(way, _): &&(NavigationKind, _)| self.names.end(*way) == container;
             let names = reads.iter().filter(ends_here).flat_map(|(_, fields)| fields.clone());
             let names: Vec<Arc<str>> = names.collect();
             if let (Some(pool), false) = (pool, names.is_empty()) {
-                pool.shards.need(Members { names: Some(names), texts: false })?;
+                pool.shards.need(RequiredMembers { names: Some(names), texts: false })?;
             }
         }
         Ok(())
     }
 
-    /// Whether more would have been loaded than was to be.
-    pub(crate) fn is_too_dear(&self) -> bool {
-        self.too_dear.get()
-    }
-
     /// Items that were loaded, and their bytes.
     pub(crate) fn taken(&self) -> (u64, u64, u64) {
         let taken = || self.pools.iter().flatten().map(|pool| &pool.shards.taken);
-        let sum = |of: fn(&Taken) -> u64| taken().map(of).sum();
+        let sum = |of: fn(&ReadCounters) -> u64| taken().map(of).sum();
         (sum(|t| t.items.get()), sum(|t| t.bytes.get()), sum(|t| t.entries.get()))
     }
 
     /// Items that the answer needed.
     pub(crate) fn used(&self) -> usize {
         self.used.get()
-    }
-
-    /// Called after each item of a query: whether so much was loaded that the page had better end.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.used_before.set(self.used.get());
-        self.used.get() >= limits::MODEL_EXPAND_ITEMS_MAX
-            || self.used_bytes.get() >= limits::MODEL_EXPAND_BYTES_MAX
     }
 
     fn opened(&self, container: usize) -> Result<&Pool<'e>> {
@@ -218,15 +209,9 @@ impl<'e> Expansion<'e> {
         if missing.is_empty() {
             return Ok(());
         }
-        if self.loads_little {
-            let before: usize = self.pools.iter().flatten().map(|p| p.loads.borrow().len()).sum();
-            if before + missing.len() > limits::IN_PLACE_EXPAND_ITEMS_MAX {
-                self.too_dear.set(true);
-                return Err(Error::internal("a query was too dear, whatever it cost"));
-            }
-        }
+        self.budget.load_related(missing.len() as u64)?;
         let before = shards.taken.bytes.get();
-        let found = shards.by_keys(&missing)?;
+        let found = shards.by_keys(&missing, &mut self.held.borrow_mut())?;
         let each = (shards.taken.bytes.get() - before) / (missing.len() as u64);
         let bytes = usize::try_from(each).unwrap_or(usize::MAX);
         let mut loads = loads.borrow_mut();
@@ -239,11 +224,11 @@ impl<'e> Expansion<'e> {
     }
 
     /// Loads what references lead to, as far as it is not there yet.
-    fn load_targets(&self, container: usize, mut targets: Vec<Target>) -> Result<()> {
+    fn load_targets(&self, container: usize, mut targets: Vec<ReferenceTarget>) -> Result<()> {
         let Pool { shards, loads } = self.opened(container)?;
         targets.retain(|target| loads.borrow().by_target(target).is_none());
         let definition = &shards.container.definition.partition_key;
-        let key = |target: &Target| {
+        let key = |target: &ReferenceTarget| {
             let partition_key = definition.normalize(target.partition_key.clone());
             // A value that is no id leads nowhere.
             ItemKey::of(shards.container, partition_key, &target.id).ok().map(|at| at.key)
@@ -269,7 +254,7 @@ impl<'e> Expansion<'e> {
     }
 
     /// What a reference leads to, for the answer.
-    fn target(&self, container: usize, target: &Target) -> Result<Option<Value>> {
+    fn target(&self, container: usize, target: &ReferenceTarget) -> Result<Option<Value>> {
         let loads = &self.opened(container)?.loads;
         let mut number = loads.borrow().by_target(target);
         if number.is_none() {
@@ -300,10 +285,10 @@ impl<'e> Expansion<'e> {
     fn targets(&self, relation: usize, item: &Value, holder: &Value) -> Result<Vec<Value>> {
         let rules = &self.names.scope.model.rules;
         let rule = &rules.relations[relation];
-        let end = self.names.end(Way::Target(relation));
+        let end = self.names.end(NavigationKind::Target(relation));
         let Pool { shards, loads } = self.opened(end)?;
         let wanted = rule.targets_at(item, holder);
-        let number = |target: &Target| loads.borrow().by_target(target);
+        let number = |target: &ReferenceTarget| loads.borrow().by_target(target);
         let mut numbers: Vec<Option<usize>> = wanted.iter().map(number).collect();
         if numbers.contains(&None) {
             // The item's other references to come, all at once.
@@ -324,7 +309,7 @@ impl<'e> Expansion<'e> {
 
     /// All items that refer to one, in the order of their keys.
     fn sources(&self, relation: usize, item: &Value) -> Result<Vec<Value>> {
-        let end = self.names.end(Way::Inverse(relation));
+        let end = self.names.end(NavigationKind::Inverse(relation));
         let keys = self.source_keys(relation, item)?;
         self.load(end, keys.iter().cloned())?;
         let mut sources = Vec::with_capacity(keys.len());
@@ -362,16 +347,12 @@ impl<'e> Expansion<'e> {
         let Some(shard) = pool.shard_of(target)? else { return Ok(Some(vec![])) };
         let bounds = key::references_to(self.names.scope.model.numbers[relation], target);
         let scan = Scan {
-            space: Space::Index,
-            from: &bounds.from,
-            to: &bounds.to,
-            reverse: false,
-            max_rows: most.saturating_add(1),
-            max_bytes: usize::MAX,
             keys_only: true,
+            ..bounds.scan(Space::Index, most.saturating_add(1), usize::MAX)
         };
         let entries = shard.snapshot.scan(&scan).map_err(storage)?;
-        Taken::add(&pool.taken.entries, entries.len() as u64);
+        self.budget.read(entries.len() as u64)?;
+        ReadCounters::add(&pool.taken.entries, entries.len() as u64);
         if entries.len() > most {
             return Ok(None);
         }
@@ -391,20 +372,26 @@ impl<'e> Expansion<'e> {
             let rule = &rules.relations[*relation];
             let from = &rules.types[rule.from];
             let of_type = items.iter().filter(|item| from.matches(&from.def.container, item));
-            let mut targets: Vec<Target> =
+            let mut targets: Vec<ReferenceTarget> =
                 of_type.flat_map(|item| rule.all_targets(item)).collect();
             targets.truncate(limits::MODEL_EXPAND_ITEMS_MAX);
-            self.load_targets(self.names.end(Way::Target(*relation)), targets)?;
+            self.load_targets(self.names.end(NavigationKind::Target(*relation)), targets)?;
         }
         Ok(())
     }
 }
 
 impl RelationHost for Expansion<'_> {
+    fn end_item(&self) -> bool {
+        self.used_before.set(self.used.get());
+        self.used.get() >= limits::MODEL_EXPAND_ITEMS_MAX
+            || self.used_bytes.get() >= limits::MODEL_EXPAND_BYTES_MAX
+    }
+
     fn follow(&self, number: usize, item: &Value, holder: &Value) -> Result<Value> {
         let rules = &self.names.scope.model.rules;
-        match Way::of(number) {
-            Way::Target(relation) => {
+        match NavigationKind::of(number) {
+            NavigationKind::Target(relation) => {
                 let rule = &rules.relations[relation];
                 let from = &rules.types[rule.from];
                 if !from.matches(&from.def.container, item) {
@@ -417,7 +404,7 @@ impl RelationHost for Expansion<'_> {
                 }
                 Ok(targets.pop().unwrap_or_default())
             }
-            Way::Inverse(relation) => {
+            NavigationKind::Inverse(relation) => {
                 let rule = &rules.relations[relation];
                 let to = &rules.types[rule.to];
                 if !to.matches(&to.def.container, item) {
@@ -426,7 +413,7 @@ impl RelationHost for Expansion<'_> {
                 }
                 self.sources(relation, item).map(Value::array)
             }
-            Way::Array(at) => {
+            NavigationKind::Array(at) => {
                 let rule = &rules.buckets[at];
                 let on = &rules.types[rule.on];
                 if !item.get(BUCKET_MARKER).is_undefined() {
@@ -443,9 +430,9 @@ impl RelationHost for Expansion<'_> {
     }
 
     fn parts(&self, number: usize, item: &Value, _: &Value) -> Result<Option<Vec<u64>>> {
-        match Way::of(number) {
-            Way::Target(_) | Way::Inverse(_) => Ok(None),
-            Way::Array(at) => {
+        match NavigationKind::of(number) {
+            NavigationKind::Target(_) | NavigationKind::Inverse(_) => Ok(None),
+            NavigationKind::Array(at) => {
                 let rules = &self.names.scope.model.rules;
                 let on = &rules.types[rules.buckets[at].on];
                 if on.matches(&on.def.container, item) { self.lengths(at, item) } else { Ok(None) }
@@ -454,9 +441,9 @@ impl RelationHost for Expansion<'_> {
     }
 
     fn part(&self, number: usize, item: &Value, _: &Value, part: usize) -> Result<Vec<Value>> {
-        match Way::of(number) {
-            Way::Target(_) | Way::Inverse(_) => Ok(vec![]),
-            Way::Array(at) => self.bucket(at, item, part),
+        match NavigationKind::of(number) {
+            NavigationKind::Target(_) | NavigationKind::Inverse(_) => Ok(vec![]),
+            NavigationKind::Array(at) => self.bucket(at, item, part),
         }
     }
 }
@@ -473,7 +460,7 @@ fn too_much() -> Error {
 }
 
 /// Loads ahead, for the items of a batch together.
-pub(crate) struct Prefetching<'a, 'e> {
+pub(crate) struct PrefetchingSource<'a, 'e> {
     pub(crate) inner: &'a mut dyn ItemSource,
     pub(crate) expansion: &'a Expansion<'e>,
     pub(crate) relations: Vec<usize>,
@@ -481,8 +468,8 @@ pub(crate) struct Prefetching<'a, 'e> {
     pub(crate) items: usize,
 }
 
-impl ItemSource for Prefetching<'_, '_> {
-    fn seek(&mut self, place: Place<'_>) -> Result<()> {
+impl ItemSource for PrefetchingSource<'_, '_> {
+    fn seek(&mut self, place: SeekPosition<'_>) -> Result<()> {
         self.inner.seek(place)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orrery_modeling::{BUCKET_MARKER, Expression, RelationRule, Step};
+use orrery_modeling::{BUCKET_MARKER, Expression, ModelStep, RelationRule};
 use orrery_query::{HolderStep, Navigation, Relations};
 
 use orrery_types::Result;
@@ -10,10 +10,10 @@ use orrery_types::Result;
 use crate::model::ModelContext;
 use crate::{Container, Engine};
 
-/// Which way a name leads. As a number, for queries: three times that of the rule, plus one for an
+/// What a name of the model leads to. As a number, for queries: three times that of the rule, plus one for an
 /// inverse and two for an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum NavigationKind {
     /// From the reference to its target.
     Target(usize),
     /// From a target to all that refer to it.
@@ -22,7 +22,7 @@ pub(crate) enum Way {
     Array(usize),
 }
 
-impl Way {
+impl NavigationKind {
     pub(crate) fn number(self) -> usize {
         match self {
             Self::Target(relation) => relation * 3,
@@ -71,29 +71,33 @@ impl<'e> Names<'e> {
     }
 
     /// The container in which a relation, followed one way, ends.
-    pub(crate) fn end(&self, way: Way) -> usize {
+    pub(crate) fn end(&self, way: NavigationKind) -> usize {
         let rules = &self.scope.model.rules;
         match way {
-            Way::Target(at) => self.container_of_type(rules.relations[at].to),
-            Way::Inverse(at) => self.container_of_type(rules.relations[at].from),
-            Way::Array(at) => self.container_of_type(rules.buckets[at].on),
+            NavigationKind::Target(at) => self.container_of_type(rules.relations[at].to),
+            NavigationKind::Inverse(at) => self.container_of_type(rules.relations[at].from),
+            NavigationKind::Array(at) => self.container_of_type(rules.buckets[at].on),
         }
     }
 
     /// Refuses ways whose items may not all be found yet. References to targets stand in the items.
-    pub(super) fn must_be_built(&self, engine: &Engine, ways: &[Way]) -> Result<()> {
+    pub(super) fn must_be_built(&self, engine: &Engine, ways: &[NavigationKind]) -> Result<()> {
         let rules = &self.scope.model.rules;
         for way in ways {
             match way {
-                Way::Target(_) => {}
-                Way::Inverse(at) => {
+                NavigationKind::Target(_) => {}
+                NavigationKind::Inverse(at) => {
                     let inverse = rules.relations[*at].def.inverse.as_ref();
                     let name = inverse.map_or("", |inverse| &*inverse.name);
-                    engine.must_be_built(self.scope, *at, name)?;
+                    engine.model_builds().must_be_built(self.scope, *at, name)?;
                 }
-                Way::Array(at) => {
+                NavigationKind::Array(at) => {
                     let name = rules.buckets[*at].def.array.last_name().unwrap_or_default();
-                    engine.must_be_built(self.scope, rules.relations.len() + at, name)?;
+                    engine.model_builds().must_be_built(
+                        self.scope,
+                        rules.relations.len() + at,
+                        name,
+                    )?;
                 }
             }
         }
@@ -101,23 +105,23 @@ impl<'e> Names<'e> {
     }
 
     /// The ways that have a name in a container, wherever in the item it hangs.
-    pub(crate) fn ways(&self, container: usize) -> Vec<(&'e str, Way)> {
+    pub(crate) fn ways(&self, container: usize) -> Vec<(&'e str, NavigationKind)> {
         let mut all = Vec::new();
         for (at, rule) in self.scope.model.rules.relations.iter().enumerate() {
             if self.container_of_type(rule.from) == container {
-                all.push((&*rule.def.name, Way::Target(at)));
+                all.push((&*rule.def.name, NavigationKind::Target(at)));
             }
             if let Some(inverse) = &rule.def.inverse
                 && self.container_of_type(rule.to) == container
             {
-                all.push((&*inverse.name, Way::Inverse(at)));
+                all.push((&*inverse.name, NavigationKind::Inverse(at)));
             }
         }
         for (at, rule) in self.scope.model.rules.buckets.iter().enumerate() {
             if let Some(name) = rule.def.array.last_name()
                 && self.container_of_type(rule.on) == container
             {
-                all.push((name, Way::Array(at)));
+                all.push((name, NavigationKind::Array(at)));
             }
         }
         all
@@ -134,24 +138,24 @@ impl<'e> Names<'e> {
         members
     }
 
-    fn navigation(&self, way: Way) -> Navigation {
+    fn navigation(&self, way: NavigationKind) -> Navigation {
         let rules = &self.scope.model.rules;
         // What an element of an array holds is no item: no name hangs on it.
         let mut target = self.end(way);
         let (from, mut members, path, many) = match way {
-            Way::Array(at) => {
+            NavigationKind::Array(at) => {
                 let rule = &rules.buckets[at];
                 let mut members = self.identity(target);
                 members.extend(rule.array_names().first().map(|name| Box::from(*name)));
                 target = usize::MAX;
                 (rule.on, members, rule.def.array.to_string(), true)
             }
-            Way::Target(at) => {
+            NavigationKind::Target(at) => {
                 let rule: &RelationRule = &rules.relations[at];
                 let path = rule.navigation.to_string();
                 (rule.from, rule.members(), path, rule.leads_to_many())
             }
-            Way::Inverse(at) => {
+            NavigationKind::Inverse(at) => {
                 let rule = &rules.relations[at];
                 let name = rule.def.inverse.as_ref().map_or("", |inverse| &*inverse.name);
                 let mut members = self.identity(self.container_of_type(rule.to));
@@ -186,9 +190,9 @@ impl Relations for Names<'_> {
                 continue;
             }
             let hangs = match way {
-                Way::Target(at) => is_same(rules.relations[at].holder(), holder),
-                Way::Inverse(_) => holder.is_empty(),
-                Way::Array(at) => {
+                NavigationKind::Target(at) => is_same(rules.relations[at].holder(), holder),
+                NavigationKind::Inverse(_) => holder.is_empty(),
+                NavigationKind::Array(at) => {
                     let steps = rules.buckets[at].def.array.steps();
                     is_same(&steps[..steps.len().saturating_sub(1)], holder)
                 }
@@ -201,11 +205,11 @@ impl Relations for Names<'_> {
     }
 }
 
-fn is_same(own: &[Step], holder: &[HolderStep]) -> bool {
+fn is_same(own: &[ModelStep], holder: &[HolderStep]) -> bool {
     own.len() == holder.len()
         && own.iter().zip(holder).all(|(own, other)| match (own, other) {
-            (Step::Name(own), HolderStep::Name(other)) => **own == **other,
-            (Step::Each, HolderStep::Element) => true,
+            (ModelStep::Name(own), HolderStep::Name(other)) => **own == **other,
+            (ModelStep::Each, HolderStep::Element) => true,
             _ => false,
         })
 }

@@ -3,16 +3,17 @@
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, Value, limits};
 
-use super::{Expansion, Names, Reach, Wants, Way};
+use super::{Expansion, Names, NavigationKind, Reach, Wants};
+use crate::Container;
 use crate::item::read::ItemRead;
 use crate::model::ModelContext;
 use crate::partition::scope::ScopeRequest;
+use crate::query::Queries;
 use crate::throughput::charge;
-use crate::{Container, Engine};
 
 impl Names<'_> {
     /// Whether all of these stay within the container of the query.
-    pub(crate) fn stay_within(&self, ways: &[Way]) -> bool {
+    pub(crate) fn stay_within(&self, ways: &[NavigationKind]) -> bool {
         use orrery_query::Relations as _;
         ways.iter().all(|way| self.end(*way) == self.root())
     }
@@ -26,10 +27,10 @@ pub(crate) fn no_relations() -> Error {
     )
 }
 
-impl Engine {
+impl Queries<'_> {
     /// Reads one item and puts into it what its relations lead to, all as of one moment.
     pub fn read_item_expanded(
-        &self,
+        self,
         container: &Container,
         partition_key: Option<&PartitionKey>,
         item: &Address,
@@ -37,21 +38,24 @@ impl Engine {
         reach: Reach,
     ) -> Result<ItemRead> {
         use orrery_query::Relations as _;
-        let database = self.database_of(container);
+        let database = self.engine.models().database_of(container);
         let scope = ModelContext::of(database.as_deref(), container).ok_or_else(no_relations)?;
         let names = Names::new(scope, container);
         let wants = Wants::parse(expand, &names, names.root())?;
         let ways = wants.ways();
         reach.allow(names.stay_within(&ways))?;
+        let budget = self.page_budget(None);
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
-            let at = self.locate(container, partition_key, item)?;
+            let at = self.engine.items().locate(container, partition_key, item)?;
             let own = container.scope(&ScopeRequest {
                 partition_key: Some(at.partition_key.clone()),
                 ..ScopeRequest::default()
             })?;
-            let (shards, expansion) = Expansion::open(self, container, &own, &names, &ways)?;
-            let read = self.read_item(container, partition_key, item)?;
-            let found = shards.by_keys(&[at.key])?.pop().flatten();
+            let (shards, expansion) =
+                Expansion::open(self.engine, container, &own, &names, &ways, &budget)?;
+            let read = self.engine.items().read(container, partition_key, item)?;
+            let mut held = budget.reservation();
+            let found = shards.by_keys(&[at.key], &mut held)?.pop().flatten();
             let etag = read.stamp.etag.to_string();
             let same = |value: &Value| value.get("_etag").as_str() == Some(etag.as_str());
             let Some(found) = found.map(|item| item.value).filter(same) else {

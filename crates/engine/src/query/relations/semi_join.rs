@@ -1,39 +1,40 @@
-//! A filter on what a relation leads to, turned round: first the targets that pass it, by their own
-//! index, then the items that refer to them, by the references that are stored beside each target.
-//! So a query for the books of a publisher's name looks at one publisher and its books alone.
+//! A filter on the targets of a relation as a semi-join: first the targets that match, by their own index,
+//! then the items that refer to them, by the references stored beside each target. A query for the books of
+//! a publisher's name reads one publisher and its books.
 
-use orrery_index::{IndexStep, Span};
-use orrery_modeling::{RelationRule, Step};
-use orrery_query::plan::access::Access;
+use orrery_index::{IndexStep, ValueRange};
+use orrery_modeling::{ModelStep, RelationRule};
+use orrery_query::plan::access::AccessPath;
 use orrery_query::plan::{IndexFacts as _, PlanRequest};
 use orrery_query::{BoundQuery, EvalContext, ItemSource, SemiJoin};
 use orrery_storage::{Scan, Space};
-use orrery_types::{Result, limits};
+use orrery_types::{Reservation, Result, limits};
 
-use super::{Expansion, Way};
+use super::{Expansion, NavigationKind};
 use crate::error::storage;
 use crate::query::access::index_facts::Facts;
 use crate::query::access::keys::SnapshotScan;
 use crate::query::access::ordered::OrderedSource;
-use crate::query::access::prefetched::OpenLists;
+use crate::query::access::prefetched::PrefetchedPostings;
 use crate::query::access::rows::RowSource;
 use crate::query::access::{Shards, within};
 use crate::query::query_error;
 
 /// Items that can yield a row.
-pub(crate) struct Found {
+pub(crate) struct SemiJoinResult<'b> {
     /// Their keys, sorted, each once.
     pub(crate) keys: Vec<Vec<u8>>,
     /// The relation.
     pub(crate) path: String,
     /// Targets that pass the filter.
     pub(crate) targets: usize,
+    _held: Reservation<'b>,
 }
 
 /// Rows that a plan of targets is made for: all of them.
 const ALL_ROWS: usize = 1 << 30;
 
-impl Expansion<'_> {
+impl<'e> Expansion<'e> {
     /// The items that a filter on targets leaves, where they are found sooner that way than by
     /// looking at `others` items.
     pub(crate) fn semi_join(
@@ -42,9 +43,12 @@ impl Expansion<'_> {
         source: &Shards<'_>,
         others: u64,
         context: &EvalContext<'_>,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<SemiJoinResult<'e>>> {
         for join in bound.semi_joins() {
-            let Way::Target(relation) = Way::of(join.navigation.number) else { continue };
+            let NavigationKind::Target(relation) = NavigationKind::of(join.navigation.number)
+            else {
+                continue;
+            };
             // While references are being written down, some are not found that way.
             let building = self.names.scope.model.is_building(relation);
             if building || self.may_be_stored(relation, source)? {
@@ -55,7 +59,9 @@ impl Expansion<'_> {
                 && (keys.len() as u64) <= others
             {
                 let (path, targets) = (join.navigation.path.to_string(), targets.len());
-                return Ok(Some(Found { keys, path, targets }));
+                let mut held = self.budget.reservation();
+                held.set(keys.iter().map(|key| 2 * size_of::<Vec<u8>>() + key.len()).sum())?;
+                return Ok(Some(SemiJoinResult { keys, path, targets, _held: held }));
             }
         }
         Ok(None)
@@ -69,9 +75,9 @@ impl Expansion<'_> {
         if rules.types[rule.from].filter.is_none() {
             return Ok(false);
         }
-        let step = |step: &Step| match step {
-            Step::Name(name) => IndexStep::Property(name.clone()),
-            Step::Each => IndexStep::Elements,
+        let step = |step: &ModelStep| match step {
+            ModelStep::Name(name) => IndexStep::Property(name.clone()),
+            ModelStep::Each => IndexStep::Elements,
         };
         let path: Vec<IndexStep> = rule.navigation.steps().iter().map(step).collect();
         if !Facts::new(source, true).is_usable(&path) {
@@ -79,16 +85,8 @@ impl Expansion<'_> {
         }
         for shard in &source.list {
             let Some(head) = shard.head(&*source.engine.store, &path)? else { continue };
-            let bounds = within(&head, &Span::Defined);
-            let scan = Scan {
-                space: Space::Index,
-                from: &bounds.from,
-                to: &bounds.to,
-                reverse: false,
-                max_rows: 1,
-                max_bytes: usize::MAX,
-                keys_only: true,
-            };
+            let bounds = within(&head, &ValueRange::Defined);
+            let scan = Scan { keys_only: true, ..bounds.scan(Space::Index, 1, usize::MAX) };
             if !shard.snapshot.scan(&scan).map_err(storage)?.is_empty() {
                 return Ok(true);
             }
@@ -113,26 +111,26 @@ impl Expansion<'_> {
             key: None,
             key_paths: &[],
             is_whole: true,
-            is_mortal: true,
+            may_include_expired: true,
             rows: ALL_ROWS,
         };
         let plan = join.targets.plan(&request, None);
         let read = match &plan.access {
-            Access::Scan(_) => facts.items(),
-            Access::Rows(set) => set.estimate(),
-            Access::Ordered(ordered) => ordered.estimate,
-            Access::Nothing | Access::Points { .. } | Access::Keys { .. } => 0,
+            AccessPath::Scan(_) => facts.items(),
+            AccessPath::Rows(set) => set.estimate(),
+            AccessPath::Ordered(ordered) => ordered.estimate,
+            AccessPath::Nothing | AccessPath::Points { .. } | AccessPath::Keys { .. } => 0,
         };
         if read > most as u64 * 4 {
             return Ok(None);
         }
         let mut source: Box<dyn ItemSource + '_> = match &plan.access {
-            Access::Nothing => return Ok(Some(vec![])),
-            Access::Rows(set) => {
-                Box::new(RowSource::new(pool, Some(set.clone()), OpenLists::default()))
+            AccessPath::Nothing => return Ok(Some(vec![])),
+            AccessPath::Rows(set) => {
+                Box::new(RowSource::new(pool, Some(set.clone()), PrefetchedPostings::default()))
             }
-            Access::Ordered(ordered) => Box::new(OrderedSource::new(pool, ordered)),
-            Access::Scan(_) | Access::Points { .. } | Access::Keys { .. } => {
+            AccessPath::Ordered(ordered) => Box::new(OrderedSource::new(pool, ordered)),
+            AccessPath::Scan(_) | AccessPath::Points { .. } | AccessPath::Keys { .. } => {
                 Box::new(SnapshotScan::new(pool))
             }
         };

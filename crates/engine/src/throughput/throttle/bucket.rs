@@ -1,11 +1,11 @@
-//! One allowance that refills evenly. Requests are let in while anything of it is left and pay when
-//! it is known what they cost, so it may be overdrawn; whoever comes then waits until it is not.
+//! A token bucket. Requests are admitted while it is not empty and are charged when their cost is known, so it
+//! may be overdrawn; further requests are then throttled until it is balanced.
 //!
-//! Time is the currency: a bucket keeps the moment at which it would be full again. It holds one
-//! second's worth, so it is empty when that moment is a second away.
+//! The state is a time: the instant at which the bucket would be full again. A bucket holds one second's
+//! worth, so it is empty when that instant is a second away.
 //!
-//! Those who have to wait are told different moments, one request's worth apart: told the same one
-//! they would all come back together, and most of them for nothing.
+//! Throttled requests get different retry times, one request's cost apart. With the same time all of them
+//! would return together, and most would be throttled again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

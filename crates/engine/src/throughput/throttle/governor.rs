@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use orrery_types::{Error, Result, limits};
 
 use super::bucket::{Bucket, Priority, SECOND_NS};
-use super::terms::Terms;
+use super::terms::ThroughputTerms;
 
 /// What a request asks to be let in as.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Claim {
 /// Who spends, and where.
 #[derive(Debug)]
 pub(super) struct Governor {
-    terms: RwLock<Terms>,
+    terms: RwLock<ThroughputTerms>,
     /// By physical partition and throughput bucket; zero is the partition itself.
     buckets: RwLock<HashMap<(u32, u8), Arc<Bucket>>>,
     usage: Mutex<Usage>,
@@ -46,16 +46,16 @@ impl Usage {
 }
 
 impl Governor {
-    pub(super) fn new(terms: Terms) -> Self {
+    pub(super) fn new(terms: ThroughputTerms) -> Self {
         let (terms, buckets) = (RwLock::new(terms), RwLock::default());
         Self { terms, buckets, usage: Mutex::default() }
     }
 
-    pub(super) fn terms(&self) -> Terms {
+    pub(super) fn terms(&self) -> ThroughputTerms {
         *self.terms.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set_terms(&self, terms: Terms) {
+    pub(super) fn set_terms(&self, terms: ThroughputTerms) {
         *self.terms.write().unwrap_or_else(PoisonError::into_inner) = terms;
     }
 
@@ -138,7 +138,7 @@ mod tests {
 
     fn governor(buckets: [Option<u8>; 5]) -> Governor {
         let throughput = Throughput::Manual(1000);
-        Governor::new(Terms { throughput, enforced: None, buckets })
+        Governor::new(ThroughputTerms { throughput, enforced: None, buckets })
     }
 
     fn claim(bucket: u8) -> Claim {

@@ -4,7 +4,7 @@
 //!
 //! A request is let in while its physical partitions have anything left and pays when its charge is
 //! known ([`bucket`]): what a query costs cannot be known before. Whoever serves it asks
-//! [`Engine::admit`] before and [`Engine::spend`] after. Where nothing is throttled the first is one
+//! [`Throttling::admit`] before and [`Throttling::spend`] after. Where nothing is throttled the first is one
 //! load of a flag, and the second never happens.
 
 mod bucket;
@@ -27,7 +27,7 @@ use crate::{Container, Engine};
 pub use bucket::Priority;
 pub use governor::Claim;
 use governor::Governor;
-pub(crate) use terms::Terms;
+pub(crate) use terms::ThroughputTerms;
 
 /// Who has throughput: a database, or one of its containers.
 type Owner = (u32, Option<u32>);
@@ -76,13 +76,14 @@ impl Throttle {
     /// Finds out whether anything is throttled.
     pub(crate) fn look(&self, store: &dyn Store) -> Result<()> {
         let offers = records::list(store, RecordKind::Offer, 0)?;
-        let enforced = |record| offer_terms(record).is_ok_and(|t: Terms| t.enforced == Some(true));
+        let enforced =
+            |record| offer_terms(record).is_ok_and(|t: ThroughputTerms| t.enforced == Some(true));
         self.is_on.store(self.everywhere || offers.iter().any(enforced), Ordering::Relaxed);
         Ok(())
     }
 
     /// An offer has new terms, or none any more.
-    pub(crate) fn changed(&self, owner: Rid, terms: Option<Terms>) {
+    pub(crate) fn changed(&self, owner: Rid, terms: Option<ThroughputTerms>) {
         let Some(owner) = owner_of(owner) else { return };
         let mut governors = self.governors.write().unwrap_or_else(PoisonError::into_inner);
         match (governors.get(&owner), terms) {
@@ -142,28 +143,27 @@ struct Shared {
     is_shared: bool,
 }
 
-impl Engine {
-    /// The same with throughput that is enforced for every offer that does not say otherwise.
-    #[must_use]
-    pub fn with_enforced_throughput(mut self, everywhere: bool) -> Self {
-        self.throttle.enforce_everywhere(everywhere);
-        self
-    }
+/// Throughput that requests may use.
+#[derive(Clone, Copy)]
+pub struct Throttling<'e> {
+    pub(crate) engine: &'e Engine,
+}
 
+impl Throttling<'_> {
     /// Whether any request may be refused for its rate.
-    pub fn throttles(&self) -> bool {
-        self.throttle.is_on.load(Ordering::Relaxed)
+    pub fn throttles(self) -> bool {
+        self.engine.throttle.is_on.load(Ordering::Relaxed)
     }
 
     /// Lets a request into the part of a container that it names; nothing if that is not throttled,
     /// or if the request does not make sense, which whoever serves it will say.
     pub fn admit(
-        &self,
+        self,
         container: &Container,
         part: &ScopeRequest,
         claim: Claim,
     ) -> Result<Option<Pass>> {
-        let found = self.throttle.governor_of(&*self.store, container)?;
+        let found = self.engine.throttle.governor_of(&*self.engine.store, container)?;
         let Some(Shared { governor, is_shared }) = found else { return Ok(None) };
         let (partitions, count) = if is_shared {
             // Shared throughput is one allowance, wherever it is spent.
@@ -175,13 +175,13 @@ impl Engine {
             let touched = touched.filter(|p| p.range.intersect(&range).is_some()).map(|p| p.id);
             (touched.collect(), container.partitions.len())
         };
-        governor.admit(&partitions, claim, self.clock.now_us() * 1000)?;
+        governor.admit(&partitions, claim, self.engine.clock.now_us() * 1000)?;
         Ok(Some(Pass { governor, partitions, count, bucket: claim.bucket }))
     }
 
     /// Takes what a request cost. `partition` is where it happened, if that turned out to be one.
-    pub fn spend(&self, pass: &Pass, charge: f64, partition: Option<u32>) {
-        let now_ns = self.clock.now_us() * 1000;
+    pub fn spend(self, pass: &Pass, charge: f64, partition: Option<u32>) {
+        let now_ns = self.engine.clock.now_us() * 1000;
         let one = partition.filter(|id| pass.partitions.contains(id));
         let partitions = one.as_ref().map_or(&pass.partitions[..], std::slice::from_ref);
         pass.governor.spend(partitions, pass.count, pass.bucket, charge, now_ns);

@@ -16,7 +16,7 @@ const BUCKET_PERCENT: &str = "maxThroughputPercentage";
 
 /// What an offer grants, and how it is watched over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct ThroughputTerms {
     pub(crate) throughput: Throughput,
     /// `None` leaves it to the server's setting.
     pub(crate) enforced: Option<bool>,
@@ -24,7 +24,7 @@ pub(crate) struct Terms {
     pub(crate) buckets: [Option<u8>; limits::THROUGHPUT_BUCKETS_MAX],
 }
 
-impl Terms {
+impl ThroughputTerms {
     pub(crate) fn of(throughput: Throughput) -> Self {
         Self { throughput, enforced: None, buckets: [None; limits::THROUGHPUT_BUCKETS_MAX] }
     }
@@ -117,8 +117,8 @@ fn read_buckets(list: &[Value]) -> Result<[Option<u8>; limits::THROUGHPUT_BUCKET
 mod tests {
     use super::*;
 
-    fn parse(json: &str) -> Result<Terms> {
-        Terms::parse(Throughput::Manual(400), &Value::parse(json.as_bytes()).unwrap())
+    fn parse(json: &str) -> Result<ThroughputTerms> {
+        ThroughputTerms::parse(Throughput::Manual(400), &Value::parse(json.as_bytes()).unwrap())
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!((kept.enforced, kept.buckets), (terms.enforced, terms.buckets));
         let cleared = br#"{"orreryEnforced":null,"throughputBuckets":null}"#;
         let cleared = terms.changed(Throughput::Manual(500), &Value::parse(cleared).unwrap());
-        assert_eq!(cleared, Ok(Terms::of(Throughput::Manual(500))));
+        assert_eq!(cleared, Ok(ThroughputTerms::of(Throughput::Manual(500))));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A place in a binary body. Every read is checked against the end of the innermost container, so
 //! that nothing inside it can reach beyond it.
 
-use super::error::{BinaryJsonError, Fault};
+use super::error::{BinaryJsonError, BinaryJsonFault};
 
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -44,7 +44,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn take(&mut self, needed: usize) -> Result<&'a [u8], BinaryJsonError> {
         let left = self.end - self.at;
         if needed > left {
-            return Err(Fault::Truncated { needed, left }.at(self.at));
+            return Err(BinaryJsonFault::Truncated { needed, left }.at(self.at));
         }
         let taken = &self.bytes[self.at..self.at + needed];
         self.at += needed;
@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn finish(&self) -> Result<(), BinaryJsonError> {
         match self.end - self.at {
             0 => Ok(()),
-            left => Err(Fault::Trailing(left).at(self.at)),
+            left => Err(BinaryJsonFault::Trailing(left).at(self.at)),
         }
     }
 }

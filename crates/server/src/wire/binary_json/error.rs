@@ -7,7 +7,7 @@ use orrery_types::limits;
 #[error("{fault} at offset {offset}")]
 pub struct BinaryJsonError {
     /// What is wrong.
-    pub fault: Fault,
+    pub fault: BinaryJsonFault,
     /// Where, counted from the first byte of the body.
     pub offset: usize,
 }
@@ -15,7 +15,7 @@ pub struct BinaryJsonError {
 /// What can be wrong with a binary body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
-pub enum Fault {
+pub enum BinaryJsonFault {
     #[error("the first byte is not 0x80")]
     Preamble,
     #[error("unknown marker 0x{0:02x}")]
@@ -50,7 +50,7 @@ pub enum Fault {
     TooLarge { text_bytes: usize },
 }
 
-impl Fault {
+impl BinaryJsonFault {
     pub(super) fn at(self, offset: usize) -> BinaryJsonError {
         BinaryJsonError { fault: self, offset }
     }

@@ -37,7 +37,7 @@ use base64::prelude::BASE64_STANDARD;
 use orrery_types::{Object, Value, limits};
 
 use cursor::{Cursor, Width};
-pub use error::{BinaryJsonError, Fault};
+pub use error::{BinaryJsonError, BinaryJsonFault};
 
 /// The first byte of every binary body.
 pub const PREAMBLE: u8 = 0x80;
@@ -46,7 +46,7 @@ pub const PREAMBLE: u8 = 0x80;
 pub fn decode(bytes: &[u8]) -> Result<Value, BinaryJsonError> {
     let mut decoder = Decoder { cursor: Cursor::new(bytes), strings: Vec::new(), text_bytes: 0 };
     if decoder.cursor.byte()? != PREAMBLE {
-        return Err(Fault::Preamble.at(0));
+        return Err(BinaryJsonFault::Preamble.at(0));
     }
     let value = decoder.value(0)?;
     decoder.cursor.finish()?;
@@ -115,7 +115,7 @@ impl Decoder<'_> {
             }
             0xcc | 0xce => return finite(f64::from_le_bytes(cursor.array()?), at),
             0xcd => return finite(f64::from(f32::from_le_bytes(cursor.array()?)), at),
-            _ => return Err(Fault::Marker(marker).at(at)),
+            _ => return Err(BinaryJsonFault::Marker(marker).at(at)),
         };
         Ok(Value::from(integer))
     }
@@ -150,10 +150,10 @@ impl Decoder<'_> {
             let marker = self.cursor.byte()?;
             self.charge(1, name_at)?;
             let Some(name) = self.string(marker, name_at)? else {
-                return Err(Fault::Name(marker).at(name_at));
+                return Err(BinaryJsonFault::Name(marker).at(name_at));
             };
             if !names.insert(&name, &entries) {
-                return Err(Fault::Duplicate(Box::from(&*name)).at(name_at));
+                return Err(BinaryJsonFault::Duplicate(Box::from(&*name)).at(name_at));
             }
             entries.push((name, self.value(depth)?));
         }
@@ -164,7 +164,7 @@ impl Decoder<'_> {
     /// The depth inside a container at this depth; also counts its second bracket.
     fn deeper(&mut self, depth: usize, at: usize) -> Result<usize, BinaryJsonError> {
         if depth >= limits::NESTING_DEPTH_MAX {
-            return Err(Fault::Depth.at(at));
+            return Err(BinaryJsonFault::Depth.at(at));
         }
         self.charge(1, at)?;
         Ok(depth + 1)
@@ -178,7 +178,8 @@ impl Decoder<'_> {
         let width = Width::of((form - 2) % 3);
         let length = self.cursor.length(width)?;
         let count = if form < 5 { None } else { Some(self.cursor.length(width)?) };
-        let outer_end = self.cursor.narrow(length).ok_or_else(|| Fault::Length(length).at(at))?;
+        let outer_end =
+            self.cursor.narrow(length).ok_or_else(|| BinaryJsonFault::Length(length).at(at))?;
         Ok(Extent::Bytes { outer_end, count })
     }
 
@@ -193,7 +194,7 @@ impl Decoder<'_> {
         let Extent::Bytes { outer_end, count } = *extent else { return Ok(()) };
         self.cursor.widen(outer_end);
         match count {
-            Some(told) if told != found => Err(Fault::Count { told, found }.at(at)),
+            Some(told) if told != found => Err(BinaryJsonFault::Count { told, found }.at(at)),
             _ => Ok(()),
         }
     }
@@ -218,7 +219,7 @@ impl Decoder<'_> {
         let inner_at = self.cursor.at();
         let inner = self.cursor.byte()?;
         if inner != if width == Width::One { 0xf0 } else { 0xf1 } {
-            return Err(Fault::Marker(inner).at(inner_at));
+            return Err(BinaryJsonFault::Marker(inner).at(inner_at));
         }
         let (marker, marker_at) = self.number_marker()?;
         let count = self.cursor.length(width)?;
@@ -236,7 +237,7 @@ impl Decoder<'_> {
         let at = self.cursor.at();
         match self.cursor.byte()? {
             marker @ (0xcd | 0xce | 0xd7..=0xdc) => Ok((marker, at)),
-            marker => Err(Fault::Marker(marker).at(at)),
+            marker => Err(BinaryJsonFault::Marker(marker).at(at)),
         }
     }
 
@@ -258,14 +259,18 @@ impl Decoder<'_> {
     fn charge(&mut self, text_bytes: usize, at: usize) -> Result<(), BinaryJsonError> {
         self.text_bytes = self.text_bytes.saturating_add(text_bytes);
         if self.text_bytes > limits::REQUEST_BODY_BYTES_MAX {
-            return Err(Fault::TooLarge { text_bytes: self.text_bytes }.at(at));
+            return Err(BinaryJsonFault::TooLarge { text_bytes: self.text_bytes }.at(at));
         }
         Ok(())
     }
 }
 
 fn finite(number: f64, at: usize) -> Result<Value, BinaryJsonError> {
-    if number.is_finite() { Ok(Value::from(number)) } else { Err(Fault::NotFinite.at(at)) }
+    if number.is_finite() {
+        Ok(Value::from(number))
+    } else {
+        Err(BinaryJsonFault::NotFinite.at(at))
+    }
 }
 
 /// Property names met so far. Few are compared one by one; many go through a set, so that an

@@ -20,7 +20,7 @@ use base64::prelude::{
 
 use super::Decoder;
 use super::cursor::Width;
-use super::error::{BinaryJsonError, Fault};
+use super::error::{BinaryJsonError, BinaryJsonFault};
 use super::system_string::SYSTEM_STRINGS;
 
 type Alphabet = [u8; 16];
@@ -37,7 +37,7 @@ impl Decoder<'_> {
     ) -> Result<Option<Arc<str>>, BinaryJsonError> {
         let text: Arc<str> = match marker {
             0x20..=0x3f => SYSTEM_STRINGS[usize::from(marker - 0x20)].into(),
-            0x40..=0x67 => return Err(Fault::UserString(marker).at(at)),
+            0x40..=0x67 => return Err(BinaryJsonFault::UserString(marker).at(at)),
             0x71 | 0x72 => self.base64(Width::of(marker - 0x71), Base64::Standard, at)?.into(),
             0x73 | 0x74 => self.base64(Width::of(marker - 0x73), Base64::Url, at)?.into(),
             0x75 => guid(self.cursor.array()?, LOWER_HEX).into(),
@@ -70,7 +70,7 @@ impl Decoder<'_> {
 
     fn plain(&mut self, length: usize, at: usize) -> Result<Arc<str>, BinaryJsonError> {
         let bytes = self.cursor.take(length)?;
-        std::str::from_utf8(bytes).map(Arc::from).map_err(|_| Fault::Utf8.at(at))
+        std::str::from_utf8(bytes).map(Arc::from).map_err(|_| BinaryJsonFault::Utf8.at(at))
     }
 
     /// A string that was written before. It must be one that was read as such: any other offset
@@ -78,7 +78,7 @@ impl Decoder<'_> {
     fn reference(&mut self, width: usize, at: usize) -> Result<Arc<str>, BinaryJsonError> {
         let target = self.cursor.unsigned(width)?;
         let found = self.strings.binary_search_by_key(&target, |(offset, _)| *offset);
-        let place = found.map_err(|_| Fault::Reference(target).at(at))?;
+        let place = found.map_err(|_| BinaryJsonFault::Reference(target).at(at))?;
         let text = self.strings[place].1.clone();
         self.charge(text.len() + 2, at)?;
         Ok(text)
@@ -95,7 +95,7 @@ impl Decoder<'_> {
         let byte = self.cursor.byte()?;
         let (padding, is_written) = if byte <= 2 { (byte, true) } else { (!byte, false) };
         let size = (groups * 3).checked_sub(usize::from(padding)).filter(|_| padding <= 2);
-        let bytes = self.cursor.take(size.ok_or_else(|| Fault::Padding.at(at))?)?;
+        let bytes = self.cursor.take(size.ok_or_else(|| BinaryJsonFault::Padding.at(at))?)?;
         let engine = match (alphabet, is_written) {
             (Base64::Standard, true) => &BASE64_STANDARD,
             (Base64::Standard, false) => &BASE64_STANDARD_NO_PAD,
@@ -109,7 +109,7 @@ impl Decoder<'_> {
         let length = self.cursor.length(Width::One)?;
         let bytes = self.cursor.take(length.div_ceil(2))?;
         if length % 2 == 1 && bytes.last().is_some_and(|last| last >> 4 != 0) {
-            return Err(Fault::Padding.at(at));
+            return Err(BinaryJsonFault::Padding.at(at));
         }
         Ok(bytes.iter().flat_map(|byte| pair(*byte, alphabet)).take(length).collect())
     }
@@ -134,7 +134,7 @@ impl Decoder<'_> {
             }
             let code = (window & ((1 << bits) - 1)) + u32::from(base);
             let ascii = u8::try_from(code).ok().filter(u8::is_ascii);
-            text.push(char::from(ascii.ok_or_else(|| Fault::NotAscii.at(at))?));
+            text.push(char::from(ascii.ok_or_else(|| BinaryJsonFault::NotAscii.at(at))?));
             window >>= bits;
             filled -= bits;
         }

@@ -5,9 +5,9 @@
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use http_body_util::Full;
-use orrery_engine::batch::Answer;
-use orrery_engine::items::Outcome;
-use orrery_types::Error;
+use orrery_engine::item::read::Outcome;
+use orrery_engine::transaction::batch::BatchAnswer;
+use orrery_types::{Error, RoleDenial, TokenFault};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -42,6 +42,8 @@ impl WireError {
             Error::CrossPartition(_) => (400, 1004, "BadRequest"),
             Error::ContainerRecreated => (400, 1024, "BadRequest"),
             Error::Unauthenticated(_) => (401, 0, "Unauthorized"),
+            Error::TokenRefused(fault, _) => (401, token_fault(*fault), "Unauthorized"),
+            Error::RoleDenied(denial, _) => (403, role_denial(*denial), "Forbidden"),
             Error::OutsideTime(_) | Error::Denied(_) => (403, 0, "Forbidden"),
             Error::NotFound => (404, 0, "NotFound"),
             Error::SessionNotAvailable => (404, 1002, "NotFound"),
@@ -79,12 +81,40 @@ impl WireError {
     }
 }
 
+/// Sub-status of a refused token of a directory.
+fn token_fault(fault: TokenFault) -> u16 {
+    match fault {
+        TokenFault::NoDirectory => 5002,
+        TokenFault::NotAToken => 5003,
+        TokenFault::Signature => 5004,
+        TokenFault::NotYetValid => 5005,
+        TokenFault::Expired => 5006,
+        TokenFault::Issuer => 5007,
+        TokenFault::Audience => 5008,
+        TokenFault::NoPrincipal => 5011,
+        TokenFault::UnknownKey => 5200,
+        TokenFault::KeysDisabled => 5202,
+    }
+}
+
+/// Sub-status of what no role allows.
+fn role_denial(denial: RoleDenial) -> u16 {
+    match denial {
+        RoleDenial::NotData => 5300,
+        RoleDenial::Metadata => 5301,
+        RoleDenial::DataByName => 5302,
+        RoleDenial::DataByRid => 5303,
+    }
+}
+
 /// Whether a request that was refused so costs nothing: it was turned away before it did anything, or
 /// the server is to blame.
 pub(crate) fn is_free(error: &Error) -> bool {
     matches!(
         error,
         Error::Unauthenticated(_)
+            | Error::TokenRefused(..)
+            | Error::RoleDenied(..)
             | Error::OutsideTime(_)
             | Error::Denied(_)
             | Error::MethodNotAllowed
@@ -99,17 +129,17 @@ pub(crate) fn is_free(error: &Error) -> bool {
 }
 
 /// The status of one result of a batch.
-pub(crate) fn status_of(answer: &Answer) -> u16 {
+pub(crate) fn status_of(answer: &BatchAnswer) -> u16 {
     match answer {
-        Answer::Read(_) => 200,
-        Answer::NotModified(_) => 304,
-        Answer::Written(item) => match item.outcome {
+        BatchAnswer::Read(_) => 200,
+        BatchAnswer::NotModified(_) => 304,
+        BatchAnswer::Written(item) => match item.outcome {
             Outcome::Created => 201,
             Outcome::Replaced => 200,
             Outcome::Deleted => 204,
         },
-        Answer::Failed(error) => WireError::of(error).status,
-        Answer::Dependent(_) => 424,
+        BatchAnswer::Failed(error) => WireError::of(error).status,
+        BatchAnswer::Dependent(_) => 424,
     }
 }
 
@@ -117,9 +147,11 @@ pub(crate) fn status_of(answer: &Answer) -> u16 {
 fn message(error: &Error) -> String {
     match error {
         // Clients' tests look for these texts at the start of the message, bare.
-        Error::Unauthenticated(text) | Error::OutsideTime(text) | Error::Denied(text) => {
-            text.to_string()
-        }
+        Error::Unauthenticated(text)
+        | Error::TokenRefused(_, text)
+        | Error::RoleDenied(_, text)
+        | Error::OutsideTime(text)
+        | Error::Denied(text) => text.to_string(),
         Error::CrossPartition(_) => error.to_string(),
         // The text is JSON already: the list of errors, or an object around it.
         Error::Query(text) if text.starts_with('{') => format!("Message: {text}"),

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use http_body_util::BodyExt as _;
 
-use orrery_types::ScriptFailure;
+use orrery_types::{RoleDenial, ScriptFailure, TokenFault};
 
 use super::*;
 
 fn every_error() -> Vec<Error> {
-    let all = vec![
+    let mut all = vec![
         Error::invalid("The field is wrong."),
         Error::Query("[{\"severity\":\"Error\",\"code\":\"SC1001\"}]".into()),
         Error::CrossPartition("{\"partitionedQueryExecutionInfoVersion\":2}".into()),
@@ -50,6 +50,8 @@ fn every_error() -> Vec<Error> {
         Error::NotImplemented("Not built.".into()),
         Error::internal("a secret"),
     ];
+    all.extend(TokenFault::ALL.map(|fault| Error::TokenRefused(fault, "No such token.".into())));
+    all.extend(RoleDenial::ALL.map(|denial| Error::RoleDenied(denial, "No such role.".into())));
     // A variant that is missing above does not compile here.
     for error in &all {
         match error {
@@ -62,6 +64,8 @@ fn every_error() -> Vec<Error> {
             | Error::RangeStale
             | Error::ReplicaGone
             | Error::Unauthenticated(_)
+            | Error::TokenRefused(..)
+            | Error::RoleDenied(..)
             | Error::OutsideTime(_)
             | Error::Denied(_)
             | Error::NotFound

@@ -7,7 +7,7 @@ mod request;
 
 use http::HeaderValue;
 
-pub use orrery_engine::throttle::Priority;
+pub use orrery_engine::throughput::throttle::Priority;
 pub(crate) use request::parse_date;
 pub use request::{
     FeedMode, IndexMetrics, IndexingDirective, ModelVerify, ReadKeyType, ReplicaTarget,
@@ -127,7 +127,7 @@ pub const SCRIPT_LOG_RESULTS: &str = "x-ms-documentdb-script-log-results";
 pub const INDEX_PROGRESS: &str = "x-ms-documentdb-collection-index-transformation-progress";
 /// Ours: relations whose targets a read puts into the items it answers with.
 pub const MODEL_EXPAND: &str = "x-model-expand";
-/// Ours: a read of a model computes everything anew that it promises, and lists what differs.
+/// Ours: a read of a model recomputes everything that the model promises, and lists what differs.
 pub const MODEL_VERIFY: &str = "x-model-verify";
 /// Ours: what the model of the database says about an item that was written.
 pub const MODEL_WARNINGS: &str = "x-model-warnings";

@@ -1,6 +1,6 @@
 //! A place in a stream. Every read is checked against the end.
 
-use super::error::{Fault, HybridRowError};
+use super::error::{HybridRowError, HybridRowFault};
 
 /// Seven bits a byte, so no number that fits 64 bits takes more.
 const VARUINT_BYTES_MAX: u32 = 10;
@@ -29,7 +29,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn take(&mut self, needed: usize) -> Result<&'a [u8], HybridRowError> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some(taken) = rest.get(..needed) else {
-            return Err(Fault::Truncated { needed, left: rest.len() }.at(self.at()));
+            return Err(HybridRowFault::Truncated { needed, left: rest.len() }.at(self.at()));
         };
         self.at += needed;
         Ok(taken)
@@ -53,12 +53,12 @@ impl<'a> Cursor<'a> {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
             let shifted = bits.checked_shl(7 * position).filter(|s| s >> (7 * position) == bits);
-            number |= shifted.ok_or_else(|| Fault::VarUInt.at(at))?;
+            number |= shifted.ok_or_else(|| HybridRowFault::VarUInt.at(at))?;
             if byte & 0x80 == 0 {
-                return usize::try_from(number).map_err(|_| Fault::VarUInt.at(at));
+                return usize::try_from(number).map_err(|_| HybridRowFault::VarUInt.at(at));
             }
         }
-        Err(Fault::VarUInt.at(at))
+        Err(HybridRowFault::VarUInt.at(at))
     }
 
     /// A length and so many bytes.
@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
         let at = self.at();
         match self.byte()? {
             super::VERSION => Ok(u32::from_le_bytes(self.array()?)),
-            other => Err(Fault::Version(other).at(at)),
+            other => Err(HybridRowFault::Version(other).at(at)),
         }
     }
 }

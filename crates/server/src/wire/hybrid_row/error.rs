@@ -5,7 +5,7 @@
 #[error("{fault} at offset {offset}")]
 pub struct HybridRowError {
     /// What is wrong.
-    pub fault: Fault,
+    pub fault: HybridRowFault,
     /// Where, counted from the first byte of the body.
     pub offset: usize,
 }
@@ -13,7 +13,7 @@ pub struct HybridRowError {
 /// What can be wrong with a stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
-pub enum Fault {
+pub enum HybridRowFault {
     #[error("a value ends too early: it needs {needed} bytes and {left} are left")]
     Truncated { needed: usize, left: usize },
     #[error("a row begins with 0x{0:02x} instead of its version 0x81")]
@@ -36,7 +36,7 @@ pub enum Fault {
     Duplicate(&'static str),
 }
 
-impl Fault {
+impl HybridRowFault {
     pub(super) fn at(self, offset: usize) -> HybridRowError {
         HybridRowError { fault: self, offset }
     }

@@ -22,7 +22,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-pub use error::{Fault, HybridRowError};
+pub use error::{HybridRowError, HybridRowFault};
 
 use row::{Cell, Column, Row, Schema};
 

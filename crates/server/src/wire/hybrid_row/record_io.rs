@@ -2,7 +2,7 @@
 
 use super::VERSION;
 use super::cursor::Cursor;
-use super::error::{Fault, HybridRowError};
+use super::error::{HybridRowError, HybridRowFault};
 
 const SEGMENT: u32 = 2_147_473_648;
 const RECORD: u32 = 2_147_473_649;
@@ -26,7 +26,7 @@ pub(super) fn rows<T>(
                 rows.push(read(bytes, cursor.at() - bytes.len())?);
             }
             SEGMENT => skip_segment_rest(&mut cursor, at)?,
-            other => return Err(Fault::Schema(other).at(at)),
+            other => return Err(HybridRowFault::Schema(other).at(at)),
         }
     }
     Ok(rows)
@@ -36,7 +36,7 @@ fn skip_segment(cursor: &mut Cursor<'_>) -> Result<(), HybridRowError> {
     let at = cursor.at();
     match cursor.row_head()? {
         SEGMENT => skip_segment_rest(cursor, at),
-        other => Err(Fault::Schema(other).at(at)),
+        other => Err(HybridRowFault::Schema(other).at(at)),
     }
 }
 
@@ -45,7 +45,7 @@ fn skip_segment_rest(cursor: &mut Cursor<'_>, at: usize) -> Result<(), HybridRow
     cursor.byte()?;
     let length = i32::from_le_bytes(cursor.array()?);
     let rest = usize::try_from(length).ok().and_then(|l| l.checked_sub(SEGMENT_BYTES));
-    let rest = rest.ok_or_else(|| Fault::Length(length.into()).at(at))?;
+    let rest = rest.ok_or_else(|| HybridRowFault::Length(length.into()).at(at))?;
     cursor.take(rest).map(|_| ())
 }
 
@@ -53,10 +53,11 @@ fn record<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], HybridRowError> {
     let at = cursor.at();
     let length = i32::from_le_bytes(cursor.array()?);
     let told = u32::from_le_bytes(cursor.array()?);
-    let length = usize::try_from(length).map_err(|_| Fault::Length(length.into()).at(at))?;
+    let length =
+        usize::try_from(length).map_err(|_| HybridRowFault::Length(length.into()).at(at))?;
     let bytes = cursor.take(length)?;
     let found = crc32fast::hash(bytes);
-    if told == found { Ok(bytes) } else { Err(Fault::Checksum { told, found }.at(at)) }
+    if told == found { Ok(bytes) } else { Err(HybridRowFault::Checksum { told, found }.at(at)) }
 }
 
 /// Writes a stream with a row for each value.

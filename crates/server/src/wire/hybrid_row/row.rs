@@ -3,7 +3,7 @@
 
 use super::VERSION;
 use super::cursor::{Cursor, write_varuint};
-use super::error::{Fault, HybridRowError};
+use super::error::{HybridRowError, HybridRowFault};
 
 /// The columns of a row, in the order that numbers them.
 pub(super) struct Schema {
@@ -13,7 +13,7 @@ pub(super) struct Schema {
 
 #[derive(Clone, Copy)]
 pub(super) enum Column {
-    /// A 32-bit number that takes its room whether it is there or not.
+    /// A 32-bit number that takes its space whether it is set or not.
     Fixed(&'static str),
     Text(&'static str),
     Bytes(&'static str),
@@ -79,7 +79,7 @@ impl Row {
         let mut cursor = Cursor::new(bytes, at);
         let id = cursor.row_head()?;
         if id != schema.id {
-            return Err(Fault::Schema(id).at(at));
+            return Err(HybridRowFault::Schema(id).at(at));
         }
         let presence = cursor.byte()?;
         let mut cells = Vec::with_capacity(schema.columns.len());
@@ -120,7 +120,7 @@ impl Row {
         let Some((column, cell)) = column.zip(cell) else { return Ok(()) };
         let Some(slot) = self.cells.get_mut(column) else { return Ok(()) };
         if slot.is_some() {
-            return Err(Fault::Duplicate(self.name(column)).at(at));
+            return Err(HybridRowFault::Duplicate(self.name(column)).at(at));
         }
         *slot = Some(cell);
         Ok(())
@@ -138,7 +138,7 @@ impl Row {
         let Some(cell) = self.cells.get(column).and_then(Option::as_ref) else { return Ok(None) };
         match read(cell) {
             Some(value) => Ok(Some(value)),
-            None => Err(Fault::WrongType(self.name(column)).at(self.at)),
+            None => Err(HybridRowFault::WrongType(self.name(column)).at(self.at)),
         }
     }
 
@@ -187,7 +187,7 @@ impl Row {
 
 fn text(cursor: &mut Cursor<'_>) -> Result<Cell, HybridRowError> {
     let at = cursor.at();
-    let text = std::str::from_utf8(cursor.counted()?).map_err(|_| Fault::Utf8.at(at))?;
+    let text = std::str::from_utf8(cursor.counted()?).map_err(|_| HybridRowFault::Utf8.at(at))?;
     Ok(Cell::Text(text.into()))
 }
 
@@ -216,7 +216,7 @@ fn value(code: u8, cursor: &mut Cursor<'_>, at: usize) -> Result<Option<Cell>, H
                     0
                 }
                 // Scopes hold further values; no column has one.
-                scope => return Err(Fault::Type(scope).at(at)),
+                scope => return Err(HybridRowFault::Type(scope).at(at)),
             };
             cursor.take(length)?;
             Cell::Other

@@ -26,7 +26,7 @@ fn stream(row: &[u8]) -> Vec<u8> {
 /// Where a row begins in a stream with one record.
 const ROW_AT: usize = 23;
 
-fn check_refused(stream: &[u8], fault: Fault, offset: usize) {
+fn check_refused(stream: &[u8], fault: HybridRowFault, offset: usize) {
     assert_eq!(decode_operations(stream), Err(fault.at(offset)), "{stream:02x?}");
 }
 
@@ -103,29 +103,29 @@ fn a_known_name_may_be_spelled_out() {
 
 #[test]
 fn malformed_streams_are_refused_with_their_place() {
-    check_refused(b"", Fault::Truncated { needed: 1, left: 0 }, 0);
-    check_refused(b"[", Fault::Version(b'['), 0);
-    check_refused(&bytes("81 7054e17f"), Fault::Schema(2_145_473_648), 0);
-    check_refused(&bytes("81 f0d8ff7f 01 09000000"), Fault::Length(9), 0);
-    check_refused(&bytes("81 f0d8ff7f 01 ffffffff"), Fault::Length(-1), 0);
-    let truncated = Fault::Truncated { needed: 0x7fff_fff5, left: 0 };
+    check_refused(b"", HybridRowFault::Truncated { needed: 1, left: 0 }, 0);
+    check_refused(b"[", HybridRowFault::Version(b'['), 0);
+    check_refused(&bytes("81 7054e17f"), HybridRowFault::Schema(2_145_473_648), 0);
+    check_refused(&bytes("81 f0d8ff7f 01 09000000"), HybridRowFault::Length(9), 0);
+    check_refused(&bytes("81 f0d8ff7f 01 ffffffff"), HybridRowFault::Length(-1), 0);
+    let truncated = HybridRowFault::Truncated { needed: 0x7fff_fff5, left: 0 };
     check_refused(&bytes("81 f0d8ff7f 01 ffffff7f"), truncated, 10);
     let stream_of = |row: &str| stream(&bytes(row));
-    check_refused(&stream_of("81 7154e17f 00"), Fault::Schema(2_145_473_649), ROW_AT);
-    check_refused(&stream_of("80"), Fault::Version(0x80), ROW_AT);
+    check_refused(&stream_of("81 7154e17f 00"), HybridRowFault::Schema(2_145_473_649), ROW_AT);
+    check_refused(&stream_of("80"), HybridRowFault::Version(0x80), ROW_AT);
     let fixed = "81 7054e17f 00 00000000 00000000";
     let at = ROW_AT + 14;
-    check_refused(&stream_of(&format!("{fixed} 1e 09")), Fault::Type(0x1e), at);
-    check_refused(&stream_of(&format!("{fixed} 14 09 01 ff")), Fault::Utf8, at + 2);
+    check_refused(&stream_of(&format!("{fixed} 1e 09")), HybridRowFault::Type(0x1e), at);
+    check_refused(&stream_of(&format!("{fixed} 14 09 01 ff")), HybridRowFault::Utf8, at + 2);
     let endless = format!("{fixed} 14 ff ff ff ff ff ff ff ff ff ff 01");
-    check_refused(&stream_of(&endless), Fault::VarUInt, at + 1);
+    check_refused(&stream_of(&endless), HybridRowFault::VarUInt, at + 1);
     check_refused(
         &stream_of(&format!("{fixed} 07 09 00000000")),
-        Fault::WrongType("ifMatch"),
+        HybridRowFault::WrongType("ifMatch"),
         ROW_AT,
     );
     let twice = format!("{fixed} 03 0c 02 0c");
-    check_refused(&stream_of(&twice), Fault::Duplicate("minimalReturnPreference"), at + 2);
+    check_refused(&stream_of(&twice), HybridRowFault::Duplicate("minimalReturnPreference"), at + 2);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_row_that_was_changed_on_its_way_is_refused() {
     let mut stream = stream(&bytes("81 7054e17f 10 00000000 00000000 01 69"));
     *stream.last_mut().expect("not empty") = b'j';
     let error = decode_operations(&stream).expect_err("the checksum is another");
-    assert!(matches!(error.fault, Fault::Checksum { .. }), "{error}");
+    assert!(matches!(error.fault, HybridRowFault::Checksum { .. }), "{error}");
 }
 
 fn text() -> impl Strategy<Value = Option<String>> {

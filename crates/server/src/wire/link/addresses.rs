@@ -1,4 +1,4 @@
-//! The link of `/addresses`: what a client in Direct mode wants the addresses of stands in the query.
+//! The link of `/addresses`: the query names the resource whose addresses a client in Direct mode requests.
 //!
 //! ```text
 //! /addresses/?$resolveFor=dbs&$filter=protocol%20eq%20rntbd

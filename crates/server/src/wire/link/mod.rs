@@ -75,6 +75,11 @@ pub enum Target {
     Backups,
     Backup(String),
     BackupFile(String, usize),
+    /// Roles of directory principals: ours, as the service has them beside the protocol.
+    RoleDefinitions,
+    RoleDefinition(String),
+    RoleAssignments,
+    RoleAssignment(String),
     /// The declared model of a database.
     Model(Address),
     /// Ours: what requests did.
@@ -119,10 +124,29 @@ impl Target {
             | Self::Backups
             | Self::Backup(_)
             | Self::BackupFile(..)
+            | Self::RoleDefinitions
+            | Self::RoleDefinition(_)
+            | Self::RoleAssignments
+            | Self::RoleAssignment(_)
             | Self::Model(_)
             | Self::Statistics
             | Self::Tasks
             | Self::Advisor(_) => None,
+        }
+    }
+
+    /// The database that the target is or lies in.
+    pub fn database(&self) -> Option<&Address> {
+        match self {
+            Self::Database(database)
+            | Self::Containers(database)
+            | Self::Users(database)
+            | Self::EncryptionKeys(database)
+            | Self::EncryptionKey(database, _)
+            | Self::Model(database)
+            | Self::Advisor(database) => Some(database),
+            Self::User(at) | Self::Permissions(at) | Self::Permission(at, _) => Some(&at.database),
+            other => other.container().map(|at| &at.database),
         }
     }
 
@@ -271,6 +295,10 @@ fn target(segments: &[&str], by_rid: bool) -> Option<Target> {
         ["_backups", id, "files", number] => {
             Target::BackupFile(id.to_owned(), number.parse().ok()?)
         }
+        ["_roledefinitions"] => Target::RoleDefinitions,
+        ["_roledefinitions", id] => Target::RoleDefinition(id.to_owned()),
+        ["_roleassignments"] => Target::RoleAssignments,
+        ["_roleassignments", id] => Target::RoleAssignment(id.to_owned()),
         ["offers"] => Target::Offers,
         ["_orrery", "statistics"] => Target::Statistics,
         ["_orrery", "tasks"] => Target::Tasks,

@@ -100,7 +100,7 @@ pub(super) enum Place {
 /// How a file ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ending {
-    /// Where the first thing stands that is not a whole record; `None` if there is none.
+    /// Offset of the first bytes that are not a whole record; `None` if all are.
     pub(super) damage: Option<u64>,
     /// The length of the file.
     pub(super) file_bytes: u64,

@@ -60,7 +60,7 @@ fn commit(store: &RocksStore, n: u64, size: usize) {
     let mut part = Part::new(SHARD, EPOCH);
     let key = n.to_be_bytes().to_vec();
     part.puts = vec![Put { space: Space::Items, key, value: vec![b'v'; size] }];
-    store.commit(Commit { parts: vec![part] }).unwrap();
+    store.commit(Commit::new(vec![part])).unwrap();
 }
 
 /// A store with one commit a record: small ones, and some that are longer than a block.

@@ -34,6 +34,12 @@ class ChangeFeedProcessorTest {
 
     private static final int PARTITIONS = 4;
 
+    /**
+     * Longer than a test. When a renewal meets a checkpoint, the SDK's lease updater takes over the newer etag but
+     * writes the position that it read before, so the checkpoint is lost until the next change, and the lag with it.
+     */
+    private static final Duration NO_RENEWAL = Duration.ofMinutes(5);
+
     /** Both kinds of leases that the SDK writes: by range of keys, and by partition, as of old. */
     @Test
     void twoWorkersShareThePartitionsByRange() {
@@ -119,7 +125,7 @@ class ChangeFeedProcessorTest {
                 .hostName(name)
                 .feedContainer(async(feed))
                 .leaseContainer(async(leases))
-                .options(options().setStartFromBeginning(true));
+                .options(options().setStartFromBeginning(true).setLeaseRenewInterval(NO_RENEWAL));
     }
 
     /** Everything that takes seconds by default takes a fraction of one. */
@@ -128,7 +134,7 @@ class ChangeFeedProcessorTest {
                 .setFeedPollDelay(Duration.ofMillis(100))
                 .setLeaseAcquireInterval(Duration.ofMillis(300))
                 .setLeaseRenewInterval(Duration.ofMillis(500))
-                .setLeaseExpirationInterval(Duration.ofSeconds(10))
+                .setLeaseExpirationInterval(Duration.ofMinutes(10))
                 .setMaxItemCount(7);
     }
 

@@ -10,11 +10,11 @@ use orrery_types::{
 };
 
 use super::policies::{
-    ComputedProperty, change_feed, client_encryption, computed_properties, conflict_resolution,
-    geospatial,
+    ComputedPropertyDefinition, change_feed, client_encryption, computed_properties,
+    conflict_resolution, geospatial,
 };
 use crate::catalog::resource::{object, require_object};
-use crate::query::facts::QueryFacts;
+use crate::query::prepare::QueryFacts;
 
 /// A checked definition.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub struct ContainerDef {
     /// Properties that hold text to be searched.
     pub full_text: FullTextPolicy,
     /// Properties that are computed when a query names them.
-    pub computed: Vec<ComputedProperty>,
+    pub computed: Vec<ComputedPropertyDefinition>,
     /// Policies that are kept and echoed, by name.
     echoed: Object,
     /// What queries need to know of all this, read once.
@@ -94,6 +94,7 @@ impl ContainerDef {
         // Only here: a definition that was kept by a version with another grammar is read nevertheless.
         definition.query_facts.of(&definition)?;
         VectorEmbeddingPolicy::check_distinct(&definition.indexing.vector).map_err(policy)?;
+        definition.check_bounding_boxes()?;
         let again = Self::parse(&Value::object(definition.to_object()));
         let same = |again: Self| {
             again.partition_key == definition.partition_key
@@ -118,6 +119,19 @@ impl ContainerDef {
         match config.map(|config| config.get("type")).and_then(Value::as_str) {
             Some("Geometry") => Geospatial::Geometry,
             _ => Geospatial::Geography,
+        }
+    }
+
+    /// A plane has no bounds of its own, so its spatial indexes name theirs.
+    fn check_bounding_boxes(&self) -> Result<()> {
+        let unbounded = self.indexing.spatial.iter().find(|index| index.bounding_box.is_none());
+        match (self.geospatial(), unbounded) {
+            (Geospatial::Geometry, Some(index)) => Err(Error::invalid(format!(
+                "The spatial index of path '{}' needs a boundingBox, because the container has \
+                 Geometry.",
+                index.path
+            ))),
+            _ => Ok(()),
         }
     }
 
@@ -205,7 +219,7 @@ impl ContainerDef {
         out.set("vectorEmbeddingPolicy", self.vectors.to_value());
         out.set("fullTextPolicy", self.full_text.to_value());
         if !self.computed.is_empty() {
-            let computed = self.computed.iter().map(ComputedProperty::to_value).collect();
+            let computed = self.computed.iter().map(ComputedPropertyDefinition::to_value).collect();
             out.set("computedProperties", Value::array(computed));
         }
         out

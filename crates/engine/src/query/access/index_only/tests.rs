@@ -28,11 +28,11 @@ fn bench() -> Bench {
     let clock = Arc::new(ManualClock::at_s(1000));
     let engine = Engine::open(Arc::new(MemoryStore::new()), clock, 1).expect("an engine");
     let none = ThroughputRequest::default();
-    engine.create_database(&parse(r#"{"id":"d"}"#), &none).expect("a database");
+    engine.databases().create(&parse(r#"{"id":"d"}"#), &none).expect("a database");
     let body = r#"{"id":"c","partitionKey":{"paths":["/p"],"kind":"Hash","version":2}}"#;
     let (database, name) = (Address::Name("d".into()), Address::Name("c".into()));
-    engine.create_container(&database, &parse(body), &none).expect("a container");
-    let container = engine.read_container(&database, &name).expect("it was made");
+    engine.containers().create(&database, &parse(body), &none).expect("a container");
+    let container = engine.containers().read(&database, &name).expect("it was made");
     let bench = Bench { engine, container };
     for n in 0..100 {
         let kind = ["even", "odd"][n % 2];
@@ -44,7 +44,7 @@ fn bench() -> Bench {
 impl Bench {
     fn put(&self, text: &str) {
         let any = Preconditions::default();
-        let put = self.engine.upsert_item(&self.container, None, text.as_bytes(), &any);
+        let put = self.engine.items().upsert(&self.container, None, text.as_bytes(), &any);
         put.expect(text);
     }
 
@@ -55,7 +55,8 @@ impl Bench {
         let paging = Paging { crosses: true, explains: true, ..Paging::default() };
         let size = PageSize { items: 100 };
         let request = request.expect(query);
-        let page = self.engine.query_items(&self.container, &scope, &request, size, &paging);
+        let page =
+            self.engine.queries().query_items(&self.container, &scope, &request, size, &paging);
         let page = page.expect(query);
         (page.report.items == 0, page.rows)
     }
@@ -85,7 +86,7 @@ impl Bench {
             .map(|e| Put { space: Space::Index, key: e.key, value: change(e.value.bytes.into()) })
             .collect();
         assert!(!part.puts.is_empty());
-        self.engine.store.commit(Commit { parts: vec![part] }).expect("a commit");
+        self.engine.store.commit(Commit::new(vec![part])).expect("a commit");
     }
 }
 
@@ -109,7 +110,7 @@ fn a_sum_follows_its_items() {
     bench.check(even, true, None);
     bench.put(r#"{"id":"2","p":"x","kind":"odd","n":"2.5","o":{"m":0}}"#);
     bench.check(even, true, Some("3472.5"));
-    assert_eq!(bench.engine.verify(&bench.container).expect("a verification"), []);
+    assert_eq!(bench.engine.insight().verify(&bench.container).expect("a verification"), []);
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn items_without_numbers_beside_their_shape_are_looked_at() {
     bench.change_numbers(|_| vec![]);
     bench.check("SELECT VALUE SUM(c.n) FROM c WHERE c.kind = 'even'", false, Some("2475"));
     bench.check("SELECT VALUE SUM(c.n) FROM c", false, Some("5000"));
-    assert_eq!(bench.engine.verify(&bench.container).expect("a verification"), []);
+    assert_eq!(bench.engine.insight().verify(&bench.container).expect("a verification"), []);
     bench.put(r#"{"id":"0","p":"x","kind":"zero","n":7}"#);
     bench.check("SELECT VALUE SUM(c.n) FROM c WHERE c.kind = 'zero'", true, Some("7"));
     let many: Vec<String> = (0..100).map(|n| format!(r#""n{n}":1"#)).collect();
@@ -133,7 +134,7 @@ fn numbers_that_are_not_the_item_s_are_found() {
         *numbers.last_mut().expect("numbers") ^= 1;
         numbers
     });
-    let faults = bench.engine.verify(&bench.container).expect("a verification");
+    let faults = bench.engine.insight().verify(&bench.container).expect("a verification");
     assert_eq!(faults.len(), 100);
     assert!(faults.iter().all(|fault| fault.kind == crate::insight::verify::FaultKind::TermUntrue));
 }

@@ -20,7 +20,7 @@ fn check(hex: &str, expected: &str) {
     assert_eq!(value.to_json(), expected, "{hex}");
     check_truncations(&bytes);
     bytes.push(0);
-    assert_eq!(decode(&bytes), Err(Fault::Trailing(1).at(bytes.len() - 1)), "{hex}");
+    assert_eq!(decode(&bytes), Err(BinaryJsonFault::Trailing(1).at(bytes.len() - 1)), "{hex}");
 }
 
 fn check_truncations(bytes: &[u8]) {
@@ -29,7 +29,7 @@ fn check_truncations(bytes: &[u8]) {
     }
 }
 
-fn check_refused(hex: &str, fault: Fault, offset: usize) {
+fn check_refused(hex: &str, fault: BinaryJsonFault, offset: usize) {
     assert_eq!(decode(&body(hex)), Err(fault.at(offset)), "{hex}");
 }
 
@@ -65,9 +65,9 @@ fn numbers_are_little_endian() {
 
 #[test]
 fn a_number_that_json_does_not_have_is_refused() {
-    check_refused("cc 00 00 00 00 00 00 f8 7f", Fault::NotFinite, 1);
-    check_refused("e1 cd 00 00 80 7f", Fault::NotFinite, 2);
-    check_refused("f0 cd 01 00 00 80 ff", Fault::NotFinite, 2);
+    check_refused("cc 00 00 00 00 00 00 f8 7f", BinaryJsonFault::NotFinite, 1);
+    check_refused("e1 cd 00 00 80 7f", BinaryJsonFault::NotFinite, 2);
+    check_refused("f0 cd 01 00 00 80 ff", BinaryJsonFault::NotFinite, 2);
 }
 
 #[test]
@@ -79,8 +79,12 @@ fn plain_strings_have_their_length_in_the_marker_or_behind_it() {
     check("c2 02 00 00 00 68 69", r#""hi""#);
     let longest = "61 ".repeat(63);
     check(&format!("bf {longest}"), &format!("\"{}\"", "a".repeat(63)));
-    check_refused("e1 82 c3 28", Fault::Utf8, 2);
-    check_refused("c2 ff ff ff ff 61", Fault::Truncated { needed: 0xffff_ffff, left: 1 }, 6);
+    check_refused("e1 82 c3 28", BinaryJsonFault::Utf8, 2);
+    check_refused(
+        "c2 ff ff ff ff 61",
+        BinaryJsonFault::Truncated { needed: 0xffff_ffff, left: 1 },
+        6,
+    );
 }
 
 #[test]
@@ -102,7 +106,8 @@ fn a_reference_is_the_offset_of_a_string_that_came_before() {
 
 #[test]
 fn a_reference_to_anything_but_an_earlier_string_is_refused() {
-    let refused = |hex, target, offset| check_refused(hex, Fault::Reference(target), offset);
+    let refused =
+        |hex, target, offset| check_refused(hex, BinaryJsonFault::Reference(target), offset);
     refused("c3 00", 0, 1);
     refused("c3 01", 1, 1);
     refused("e2 05 82 68 69 c3 04", 4, 6);
@@ -132,8 +137,8 @@ fn base64_is_written_as_what_it_stands_for() {
     check("71 01 fe 66 6f", r#""Zm8""#);
     check("71 01 fd 66", r#""Zg""#);
     check("71 00 00", r#""""#);
-    check_refused("71 01 03 66 6f 6f", Fault::Padding, 1);
-    check_refused("71 00 01", Fault::Padding, 1);
+    check_refused("71 01 03 66 6f 6f", BinaryJsonFault::Padding, 1);
+    check_refused("71 00 01", BinaryJsonFault::Padding, 1);
 }
 
 #[test]
@@ -165,9 +170,9 @@ fn bits_after_the_last_character_may_be_anything() {
 
 #[test]
 fn a_packed_string_of_wrong_characters_is_refused() {
-    check_refused("7b 01 78 0f", Fault::NotAscii, 1);
-    check_refused("7d 01 f0 3f", Fault::NotAscii, 1);
-    check_refused("78 01 10", Fault::Padding, 1);
+    check_refused("7b 01 78 0f", BinaryJsonFault::NotAscii, 1);
+    check_refused("7d 01 f0 3f", BinaryJsonFault::NotAscii, 1);
+    check_refused("78 01 10", BinaryJsonFault::Padding, 1);
 }
 
 #[test]
@@ -194,22 +199,22 @@ fn containers_are_empty_or_single_or_have_a_length_and_a_count() {
 
 #[test]
 fn what_is_in_a_container_stays_within_it() {
-    check_refused("e2 03 01 02", Fault::Length(3), 1);
-    check_refused("e2 02 e2 02 01 02", Fault::Length(2), 3);
-    check_refused("e2 02 82 61 62", Fault::Truncated { needed: 2, left: 1 }, 4);
-    check_refused("ea 01 2c 01", Fault::Truncated { needed: 1, left: 0 }, 4);
-    check_refused("e5 02 03 01 02", Fault::Count { told: 3, found: 2 }, 1);
-    check_refused("ed 02 00 2c 01", Fault::Count { told: 0, found: 1 }, 1);
+    check_refused("e2 03 01 02", BinaryJsonFault::Length(3), 1);
+    check_refused("e2 02 e2 02 01 02", BinaryJsonFault::Length(2), 3);
+    check_refused("e2 02 82 61 62", BinaryJsonFault::Truncated { needed: 2, left: 1 }, 4);
+    check_refused("ea 01 2c 01", BinaryJsonFault::Truncated { needed: 1, left: 0 }, 4);
+    check_refused("e5 02 03 01 02", BinaryJsonFault::Count { told: 3, found: 2 }, 1);
+    check_refused("ed 02 00 2c 01", BinaryJsonFault::Count { told: 0, found: 1 }, 1);
 }
 
 #[test]
 fn a_property_has_a_name_and_no_other_has_the_same() {
-    check_refused("e9 01 02", Fault::Name(0x01), 2);
-    check_refused("e9 d0 02", Fault::Name(0xd0), 2);
-    check_refused("ea 06 2c 01 82 69 64 02", Fault::Duplicate("id".into()), 5);
+    check_refused("e9 01 02", BinaryJsonFault::Name(0x01), 2);
+    check_refused("e9 d0 02", BinaryJsonFault::Name(0xd0), 2);
+    check_refused("ea 06 2c 01 82 69 64 02", BinaryJsonFault::Duplicate("id".into()), 5);
     // Past the number of names that are compared one by one.
     let names = (0..40).fold(String::new(), |hex, i| hex + &format!("81 {:02x} 00 ", b'A' + i));
-    check_refused(&format!("ea 7b {names} 81 61 00"), Fault::Duplicate("a".into()), 123);
+    check_refused(&format!("ea 7b {names} 81 61 00"), BinaryJsonFault::Duplicate("a".into()), 123);
 }
 
 #[test]
@@ -231,23 +236,23 @@ fn arrays_of_one_type_of_number_have_its_marker_once() {
 #[test]
 fn a_marker_that_means_nothing_is_named_with_its_place() {
     for marker in [0x68, 0x70, 0xcf, 0xd4, 0xd6, 0xf4, 0xf7, 0xf8, 0xff_u8] {
-        check_refused(&format!("e1 {marker:02x}"), Fault::Marker(marker), 2);
+        check_refused(&format!("e1 {marker:02x}"), BinaryJsonFault::Marker(marker), 2);
     }
     for marker in [0x40, 0x5f, 0x60, 0x67_u8] {
-        check_refused(&format!("e1 {marker:02x} 00"), Fault::UserString(marker), 2);
+        check_refused(&format!("e1 {marker:02x} 00"), BinaryJsonFault::UserString(marker), 2);
     }
     // Only some markers may be the type of an array's numbers.
-    check_refused("f0 c8 01 01", Fault::Marker(0xc8), 2);
-    check_refused("f2 f1 d7 01 01 01", Fault::Marker(0xf1), 2);
+    check_refused("f0 c8 01 01", BinaryJsonFault::Marker(0xc8), 2);
+    check_refused("f2 f1 d7 01 01 01", BinaryJsonFault::Marker(0xf1), 2);
     let error = decode(&body("e1 ff")).expect_err("the marker is unknown");
     assert_eq!(error.to_string(), "unknown marker 0xff at offset 2");
 }
 
 #[test]
 fn a_body_is_a_preamble_and_one_value() {
-    assert_eq!(decode(b""), Err(Fault::Truncated { needed: 1, left: 0 }.at(0)));
-    assert_eq!(decode(b"{}"), Err(Fault::Preamble.at(0)));
-    assert_eq!(decode(b"\x80"), Err(Fault::Truncated { needed: 1, left: 0 }.at(1)));
+    assert_eq!(decode(b""), Err(BinaryJsonFault::Truncated { needed: 1, left: 0 }.at(0)));
+    assert_eq!(decode(b"{}"), Err(BinaryJsonFault::Preamble.at(0)));
+    assert_eq!(decode(b"\x80"), Err(BinaryJsonFault::Truncated { needed: 1, left: 0 }.at(1)));
 }
 
 #[test]
@@ -257,10 +262,10 @@ fn nesting_ends_where_that_of_text_ends() {
         let deepest = decode(&nested(limits::NESTING_DEPTH_MAX)).expect("it is within the limit");
         assert_eq!(Value::parse(deepest.to_json().as_bytes()).as_ref(), Ok(&deepest));
         let error = decode(&nested(limits::NESTING_DEPTH_MAX + 1)).expect_err("it is too deep");
-        assert_eq!(error.fault, Fault::Depth);
+        assert_eq!(error.fault, BinaryJsonFault::Depth);
     }
     let many = decode(&body(&"e1 ".repeat(1_000_000))).expect_err("it is too deep");
-    assert_eq!(many.fault, Fault::Depth);
+    assert_eq!(many.fault, BinaryJsonFault::Depth);
 }
 
 #[test]
@@ -277,7 +282,7 @@ fn few_bytes_cannot_stand_for_very_much() {
         array_of(&[], &[0x2b]),
     ] {
         let error = bomb.expect_err("it is too large");
-        assert!(matches!(error.fault, Fault::TooLarge { .. }), "{error}");
+        assert!(matches!(error.fault, BinaryJsonFault::TooLarge { .. }), "{error}");
     }
 }
 
