@@ -145,6 +145,13 @@ struct Failing {
     seen: bool,
 }
 
+impl Failing {
+    /// Lets it run in the next pass, with as many attempts as a new one.
+    fn make_due(&mut self) {
+        (self.failures, self.retry_us) = (0, Some(0));
+    }
+}
+
 /// A failing unit as reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailingUnit {
@@ -180,8 +187,8 @@ impl Units {
         let Some(unit) = all.get_mut(key) else { return true };
         unit.seen = true;
         if unit.version != version {
-            all.remove(key);
-            return true;
+            unit.version = version;
+            unit.make_due();
         }
         unit.retry_us.is_some_and(|retry_us| retry_us <= now_us)
     }
@@ -246,12 +253,13 @@ impl Units {
         self.lock().retain(|key, unit| unit.seen || !is_of_pass(key.kind));
     }
 
-    /// Forgets the failures of a database's units, or of all, so that they run again; returns their number.
+    /// Makes the units of a database, or all, due at once; returns their number. They stay listed until they
+    /// have succeeded: an empty list means that nothing is left to do.
     fn retry(&self, database: Option<u32>) -> usize {
         let mut all = self.lock();
-        let before = all.len();
-        all.retain(|key, _| database.is_some_and(|number| number != key.database));
-        before - all.len()
+        let is_meant = |key: &UnitKey| database.is_none_or(|number| number == key.database);
+        let meant = all.iter_mut().filter(|(key, _)| is_meant(key));
+        meant.map(|(_, unit)| unit.make_due()).count()
     }
 
     pub(crate) fn list(&self) -> Vec<FailingUnit> {
@@ -431,6 +439,23 @@ mod tests {
         units.end_pass(is_index);
         assert_eq!(units.count().retrying, 2, "that of another pass stays");
         assert_eq!(units.retry(Some(1)), 1);
-        assert_eq!(units.retry(None), 1);
+        assert_eq!(units.retry(None), 2);
+    }
+
+    #[test]
+    fn a_retried_unit_is_due_at_once_and_listed_until_it_succeeds() {
+        let (units, key) = (Units::default(), UnitKey::account(UnitKind::ModelEffects));
+        let failure = UnitFailure::from(Error::internal("broken"));
+        while units.failed(&key, 7, &failure, 0).and_then(|unit| unit.retry_us).is_some() {}
+        let quarantined = FailingUnits { retrying: 0, quarantined: 1 };
+        let retrying = FailingUnits { retrying: 1, quarantined: 0 };
+        assert_eq!(units.count(), quarantined);
+        assert_eq!((units.retry(None), units.count()), (1, retrying));
+        assert!(units.is_due(&key, 7, 0));
+        while units.failed(&key, 7, &failure, 0).and_then(|unit| unit.retry_us).is_some() {}
+        assert!(units.is_due(&key, 8, 0), "what it works on has changed");
+        assert_eq!(units.count(), retrying);
+        units.succeeded(&key);
+        assert_eq!(units.count(), FailingUnits::default());
     }
 }
