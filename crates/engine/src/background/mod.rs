@@ -157,10 +157,15 @@ impl BackgroundWork<'_> {
         let panicked = |_| Err(Error::internal("it panicked; the log says where").into());
         match outcome.unwrap_or_else(panicked) {
             Ok(turn) => {
-                run.unfinished |= turn == UnitProgress::Unfinished;
-                if turn == UnitProgress::Done {
-                    self.engine.units.succeeded(key);
-                    run.cursors.remove(key);
+                match turn {
+                    UnitProgress::Unfinished => {
+                        run.unfinished = true;
+                        self.engine.units.progressed(key);
+                    }
+                    UnitProgress::Done => {
+                        self.engine.units.succeeded(key);
+                        run.cursors.remove(key);
+                    }
                 }
                 Some(turn)
             }

@@ -200,6 +200,14 @@ impl Units {
         }
     }
 
+    /// Records a step after which a unit has more to do. It may then find itself done in a way that it does
+    /// not report, as when a rule is no longer built; so the pass has to see it again.
+    pub(crate) fn progressed(&self, key: &UnitKey) {
+        if let Some(unit) = self.lock().get_mut(key) {
+            unit.seen = false;
+        }
+    }
+
     /// Forgets the failures of a unit that is done.
     pub(crate) fn succeeded(&self, key: &UnitKey) {
         if let Some(unit) = self.lock().remove(key) {
