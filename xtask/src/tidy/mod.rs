@@ -6,6 +6,7 @@ mod dependencies;
 mod edges;
 mod fields;
 mod names;
+mod ports;
 mod retired;
 mod security;
 mod sizes;
@@ -36,6 +37,7 @@ pub(crate) fn run() -> Result<()> {
     complaints.extend(dependencies::check(&files));
     complaints.extend(fields::check(&files));
     complaints.extend(names::check(&files));
+    complaints.extend(ports::check(&files));
     complaints.extend(security::check(&files));
     complaints.extend(sizes::check(&files));
     complaints.extend(versions::check(&files));

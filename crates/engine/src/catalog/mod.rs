@@ -41,12 +41,23 @@ pub(crate) struct Catalog {
     state: ArcSwap<State>,
     /// Holds a change of which nobody knows yet whether it was stored.
     changing: Mutex<Option<Unresolved>>,
+    /// Shards that no layout has any more since such a change was resolved.
+    unneeded: Mutex<Vec<ShardId>>,
 }
 
-/// A change whose commit got no answer: its id, and the picture after it.
+/// A change whose commit got no answer: its id, the picture after it, and the shards that it decides about.
 struct Unresolved {
     commit: CommitId,
     state: State,
+    layout: UndecidedLayout,
+}
+
+/// The shards of a cutover: the children are the layout if its commit was stored, otherwise the frozen
+/// parents are.
+#[derive(Default)]
+pub(crate) struct UndecidedLayout {
+    pub(crate) parents: Vec<ShardId>,
+    pub(crate) children: Vec<ShardId>,
 }
 
 /// Why a change is not stored.
@@ -82,7 +93,8 @@ impl Catalog {
             }
             state.insert(database);
         }
-        Ok(Self { store, state: ArcSwap::from_pointee(state), changing: Mutex::new(None) })
+        let (state, unneeded) = (ArcSwap::from_pointee(state), Mutex::default());
+        Ok(Self { store, state, changing: Mutex::new(None), unneeded })
     }
 
     /// The picture of now.
@@ -114,9 +126,18 @@ impl Catalog {
         Ok(first)
     }
 
-    /// Returns when every change that had begun is over.
+    /// Returns when every change that had begun is over. If the outcome of the last one was unknown, the store
+    /// is asked again: writers of a shard that it froze wait for nothing else.
     pub(crate) fn wait_for_changes(&self) {
-        drop(self.changing.lock().unwrap_or_else(PoisonError::into_inner));
+        self.resolve(&mut self.changing.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Shards to be dropped since a change of unknown outcome was resolved; each is returned once.
+    pub(crate) fn take_unneeded(&self) -> Vec<ShardId> {
+        if let Ok(mut unresolved) = self.changing.try_lock() {
+            self.resolve(&mut unresolved);
+        }
+        std::mem::take(&mut self.unneeded.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Begins a change; nobody else changes the catalog until the guard is dropped.
@@ -131,11 +152,31 @@ impl Catalog {
     /// unknown if the store cannot tell.
     fn resolve(&self, unresolved: &mut Option<Unresolved>) {
         let Some(change) = unresolved.take() else { return };
-        match self.store.resolve(&[SYSTEM_SHARD], change.commit) {
-            Ok(Resolution::Committed(_)) => self.state.store(Arc::new(change.state)),
-            Ok(Resolution::Never) => {}
-            Ok(Resolution::NotKnown) | Err(_) => *unresolved = Some(change),
-        }
+        let unneeded = match self.store.resolve(&[SYSTEM_SHARD], change.commit) {
+            Ok(Resolution::Committed(_)) => {
+                self.state.store(Arc::new(change.state));
+                change.layout.parents
+            }
+            Ok(Resolution::Never) if self.unfreeze(&change.layout.parents) => {
+                change.layout.children
+            }
+            Ok(Resolution::Never | Resolution::NotKnown) | Err(_) => {
+                *unresolved = Some(change);
+                return;
+            }
+        };
+        self.unneeded.lock().unwrap_or_else(PoisonError::into_inner).extend(unneeded);
+    }
+
+    /// Lets shards be written to again; whether that succeeded.
+    fn unfreeze(&self, shards: &[ShardId]) -> bool {
+        shards.iter().all(|shard| match self.store.freeze_shard(*shard, false) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(%error, shard = shard.0, "a shard cannot be unfrozen yet");
+                false
+            }
+        })
     }
 }
 
@@ -211,10 +252,18 @@ impl Change<'_> {
         match self.catalog.store.commit(commit) {
             Ok(_) => Ok(()),
             Err(error @ StorageError::Unknown(_)) => {
-                *self.guard = Some(Unresolved { commit: id, state: self.state.clone() });
+                let (state, layout) = (self.state.clone(), UndecidedLayout::default());
+                *self.guard = Some(Unresolved { commit: id, state, layout });
                 Err(WriteFailed { error, unknown: true })
             }
             Err(error) => Err(WriteFailed { error, unknown: false }),
+        }
+    }
+
+    /// Names the shards about which a change of unknown outcome decides.
+    pub(crate) fn decides_about(&mut self, layout: UndecidedLayout) {
+        if let Some(unresolved) = &mut *self.guard {
+            unresolved.layout = layout;
         }
     }
 

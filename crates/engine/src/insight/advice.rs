@@ -111,7 +111,7 @@ impl Insight<'_> {
     ) -> Result<(Sample, bool)> {
         let everything = container.scope(&ScopeRequest::default())?;
         // The advisor has bounds of its own.
-        let budget = ExecutionBudget::default();
+        let budget = ExecutionBudget::default().with_pool(&self.engine.query_memory);
         let mut cursor = ItemCursor::new(self.engine, container, &everything, None, &budget)?;
         let mut sample = Sample::default();
         while let Some(item) = cursor.next()? {

@@ -9,6 +9,7 @@ use orrery_types::{Epoch, Error, Lsn, Result, ShardId};
 use super::copy::{EntryRouter, ShardCopier};
 use super::layout::{LayoutChange, newest_epoch};
 use crate::Container;
+use crate::catalog::UndecidedLayout;
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
 use crate::partition::layout::Layouts;
@@ -65,7 +66,11 @@ impl Layouts<'_> {
         change.state.insert(database);
         if let Err(failed) = change.write() {
             if failed.unknown {
-                // Either layout may be the stored one: neither may be written to or dropped.
+                // Either layout may be the stored one: neither may be written to or dropped before the
+                // catalog has found out.
+                let shards = |list: &[PhysicalPartition]| list.iter().map(|p| p.shard).collect();
+                let (parents, children) = (shards(&parents), shards(&layout.children));
+                change.decides_about(UndecidedLayout { parents, children });
                 frozen.keep();
             }
             let drop_children = !failed.unknown;

@@ -302,6 +302,8 @@ impl<'e> Layouts<'e> {
         let unit = UnitKey::account(UnitKind::RetiredShards);
         self.engine.background().run_unit(run, &unit, 0, &mut |_| {
             let now_s = self.engine.clock.now_s();
+            let unneeded = self.engine.catalog.take_unneeded();
+            self.retired().extend(unneeded.into_iter().map(|shard| (shard, now_s)));
             let over = |since_s: u64| since_s + limits::SHARD_RETIRED_S <= now_s;
             let due: Vec<ShardId> =
                 self.retired().iter().filter(|(_, since_s)| over(*since_s)).map(|r| r.0).collect();

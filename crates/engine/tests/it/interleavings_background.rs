@@ -419,7 +419,13 @@ fn unknown_outcome(what: &str, change: Change, lost: Lost, nth: usize) -> bool {
     *left.lock().expect("sound") = Some(nth);
     let done = change(&engine);
     let was_lost = left.lock().expect("sound").take().is_none();
-    if is_silent.swap(false, Ordering::SeqCst) {
+    let was_silent = is_silent.swap(false, Ordering::SeqCst);
+    // Writers need no other change of the catalog to go on.
+    let item = br#"{"id":"after","a":1}"#;
+    let container = engine.containers().read(&name("d"), &name("people")).expect("a container");
+    let written = engine.items().upsert(&container, None, item, &Preconditions::default());
+    assert!(written.is_ok(), "{what}: commit {nth}, {lost:?}, {:?}", written.map(drop));
+    if was_silent {
         // The next change of the catalog asks again, whatever it is.
         let later = engine.databases().create(&json(r#"{"id":"later"}"#), &manual(None));
         later.expect("the store answers again");
@@ -427,6 +433,7 @@ fn unknown_outcome(what: &str, change: Change, lost: Lost, nth: usize) -> bool {
     let shown = picture(&engine);
     let (reopened, _) = open(inner.clone());
     let stored = picture(&reopened);
+    read(&reopened, "people", "after").expect("it was acknowledged");
     assert_eq!(shown, stored, "{what}: commit {nth}, {lost:?}, answered {done:?}");
     // The change can be made, or is refused because it was.
     drop(reopened);
