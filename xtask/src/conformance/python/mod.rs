@@ -1,5 +1,6 @@
 //! The official Python SDK's own test suite: choose files and tests, run several files at once,
-//! compare with the known failures, and print the score.
+//! compare with the known failures, and print the score. What it does not try, our tests do
+//! (conformance/python/tests).
 //!
 //! The environment and the tests come from the package index into the user's cache; the repository
 //! holds only a pytest plugin and four lists (see conformance/python/README.md).
@@ -10,9 +11,9 @@ mod report;
 mod session;
 
 use super::{Options, Profile, Target};
-use crate::project;
 use crate::server;
 use crate::stopwatch::Stopwatch;
+use crate::{process, project};
 use anyhow::{Context, Result, bail};
 use environment::Environment;
 use events::Outcome;
@@ -21,6 +22,7 @@ use report::{FileReport, Results};
 use session::{Limits, Session};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -50,6 +52,7 @@ pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
     let files = select_files(options, &environment)?;
     let own = options.emulator_like()?;
     let target = own.as_ref().map_or(target, |(target, _)| target);
+    run_our_tests(options, &environment, target)?;
     let session = Session {
         environment: &environment,
         endpoint: target.endpoint(),
@@ -88,6 +91,29 @@ pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Runs our own tests, unless `--only` chooses files of the SDK's.
+fn run_our_tests(options: &Options, environment: &Environment, target: &Target) -> Result<()> {
+    if options.only.is_some() {
+        return Ok(());
+    }
+    println!("python: our tests against {}", target.endpoint());
+    let mut pytest = Command::new(&environment.python);
+    pytest.args([
+        "-m",
+        "pytest",
+        "--quiet",
+        "--timeout=120",
+        "-W",
+        "ignore",
+        "-p",
+        "no:cacheprovider",
+        "tests",
+    ]);
+    pytest.current_dir(folder()).env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest.env("ORRERY_ENDPOINT", target.endpoint()).env("ORRERY_KEY", &target.key);
+    process::run(&mut pytest).context("our tests in Python")
 }
 
 /// Runs everything against a closed port and lists what passes all the same. With `--only`, the
