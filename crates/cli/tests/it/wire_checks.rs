@@ -182,6 +182,7 @@ fn definitions_of_containers_and_offers_are_checked_as_the_service_does() {
 
     let offers = json(&server.must("GET", "/offers", &[], ""));
     let mut offer = offers.get("Offers").as_array().unwrap()[0].clone();
+    assert_eq!(offer.get("offerType").as_str(), Some("Invalid"), "throughput has no tier");
     let path = format!("/offers/{}", offer.get("_rid").as_str().unwrap());
     assert_eq!(server.send("PUT", &path, &[], &offer.to_json()).status, 200);
     offer.as_object_mut().unwrap().set("_rid", "NoRid".into());

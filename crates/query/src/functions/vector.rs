@@ -52,11 +52,23 @@ impl Metric {
             differences += (x - y) * (x - y);
         }
         let score = match self {
-            Self::Cosine => dot / (f64::sqrt(a_squares) * f64::sqrt(b_squares)),
+            Self::Cosine => dot / length_product(a_squares, b_squares),
             Self::DotProduct => dot,
             Self::Euclidean => f64::sqrt(differences),
         };
         // The zero vector has no direction.
         score.is_finite().then(|| score.into())
+    }
+}
+
+/// The product of two lengths of which the squares are given. One root is what the service takes: it
+/// differs from two in the last digit.
+fn length_product(a_squares: f64, b_squares: f64) -> f64 {
+    let product = a_squares * b_squares;
+    if product.is_normal() {
+        f64::sqrt(product)
+    } else {
+        // Lengths may be within the numbers where the product of their squares is not.
+        f64::sqrt(a_squares) * f64::sqrt(b_squares)
     }
 }
