@@ -31,6 +31,7 @@ mod model_kill;
 mod model_remote;
 mod moving;
 mod place;
+mod plan_texts;
 #[path = "../../../storage/tests/it/postgres_store.rs"]
 mod postgres_store;
 #[cfg(target_os = "linux")]

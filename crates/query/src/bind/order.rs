@@ -42,7 +42,8 @@ pub(super) fn order<'a>(binder: &mut Binder<'a>, select: &'a Select) -> Result<O
         let direction = key.direction.unwrap_or(Direction::Ascending);
         let node = binder.expr(&key.expr)?;
         if !is_planned_key(binder, &key.expr, &node) {
-            let path = order_path(binder, &key.expr)?;
+            let branch = chosen_branch(binder, &key.expr)?;
+            let path = order_path(binder, branch)?;
             paths.extend(path.map(|(path, computed)| OrderKey { path, direction, computed }));
         }
         super::relation::refuse_relation(&node)?;
@@ -99,6 +100,15 @@ pub(super) fn check_names<'a>(binder: &mut Binder<'a>, key: &'a Expr) -> Result<
         }
     });
     error.map_or(Ok(()), Err)
+}
+
+/// The branch that a key amounts to, where conditions decide that do not depend on the item.
+fn chosen_branch<'a>(binder: &mut Binder<'a>, mut expr: &'a Expr) -> Result<&'a Expr, QueryError> {
+    while let ExprKind::Conditional(condition, yes, no) = &*expr.kind {
+        let Node::Constant(value) = binder.expr(condition)? else { break };
+        expr = if value.is_true() { yes } else { no };
+    }
+    Ok(expr)
 }
 
 /// What is planned although it is refused when it runs: a distance on Earth, the item itself, elements

@@ -1,6 +1,7 @@
 //! Our plans beside those of the service's own planner: `golden/plan_corpus/corpus.jsonl.zst` holds
 //! queries with the plan or the refusal that it gives. What differs stands in `differences.txt` beside
-//! it, under its reason, and nothing else does.
+//! it, under its reason, and nothing else does. `plan_texts` in the tests of the command line sends the texts
+//! of the plans to a server.
 //!
 //! `PLAN_CORPUS_REPORT=file` writes every difference in detail.
 
@@ -402,66 +403,4 @@ fn every_difference_is_listed_with_its_reason() {
     for (number, line) in &known {
         assert!(tally.differing.contains_key(number), "listed and the same by now: {line}");
     }
-}
-
-/// The text as a client sends it: filter and statistics filled in.
-fn filled(text: &str) -> String {
-    let mut out = text.replace("{documentdb-formattableorderbyquery-filter}", "true");
-    for (mark, value) in [
-        ("{documentdb-formattablehybridsearchquery-totaldocumentcount}", "3"),
-        ("{documentdb-formattablehybridsearchquery-totalwordcount-", "9"),
-        ("{documentdb-formattablehybridsearchquery-hitcountsarray-", "[1]"),
-    ] {
-        while let Some(start) = out.find(mark) {
-            let end = start + out[start..].find('}').expect("the mark ends");
-            out.replace_range(start..=end, value);
-        }
-    }
-    out
-}
-
-/// Why a text of the service's planner is refused here, if it has to be.
-fn reason_to_refuse(error: &QueryError, text: &str) -> Option<&'static str> {
-    let says = error.to_string();
-    Some(match error.code() {
-        Some("SC2011") => "a parameter has no value: planned, and refused when it runs",
-        Some("SC2005") => "a function that nothing documents",
-        Some("2206") => "ORDER BY of the item itself, a distance or an aggregate",
-        Some("SC2022") => "a property that the query names as the rewriting does",
-        None if says.contains("correlated collections") => "ORDER BY over elements of an array",
-        Some("SC2240") => "a score outside ORDER BY RANK",
-        _ if text.contains("{\"term\"") => "fuzzy terms",
-        _ => return None,
-    })
-}
-
-#[test]
-#[expect(clippy::print_stdout, reason = "the numbers are what the test is for")]
-fn the_texts_of_the_corpus_are_queries_of_ours() {
-    let vectors = vectors();
-    let facts = ContainerFacts { vectors: &vectors, ..ContainerFacts::default() };
-    let (mut sent, mut refused) = (0, BTreeMap::<&str, usize>::new());
-    let mut failures = Vec::new();
-    for case in cases() {
-        let plan = case.body.get("plan");
-        let hybrid = plan.get("hybridSearchQueryInfo");
-        let components = hybrid.get("componentQueryInfos").as_array().unwrap_or_default();
-        let infos = components.iter().chain([plan.get("queryInfo")]);
-        let texts = infos.filter_map(|info| info.get("rewrittenQuery").as_str());
-        for text in texts.chain(hybrid.get("globalStatisticsQuery").as_str()) {
-            if text.is_empty() {
-                continue;
-            }
-            sent += 1;
-            let text = filled(text);
-            let bound = Query::parse(&text).and_then(|q| q.bind(&case.parameters(), &facts));
-            let Err(error) = bound else { continue };
-            match reason_to_refuse(&error, &text) {
-                Some(reason) => *refused.entry(reason).or_default() += 1,
-                None => failures.push(format!("{text}\n    {error}")),
-            }
-        }
-    }
-    println!("texts sent: {sent}; refused: {refused:?}");
-    assert!(failures.is_empty(), "{}:\n{}", failures.len(), failures.join("\n"));
 }

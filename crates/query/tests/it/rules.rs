@@ -33,6 +33,10 @@ fn order_by_takes_paths_of_the_item_only() {
     check_refused("SELECT * FROM c ORDER BY 1", Some("2206"), "document path");
     check_refused("SELECT * FROM c ORDER BY c", Some("2206"), "document path");
     check_refused("SELECT * FROM c ORDER BY c.a + 1", Some("2206"), "document path");
+    check_refused("SELECT * FROM c ORDER BY c.x ? c.a : c.b", Some("2206"), "document path");
+    let chosen = "SELECT VALUE c.b FROM c ORDER BY undefined ? c.a : (1 = 1 ? c.b : c.a) DESC";
+    let rows = run(chosen, r#"[{"a":2,"b":1},{"a":1,"b":2}]"#).expect("rows");
+    assert_eq!(Value::array(rows).to_json(), "[2,1]");
     check_refused("SELECT t FROM c JOIN t IN c.t ORDER BY t.a", None, "correlated collections");
     check_refused("SELECT t FROM t IN c.t ORDER BY t.a", None, "correlated collections");
     check_refused("SELECT * FROM (SELECT c.a FROM c) s ORDER BY s.b", Some("2206"), "path");
