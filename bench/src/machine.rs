@@ -5,14 +5,28 @@ use std::process::Command;
 
 /// Prints processor, memory, system and commit.
 pub(crate) fn describe(root: &Path) {
+    print!("{}", description(root));
+}
+
+/// The same as lines of a list.
+pub(crate) fn description(root: &Path) -> String {
     let processor = field("/proc/cpuinfo", "model name");
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let memory = field("/proc/meminfo", "MemTotal");
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let commit = git(root, &["rev-parse", "--short", "HEAD"]);
     let changed = !git(root, &["status", "--porcelain", "--untracked-files=no"]).is_empty();
-    println!("- machine: {cores} cores ({processor}), memory {memory}, Linux {}", kernel.trim());
-    println!("- commit: {commit}{}", if changed { " with changes" } else { "" });
+    let changed = if changed { " with changes" } else { "" };
+    format!(
+        "- machine: {cores} cores ({processor}), memory {memory}, Linux {}\n- commit: {commit}{changed}\n",
+        kernel.trim()
+    )
+}
+
+/// How busy the machine was in the last minute, by its own account.
+pub(crate) fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
 }
 
 fn field(path: &str, name: &str) -> String {

@@ -12,8 +12,9 @@
 //! - `fairness`: reads and small queries of one client beside many that send products of arrays
 //! - `import`: items from a file, beside `RocksDB` taking the keys that they become
 //! - `advisor`: `orrery advise` over a large export, its time and memory
-//! - `instructions`: instructions of the server for one request, on six paths
+//! - `instructions`: instructions of the server for one request, on ten paths
 //! - `compare`: the same operations on several databases, from one load generator
+//! - `growth`: the same operations on a growing container
 //! - `bare`: that handler; `items` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
@@ -75,6 +76,8 @@ enum Verb {
     Instructions(instructions::Options),
     /// The same operations on several databases.
     Compare(compare::Options),
+    /// The same operations on a growing container.
+    Growth(compare::growth::Options),
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,
 }
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Verb::Advisor(options) => advisor::run(&options),
         Verb::Instructions(options) => instructions::run(&options),
         Verb::Compare(options) => compare::run(&options),
+        Verb::Growth(options) => compare::growth::run(&options),
         Verb::Bare => bare::run(),
     };
     match outcome {

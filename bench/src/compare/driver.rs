@@ -69,13 +69,17 @@ pub(super) fn check(system: &System, operations: &[Operation]) -> Result<()> {
     })
 }
 
+/// What so many clients do over and over, in a container with so many items.
+#[derive(Clone, Copy)]
+pub(super) struct Workload {
+    pub(super) operation: Operation,
+    pub(super) clients: usize,
+    pub(super) items: u64,
+}
+
 /// Runs one operation over and over.
-pub(super) fn run(
-    system: &System,
-    operation: Operation,
-    clients: usize,
-    pace: Pace,
-) -> Result<Sample> {
+pub(super) fn run(system: &System, workload: Workload, pace: Pace) -> Result<Sample> {
+    let clients = workload.clients;
     runtime()?.block_on(async {
         let mut sessions = Vec::new();
         for _ in 0..clients {
@@ -87,7 +91,7 @@ pub(super) fn run(
             .enumerate()
             .map(|(client, session)| {
                 let schedule = Schedule { pace, clients, client, watch };
-                tokio::spawn(drive(session, operation, schedule))
+                tokio::spawn(drive(session, workload, schedule))
             })
             .collect();
         let mut latencies_ns = Sample::histogram();
@@ -133,13 +137,13 @@ fn due(nth: u32, client: usize, clients: usize, rate: f64) -> Duration {
 
 async fn drive(
     mut session: Session,
-    operation: Operation,
+    workload: Workload,
     schedule: Schedule,
 ) -> Result<Histogram<u64>> {
     let mut latencies_ns = Sample::histogram();
-    for (nth, number) in (0..).zip(Numbers::new(operation)) {
+    for (nth, number) in (0..).zip(Numbers::new(workload.operation, workload.items)) {
         let Some(due) = schedule.due(nth).await else { break };
-        session.call(operation, number).await?;
+        session.call(workload.operation, number).await?;
         let took = schedule.watch.elapsed().saturating_sub(due);
         latencies_ns.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX))?;
     }

@@ -4,19 +4,21 @@
 //! instant at which an operation was due, so that a stall counts for everything that it delays.
 
 mod driver;
+pub(crate) mod growth;
 mod operation;
 mod plot;
 mod report;
 mod session;
 mod system;
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::{disk, machine};
-use driver::Pace;
+use driver::{Pace, Workload};
 use operation::Operation;
 use report::{Measured, Results};
 use system::System;
@@ -36,6 +38,12 @@ pub(crate) struct Options {
     /// Folder for what is installed from npm [default: none, and these systems are left out]
     #[arg(long)]
     packages: Option<PathBuf>,
+    /// Another binary of the server, to be measured beside it
+    #[arg(long)]
+    before: Option<PathBuf>,
+    /// Leave out other databases
+    #[arg(long)]
+    no_others: bool,
     /// Numbers of clients
     #[arg(long, value_delimiter = ',', default_value = "1,16,64")]
     clients: Vec<usize>,
@@ -48,6 +56,9 @@ pub(crate) struct Options {
     /// Folder for the plots [default: none are drawn]
     #[arg(long)]
     plots: Option<PathBuf>,
+    /// File with a section for the results, which are written into it [default: none]
+    #[arg(long)]
+    results: Option<PathBuf>,
     /// Only the operations whose names hold this
     #[arg(long, default_value = "")]
     only: String,
@@ -62,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(folder) => tempfile::tempdir_in(folder)?,
         None => tempfile::tempdir()?,
     };
-    let systems = System::start_all(&options.server, folder.path(), options.packages.as_deref())?;
+    let systems = System::start_all(options, folder.path())?;
     let operations: Vec<Operation> =
         Operation::ALL.into_iter().filter(|o| o.name().contains(&options.only)).collect();
     for system in &systems {
@@ -77,15 +88,22 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure(options, &systems, operation, *clients, &mut results)?;
         }
     }
-    machine::describe(&options.root);
-    println!("- disk: {:.0} syncs/s by one writer", syncs.rate());
-    println!("- {} rounds of {} ms; {} items", options.rounds, options.ms, operation::LOADED_ITEMS);
+    let mut text = machine::description(&options.root);
+    let (rounds, ms, items) = (options.rounds, options.ms, operation::LOADED_ITEMS);
+    writeln!(text, "- disk: {:.0} syncs/s by one writer", syncs.rate())?;
+    writeln!(text, "- {rounds} rounds of {ms} ms; {items} items; load {}", machine::load())?;
     for system in &systems {
-        println!("- {}: {}", system.name(), system.version()?);
+        writeln!(text, "- {}: {}", system.name(), system.version()?)?;
     }
-    report::print(&results);
+    text += &report::table(&results);
+    print!("{text}");
     if let Some(folder) = &options.plots {
         plot::draw(&results, folder)?;
+    }
+    // A part of the operations does not replace all.
+    if let Some(file) = options.results.as_ref().filter(|_| options.only.is_empty()) {
+        let before = std::fs::read_to_string(file)?;
+        std::fs::write(file, report::replace_section(&before, &text)?)?;
     }
     Ok(())
 }
@@ -99,6 +117,7 @@ fn measure(
     results: &mut Results,
 ) -> Result<()> {
     let time = Duration::from_millis(options.ms);
+    let workload = Workload { operation, clients, items: operation::LOADED_ITEMS };
     for round in 0..options.rounds {
         // Every other round goes backwards: no system always comes first.
         let mut order: Vec<usize> = (0..systems.len()).collect();
@@ -107,14 +126,14 @@ fn measure(
         }
         let mut rates = vec![0.0; systems.len()];
         for at in &order {
-            let sample = driver::run(&systems[*at], operation, clients, Pace::Closed { time })?;
+            let sample = driver::run(&systems[*at], workload, Pace::Closed { time })?;
             rates[*at] = sample.rate();
         }
         let durable = systems.iter().zip(&rates).filter(|(system, _)| system.is_durable());
         let slowest = durable.map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
         let pace = Pace::Open { time, rate: slowest * OFFERED_FRACTION };
         for at in order {
-            let open = driver::run(&systems[at], operation, clients, pace)?;
+            let open = driver::run(&systems[at], workload, pace)?;
             results.add(
                 (operation, clients, systems[at].name()),
                 Measured { rate: rates[at], offered: slowest * OFFERED_FRACTION, open },

@@ -13,7 +13,7 @@ const CREATED_FROM: u64 = 100_000_000;
 const CLIENT_NUMBERS: u64 = 100_000;
 /// Clients so far.
 static CLIENTS: AtomicU64 = AtomicU64::new(0);
-/// A step that visits every loaded item.
+/// A step that visits every loaded item: it is prime, and no factor of their number.
 const STRIDE: u64 = 7919;
 
 /// What is asked.
@@ -54,17 +54,19 @@ impl Operation {
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     operation: Operation,
+    /// Items that are loaded.
+    items: u64,
     next: u64,
 }
 
 impl Numbers {
-    pub(super) fn new(operation: Operation) -> Self {
+    pub(super) fn new(operation: Operation, items: u64) -> Self {
         let client = CLIENTS.fetch_add(1, Ordering::Relaxed);
         let next = match operation {
             Operation::Create => CREATED_FROM + client * CLIENT_NUMBERS,
             _ => client * STRIDE * STRIDE,
         };
-        Self { operation, next }
+        Self { operation, items, next }
     }
 }
 
@@ -78,7 +80,7 @@ impl Iterator for Numbers {
             return Some(number);
         }
         self.next += STRIDE;
-        Some(number % LOADED_ITEMS)
+        Some(number % self.items)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context as _, Result};
+
 use super::operation::Operation;
 use crate::sample::{Sample, median};
 
@@ -70,11 +72,12 @@ impl Results {
     }
 }
 
-/// Prints all results as one table.
-pub(super) fn print(results: &Results) {
-    println!();
-    println!("| operation | clients | system | operations/s | Orrery's ratio | p50 µs | p99 µs |");
-    println!("|---|---:|---|---:|---:|---:|---:|");
+/// All results as one table.
+pub(super) fn table(results: &Results) -> String {
+    let mut text = String::from(
+        "\n| operation | clients | system | operations/s | Orrery's ratio | p50 µs | p99 µs |\n\
+         |---|---:|---|---:|---:|---:|---:|\n",
+    );
     for name in results.names() {
         let (operation, clients, system) = name;
         let Summary { rate, ratio, p50_us, p99_us, is_saturated } = results.summary(*name);
@@ -85,8 +88,22 @@ pub(super) fn print(results: &Results) {
             format!("{p50_us:.0} | {p99_us:.0}")
         };
         let operation = operation.name();
-        println!("| {operation} | {clients} | {system} | {rate:.0} | {ratio} | {latencies} |");
+        text += &format!(
+            "| {operation} | {clients} | {system} | {rate:.0} | {ratio} | {latencies} |\n"
+        );
     }
+    text
+}
+
+/// What stands around the results in a file.
+const SECTION: [&str; 2] = ["<!-- compare: begin -->\n", "<!-- compare: end -->"];
+
+/// A file's text with these results in place of those that it has.
+pub(super) fn replace_section(text: &str, results: &str) -> Result<String> {
+    let [begin, end] = SECTION;
+    let parts = text.split_once(begin).zip(text.split_once(end));
+    let ((before, _), (_, after)) = parts.context("the file has no section for the results")?;
+    Ok(format!("{before}{begin}\n{results}\n{end}{after}"))
 }
 
 #[cfg(test)]
@@ -114,5 +131,15 @@ mod tests {
         assert!((other.ratio - 3.0).abs() < 1e-9 && (own.rate - 30.0).abs() < 1e-9);
         assert!(!own.is_saturated && other.is_saturated);
         assert!((own.p99_us - 2.0).abs() < 0.01, "{}", own.p99_us);
+    }
+
+    #[test]
+    fn new_results_replace_those_of_an_earlier_run() {
+        let file = "before\n<!-- compare: begin -->\nold\n<!-- compare: end -->\nafter\n";
+        let written = replace_section(file, "- new").unwrap();
+        let expected = "before\n<!-- compare: begin -->\n\n- new\n<!-- compare: end -->\nafter\n";
+        assert_eq!(written, expected);
+        assert_eq!(replace_section(&written, "- new").unwrap(), expected);
+        assert!(replace_section("no section", "- new").is_err());
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
+use super::Options;
 use super::session::{self, Session};
 use crate::client::Client;
 use crate::process::Process;
@@ -32,6 +33,8 @@ pub(super) struct System {
 
 enum Kind {
     Orrery(Process),
+    /// A server that somebody else has started.
+    Address(SocketAddr),
     /// Two tables of one server.
     Postgres {
         server: Rc<Postgres>,
@@ -42,12 +45,16 @@ enum Kind {
 
 impl System {
     /// Starts all of them; those from npm only if there is a folder for packages.
-    pub(super) fn start_all(
-        binary: &Path,
-        folder: &Path,
-        packages: Option<&Path>,
-    ) -> Result<Vec<Self>> {
-        let (orrery, _) = Process::serve(binary, &folder.join("data"))?;
+    pub(super) fn start_all(options: &Options, folder: &Path) -> Result<Vec<Self>> {
+        let (orrery, _) = Process::serve(&options.server, &folder.join("data"))?;
+        let mut systems = vec![Self { name: "Orrery", kind: Kind::Orrery(orrery) }];
+        if let Some(before) = &options.before {
+            let (orrery, _) = Process::serve(before, &folder.join("before"))?;
+            systems.push(Self { name: "Orrery before", kind: Kind::Orrery(orrery) });
+        }
+        if options.no_others {
+            return Ok(systems);
+        }
         let postgres = Rc::new(Postgres::start_with_tables(
             folder,
             &[("items_fast", "on"), ("items_slow", "off")],
@@ -56,16 +63,18 @@ impl System {
             name,
             kind: Kind::Postgres { server: Rc::clone(&postgres), table },
         };
-        let mut systems = vec![
-            Self { name: "Orrery", kind: Kind::Orrery(orrery) },
-            table("items_fast", "PostgreSQL"),
-            table("items_slow", "PostgreSQL, fastupdate off"),
-        ];
-        if let Some(packages) = packages {
+        systems.push(table("items_fast", "PostgreSQL"));
+        systems.push(table("items_slow", "PostgreSQL, fastupdate off"));
+        if let Some(packages) = &options.packages {
             let kind = Kind::CosmosdbServer(NodeProcess::start(packages)?);
             systems.push(Self { name: "cosmosdb-server, not durable", kind });
         }
         Ok(systems)
+    }
+
+    /// A server of Orrery that runs already.
+    pub(super) fn at(address: SocketAddr) -> Self {
+        Self { name: "Orrery", kind: Kind::Address(address) }
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -79,7 +88,7 @@ impl System {
 
     pub(super) fn version(&self) -> Result<String> {
         Ok(match &self.kind {
-            Kind::Orrery(_) => env!("CARGO_PKG_VERSION").to_owned(),
+            Kind::Orrery(_) | Kind::Address(_) => env!("CARGO_PKG_VERSION").to_owned(),
             Kind::Postgres { server, .. } => server.version()?,
             Kind::CosmosdbServer(_) => COSMOSDB_SERVER.to_owned(),
         })
@@ -89,6 +98,7 @@ impl System {
         match &self.kind {
             Kind::Orrery(process) => Ok(session::http(Client::connect(process.address).await?)),
             Kind::Postgres { server, table } => session::postgres(server.address(), table).await,
+            Kind::Address(address) => Ok(session::http(Client::connect(*address).await?)),
             Kind::CosmosdbServer(node) => Ok(session::http(Client::connect(node.address).await?)),
         }
     }

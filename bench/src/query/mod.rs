@@ -6,7 +6,7 @@
 pub(crate) mod cases;
 pub(crate) mod goods;
 pub(crate) mod postgres;
-mod server;
+pub(crate) mod server;
 
 use std::path::PathBuf;
 

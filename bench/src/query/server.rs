@@ -1,5 +1,6 @@
 //! Our side: a server with the items, asked over HTTP by one client.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::message::Signer;
 use crate::process::Process;
 use crate::stopwatch::Stopwatch;
 
-pub(super) struct Server {
+pub(crate) struct Server {
     process: Process,
     data: PathBuf,
     runtime: Runtime,
@@ -36,7 +37,7 @@ const REST_LIMIT: Duration = Duration::from_secs(300);
 const ROWS_MAX: usize = 1000;
 
 impl Server {
-    pub(super) fn start(binary: &Path, folder: &Path) -> Result<Self> {
+    pub(crate) fn start(binary: &Path, folder: &Path) -> Result<Self> {
         let data = folder.join("data");
         let (process, _) = Process::serve(binary, &data)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -51,7 +52,7 @@ impl Server {
     }
 
     /// Stops and starts it anew, so that nothing is in its own memory.
-    pub(super) fn restart(self, binary: &Path) -> Result<Self> {
+    pub(crate) fn restart(self, binary: &Path) -> Result<Self> {
         let Self { process, data, runtime, client } = self;
         drop(client);
         process.stop()?;
@@ -61,7 +62,7 @@ impl Server {
     }
 
     /// Creates items, a logical partition in each batch.
-    pub(super) fn load(&self, numbers: Range<u64>) -> Result<()> {
+    pub(crate) fn load(&self, numbers: Range<u64>) -> Result<()> {
         let next = Arc::new(AtomicU64::new(numbers.start / PARTITION_ITEMS));
         let end = numbers.end / PARTITION_ITEMS;
         let address = self.process.address;
@@ -89,8 +90,23 @@ impl Server {
         })
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.process.address
+    }
+
+    /// Memory in use, in megabytes.
+    pub(crate) fn resident_mb(&self) -> Result<u64> {
+        Ok(self.process.resident_kb()? / 1024)
+    }
+
+    /// Bytes in the files of its data folder.
+    pub(crate) fn disk_bytes(&self) -> Result<u64> {
+        folder_bytes(&self.data)
+    }
+
     /// Waits until the work that a load leaves behind is done, and says how long that took.
-    pub(super) fn rest(&self) -> Result<Duration> {
+    pub(crate) fn rest(&self) -> Result<Duration> {
         let watch = Stopwatch::start();
         let (mut before, mut quiet) = (self.process.processor()?, 0);
         loop {
@@ -171,4 +187,15 @@ fn header(head: &[u8], name: &str) -> Option<String> {
     let head = std::str::from_utf8(head).ok()?;
     let lines = head.lines().filter_map(|line| line.split_once(": "));
     lines.into_iter().find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
+}
+
+fn folder_bytes(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        // A file may be gone by now: the server deletes what it has compacted.
+        let Ok(metadata) = entry.metadata() else { continue };
+        bytes += if metadata.is_dir() { folder_bytes(&entry.path())? } else { metadata.len() };
+    }
+    Ok(bytes)
 }

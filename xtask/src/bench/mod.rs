@@ -46,6 +46,8 @@ enum Suite {
     Instructions,
     /// The same operations on several databases, from one load generator; not part of all.
     Compare,
+    /// The same operations on a growing container; not part of all.
+    Growth,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -82,11 +84,13 @@ fn run_suite(suite: Suite, server: &Path, program: &Path, options: &Options) -> 
         Suite::Advisor => "advisor",
         Suite::Instructions => "instructions",
         Suite::Compare => "compare",
+        Suite::Growth => "growth",
     });
     command.arg("--server").arg(server).arg("--root").arg(project::root());
     if suite == Suite::Compare {
         command.arg("--packages").arg(project::cache("compare")?);
         command.arg("--plots").arg(project::root().join("bench/plots"));
+        command.arg("--results").arg(project::root().join("bench/RESULTS.md"));
     }
     if let Some(folder) = &options.folder {
         command.arg("--folder").arg(folder);
