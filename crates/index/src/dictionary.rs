@@ -2,7 +2,7 @@
 //! item that needs it, or in an earlier commit of its own; if that item then fails, the id stays unused. A path
 //! keeps its id for ever.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use orrery_storage::key::{self, CompositeId, PathId, PathStep, ROOT_PATH, ShapeId};

@@ -1,8 +1,7 @@
 //! The path ids that a partition has in memory, as a tree that is walked along with an item, so that no path is
 //! built as a string.
 
-use std::collections::HashMap;
-
+use foldhash::{HashMap, HashMapExt as _};
 use orrery_storage::key::{CompositeId, PathId, PathStep, ROOT_PATH, ShapeId};
 use orrery_types::limits;
 
@@ -39,7 +38,7 @@ impl Node {
 
 impl Default for PathTree {
     fn default() -> Self {
-        let places = HashMap::from([(ROOT_PATH, 0)]);
+        let places = [(ROOT_PATH, 0)].into_iter().collect();
         let (composites, shapes) = (HashMap::new(), HashMap::new());
         Self { nodes: vec![Node::new(ROOT_PATH)], places, composites, shapes }
     }

@@ -2,7 +2,7 @@
 //! in effect: the current one, by which terms are written, and older ones, whose terms may still exist. One
 //! walk evaluates all of them: each has a bit.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use orrery_storage::key::PathStep;
 use orrery_types::limits;

@@ -3,7 +3,7 @@
 //! Paths through arrays are left out. A partition distinguishes a limited number of sets; items with further
 //! sets share the shape *any* and have to be loaded.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 
 use orrery_storage::key::{self, PathId, ShapeId};
 use orrery_storage::{Snapshot, Space, StorageError};

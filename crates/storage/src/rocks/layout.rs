@@ -15,7 +15,7 @@ use orrery_types::{Epoch, Lsn, ShardId};
 use crate::store::SHARD_RESERVED;
 use crate::{Space, StorageError, Value};
 
-const VERSION_BYTES: usize = 8;
+pub(super) const VERSION_BYTES: usize = 8;
 
 /// Name of a space's column family.
 pub(super) fn name(space: Space) -> &'static str {

@@ -14,6 +14,7 @@
 //! - `commit_queue`  group commit: where commits wait, so that one sync serves many
 //! - `committer`  the thread that writes
 //! - `validation` preconditions of a group of commits, and its write batch
+//! - `batch`      write batches as bytes
 //! - `snapshot`   reads
 //! - `disk_space` refuses writes before the disk is full
 //! - `row_cache`  items that were read recently; and the numbers of writes, by which readers detect concurrent ones
@@ -23,6 +24,7 @@
 //! - `space_size` sizes after a full compaction
 //! - `export`     a folder written from another engine
 
+mod batch;
 mod commit_queue;
 mod committer;
 #[cfg(test)]
@@ -66,6 +68,7 @@ use crate::{
     Commit, CommitId, Committed, CopyRun, EmbeddedStore, Head, ReadAt, Resolution, ShardStats,
     Snapshot, Space, StorageError, Store, Value,
 };
+use batch::FamilyIds;
 use commit_queue::{Answer, CommitQueue, Work};
 use committer::CommitLock;
 use disk_space::DiskSpace;
@@ -95,6 +98,7 @@ pub struct RocksStore {
 /// What the committer and the callers share.
 struct Core {
     db: DB,
+    family_ids: FamilyIds,
     folder: PathBuf,
     /// Changed by the committer alone, and seldom; looked up by everybody, all the time.
     shards: ArcSwap<Shards>,
@@ -127,6 +131,7 @@ impl RocksStore {
             .into_iter()
             .map(|(shard, header)| (shard, Arc::new(ShardHead::new(header.epoch, header.lsn))));
         let core = Arc::new(Core {
+            family_ids: FamilyIds::of(&db),
             db,
             folder: path.to_owned(),
             shards: ArcSwap::from_pointee(shards.collect()),

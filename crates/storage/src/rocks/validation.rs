@@ -2,13 +2,14 @@
 //! database and against what the commits before it in the group write. Those that pass share one
 //! write batch; one that fails adds nothing to it.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt as _};
 use orrery_types::{Lsn, ShardId};
 use rocksdb::WriteBatch;
 
+use super::batch::BatchBuilder;
 use super::commit_queue::Answer;
 use super::layout::{self, Header};
 use super::{Core, read_error};
@@ -66,7 +67,7 @@ struct IndexWrite<'g> {
 
 pub(super) struct GroupValidator<'g> {
     core: &'g Core,
-    batch: WriteBatch,
+    batch: BatchBuilder,
     /// Whether the group has several commits. Then their index writes go into the batch in the order of
     /// their keys: items that are written together share values, so that most entries of the memtable come
     /// right behind the one inserted before, and are not searched for.
@@ -79,7 +80,6 @@ pub(super) struct GroupValidator<'g> {
     /// The spaces of those keys, so that writes to others are not even looked up.
     checked_spaces: u8,
     key: Vec<u8>,
-    value: Vec<u8>,
 }
 
 impl<'g> GroupValidator<'g> {
@@ -97,14 +97,13 @@ impl<'g> GroupValidator<'g> {
         }
         Self {
             core,
-            batch: WriteBatch::with_capacity_bytes(size_bytes),
+            batch: BatchBuilder::new(core.family_ids, size_bytes),
             sorts_index: commits.len() > 1,
             index_writes: Vec::new(),
             shards: HashMap::new(),
             checked,
             checked_spaces,
             key: Vec::new(),
-            value: Vec::new(),
         }
     }
 
@@ -119,17 +118,16 @@ impl<'g> GroupValidator<'g> {
     /// The batch, and what it does to each shard.
     pub(super) fn finish(mut self) -> (WriteBatch, Vec<ShardUpdate>) {
         self.add_index_writes();
-        let meta = self.core.cf(Space::Meta);
         let mut updates = Vec::with_capacity(self.shards.len());
         for (id, shard) in self.shards {
             if shard.lsn > shard.head.lsn() {
                 let header = Header { epoch: shard.head.epoch(), lsn: shard.lsn };
-                self.batch.put_cf(meta, layout::header_key(id), header.encode());
+                self.batch.put_header(id, header);
                 let ShardState { head, lsn, stripes, control } = shard;
                 updates.push(ShardUpdate { head, lsn, stripes, control });
             }
         }
-        (self.batch, updates)
+        (self.batch.finish(), updates)
     }
 
     /// Writes of the same key keep their order.
@@ -137,10 +135,9 @@ impl<'g> GroupValidator<'g> {
         let mut writes = std::mem::take(&mut self.index_writes);
         writes.sort_by(|a, b| (a.shard, a.key).cmp(&(b.shard, b.key)));
         for IndexWrite { shard, key, value } in writes {
-            layout::write_key(shard, key, &mut self.key);
             match value {
-                Some(value) => self.batch.put_cf(self.core.cf(Space::Index), &self.key, value),
-                None => self.batch.delete_cf(self.core.cf(Space::Index), &self.key),
+                Some(value) => self.batch.put(shard, Space::Index, key, value, Lsn(0)),
+                None => self.batch.delete(shard, Space::Index, key),
             }
         }
     }
@@ -195,6 +192,12 @@ impl<'g> GroupValidator<'g> {
             Some(KeyState::Unchanged) | None => {}
         }
         layout::write_key(shard, key, &mut self.key);
+        // What is cached is as the database has it: only the thread that validates changes either.
+        if space == Space::Items
+            && let Some(value) = self.core.row_cache.get(&self.key, Lsn(u64::MAX))
+        {
+            return Ok(Some(value.version));
+        }
         let damaged = |error: StorageError| error.at(shard, space, key);
         let found = self.core.db.get_pinned_cf(self.core.cf(space), &self.key);
         let found = found.map_err(|error| damaged(read_error(error)))?;
@@ -216,8 +219,7 @@ impl<'g> GroupValidator<'g> {
             if self.sorts_index && *space == Space::Index {
                 self.index_writes.push(IndexWrite { shard: part.shard, key, value: None });
             } else {
-                layout::write_key(part.shard, key, &mut self.key);
-                self.batch.delete_cf(self.core.cf(*space), &self.key);
+                self.batch.delete(part.shard, *space, key);
             }
             self.record(part.shard, *space, key, KeyState::Deleted);
         }
@@ -226,25 +228,14 @@ impl<'g> GroupValidator<'g> {
                 let value = Some(&put.value[..]);
                 self.index_writes.push(IndexWrite { shard: part.shard, key: &put.key, value });
             } else {
-                self.put(part.shard, put.space, &put.key, &put.value, lsn);
+                self.batch.put(part.shard, put.space, &put.key, &put.value, lsn);
             }
             self.record(part.shard, put.space, &put.key, KeyState::Written(lsn));
         }
         for (key, entry) in part.numbered(lsn) {
-            self.put(part.shard, Space::Feed, &key, entry, lsn);
+            self.batch.put(part.shard, Space::Feed, &key, entry, lsn);
         }
         lsn
-    }
-
-    fn put(&mut self, shard: ShardId, space: Space, key: &[u8], value: &[u8], lsn: Lsn) {
-        layout::write_key(shard, key, &mut self.key);
-        let family = self.core.cf(space);
-        if space.is_versioned() {
-            layout::write_value(space, lsn, value, &mut self.value);
-            self.batch.put_cf(family, &self.key, &self.value);
-        } else {
-            self.batch.put_cf(family, &self.key, value);
-        }
     }
 
     fn record(&mut self, shard: ShardId, space: Space, key: &'g [u8], state: KeyState) {
