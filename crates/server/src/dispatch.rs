@@ -6,7 +6,8 @@ use orrery_types::{Error, Result};
 use crate::call::Call;
 use crate::handlers::{
     account, addresses, backup, batch, change, container, database, encryption_key, grant, item,
-    model, offer, permission, query, range, role, role_check, script, statistics, tasks, user,
+    model, offer, permission, query, range, role, role_check, script, statistics, tasks,
+    transaction, user,
 };
 use crate::operation::Operation;
 use crate::wire::link::Target;
@@ -185,6 +186,7 @@ fn of_rest(call: &Call) -> Result<Reply> {
         (Operation::DeletePartitionKey, Target::PartitionKeyDelete(at)) => {
             item::delete_partition_key(call, at)
         }
+        (Operation::ReadTransaction | Operation::CommitTransaction, _) => transaction::run(call),
         (Operation::ListRanges, Target::Ranges(at)) => range::list(call, at),
         (Operation::QueryRanges, Target::Ranges(at)) => range::query(call, at),
         (Operation::SplitRange, Target::Split(at)) => range::split(call, at),
@@ -247,6 +249,8 @@ pub(crate) fn statistic(call: &Call) -> &'static str {
         Operation::ListItems => "read feed",
         Operation::PlanQuery => "query plan",
         Operation::RunBatch => "batch",
+        Operation::ReadTransaction => "transactional read",
+        Operation::CommitTransaction => "transaction",
         Operation::QueryItems => "query",
         Operation::UpsertItem => "upsert",
         Operation::CreateItem => "create",
@@ -260,6 +264,7 @@ pub(crate) fn name(target: &Target) -> &'static str {
     match target {
         Target::Account => "account",
         Target::Addresses(_) => "addresses",
+        Target::Transactions => "transaction",
         Target::Databases | Target::Database(_) => "database",
         Target::Containers(_) | Target::Container(_) => "container",
         Target::Items(_) | Target::Item(..) => "item",

@@ -35,6 +35,8 @@ pub(crate) enum TokenScope {
     Script,
     /// As `Keyed`, and a token for the script, confined to a partition key or not.
     KeyedScript,
+    /// Tokens that permit each of the operations that the body lists.
+    Listed,
 }
 
 /// What a role must permit for an operation.
@@ -110,6 +112,8 @@ operations! {
     PatchItem: Write, Item, One(A::ReplaceItem);
     DeleteItem: Write, Item, One(A::DeleteItem);
     DeletePartitionKey: Write, Keyed, One(A::DeleteItem);
+    ReadTransaction: Read, Listed, Listed;
+    CommitTransaction: Write, Listed, Listed;
 
     ListRanges: Read, Around, One(A::ReadMetadata);
     QueryRanges: Read, Around, One(A::ReadMetadata);
@@ -192,6 +196,11 @@ impl Operation {
         let query = headers.is_query || headers.is_query_plan;
         match target {
             Target::Items(_) | Target::Item(..) => Self::of_items(method, target, headers),
+            Target::Transactions => match (method, headers.transaction_type.as_deref()) {
+                ("POST", Some(kind)) if kind.eq_ignore_ascii_case("Read") => Self::ReadTransaction,
+                ("POST", _) => Self::CommitTransaction,
+                _ => Self::Unsupported,
+            },
             Target::Databases
             | Target::Database(_)
             | Target::Containers(_)

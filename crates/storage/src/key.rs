@@ -63,9 +63,10 @@ pub use index::{
 };
 pub use meta::{
     PathStep, RecordKind, composite_name, counter, erasure, erasure_of_prefix, erasures, index_ids,
-    index_names, index_rebuilt, is_index_name, merged_at, parse_erasure, parse_path_node,
-    parse_shape_name, path_node, record, record_name, records, rows_reserved, shape_name,
-    shape_names, versions_horizon,
+    index_names, index_rebuilt, is_index_name, merged_at, outcome_expiry, outcomes_expired_at,
+    parse_erasure, parse_outcome_expiry, parse_path_node, parse_shape_name, path_node, record,
+    record_name, records, rows_reserved, shape_name, shape_names, transaction_outcome,
+    versions_horizon,
 };
 pub use model::{
     AggregateId, Due, all_buckets_of, all_due, all_tallies, bucket, buckets_of, built, delta,

@@ -29,6 +29,13 @@ pub const PARTITION_KEY_LEVELS_MAX: usize = 3;
 pub const PATCH_OPERATIONS_MAX: usize = 10;
 /// Operations of one batch. Service; 400.
 pub const BATCH_OPERATIONS_MAX: usize = 100;
+/// Operations of one distributed transaction. Ours, as for a batch: the service names none; 400.
+pub const DISTRIBUTED_OPERATIONS_MAX: usize = 100;
+/// How long the outcome of a distributed transaction answers repeated requests. Clients repeat one for 30
+/// seconds. Ours; afterwards the token counts as new.
+pub const TRANSACTION_OUTCOME_KEPT_S: u64 = 300;
+/// Outcomes of distributed transactions that one commit removes. Ours; more take further commits.
+pub const OUTCOMES_REMOVED_MAX: usize = 500;
 /// Body of one batch: 2 MB and 5 % of it. Service; 413.
 pub const BATCH_SIZE_BYTES_MAX: usize = 2_202_010;
 /// Items that the results of one batch hold before no further read or patch is begun. Service; 413

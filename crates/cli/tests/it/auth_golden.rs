@@ -31,6 +31,27 @@ const STALE: (&str, &str) = ("if-match", "\"00000000-0000-0000-0000-000000000000
 const QUERY: (&str, &str) = ("x-ms-documentdb-isquery", "true");
 const QUERY_BODY: &str = r#"{"query":"SELECT * FROM c"}"#;
 
+const TRANSACTION: &str = "x-ms-cosmos-operation-type";
+const READ_P: &str = r#"{"operations":[{"databaseName":"d","collectionName":"c","id":"one","partitionKey":["p"],
+    "operationType":"Read"}]}"#;
+const READ_Q: &str = r#"{"operations":[{"databaseName":"d","collectionName":"c","id":"one","partitionKey":["q"],
+    "operationType":"Read"}]}"#;
+const READ_BOTH: &str = r#"{"operations":[{"databaseName":"d","collectionName":"c","id":"one","partitionKey":["p"],
+    "operationType":"Read"},{"databaseName":"d","collectionName":"other","id":"one","partitionKey":["p"],
+    "operationType":"Read"}]}"#;
+/// The item has another key than the operation.
+const CREATE_P: &str = r#"{"operations":[{"databaseName":"d","collectionName":"c","id":"one","partitionKey":["p"],
+    "operationType":"Create","resourceBody":{"id":"one","p":"other"}}]}"#;
+/// None of the two exists.
+const DELETE_BOTH: &str = r#"{"operations":[{"databaseName":"d","collectionName":"c","id":"no","partitionKey":["p"],
+    "operationType":"Delete"},{"databaseName":"d","collectionName":"other","id":"no","partitionKey":["p"],
+    "operationType":"Delete"}]}"#;
+
+fn transaction(body: &'static str) -> Sample {
+    let token = "11111111-2222-3333-4444-555555555555";
+    sample("POST", "/operations/dtc").with("x-ms-cosmos-idempotency-token", token).body(body)
+}
+
 /// A request that shows whether an operation is allowed.
 pub(crate) struct Sample {
     pub(crate) note: &'static str,
@@ -186,6 +207,15 @@ pub(crate) fn samples(operation: Operation, rids: &Rids) -> Vec<Sample> {
         | O::PatchItem
         | O::DeleteItem
         | O::DeletePartitionKey => item_samples(operation, rids),
+        O::ReadTransaction => vec![
+            transaction(READ_P).with(TRANSACTION, "Read").note("key p"),
+            transaction(READ_Q).with(TRANSACTION, "Read").note("key q"),
+            transaction(READ_BOTH).with(TRANSACTION, "Read").note("two containers"),
+        ],
+        O::CommitTransaction => vec![
+            transaction(CREATE_P).note("create, key p"),
+            transaction(DELETE_BOTH).note("delete, two containers"),
+        ],
         O::ListScripts
         | O::QueryScripts
         | O::CreateScript

@@ -49,6 +49,10 @@ pub(crate) fn signed(path: &str) -> (String, String) {
     // Addresses are signed as what they are of.
     let path = path.split_once("$resolveFor=").map_or(path, |(_, resolved)| resolved);
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    // A transaction is of the account: its type is signed, and no link.
+    if segments == ["operations", "dtc"] {
+        return ("distributedtransactionbatch".to_owned(), String::new());
+    }
     // What is done to a container is signed as the container is.
     let segments = match &segments[..] {
         [container @ .., "operations", "partitionkeydelete" | "split" | "merge"] => container,

@@ -222,6 +222,7 @@ impl BackgroundWork<'_> {
             self.engine.expiry_sweep().sweep(&mut run);
             self.engine.change_feed().trim_histories(&mut run);
             self.engine.layouts().drop_retired(&mut run);
+            self.engine.transactions().remove_outcomes(&mut run);
             self.engine.model_builds().build_models(&mut run);
             if !run.unfinished || stop() {
                 break;

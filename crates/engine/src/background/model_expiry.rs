@@ -20,7 +20,7 @@ use crate::transaction::batch::is_refusal;
 use crate::transaction::reads::ReadView;
 use crate::transaction::retry::{self, Attempt};
 use crate::transaction::state::{TransactionOptions, TransactionState};
-use crate::transaction::write_buffer::{Mutation, ShardIndex};
+use crate::transaction::write_buffer::Mutation;
 
 impl ExpirySweep<'_> {
     /// Removes expired items one by one: each is a unit, so that one that may not go holds up no other.
@@ -84,9 +84,9 @@ impl ExpirySweep<'_> {
             let mut changes = Vec::new();
             for key in self.keys_of(container, partition, partition_key)? {
                 let at = ItemKey { partition, partition_key: partition_key.clone(), key };
-                tx.load(ShardIndex::HOME, &at)?;
-                let Some(past) = tx.past_image(ShardIndex::HOME, &at.key)? else { continue };
-                tx.set_item(ShardIndex::HOME, &at, Mutation::Delete);
+                tx.load(tx.home(), &at)?;
+                let Some(past) = tx.past_image(tx.home(), &at.key)? else { continue };
+                tx.set_item(tx.home(), &at, Mutation::Delete);
                 changes.push(ItemChange::new(tx.address(&at), Some(past), None));
             }
             // All of them are gone by now, so that none of them keeps another.
@@ -153,14 +153,14 @@ impl ExpirySweep<'_> {
             let model = ModelContext::of(database.as_deref(), container);
             let (view, options) = (ReadView::latest(self.engine), TransactionOptions::under(model));
             let mut tx = TransactionState::new(self.engine, container, at.partition, view, options);
-            tx.load(ShardIndex::HOME, at)?;
-            let Some(past) = tx.past_image(ShardIndex::HOME, &at.key)? else {
+            tx.load(tx.home(), at)?;
+            let Some(past) = tx.past_image(tx.home(), &at.key)? else {
                 return Ok(Attempt::Done(Purged::Gone));
             };
-            if tx.current(ShardIndex::HOME, &at.key).is_some() {
+            if tx.current(tx.home(), &at.key).is_some() {
                 return Ok(Attempt::Done(Purged::Visible));
             }
-            tx.set_item(ShardIndex::HOME, at, Mutation::Delete);
+            tx.set_item(tx.home(), at, Mutation::Delete);
             let change = ItemChange::new(tx.address(at), Some(past), None);
             let followed =
                 model.map_or(Ok(()), |model| cascade::follow(&mut tx.under(model), vec![change]));

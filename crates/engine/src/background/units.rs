@@ -34,6 +34,8 @@ pub(crate) enum UnitKind {
     ExpiredItem,
     /// Shards that were split or merged are dropped.
     RetiredShards,
+    /// Outcomes of distributed transactions are removed.
+    TransactionOutcomes,
     /// Items are brought under a rule of a model.
     ModelBuild,
     /// What follows from a write by a model is done.
@@ -50,6 +52,7 @@ impl UnitKind {
             Self::Expiry => "expiry",
             Self::ExpiredItem => "expiredItem",
             Self::RetiredShards => "retiredShards",
+            Self::TransactionOutcomes => "transactionOutcomes",
             Self::ModelBuild => "modelBuild",
             Self::ModelEffects => "modelEffects",
         }

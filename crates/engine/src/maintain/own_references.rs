@@ -105,6 +105,9 @@ fn targets_of(
     let Some(entry) = writes.item(key).filter(|entry| entry.is_written()) else {
         return Ok(None);
     };
+    if writes.container.database_rid() != model.context.database.rid() {
+        return Ok(None);
+    }
     let value = entry.after().map(|after| &after.value);
     let mut all = Vec::new();
     for (index, rule) in model.context.model.rules.relations.iter().enumerate() {
@@ -170,7 +173,7 @@ mod tests {
         let key = orrery_types::PartitionKey::parse_header(r#"["x"]"#).expect("a key");
         let at = ItemKey::of(&container, key, "n0").expect("a key");
         tx.apply(&at, &ItemWrite::Delete(name("n0"), any)).expect("all are deleted");
-        (tx.writes.shard(ShardIndex::HOME).written().len(), tx.own_references.items_read)
+        (tx.writes.shard(ShardIndex::FIRST).written().len(), tx.own_references.items_read)
     }
 
     #[test]

@@ -135,7 +135,7 @@ fn lines(tx: &TransactionState<'_>, but: Option<&[u8]>) -> Vec<String> {
     let mut lines = Vec::new();
     for (shard, writes) in tx.writes.shards() {
         for entry in writes.written() {
-            if shard == crate::transaction::write_buffer::ShardIndex::HOME
+            if shard == crate::transaction::write_buffer::ShardIndex::FIRST
                 && but == Some(&*entry.at.key)
             {
                 continue;

@@ -39,7 +39,6 @@ use crate::transaction::locks::LockGuard;
 use crate::transaction::reads::ReadView;
 use crate::transaction::retry::{self, Attempt, RetryReason};
 use crate::transaction::state::{TransactionOptions, TransactionState};
-use crate::transaction::write_buffer::ShardIndex;
 use crate::{Container, Database, Engine};
 
 /// Items of one commit.
@@ -287,7 +286,7 @@ impl<'e> ModelBuilds<'e> {
             let before = BeforeImage::read(entry.value.clone())?;
             let partition_key = container.definition.partition_key.extract(before.value()?);
             let at = ItemKey { partition, partition_key, key: entry.key.clone() };
-            tx.load(ShardIndex::HOME, &at)?;
+            tx.load(tx.home(), &at)?;
             let address = ItemAddress { container, at };
             tx.begin_operation();
             let savepoint = tx.writes.savepoint();

@@ -176,6 +176,11 @@ impl<'e> ModelContext<'e> {
         model.rules.concerns(&container.id).then_some(Self { database, model })
     }
 
+    /// Whether it is the model of a database.
+    pub(crate) fn is_of(&self, database: &Database) -> bool {
+        self.database.number == database.number
+    }
+
     /// Whether little can follow from a write to a container: no other items follow its items.
     pub(crate) fn is_light(&self, container: &Container) -> bool {
         let rules = &self.model.rules;

@@ -14,7 +14,7 @@ use crate::maintain::buckets;
 use crate::maintain::cascade;
 use crate::maintain::cascade::ItemChange;
 use crate::transaction::state::TransactionState;
-use crate::transaction::write_buffer::{Mutation, ShardIndex};
+use crate::transaction::write_buffer::Mutation;
 
 /// A transaction and the model that it is under.
 pub(crate) struct ModelTransaction<'t, 'e> {
@@ -32,20 +32,20 @@ impl<'t, 'e> ModelTransaction<'t, 'e> {
     pub(crate) fn write(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
         let (edits, rest) = buckets::array_edits(self, at, write)?;
         let write = rest.as_ref().unwrap_or(write);
-        let current = self.tx.current(ShardIndex::HOME, &at.key);
+        let current = self.tx.current(self.tx.home(), &at.key);
         let decision = write.decide(self.tx.engine, self.tx.container(), current)?;
         let (stamp, row) = (current.map(CurrentImage::stamp), current.map(CurrentImage::row));
         buckets::refuse_bucket(self, at, &decision)?;
-        let before = self.tx.image(ShardIndex::HOME, &at.key)?;
+        let before = self.tx.image(self.tx.home(), &at.key)?;
         let Decision::Put(mut body) = decision else {
             let stamp = stamp.ok_or(Error::NotFound)?;
-            let charge = self.tx.charge(ShardIndex::HOME, &at.key, None, write.patched())?;
-            self.tx.set_item(ShardIndex::HOME, at, Mutation::Delete);
+            let charge = self.tx.charge(self.tx.home(), &at.key, None, write.patched())?;
+            self.tx.set_item(self.tx.home(), at, Mutation::Delete);
             cascade::follow(self, vec![ItemChange::new(self.tx.address(at), before, None)])?;
             return Ok(self.tx.result(Outcome::Deleted, Bytes::new(), stamp, charge));
         };
         let target = self.tx.rename_target(at, &body)?;
-        let past = self.tx.past_image(ShardIndex::HOME, &at.key)?;
+        let past = self.tx.past_image(self.tx.home(), &at.key)?;
         if target.is_some() {
             buckets::carry_arrays(self, at, &mut body.value)?;
         }
@@ -54,14 +54,14 @@ impl<'t, 'e> ModelTransaction<'t, 'e> {
         let body = self.apply_rules(target.as_ref().unwrap_or(at), known, body, &edits)?;
         let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
         let after = self.tx.after_image(at, row, body)?;
-        let charge = self.tx.charge(ShardIndex::HOME, &at.key, Some(&after), write.patched())?;
+        let charge = self.tx.charge(self.tx.home(), &at.key, Some(&after), write.patched())?;
         let (mut text, stamp) = (after.text.clone(), after.stamp);
         let value = after.value.clone();
         let now = target.as_ref().unwrap_or(at);
         if target.is_some() {
-            self.tx.set_item(ShardIndex::HOME, at, Mutation::Delete);
+            self.tx.set_item(self.tx.home(), at, Mutation::Delete);
         }
-        self.tx.set_item(ShardIndex::HOME, now, Mutation::Put(after));
+        self.tx.set_item(self.tx.home(), now, Mutation::Put(after));
         let past = past.filter(|_| target.is_none());
         let mut changes = vec![ItemChange::new(self.tx.address(now), past, Some(value))];
         if target.is_some() {
@@ -69,7 +69,7 @@ impl<'t, 'e> ModelTransaction<'t, 'e> {
         }
         cascade::follow(self, changes)?;
         // What followed may have changed the item itself, if it refers to itself.
-        if let Some(CurrentImage::Own(last)) = self.tx.current(ShardIndex::HOME, &now.key) {
+        if let Some(CurrentImage::Own(last)) = self.tx.current(self.tx.home(), &now.key) {
             text = last.text.clone();
         }
         Ok(self.tx.result(outcome, text, stamp, charge))

@@ -56,6 +56,26 @@ impl Epochs<'_> {
         result
     }
 
+    /// The same for work on several containers. One that was deleted meanwhile has no items.
+    pub(crate) fn retry_all_on_stale_epoch<T>(
+        self,
+        containers: &[Arc<Container>],
+        work: &mut dyn FnMut(&[Arc<Container>]) -> Result<T>,
+    ) -> Result<T> {
+        let mut result = work(containers);
+        for _ in 0..RELOADS_MAX {
+            if !matches!(result, Err(Error::PartitionGone)) {
+                break;
+            }
+            let mut now = Vec::with_capacity(containers.len());
+            for container in containers {
+                now.push(self.reload_and_fence(container)?.ok_or(Error::OwnerNotFound)?);
+            }
+            result = work(&now);
+        }
+        result
+    }
+
     /// Runs a read with the current layout, and again if one of the shards that it began with is gone.
     pub(crate) fn retry_on_gone_shard<T>(
         self,

@@ -115,7 +115,7 @@ impl Transactions<'_> {
                 kept.extend(self.before_retry(reason)?);
                 return Ok(Attempt::Again(reason.text()));
             }
-            if tx.writes.written_at_home() == 0 {
+            if tx.writes.written_at_first() == 0 {
                 return Ok(Attempt::Done(()));
             }
             let (commit, _) = tx.assemble()?.into_commit();

@@ -67,11 +67,11 @@ pub(crate) fn item_part<'s>(
 }
 
 impl TransactionState<'_> {
-    /// Its commit: the part of the home shard first, then those of other shards.
+    /// Its commit: the part of the shard that it was begun on first, then those of other shards.
     pub(crate) fn assemble(&self) -> Result<PreparedCommit<'_>> {
         let (mut parts, mut unique) = (Vec::with_capacity(1), vec![]);
         for (index, shard) in self.writes.shards() {
-            if index != ShardIndex::HOME && shard.items().is_empty() {
+            if index != ShardIndex::FIRST && shard.items().is_empty() {
                 continue;
             }
             let entries = shard.in_commit_order();
@@ -85,12 +85,11 @@ impl TransactionState<'_> {
                 part.preconditions.extend(self.reads.preconditions(index));
             }
         }
-        if let Some(model) = self.options().model {
-            for (_, shard) in self.writes.shards() {
-                put_keys(shard, &mut parts);
-                name_stripes(shard, &mut parts);
-                references::put_references(self, model, shard, &mut parts)?;
-            }
+        for (_, shard) in self.writes.shards() {
+            let Some(model) = self.model_of(shard.container) else { continue };
+            put_keys(shard, &mut parts);
+            name_stripes(shard, &mut parts);
+            references::put_references(self, model, shard, &mut parts)?;
         }
         if let (PathIdAllocation::WithCommit(ids), Some(part)) =
             (self.options().path_ids, parts.first_mut())
@@ -105,16 +104,16 @@ impl TransactionState<'_> {
         if self.view().is_database() {
             return true;
         }
-        let home = self.writes.shard(ShardIndex::HOME);
-        if self.view().is_fixed(home.partition.shard) {
-            return self
+        let first = self.writes.shard(ShardIndex::FIRST);
+        if self.view().is_fixed(first.partition.shard) {
+            let mut read = self
                 .writes
                 .shards()
-                .skip(1)
-                .all(|(index, shard)| shard.items().is_empty() && !self.reads.has_read(index));
+                .filter(|(index, shard)| !shard.items().is_empty() || self.reads.has_read(*index));
+            return read.all(|(_, shard)| self.view().is_fixed(shard.partition.shard));
         }
         // What a model looks at beside items has no version of its own.
-        self.options().model.is_none() && home.items().len() + self.reads.len() <= 1
+        self.options().model.is_none() && first.items().len() + self.reads.len() <= 1
     }
 
     /// The read set as parts without writes.

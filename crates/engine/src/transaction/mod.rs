@@ -8,14 +8,15 @@
 //!                                                                           ▼ yes: LSN ─▶ batch ─▶ sync ─▶ publish ─▶ answer ─▶ unlock
 //! ```
 //!
-//! **Isolation.** A transaction is strictly serializable within its logical partition: a commit whose
-//! preconditions hold is as if the whole transaction had run at that instant, so the serial order is the
+//! **Isolation.** A transaction is strictly serializable within its logical partition, a distributed one
+//! (`distributed`) within all that it names: a commit whose preconditions hold is as if the whole transaction had run at that instant, so the serial order is the
 //! commit order. What a model derives from it in other partitions is the same commit. A transaction that
 //! wrote nothing has read one snapshot.
 //!
 //! **Read view** (`reads`). A single write reads the newest values; a batch, a procedure, a write with
 //! triggers and bulk read the home shard from one snapshot, with their own writes over it (`overlay`), and
-//! other shards newest; verification reads a snapshot of the whole database. The statement time is fixed
+//! other shards newest; a distributed transaction reads all shards that it names from snapshots of one
+//! instant, and its home shard is that of the operation at hand; verification reads a snapshot of the whole database. The statement time is fixed
 //! when the view is opened, and judges which items have expired.
 //!
 //! **Read set** (`reads`, and the before images in the buffer). Every item and every key that a decision
@@ -55,8 +56,10 @@ pub mod batch;
 pub mod bulk;
 pub mod bulk_load;
 pub(crate) mod commit;
+pub mod distributed;
 pub(crate) mod key_entries;
 pub(crate) mod locks;
+pub(crate) mod outcomes;
 mod overlay;
 pub mod point_write;
 pub(crate) mod reads;
@@ -77,7 +80,7 @@ use self::overlay::{OverlaidItem, OverlaySource};
 use self::reads::ReadView;
 use self::retry::{Attempt, RetryReason};
 use self::state::{TransactionOptions, TransactionState};
-use self::write_buffer::{ItemEntry, ShardIndex};
+use self::write_buffer::ItemEntry;
 use crate::catalog::resource::Preconditions;
 use crate::catalog::resource::Stamp;
 use crate::error::storage;
@@ -237,18 +240,30 @@ impl<'e> Transaction<'e> {
         partition_key: &PartitionKey,
         options: TransactionOptions<'e>,
     ) -> Result<Self> {
-        let stripe = partition.locks.stripe(&partition_key.to_canonical());
-        let (view, lsn) = ReadView::snapshot(engine, partition.shard)?;
-        Ok(Self {
+        let (view, _) = ReadView::snapshot(engine, partition.shard)?;
+        Ok(Self::over(engine, container, partition, partition_key, view, options))
+    }
+
+    /// Begins on a view of its shard, or of several.
+    fn over(
+        engine: &'e Engine,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+        partition_key: &PartitionKey,
+        view: ReadView<'e>,
+        options: TransactionOptions<'e>,
+    ) -> Self {
+        let lsn = view.lsn_of(partition.shard).unwrap_or_default();
+        Self {
             tx: TransactionState::new(engine, container, partition, view, options),
             partition_key: partition_key.clone(),
-            stripe,
+            stripe: partition.locks.stripe(&partition_key.to_canonical()),
             lock_mode: LockMode::Shared,
             lock: None,
             together: vec![],
             lsn,
             charge: 0.0,
-        })
+        }
     }
 
     /// The container it works on.
@@ -266,6 +281,20 @@ impl<'e> Transaction<'e> {
         self.partition_key.clone_from(partition_key);
     }
 
+    /// Goes on with another logical partition of any container, whose lock is held too.
+    pub(crate) fn turn_to_container(
+        &mut self,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+        partition_key: &PartitionKey,
+        model: Option<ModelContext<'e>>,
+    ) {
+        self.tx.turn_to(container, partition, model);
+        self.turn_to(partition_key);
+        self.stripe = partition.locks.stripe(&partition_key.to_canonical());
+        self.lsn = self.tx.view().lsn_of(partition.shard).unwrap_or_default();
+    }
+
     /// What its operations cost so far.
     pub fn charge(&self) -> f64 {
         self.charge
@@ -274,7 +303,7 @@ impl<'e> Transaction<'e> {
     /// What is to be stored of a version that the transaction has written, if a model is about it.
     pub(crate) fn latest_text(&self, stamp: Stamp) -> Option<Bytes> {
         self.tx.options().model?;
-        let entries = self.tx.writes.shard(ShardIndex::HOME).items().values();
+        let entries = self.tx.home_shard().items().values();
         let mut written = entries.filter_map(|entry| entry.after());
         written.find(|after| after.stamp == stamp).map(|after| after.text.clone())
     }
@@ -282,8 +311,8 @@ impl<'e> Transaction<'e> {
     /// Reads one item.
     pub fn read(&mut self, item: &Address) -> Result<ItemRead> {
         let at = self.locate(item)?;
-        self.tx.load(ShardIndex::HOME, &at)?;
-        let current = self.tx.current(ShardIndex::HOME, &at.key).ok_or(Error::NotFound)?;
+        self.tx.load(self.tx.home(), &at)?;
+        let current = self.tx.current(self.tx.home(), &at.key).ok_or(Error::NotFound)?;
         let (body, stamp) = (current.text(), current.stamp());
         let item_lsn = match current {
             CurrentImage::Stored(before) => before.version,
@@ -344,8 +373,8 @@ impl<'e> Transaction<'e> {
             | ItemWrite::Delete(item, _) => {
                 let at = self.locate(item)?;
                 if let Err(mismatch) = write.check(container, &at) {
-                    self.tx.load(ShardIndex::HOME, &at)?;
-                    let there = self.tx.current(ShardIndex::HOME, &at.key).is_some();
+                    self.tx.load(self.tx.home(), &at)?;
+                    let there = self.tx.current(self.tx.home(), &at.key).is_some();
                     return Err(if there { mismatch } else { Error::NotFound });
                 }
                 at
@@ -363,12 +392,12 @@ impl<'e> Transaction<'e> {
             return self.tx.engine.items().locate(container, Some(&self.partition_key), item);
         };
         let has_row = |entry: &ItemEntry<'_>| entry.after().is_some_and(|after| after.row == row);
-        let mut entries = self.tx.writes.shard(ShardIndex::HOME).items().values();
+        let mut entries = self.tx.home_shard().items().values();
         if let Some(entry) = entries.find(|entry| has_row(entry)) {
             return Ok(entry.at.clone());
         }
         let key = self.tx.key_of_row(row)?;
-        if self.tx.entry(ShardIndex::HOME, &key).is_some_and(ItemEntry::is_written) {
+        if self.tx.entry(self.tx.home(), &key).is_some_and(ItemEntry::is_written) {
             // The transaction has deleted it, and perhaps made another item with its id.
             return Err(Error::NotFound);
         }
@@ -441,7 +470,7 @@ impl<'e> Transaction<'e> {
         if self.lock_mode == LockMode::Exclusive {
             return Ok(());
         }
-        let home = self.tx.writes.shard(ShardIndex::HOME);
+        let home = self.tx.home_shard();
         let has_read = !home.items().is_empty() || !self.tx.reads.is_empty();
         if has_read || !self.together.is_empty() {
             return Err(self.tx.run_again(RetryReason::NeedsExclusiveLock));
@@ -463,7 +492,7 @@ impl<'e> Transaction<'e> {
     fn commit(self) -> Result<Attempt<CommitPosition>> {
         let partition = self.tx.partition().id;
         let (engine, container) = (self.tx.engine, self.tx.container());
-        if self.tx.writes.written_at_home() == 0 {
+        if self.tx.writes.written_at_first() == 0 {
             let holds = self.tx.is_of_one_instant() || self.tx.validate(None)?;
             let place = CommitPosition { partition, lsn: self.lsn, item_lsn: self.lsn };
             let outdated = Attempt::Again(RetryReason::RefusalOutdated.text());

@@ -9,7 +9,6 @@ use orrery_storage::{Scan, Space};
 use orrery_types::{Error, PartitionKey, Result, limits};
 
 use super::state::TransactionState;
-use super::write_buffer::ShardIndex;
 use crate::item::image::{BeforeImage, stored_value};
 
 /// An item as the transaction sees it.
@@ -41,7 +40,7 @@ impl<'t, 'e> OverlaySource<'t, 'e> {
 
     /// Items with their keys and rows, from where the last call ended; empty at the end.
     pub(crate) fn next_texts(&mut self, items_max: usize) -> Result<Vec<OverlaidItem>> {
-        let (view, home) = (self.tx.view(), self.tx.writes.shard(ShardIndex::HOME));
+        let (view, home) = (self.tx.view(), self.tx.home_shard());
         loop {
             if self.from >= self.bounds.to {
                 return Ok(vec![]);

@@ -117,7 +117,7 @@ impl ReadSet {
 
     /// Whether something was read in a shard.
     pub(crate) fn has_read(&self, shard: ShardIndex) -> bool {
-        (shard == ShardIndex::HOME && self.range.is_some())
+        (shard == ShardIndex::FIRST && self.range.is_some())
             || self.keys.keys().any(|(of, ..)| *of == shard)
     }
 
@@ -127,7 +127,7 @@ impl ReadSet {
         let keys = keys.map(|((_, space, key), read)| {
             Precondition::unchanged(*space, key.clone(), read.version)
         });
-        let range = self.range.filter(|_| shard == ShardIndex::HOME);
+        let range = self.range.filter(|_| shard == ShardIndex::FIRST);
         keys.chain(range.map(|(stripe, since)| Precondition::StripeUnchanged { stripe, since }))
     }
 
@@ -166,8 +166,8 @@ impl<'e> DatabaseSnapshot<'e> {
 enum Source<'e> {
     /// The newest committed value at each read.
     Latest,
-    /// One snapshot of the home shard; other shards newest.
-    Shard(ShardId, Box<dyn Snapshot + 'e>),
+    /// One snapshot of some shards, taken at one instant; other shards newest.
+    Shards(Vec<(ShardId, Box<dyn Snapshot + 'e>)>),
     /// One snapshot of every shard of the database.
     Database(&'e DatabaseSnapshot<'e>),
 }
@@ -191,8 +191,30 @@ impl<'e> ReadView<'e> {
     pub(crate) fn snapshot(engine: &'e Engine, home: ShardId) -> Result<(Self, Lsn)> {
         let snapshot = engine.store.snapshot(home, ReadAt::Latest).map_err(storage)?;
         let lsn = snapshot.lsn();
-        let source = Source::Shard(home, snapshot);
+        let source = Source::Shards(vec![(home, snapshot)]);
         Ok((Self { engine, source, now_s: engine.clock.now_s() }, lsn))
+    }
+
+    /// Reads of these shards see one snapshot.
+    pub(crate) fn snapshots(engine: &'e Engine, shards: &[ShardId]) -> Result<Self> {
+        let opened = engine.store.snapshots(shards).map_err(storage)?;
+        let source = Source::Shards(shards.iter().copied().zip(opened).collect());
+        Ok(Self { engine, source, now_s: engine.clock.now_s() })
+    }
+
+    /// The LSN up to which reads of a shard see commits, if they see a snapshot.
+    pub(crate) fn lsn_of(&self, shard: ShardId) -> Option<Lsn> {
+        self.snapshot_of(shard).map(Snapshot::lsn)
+    }
+
+    fn snapshot_of(&self, shard: ShardId) -> Option<&(dyn Snapshot + 'e)> {
+        match &self.source {
+            Source::Latest => None,
+            Source::Shards(shards) => {
+                shards.iter().find(|(of, _)| *of == shard).map(|(_, snapshot)| &**snapshot)
+            }
+            Source::Database(snapshot) => snapshot.shard(shard).ok(),
+        }
     }
 
     /// All reads see one snapshot of the database.
@@ -209,7 +231,7 @@ impl<'e> ReadView<'e> {
     pub(crate) fn is_fixed(&self, shard: ShardId) -> bool {
         match &self.source {
             Source::Latest => false,
-            Source::Shard(home, _) => *home == shard,
+            Source::Shards(_) => self.snapshot_of(shard).is_some(),
             Source::Database(_) => true,
         }
     }
@@ -218,12 +240,10 @@ impl<'e> ReadView<'e> {
     pub(crate) fn get(&self, shard: ShardId, space: Space, key: &[u8]) -> Result<Option<Value>> {
         match &self.source {
             Source::Database(snapshot) => snapshot.shard(shard)?.get(space, key).map_err(storage),
-            Source::Shard(home, snapshot) if *home == shard => {
-                snapshot.get(space, key).map_err(storage)
-            }
-            Source::Latest | Source::Shard(..) => {
-                Ok(self.engine.store.get(shard, space, key).map_err(storage)?.1)
-            }
+            Source::Latest | Source::Shards(_) => match self.snapshot_of(shard) {
+                Some(snapshot) => snapshot.get(space, key).map_err(storage),
+                None => Ok(self.engine.store.get(shard, space, key).map_err(storage)?.1),
+            },
         }
     }
 
@@ -231,8 +251,10 @@ impl<'e> ReadView<'e> {
     pub(crate) fn scan(&self, shard: ShardId, scan: &Scan<'_>) -> Result<Vec<Entry>> {
         match &self.source {
             Source::Database(snapshot) => snapshot.shard(shard)?.scan(scan).map_err(storage),
-            Source::Shard(home, snapshot) if *home == shard => snapshot.scan(scan).map_err(storage),
-            Source::Latest | Source::Shard(..) => {
+            Source::Latest | Source::Shards(_) => {
+                if let Some(snapshot) = self.snapshot_of(shard) {
+                    return snapshot.scan(scan).map_err(storage);
+                }
                 let snapshot = self.engine.store.snapshot(shard, ReadAt::Latest);
                 snapshot.map_err(storage)?.scan(scan).map_err(storage)
             }
@@ -250,7 +272,7 @@ impl<'e> ReadView<'e> {
 mod tests {
     use super::*;
 
-    const HOME: ShardIndex = ShardIndex::HOME;
+    const HOME: ShardIndex = ShardIndex::FIRST;
 
     fn add(reads: &mut ReadSet, key: &[u8], version: Option<u64>, reason: ConflictReason) {
         reads.add(HOME, Space::Meta, key.to_vec(), version.map(Lsn), reason);

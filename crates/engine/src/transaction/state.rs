@@ -12,7 +12,7 @@ use super::reads::ReadView;
 use super::reads::{ConflictReason, ReadSet};
 use super::retry::RetryReason;
 use super::retry::{RefusalBasis, narrow_reads};
-use super::write_buffer::{ItemEntry, Mutation, ShardIndex, WriteBuffer};
+use super::write_buffer::{ItemEntry, Mutation, ShardIndex, ShardWrites, WriteBuffer};
 use crate::catalog::resource::Stamp;
 use crate::insight::workload::Wrote;
 use crate::item::address::{ItemAddress, ItemKey};
@@ -104,6 +104,9 @@ pub(crate) struct TransactionState<'e> {
     pub(crate) own_references: OwnReferences,
     pub(crate) operation: OperationState,
     options: TransactionOptions<'e>,
+    home: ShardIndex,
+    /// The models of the databases that it has written to.
+    models: Vec<ModelContext<'e>>,
     doomed: Option<RetryReason<'e>>,
 }
 
@@ -122,6 +125,8 @@ impl<'e> TransactionState<'e> {
             writes: WriteBuffer::new(container, partition),
             own_references: OwnReferences::default(),
             operation: OperationState::default(),
+            home: ShardIndex::FIRST,
+            models: options.model.into_iter().collect(),
             options,
             doomed: None,
         }
@@ -156,22 +161,58 @@ impl<'e> TransactionState<'e> {
         ModelTransaction::new(self, model)
     }
 
-    /// The container that it was begun on.
-    pub(crate) fn container(&self) -> &'e Container {
-        self.writes.shard(ShardIndex::HOME).container
+    /// The home shard: that of the operation at hand.
+    pub(crate) fn home(&self) -> ShardIndex {
+        self.home
     }
 
-    /// The physical partition that it was begun on.
+    pub(crate) fn home_shard(&self) -> &ShardWrites<'e> {
+        self.writes.shard(self.home)
+    }
+
+    /// Makes another shard the home shard, under the model of its database.
+    pub(super) fn turn_to(
+        &mut self,
+        container: &'e Container,
+        partition: &'e PhysicalPartition,
+        model: Option<ModelContext<'e>>,
+    ) {
+        let is_same_database = self.container().database == container.database;
+        self.home = self.writes.shard_of(container, partition);
+        self.options.model = model;
+        if let Some(model) = model
+            && !self.models.iter().any(|known| known.is_of(model.database))
+        {
+            self.models.push(model);
+        }
+        if !is_same_database {
+            // Relations are numbered within their model.
+            self.own_references = OwnReferences::default();
+            self.writes.forget_changed_items();
+        }
+    }
+
+    /// The model that the items of a container are written under, if there is one.
+    pub(crate) fn model_of(&self, container: &Container) -> Option<ModelContext<'e>> {
+        self.models.iter().copied().find(|model| model.database.rid() == container.database_rid())
+    }
+
+    /// The container of the operation at hand.
+    pub(crate) fn container(&self) -> &'e Container {
+        self.home_shard().container
+    }
+
+    /// The physical partition of the operation at hand.
     pub(crate) fn partition(&self) -> &'e PhysicalPartition {
-        self.writes.shard(ShardIndex::HOME).partition
+        self.home_shard().partition
     }
 
     pub(crate) fn indexer(&self, shard: ShardIndex) -> Indexer<'e> {
         let writes = self.writes.shard(shard);
         let (container, partition) = (writes.container, writes.partition);
         let path_ids = match (shard, self.options.path_ids) {
-            // Ids are allocated with the commit in the home shard only.
-            (ShardIndex::HOME, path_ids) => path_ids,
+            // Ids are allocated with the commit in its first shard only.
+            (ShardIndex::FIRST, path_ids) => path_ids,
             (_, PathIdAllocation::LookupOnly) => PathIdAllocation::LookupOnly,
             _ => PathIdAllocation::Immediate,
         };
@@ -228,7 +269,7 @@ impl<'e> TransactionState<'e> {
         let found = self.view.get(self.partition().shard, Space::Items, &entry)?;
         let version = found.as_ref().map(|value| value.version);
         let reason = ConflictReason::RowMoved;
-        self.reads.add(ShardIndex::HOME, Space::Items, entry, version, reason);
+        self.reads.add(self.home(), Space::Items, entry, version, reason);
         found.map(|value| value.bytes.into()).ok_or(Error::NotFound)
     }
 
@@ -306,7 +347,7 @@ impl<'e> TransactionState<'e> {
 
     /// Notes a write for the advisor.
     fn note(&self, at: &ItemKey<'e>, written: &Written) {
-        let entry = self.entry(ShardIndex::HOME, &at.key);
+        let entry = self.entry(self.home(), &at.key);
         let item = entry.and_then(ItemEntry::after).map(|after| &after.value);
         let (charge, derived) = (written.charge, self.operation.charge);
         let wrote = Wrote { key: &at.partition_key, charge, derived, item };
@@ -315,7 +356,7 @@ impl<'e> TransactionState<'e> {
 
     fn write(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
         self.operation.reach = write.reach();
-        self.load(ShardIndex::HOME, at)?;
+        self.load(self.home(), at)?;
         match self.options.model {
             Some(model) => self.under(model).write(at, write),
             None => self.write_plain(at, write),
@@ -324,24 +365,24 @@ impl<'e> TransactionState<'e> {
 
     /// An operation on a container that no model is about.
     fn write_plain(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
-        let current = self.current(ShardIndex::HOME, &at.key);
+        let current = self.current(self.home(), &at.key);
         let decision = write.decide(self.engine, self.container(), current)?;
         let (stamp, row) = (current.map(CurrentImage::stamp), current.map(CurrentImage::row));
         let Decision::Put(body) = decision else {
             let stamp = stamp.ok_or(Error::NotFound)?;
-            let charge = self.charge(ShardIndex::HOME, &at.key, None, write.patched())?;
-            self.set_item(ShardIndex::HOME, at, Mutation::Delete);
+            let charge = self.charge(self.home(), &at.key, None, write.patched())?;
+            self.set_item(self.home(), at, Mutation::Delete);
             return Ok(self.result(Outcome::Deleted, Bytes::new(), stamp, charge));
         };
         let target = self.rename_target(at, &body)?;
         let outcome = if stamp.is_some() { Outcome::Replaced } else { Outcome::Created };
         let after = self.after_image(at, row, body)?;
-        let charge = self.charge(ShardIndex::HOME, &at.key, Some(&after), write.patched())?;
+        let charge = self.charge(self.home(), &at.key, Some(&after), write.patched())?;
         let (text, stamp) = (after.text.clone(), after.stamp);
         if target.is_some() {
-            self.set_item(ShardIndex::HOME, at, Mutation::Delete);
+            self.set_item(self.home(), at, Mutation::Delete);
         }
-        self.set_item(ShardIndex::HOME, target.as_ref().unwrap_or(at), Mutation::Put(after));
+        self.set_item(self.home(), target.as_ref().unwrap_or(at), Mutation::Put(after));
         Ok(self.result(outcome, text, stamp, charge))
     }
 
@@ -355,8 +396,8 @@ impl<'e> TransactionState<'e> {
             return Ok(None);
         }
         let target = ItemKey::of(self.container(), body.key.clone(), &body.id)?;
-        self.load(ShardIndex::HOME, &target)?;
-        if self.current(ShardIndex::HOME, &target.key).is_some() {
+        self.load(self.home(), &target)?;
+        if self.current(self.home(), &target.key).is_some() {
             return Err(Error::AlreadyExists);
         }
         Ok(Some(target))
@@ -369,7 +410,7 @@ impl<'e> TransactionState<'e> {
         row: Option<Row>,
         body: ItemBody,
     ) -> Result<AfterImage> {
-        self.stamped(ShardIndex::HOME, at, row, self.engine.stamper.next(), body)
+        self.stamped(self.home(), at, row, self.engine.stamper.next(), body)
     }
 
     /// The after image of a version.

@@ -9,14 +9,14 @@ use orrery_storage::{Commit, MemoryStore, Part, Precondition, Put, Space};
 use orrery_types::{Etag, KeyComponent, ManualClock, Value};
 
 use super::reads::ConflictReason;
-use super::write_buffer::{KeyWrite, Mutation, Savepoint};
+use super::write_buffer::{KeyWrite, Mutation, Savepoint, ShardIndex};
 use super::*;
 use crate::catalog::offer::ThroughputRequest;
 use crate::maintain::COMMIT_MAINTAINERS;
 use crate::maintain::cascade::RELATION_MAINTAINERS;
 use crate::maintain::unique_keys::Holder;
 
-const HOME: ShardIndex = ShardIndex::HOME;
+const HOME: ShardIndex = ShardIndex::FIRST;
 
 struct Bench {
     engine: Engine,

@@ -22,7 +22,7 @@ pub(crate) struct ShardIndex(usize);
 
 impl ShardIndex {
     /// The shard that the transaction was begun on.
-    pub(crate) const HOME: Self = Self(0);
+    pub(crate) const FIRST: Self = Self(0);
 }
 
 /// An item that was read, and what becomes of it.
@@ -254,7 +254,7 @@ impl<'e> WriteBuffer<'e> {
         partition: &'e PhysicalPartition,
     ) -> ShardIndex {
         if self.home.is(container, partition) {
-            return ShardIndex::HOME;
+            return ShardIndex::FIRST;
         }
         let known = self.others.iter().position(|shard| shard.is(container, partition));
         let at = known.unwrap_or_else(|| {
@@ -278,7 +278,7 @@ impl<'e> WriteBuffer<'e> {
         }
     }
 
-    /// All shards, the home shard first.
+    /// All shards, the one that the transaction was begun on first.
     pub(crate) fn shards(&self) -> impl Iterator<Item = (ShardIndex, &ShardWrites<'e>)> {
         let all = std::iter::once(&self.home).chain(&self.others);
         all.enumerate().map(|(at, shard)| (ShardIndex(at), shard))
@@ -289,8 +289,8 @@ impl<'e> WriteBuffer<'e> {
         self.home.written + self.others.iter().map(|shard| shard.written).sum::<usize>()
     }
 
-    /// How many items of the home shard are written.
-    pub(crate) fn written_at_home(&self) -> usize {
+    /// How many items are written in the shard that the transaction was begun on.
+    pub(crate) fn written_at_first(&self) -> usize {
         self.home.written
     }
 

@@ -11,6 +11,7 @@ mod changes;
 mod charge;
 #[path = "../../../storage/tests/it/cluster.rs"]
 mod cluster;
+mod distributed;
 mod encryption_key;
 mod erasure;
 mod expansion;

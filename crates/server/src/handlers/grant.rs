@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use orrery_engine::query::relations::Reach;
+use orrery_engine::transaction::batch::BatchAction;
 use orrery_engine::{Container, Engine, Resource};
 use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result, Value};
@@ -21,7 +22,8 @@ pub(crate) fn check(call: &Call) -> Result<()> {
     let Principal::Grant(grant) = &call.principal else { return Ok(()) };
     check_permission(call.engine(), grant)?;
     let scope = call.operation.token_scope();
-    if scope == TokenScope::Any {
+    // What a body lists is checked once it is decoded.
+    if matches!(scope, TokenScope::Any | TokenScope::Listed) {
         return Ok(());
     }
     let target = &call.link.target;
@@ -32,14 +34,13 @@ pub(crate) fn check(call: &Call) -> Result<()> {
     let is_resource =
         || is_container || target.path_in_container().is_some_and(|path| path == below);
     let has_key = grant.partition_key.is_some();
+    let is_keyed = || is_under_key(grant, &container, call.partition_key()?);
     let is_allowed = match scope {
         TokenScope::None => false,
-        TokenScope::Any | TokenScope::Around => true,
+        TokenScope::Any | TokenScope::Listed | TokenScope::Around => true,
         TokenScope::Container => is_container && !has_key,
-        TokenScope::Keyed => is_container && is_under_key(call, grant, &container)?,
-        TokenScope::Item | TokenScope::KeyedScript => {
-            is_resource() && is_under_key(call, grant, &container)?
-        }
+        TokenScope::Keyed => is_container && is_keyed()?,
+        TokenScope::Item | TokenScope::KeyedScript => is_resource() && is_keyed()?,
         TokenScope::Script => is_resource() && !has_key,
     };
     if is_allowed { Ok(()) } else { Err(denied()) }
@@ -63,14 +64,51 @@ fn check_permission(engine: &Engine, grant: &Grant) -> Result<()> {
     Err(Error::Denied(message.into()))
 }
 
+/// Refuses an operation of a transaction that the principal's grant does not cover.
+pub(crate) fn check_listed(
+    call: &Call,
+    container: &Container,
+    key: &PartitionKey,
+    action: &BatchAction,
+) -> Result<()> {
+    let Principal::Grant(grant) = &call.principal else { return Ok(()) };
+    let below = below_container(grant, container).ok_or_else(denied)?;
+    let is_item = || match action.item() {
+        Some(Address::Name(id)) => below.strip_prefix("docs/") == Some(id),
+        _ => false,
+    };
+    let is_resource = below.is_empty() || is_item();
+    let is_allowed = is_resource && is_under_key(grant, container, Some(key.clone()))?;
+    if is_allowed { Ok(()) } else { Err(denied()) }
+}
+
+/// Refuses an operation of a transaction on a container that does not exist: no grant covers it.
+pub(crate) fn check_nowhere(call: &Call) -> Result<()> {
+    match &call.principal {
+        Principal::Grant(_) => Err(denied()),
+        Principal::Master | Principal::ReadOnly | Principal::Directory(_) => Ok(()),
+    }
+}
+
 /// How far the principal may follow relations, and what follows from its writes may go.
 pub(crate) fn reach(call: &Call) -> Reach {
+    match call.link.target.container() {
+        Some(at) => reach_in(call, at),
+        None if matches!(call.principal, Principal::Master | Principal::ReadOnly) => {
+            Reach::Database
+        }
+        None => Reach::Nothing,
+    }
+}
+
+/// The same for an operation in a container.
+pub(crate) fn reach_in(call: &Call, at: &ContainerAddress) -> Reach {
     let grant = match &call.principal {
         Principal::Master | Principal::ReadOnly => return Reach::Database,
-        Principal::Directory(principal) => return role_check::reach(call, principal),
+        Principal::Directory(principal) => return role_check::reach(call, principal, at),
         Principal::Grant(grant) => grant,
     };
-    let container = call.link.target.container().and_then(|at| find_container(call.engine(), at));
+    let container = find_container(call.engine(), at);
     let below = container.as_ref().and_then(|container| below_container(grant, container));
     match below.is_some_and(str::is_empty) {
         false => Reach::Nothing,
@@ -91,12 +129,12 @@ fn below_container<'g>(grant: &'g Grant, container: &Container) -> Option<&'g st
 
 /// Whether the request names the only partition key that the grant opens. A grant for the first
 /// values of a hierarchical key opens all keys that begin with them.
-fn is_under_key(call: &Call, grant: &Grant, container: &Container) -> Result<bool> {
+fn is_under_key(grant: &Grant, container: &Container, key: Option<PartitionKey>) -> Result<bool> {
     let Some(granted) = &grant.partition_key else { return Ok(true) };
     let definition = &container.definition.partition_key;
     let granted = PartitionKey::parse_header(granted).map_err(|_| denied())?;
     let granted = definition.normalize(granted);
-    let Some(key) = call.partition_key()? else { return Ok(false) };
+    let Some(key) = key else { return Ok(false) };
     let key = definition.normalize(key);
     let is_prefix = !definition.is_complete(&granted) && !granted.0.is_empty();
     Ok(key == granted || (is_prefix && key.0.starts_with(&granted.0)))

@@ -20,6 +20,7 @@ pub(crate) mod role_check;
 pub(crate) mod script;
 pub(crate) mod statistics;
 pub(crate) mod tasks;
+pub(crate) mod transaction;
 pub(crate) mod user;
 
 use orrery_engine::catalog::resource::Preconditions;

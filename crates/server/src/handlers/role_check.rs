@@ -49,6 +49,8 @@ pub(crate) fn check(call: &Call) -> Result<()> {
             // A trigger is code that reads and writes what it likes.
             if item::names_triggers(call) { at(DataAction::ExecuteStoredProcedure) } else { Ok(()) }
         }
+        // A transaction has no place of its own: each of its operations has one.
+        RequiredAction::Listed if call.link.target == Target::Transactions => Ok(()),
         RequiredAction::Listed => {
             if ITEM_ACTIONS.into_iter().any(|action| at(action).is_ok()) {
                 return Ok(());
@@ -64,13 +66,14 @@ pub(crate) fn check_batch(
     at: &ContainerAddress,
     operations: &[BatchOperation],
 ) -> Result<()> {
+    operations.iter().try_for_each(|operation| check_listed(call, at, &operation.action))
+}
+
+/// Refuses an operation of a batch or a transaction that no role permits.
+pub(crate) fn check_listed(call: &Call, at: &ContainerAddress, action: &BatchAction) -> Result<()> {
     let Principal::Directory(principal) = &call.principal else { return Ok(()) };
     let roles = call.engine().roles().table();
-    let place = place_of_container(call, at);
-    for operation in operations {
-        require(&roles, principal, action_of(&operation.action), place.as_ref())?;
-    }
-    Ok(())
+    require(&roles, principal, action_of(action), place_of_container(call, at).as_ref())
 }
 
 /// The action of an operation of a batch.
@@ -86,7 +89,7 @@ fn action_of(action: &BatchAction) -> DataAction {
 
 /// How far a principal may follow relations, and what follows from its writes may go: as far as its roles
 /// permit it to do the same by itself.
-pub(crate) fn reach(call: &Call, principal: &DirectoryPrincipal) -> Reach {
+pub(crate) fn reach(call: &Call, principal: &DirectoryPrincipal, at: &ContainerAddress) -> Reach {
     let roles = call.engine().roles().table();
     let needed: &[DataAction] = match call.operation.required_action() {
         RequiredAction::One(DataAction::ExecuteQuery) => &[DataAction::ExecuteQuery],
@@ -96,7 +99,7 @@ pub(crate) fn reach(call: &Call, principal: &DirectoryPrincipal) -> Reach {
     let has = |place: &RoleScope| {
         needed.iter().all(|action| roles.permits(principal.ids(), *action, place))
     };
-    let Some(Place { scope, .. }) = place(call) else { return Reach::Nothing };
+    let Some(Place { scope, .. }) = place_of_container(call, at) else { return Reach::Nothing };
     let RoleScope::Container(database, _) = &scope else { return Reach::Nothing };
     if has(&RoleScope::Database(database.clone())) {
         Reach::Database

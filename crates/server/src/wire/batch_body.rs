@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::fmt::Write as _;
+use std::marker::PhantomData;
 
 use bytes::Bytes;
 use orrery_engine::catalog::resource::Preconditions;
@@ -48,17 +49,17 @@ pub fn decode(body: &Bytes, of_writes: Content) -> Result<(BatchFormat, Vec<Batc
 
 /// An operation as either form has it.
 #[derive(Default)]
-struct Draft {
-    kind: Option<Kind>,
-    id: Option<String>,
-    partition_key: Option<String>,
-    conditions: Preconditions,
-    body: Option<Bytes>,
-    minimal: bool,
+pub(super) struct Draft {
+    pub(super) kind: Option<Kind>,
+    pub(super) id: Option<String>,
+    pub(super) partition_key: Option<String>,
+    pub(super) conditions: Preconditions,
+    pub(super) body: Option<Bytes>,
+    pub(super) minimal: bool,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Create,
     Upsert,
     Read,
@@ -68,7 +69,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn from_name(name: &str) -> Result<Self> {
+    pub(super) fn from_name(name: &str) -> Result<Self> {
         Ok(match name.to_ascii_lowercase().as_str() {
             "create" => Self::Create,
             "upsert" => Self::Upsert,
@@ -132,7 +133,7 @@ impl Draft {
         })
     }
 
-    fn into_operation(self, of_writes: Content) -> Result<BatchOperation> {
+    pub(super) fn into_operation(self, of_writes: Content) -> Result<BatchOperation> {
         let kind = self.kind.ok_or_else(|| missing("operationType"))?;
         let partition_key = self.partition_key.as_deref().map(|text| {
             PartitionKey::parse_header(text).map_err(|e| Error::invalid(e.to_string()))
@@ -158,7 +159,7 @@ impl Draft {
     }
 }
 
-fn missing(name: &str) -> Error {
+pub(super) fn missing(name: &str) -> Error {
     Error::invalid(format!("The property '{name}' is missing."))
 }
 
@@ -178,14 +179,14 @@ struct JsonOperation<'a> {
     minimal_return_preference: Option<bool>,
 }
 
-/// The operations of a batch, and no more than one past the limit: a short body may hold very many.
-struct JsonOperations<'a>(Vec<JsonOperation<'a>>);
+/// Operations, and no more than one past the limit: a short body may hold very many.
+pub(super) struct OperationList<T>(pub(super) Vec<T>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for JsonOperations<'a> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OperationList<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
-        struct List;
-        impl<'de> Visitor<'de> for List {
-            type Value = Vec<JsonOperation<'de>>;
+        struct List<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+            type Value = Vec<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an array of operations")
@@ -205,14 +206,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for JsonOperations<'a> {
                 Ok(operations)
             }
         }
-        from.deserialize_seq(List).map(Self)
+        from.deserialize_seq(List(PhantomData)).map(Self)
     }
 }
 
 fn from_json(text: &Bytes) -> Result<Vec<Result<Draft>>> {
-    let JsonOperations(operations) = serde_json::from_slice(text).map_err(|e| {
-        Error::invalid(format!("The batch is not a valid JSON array of operations: {e}."))
-    })?;
+    let OperationList(operations): OperationList<JsonOperation<'_>> = serde_json::from_slice(text)
+        .map_err(|e| {
+            Error::invalid(format!("The batch is not a valid JSON array of operations: {e}."))
+        })?;
     let draft = |operation: JsonOperation<'_>| {
         Ok(Draft {
             kind: operation.operation_type.as_deref().map(Kind::from_name).transpose()?,
@@ -231,7 +233,7 @@ fn from_json(text: &Bytes) -> Result<Vec<Result<Draft>>> {
 }
 
 /// The key's array: SDKs send it as the text that the header would hold, in a string.
-fn key_text(raw: &RawValue) -> Result<String> {
+pub(super) fn key_text(raw: &RawValue) -> Result<String> {
     if raw.get().starts_with('"') {
         let text = serde_json::from_str(raw.get());
         return text.map_err(|e| Error::invalid(format!("A partition key is invalid: {e}.")));
@@ -240,18 +242,18 @@ fn key_text(raw: &RawValue) -> Result<String> {
 }
 
 /// One result, in the terms of the wire.
-struct Outcome<'a> {
-    status: u16,
-    sub_status: u16,
-    etag: Option<Etag>,
-    body: &'a [u8],
+pub(super) struct Outcome<'a> {
+    pub(super) status: u16,
+    pub(super) sub_status: u16,
+    pub(super) etag: Option<Etag>,
+    pub(super) body: &'a [u8],
     retry_after_ms: Option<u64>,
-    charge: f64,
-    message: Option<String>,
+    pub(super) charge: f64,
+    pub(super) message: Option<String>,
 }
 
 impl<'a> Outcome<'a> {
-    fn of(answer: &'a BatchAnswer) -> Self {
+    pub(super) fn of(answer: &'a BatchAnswer) -> Self {
         let mut outcome = Outcome {
             status: error::status_of(answer),
             sub_status: 0,

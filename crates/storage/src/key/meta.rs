@@ -36,6 +36,9 @@ const INDEX_REBUILT: u8 = 0x16;
 const VERSIONS_HORIZON: u8 = 0x17;
 const ERASURE: u8 = 0x18;
 const MERGED_AT: u8 = 0x1a;
+// 0x1b to 0x1e are in `model`.
+const TRANSACTION_OUTCOME: u8 = 0x1f;
+const OUTCOME_EXPIRY: u8 = 0x20;
 
 fn key(tag: u8, kind: RecordKind, parent: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(18);
@@ -190,4 +193,31 @@ pub fn parse_erasure(key: &[u8]) -> Option<&[u8]> {
 /// The keys of all erasures.
 pub fn erasures() -> Bounds {
     Bounds::prefix(vec![ERASURE])
+}
+
+/// Key, in the system shard, of what became of the distributed transaction with an idempotency token.
+pub fn transaction_outcome(token: &[u8; 16]) -> Vec<u8> {
+    let mut key = vec![TRANSACTION_OUTCOME];
+    key.extend(token);
+    key
+}
+
+/// Key, in the system shard, that the outcome of a distributed transaction may go at a time.
+pub fn outcome_expiry(at_s: u64, token: &[u8; 16]) -> Vec<u8> {
+    let mut key = vec![OUTCOME_EXPIRY];
+    key.extend(at_s.to_be_bytes());
+    key.extend(token);
+    key
+}
+
+/// The token in the key of an expiry; `None` if it is not one.
+pub fn parse_outcome_expiry(key: &[u8]) -> Option<[u8; 16]> {
+    key.strip_prefix(&[OUTCOME_EXPIRY])?.get(8..)?.try_into().ok()
+}
+
+/// The keys of all outcomes that may go at a time.
+pub fn outcomes_expired_at(now_s: u64) -> Bounds {
+    let mut to = vec![OUTCOME_EXPIRY];
+    to.extend(now_s.saturating_add(1).to_be_bytes());
+    Bounds { from: vec![OUTCOME_EXPIRY], to }
 }

@@ -85,6 +85,14 @@ fn bytes_are_those_that_the_format_names() {
     assert_eq!(composite_name("/\"a\"+"), b"\x13/\"a\"+");
     assert_eq!(shape_name(&[PathId(1), PathId(2)]), [0x14, 0, 0, 0, 1, 0, 0, 0, 2]);
     assert_eq!((index_ids(), index_rebuilt()), (vec![0x15], vec![0x16]));
+    let token = [7; 16];
+    assert_eq!(transaction_outcome(&token), [&[0x1f][..], &token].concat());
+    let expiry = outcome_expiry(9, &token);
+    assert_eq!(expiry, [&[0x20, 0, 0, 0, 0, 0, 0, 0, 9][..], &token].concat());
+    assert_eq!(parse_outcome_expiry(&expiry), Some(token));
+    let expired =
+        |now_s| (outcomes_expired_at(now_s).from..outcomes_expired_at(now_s).to).contains(&expiry);
+    assert_eq!((expired(8), expired(9)), (false, true));
 }
 
 /// Every pair of bounds holds exactly the effective keys that the range holds.

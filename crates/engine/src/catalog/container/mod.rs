@@ -46,6 +46,12 @@ pub struct Container {
     links: OnceLock<Links>,
 }
 
+impl std::fmt::Debug for Container {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Container").field(&self.database_id).field(&self.id).finish()
+    }
+}
+
 /// The texts that answers name a container by.
 #[derive(Clone)]
 struct Links {

@@ -23,7 +23,6 @@ use crate::model::violations::refuse_displaced;
 use crate::model::{ModelContext, ModelTransaction};
 use crate::transaction::key_entries;
 use crate::transaction::key_entries::Pair;
-use crate::transaction::write_buffer::ShardIndex;
 
 /// Changes of bucketed arrays, by the place of their rules.
 pub(crate) type Edits = Vec<(usize, ArrayEdit)>;
@@ -45,7 +44,7 @@ pub(crate) fn refuse_bucket<'e>(
         Decision::Put(body) => &body.value,
         Decision::Delete => &Value::Undefined,
     };
-    let old = model.tx.current(ShardIndex::HOME, &at.key).map(CurrentImage::value).transpose()?;
+    let old = model.tx.current(model.tx.home(), &at.key).map(CurrentImage::value).transpose()?;
     let old = old.unwrap_or(&Value::Undefined);
     let is_bucket = |item: &&Value| !item.get(BUCKET_MARKER).is_undefined();
     let Some(bucket) = [old, new].into_iter().find(is_bucket) else { return Ok(()) };
@@ -77,7 +76,7 @@ pub(crate) fn array_edits<'e>(
     if !scope.has_buckets(model.tx.container()) {
         return Ok((vec![], None));
     }
-    let Some(value) = model.tx.image(ShardIndex::HOME, &at.key)? else {
+    let Some(value) = model.tx.image(model.tx.home(), &at.key)? else {
         return Ok((vec![], None));
     };
     let types = scope.model.rules.types_of(&model.tx.container().id, &value);

@@ -35,6 +35,10 @@ pub const IS_BATCH: &str = "x-ms-cosmos-is-batch-request";
 pub const BATCH_ATOMIC: &str = "x-ms-cosmos-batch-atomic";
 pub const BATCH_ORDERED: &str = "x-ms-cosmos-batch-ordered";
 pub const BATCH_CONTINUE_ON_ERROR: &str = "x-ms-cosmos-batch-continue-on-error";
+pub const TRANSACTION_TYPE: &str = "x-ms-cosmos-operation-type";
+pub const TRANSACTION_RESOURCE: &str = "x-ms-cosmos-resource-type";
+/// Both ways.
+pub const IDEMPOTENCY_TOKEN: &str = "x-ms-cosmos-idempotency-token";
 
 // Which part of a container.
 pub const PARTITION_KEY: &str = "x-ms-documentdb-partitionkey";
@@ -175,6 +179,9 @@ pub const CORS_ALLOW: &[&str] = &[
     BATCH_ATOMIC,
     BATCH_ORDERED,
     BATCH_CONTINUE_ON_ERROR,
+    TRANSACTION_TYPE,
+    TRANSACTION_RESOURCE,
+    IDEMPOTENCY_TOKEN,
     PARTITION_KEY,
     START_EPK,
     END_EPK,

@@ -56,6 +56,10 @@ pub struct RequestHeaders {
     pub batch_atomic: Option<bool>,
     pub batch_ordered: bool,
     pub batch_continue_on_error: bool,
+    /// As sent, with the two below it: they mean something to a distributed transaction only.
+    pub transaction_type: Option<String>,
+    pub transaction_resource: Option<String>,
+    pub idempotency_token: Option<String>,
     /// The JSON array as sent.
     pub partition_key: Option<String>,
     /// As sent: `0`, or `<container rid>,0`.
@@ -177,6 +181,9 @@ impl RequestHeaders {
             BATCH_ATOMIC => self.batch_atomic = Some(flag(name, value)?),
             BATCH_ORDERED => self.batch_ordered = flag(name, value)?,
             BATCH_CONTINUE_ON_ERROR => self.batch_continue_on_error = flag(name, value)?,
+            TRANSACTION_TYPE => self.transaction_type = some_text(name, value)?,
+            TRANSACTION_RESOURCE => self.transaction_resource = some_text(name, value)?,
+            IDEMPOTENCY_TOKEN => self.idempotency_token = some_text(name, value)?,
             "content-type" => self.content_type = some_text(name, value)?,
             _ => {}
         }

@@ -45,6 +45,8 @@ pub enum Target {
     Account,
     /// Where the replicas of a partition are.
     Addresses(AddressesOf),
+    /// Transactions over partitions and containers.
+    Transactions,
     Databases,
     Database(Address),
     Containers(Address),
@@ -110,6 +112,7 @@ impl Target {
             | Self::Addresses(AddressesOf::Container(at, _)) => Some(at),
             Self::Account
             | Self::Addresses(AddressesOf::Master)
+            | Self::Transactions
             | Self::Databases
             | Self::Database(_)
             | Self::Containers(_)
@@ -193,6 +196,14 @@ impl ResourceLink {
                 signed_link_raw: None,
             });
         }
+        if raw == TRANSACTIONS {
+            return Ok(Self {
+                target: Target::Transactions,
+                signed_type: "distributedtransactionbatch".to_owned(),
+                signed_link: String::new(),
+                signed_link_raw: Some(TRANSACTIONS.to_owned()),
+            });
+        }
         if raw.trim_start_matches('/') == addresses::WORD {
             return Self::of_addresses(path_and_query);
         }
@@ -235,6 +246,9 @@ impl ResourceLink {
         Ok(Self { target, signed_type, signed_link, signed_link_raw })
     }
 }
+
+/// The path of distributed transactions. Clients sign an empty link for it; the path is taken too.
+const TRANSACTIONS: &str = "operations/dtc";
 
 /// `/dbs/{db}/colls/{c}/docs/{id}/attachments/{aid}` is the longest path there is.
 const SEGMENTS_MAX: usize = 8;
