@@ -88,9 +88,11 @@ pub(super) fn table(results: &Results) -> String {
             format!("{p50_us:.0} | {p99_us:.0}")
         };
         let operation = operation.name();
-        text += &format!(
-            "| {operation} | {clients} | {system} | {rate:.0} | {ratio} | {latencies} |\n"
-        );
+        let row =
+            [operation, &clients.to_string(), system, &format!("{rate:.0}"), &ratio, &latencies];
+        for part in ["| ", &row.join(" | "), " |\n"] {
+            text.push_str(part);
+        }
     }
     text
 }

@@ -186,7 +186,7 @@ const CHUNK_BYTES: usize = 64;
 pub fn escape_controls(text: &[u8]) -> Option<Vec<u8>> {
     // Few bodies have any, and this test is a fraction of the cost of the other. Within a chunk it does not
     // stop at the first one, so that many bytes are compared at once.
-    let has_control = |chunk: &[u8]| chunk.iter().fold(false, |any, byte| any | (*byte < b' '));
+    let has_control = |chunk: &[u8]| chunk.iter().filter(|byte| **byte < b' ').count() > 0;
     if !text.chunks(CHUNK_BYTES).any(has_control) {
         return None;
     }

@@ -52,6 +52,12 @@ fn transaction(body: &'static str) -> Sample {
     sample("POST", "/operations/dtc").with("x-ms-cosmos-idempotency-token", token).body(body)
 }
 
+fn read_transactions() -> Vec<Sample> {
+    let bodies = [(READ_P, "key p"), (READ_Q, "key q"), (READ_BOTH, "two containers")];
+    let read = |(body, note)| transaction(body).with(TRANSACTION, "Read").note(note);
+    bodies.into_iter().map(read).collect()
+}
+
 /// A request that shows whether an operation is allowed.
 pub(crate) struct Sample {
     pub(crate) note: &'static str,
@@ -207,11 +213,7 @@ pub(crate) fn samples(operation: Operation, rids: &Rids) -> Vec<Sample> {
         | O::PatchItem
         | O::DeleteItem
         | O::DeletePartitionKey => item_samples(operation, rids),
-        O::ReadTransaction => vec![
-            transaction(READ_P).with(TRANSACTION, "Read").note("key p"),
-            transaction(READ_Q).with(TRANSACTION, "Read").note("key q"),
-            transaction(READ_BOTH).with(TRANSACTION, "Read").note("two containers"),
-        ],
+        O::ReadTransaction => read_transactions(),
         O::CommitTransaction => vec![
             transaction(CREATE_P).note("create, key p"),
             transaction(DELETE_BOTH).note("delete, two containers"),

@@ -23,7 +23,7 @@ fn start(folder: &Path) -> (Running, Client) {
 }
 
 fn container(account: u32) -> &'static str {
-    if account % 2 == 0 { "c" } else { "right" }
+    if account.is_multiple_of(2) { "c" } else { "right" }
 }
 
 fn operation(kind: &str, account: u32, id: &str, body: &str) -> String {
@@ -91,12 +91,11 @@ fn transfers(client: &mut Client) -> Vec<Transfer> {
     for container in ["c", "right"] {
         for item in client.feed(&format!("/dbs/d/colls/{container}/docs"), "Documents") {
             let id = item.get("id").as_str().unwrap();
-            match id.strip_prefix('t') {
-                Some(number) => found.push(Transfer(number.parse().unwrap())),
-                None => {
-                    let account = &item.get("p").as_str().unwrap()[1..];
-                    stored[account.parse::<usize>().unwrap()] = item.get("n").as_i64().unwrap();
-                }
+            if let Some(number) = id.strip_prefix('t') {
+                found.push(Transfer(number.parse().unwrap()));
+            } else {
+                let account = &item.get("p").as_str().unwrap()[1..];
+                stored[account.parse::<usize>().unwrap()] = item.get("n").as_i64().unwrap();
             }
         }
     }

@@ -24,8 +24,8 @@ const A: &str = r#"{"id":"a","partitionKey":{"paths":["/p"],"kind":"Hash","versi
 const B: &str = r#"{"id":"b","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},"defaultTtl":-1,
     "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}"#;
 
-fn token(number: u8) -> Option<IdempotencyToken> {
-    Some(IdempotencyToken([number; 16]))
+fn token(number: u8) -> IdempotencyToken {
+    IdempotencyToken([number; 16])
 }
 
 fn operation(container: &Arc<Container>, key: &str, action: BatchAction) -> DistributedOperation {
@@ -101,7 +101,7 @@ fn operations_on_several_ranges_and_containers_are_one_commit() {
         let transactions = world.engine().transactions();
         let mut operations: Vec<_> = (0..20).map(|n| put(&a, &format!("k{n}"), "x", n)).collect();
         operations.push(create(&b, "k", "y"));
-        let done = transactions.distributed(&operations, token(1)).expect("a commit");
+        let done = transactions.distributed(&operations, Some(token(1))).expect("a commit");
         assert!(words(&done).iter().all(|word| word == "created"), "{:?}", words(&done));
         assert!(!done.is_repeated && done.charge > 20.0, "{}", done.charge);
         // Each result names the range of its key and an LSN that a session finds there.
@@ -136,7 +136,8 @@ fn an_operation_sees_what_those_before_it_did() {
         operation(&b, "k", BatchAction::Delete(name("y"))),
         read(&a, "k1", "x"),
     ];
-    let done = world.engine().transactions().distributed(&operations, token(1)).expect("a commit");
+    let done =
+        world.engine().transactions().distributed(&operations, Some(token(1))).expect("a commit");
     assert_eq!(words(&done), ["created", "created", "replaced", "read 6", "deleted", "read 6"]);
     assert_eq!(number(world.engine(), "b", "k", "y"), Err(Error::NotFound));
     verify(&world);
@@ -147,7 +148,7 @@ fn a_refused_operation_undoes_all_and_every_refusal_is_named() {
     for world in [world(World::memory()), world(World::rocks())] {
         let (a, b) = (world.container("a"), world.container("b"));
         let transactions = world.engine().transactions();
-        transactions.distributed(&[create(&b, "k", "taken")], token(1)).expect("a commit");
+        transactions.distributed(&[create(&b, "k", "taken")], Some(token(1))).expect("a commit");
         let mut unique = create(&b, "k", "other");
         unique.operation.action =
             BatchAction::Create(br#"{"id":"other","p":"k","u":"taken"}"#.to_vec().into());
@@ -158,7 +159,7 @@ fn a_refused_operation_undoes_all_and_every_refusal_is_named() {
             operation(&a, "k3", BatchAction::Delete(name("missing"))),
             unique,
         ];
-        let done = transactions.distributed(&operations, token(2)).expect("it is answered");
+        let done = transactions.distributed(&operations, Some(token(2))).expect("it is answered");
         let words = words(&done);
         assert_eq!((&*words[0], &*words[2]), ("undone", "undone"));
         assert_eq!(words[1], Error::AlreadyExists.to_string());
@@ -174,7 +175,7 @@ fn a_refused_operation_undoes_all_and_every_refusal_is_named() {
             .delete(&b, Some(&pk("k")), &name("taken"), &Preconditions::default())
             .expect("deleted");
         let retried = [put(&a, "k1", "x", 1), create(&b, "k", "taken")];
-        let done = transactions.distributed(&retried, token(2)).expect("a commit");
+        let done = transactions.distributed(&retried, Some(token(2))).expect("a commit");
         assert!(!done.is_repeated);
         verify(&world);
     }
@@ -190,11 +191,11 @@ fn a_transaction_is_done_once_for_its_token_also_after_a_restart() {
             operation(&a, "k1", BatchAction::Patch(name("x"), patch.clone().into())),
             operation(&b, "k", BatchAction::Patch(name("x"), patch.into())),
         ];
-        world.engine().transactions().distributed(&operations, token(9)).expect("an answer")
+        world.engine().transactions().distributed(&operations, Some(token(9))).expect("an answer")
     };
     let (a, b) = (world.container("a"), world.container("b"));
     let both = [put(&a, "k1", "x", 0), put(&b, "k", "x", 0)];
-    world.engine().transactions().distributed(&both, token(1)).expect("a commit");
+    world.engine().transactions().distributed(&both, Some(token(1))).expect("a commit");
     let first = increment(&world);
     let second = increment(&world);
     assert!(!first.is_repeated && second.is_repeated);
@@ -211,7 +212,7 @@ fn a_transaction_is_done_once_for_its_token_also_after_a_restart() {
     assert_eq!(number(world.engine(), "b", "k", "x"), Ok(1));
     // The same token for something else.
     let a = world.container("a");
-    let other = world.engine().transactions().distributed(&[put(&a, "k9", "x", 0)], token(9));
+    let other = world.engine().transactions().distributed(&[put(&a, "k9", "x", 0)], Some(token(9)));
     assert!(matches!(other, Err(Error::Invalid(_))), "{other:?}");
     assert_eq!(number(world.engine(), "a", "k9", "x"), Err(Error::NotFound));
     // After its time the token is new, whether its outcome was removed or not.
@@ -235,8 +236,10 @@ fn a_transaction_has_limits_and_one_that_writes_needs_a_token() {
     let many =
         |count: usize| (0..count).map(|n| put(&a, &format!("k{n}"), "x", 0)).collect::<Vec<_>>();
     let limit = limits::DISTRIBUTED_OPERATIONS_MAX;
-    transactions.distributed(&many(limit), token(1)).expect("a commit");
-    for (operations, token) in [(many(limit + 1), token(2)), (vec![], token(3)), (many(1), None)] {
+    transactions.distributed(&many(limit), Some(token(1))).expect("a commit");
+    for (operations, token) in
+        [(many(limit + 1), Some(token(2))), (vec![], Some(token(3))), (many(1), None)]
+    {
         let refused = transactions.distributed(&operations, token);
         assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
     }
@@ -245,7 +248,7 @@ fn a_transaction_has_limits_and_one_that_writes_needs_a_token() {
     assert_eq!(words(&done), ["read 0", "read 0"]);
     let mut prefix = put(&a, "k1", "x", 0);
     prefix.partition_key = orrery_types::PartitionKey::default();
-    let done = transactions.distributed(&[prefix], token(4)).expect("an answer");
+    let done = transactions.distributed(&[prefix], Some(token(4))).expect("an answer");
     let refused =
         matches!(done.answers[0].answer, BatchAnswer::Failed(Error::PartitionKeyMismatch(_)));
     assert!(refused, "the key of the operation is not the item's: {done:?}");
@@ -265,7 +268,7 @@ fn another_commit_between_the_reads_and_the_commit_makes_it_run_again() {
     ];
     let done = rig.between(
         reads_item("y"),
-        || rig.engine.transactions().distributed(&operations, token(1)).expect("a commit"),
+        || rig.engine.transactions().distributed(&operations, Some(token(1))).expect("a commit"),
         || drop(rig.put("a", r#"{"id":"x","p":"k1","n":2}"#).expect("a write")),
     );
     // The item was only read, and still counts.
@@ -279,18 +282,18 @@ fn reads_of_several_shards_are_of_one_instant() {
     let rig = Rig::new(&[(A, None), (B, None)], None);
     let (a, b) = (rig.container("a"), rig.container("b"));
     let both = |n| [put(&a, "k1", "x", n), put(&b, "k2", "y", n)];
-    rig.engine.transactions().distributed(&both(1), token(1)).expect("a commit");
+    rig.engine.transactions().distributed(&both(1), Some(token(1))).expect("a commit");
     let reads = [read(&a, "k1", "x"), read(&b, "k2", "y")];
     let done = rig.between(
         reads_item("x"),
         || rig.engine.transactions().distributed(&reads, None).expect("reads"),
-        || drop(rig.engine.transactions().distributed(&both(2), token(2)).expect("a commit")),
+        || drop(rig.engine.transactions().distributed(&both(2), Some(token(2))).expect("a commit")),
     );
     assert_eq!(words(&done), ["read 1", "read 1"]);
 }
 
 #[test]
-fn a_split_between_the_reads_and_the_commit_changes_nothing_about_the_outcome() {
+fn a_split_after_the_containers_were_looked_up_changes_nothing_about_the_outcome() {
     let rig = Rig::new(&[(A, None), (B, None)], None);
     rig.put("b", r#"{"id":"y","p":"k","n":1}"#).expect("an item");
     let (a, b) = (rig.container("a"), rig.container("b"));
@@ -299,14 +302,16 @@ fn a_split_between_the_reads_and_the_commit_changes_nothing_about_the_outcome() 
     // The containers are those of before the split.
     let split = rig.engine.layouts().split_partition(&name("d"), &name("a"), None, None);
     assert!(matches!(split, Ok(LayoutChangeResult { .. })), "{split:?}");
-    let done = rig.engine.transactions().distributed(&operations, token(1)).expect("a commit");
+    let done =
+        rig.engine.transactions().distributed(&operations, Some(token(1))).expect("a commit");
     assert_eq!(words(&done).len(), 9);
     let ranges: Vec<u32> = rig.container("a").partitions.iter().map(|p| p.id).collect();
     assert_eq!(ranges.len(), 2);
     for answered in &done.answers[..8] {
         assert!(ranges.contains(&answered.place.partition), "the new ranges are named");
     }
-    let again = rig.engine.transactions().distributed(&operations, token(1)).expect("an answer");
+    let again =
+        rig.engine.transactions().distributed(&operations, Some(token(1))).expect("an answer");
     assert!(again.is_repeated, "outcomes do not move with ranges");
     rig.check();
 }
@@ -320,7 +325,7 @@ fn transfers_beside_each_other_and_beside_splits_keep_the_sum() {
         let opened: Vec<_> =
             accounts.iter().map(|(container, key)| put(container, key, "x", 100)).collect();
         let engine = world.engine();
-        engine.transactions().distributed(&opened, token(255)).expect("a commit");
+        engine.transactions().distributed(&opened, Some(token(255))).expect("a commit");
         let stop = AtomicBool::new(false);
         let sum = || -> i64 {
             let reads: Vec<_> =
@@ -351,7 +356,7 @@ fn transfers_beside_each_other_and_beside_splits_keep_the_sum() {
                             let number = 1 + mover * 25 + round;
                             let done = engine
                                 .transactions()
-                                .distributed(&[add(from, -1), add(to, 1)], token(number))
+                                .distributed(&[add(from, -1), add(to, 1)], Some(token(number)))
                                 .expect("everybody gets there");
                             assert_eq!(words(&done), ["replaced", "replaced"]);
                         }
@@ -407,12 +412,13 @@ fn a_lost_answer_is_found_again_by_the_token() {
         let (a, b) = (container("a"), container("b"));
         // Rows and paths have their numbers: the next commit is the transaction's.
         let before = [put(&a, "k", "w", 0), put(&b, "k0", "w", 0)];
-        engine.transactions().distributed(&before, token(1)).expect("a commit");
+        engine.transactions().distributed(&before, Some(token(1))).expect("a commit");
         let operations = [put(&a, "k", "x", 1), put(&b, "k", "x", 1)];
         lose.store(true, Ordering::SeqCst);
-        engine.transactions().distributed(&operations, token(2)).expect_err("nobody knows");
+        engine.transactions().distributed(&operations, Some(token(2))).expect_err("nobody knows");
         lose.store(false, Ordering::SeqCst);
-        let done = engine.transactions().distributed(&operations, token(2)).expect("an answer");
+        let done =
+            engine.transactions().distributed(&operations, Some(token(2))).expect("an answer");
         assert_eq!(done.is_repeated, is_applied);
         assert_eq!(words(&done), ["created", "created"]);
         assert_eq!(number(&engine, "a", "k", "x"), Ok(1));
@@ -435,7 +441,8 @@ fn the_rules_of_a_model_hold_over_the_whole_transaction() {
     };
     // The author comes first in the transaction, and books refer to it.
     let operations = [put(&a, "k", "ada", 1), book("b1"), book("b2")];
-    let done = rig.engine.transactions().distributed(&operations, token(1)).expect("a commit");
+    let done =
+        rig.engine.transactions().distributed(&operations, Some(token(1))).expect("a commit");
     assert_eq!(words(&done), ["created", "created", "created"]);
     assert_eq!(rig.at("a", "k", "ada", "count"), "2");
     // An author with books stays, unless the transaction deletes the books first.
@@ -443,7 +450,7 @@ fn the_rules_of_a_model_hold_over_the_whole_transaction() {
         operation(container, key, BatchAction::Delete(name(id)))
     };
     let refused = [delete(&b, "s", "b1"), delete(&a, "k", "ada")];
-    let done = rig.engine.transactions().distributed(&refused, token(2)).expect("an answer");
+    let done = rig.engine.transactions().distributed(&refused, Some(token(2))).expect("an answer");
     assert!(
         matches!(done.answers[1].answer, BatchAnswer::Failed(Error::StillReferenced(_))),
         "{done:?}"
@@ -451,7 +458,7 @@ fn the_rules_of_a_model_hold_over_the_whole_transaction() {
     assert_eq!(rig.at("a", "k", "ada", "count"), "2", "nothing was written");
     rig.check();
     let all = [delete(&b, "s", "b1"), delete(&b, "s", "b2"), delete(&a, "k", "ada")];
-    let done = rig.engine.transactions().distributed(&all, token(4)).expect("a commit");
+    let done = rig.engine.transactions().distributed(&all, Some(token(4))).expect("a commit");
     assert_eq!(words(&done), ["deleted", "deleted", "deleted"]);
     rig.check();
 }
@@ -480,7 +487,7 @@ fn two_databases_each_with_a_model_are_in_one_commit() {
         book("e", "b1"),
         book("d", "b2"),
     ];
-    let done = engine.transactions().distributed(&operations, token(1)).expect("a commit");
+    let done = engine.transactions().distributed(&operations, Some(token(1))).expect("a commit");
     assert!(words(&done).iter().all(|word| word == "created"), "{:?}", words(&done));
     let count = |database: &str| {
         let author = engine.items().read(&of(database, "a"), Some(&pk("k")), &name("ada"));
@@ -503,7 +510,7 @@ fn a_deleted_container_has_no_items() {
     let none = Preconditions::default();
     rig.engine.containers().delete(&name("d"), &name("b"), &none).expect("deleted");
     let operations = [put(&a, "k", "x", 1), put(&b, "k", "x", 1)];
-    let refused = rig.engine.transactions().distributed(&operations, token(1));
+    let refused = rig.engine.transactions().distributed(&operations, Some(token(1)));
     assert_eq!(refused.map(drop), Err(Error::OwnerNotFound));
     assert_eq!(number(&rig.engine, "a", "k", "x"), Err(Error::NotFound));
 }

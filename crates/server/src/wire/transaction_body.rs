@@ -262,11 +262,10 @@ fn status_of(kind: TransactionKind, results: &[ListedResult]) -> u16 {
         (TransactionKind::Write, None) => 200,
         (TransactionKind::Write, Some(_)) => ABORTED,
         (TransactionKind::Read, None) if statuses.iter().all(|status| *status == 200) => 200,
-        (TransactionKind::Read, None) => 207,
         (TransactionKind::Read, Some(first)) if failed.iter().all(|status| status == first) => {
             *first
         }
-        (TransactionKind::Read, Some(_)) => 207,
+        (TransactionKind::Read, _) => 207,
     }
 }
 
