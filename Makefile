@@ -4,7 +4,7 @@
 
 # Tests of the engine and of killed servers that `make test` runs once more on PostgreSQL; without the names, all run.
 POSTGRES_TESTS = batch:: transaction:: reopen:: erasure:: path_numbers:: prefixes:: row_ids:: restrict:: interleavings:: \
-	split_merge_beside:: unique_derived:: kill::acknowledged isolation::transactions
+	split_merge_beside:: unique_derived:: distributed:: kill::acknowledged isolation::transactions
 
 help: ## Say what can be made
 	@grep -E '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+): .*## (.*)/  make \1	\2/'

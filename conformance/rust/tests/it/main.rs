@@ -6,6 +6,7 @@ mod change_feed;
 mod database;
 mod item;
 mod query;
+mod transaction;
 
 use serde::{Deserialize, Serialize};
 
