@@ -8,6 +8,7 @@ import com.azure.cosmos.models.CompositePath;
 import com.azure.cosmos.models.CompositePathSortOrder;
 import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
+import com.azure.cosmos.models.FeedResponse;
 import com.azure.cosmos.models.IndexingPolicy;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
@@ -124,8 +125,7 @@ class ResumeTest {
         var found = new ArrayList<Integer>();
         String token = null;
         for (int pages = 1; pages <= 200; pages++) {
-            var page = container.queryItems(query, new CosmosQueryRequestOptions(), JsonNode.class)
-                    .iterableByPage(token, size).iterator().next();
+            var page = firstPage(container, query, token, size);
             assertTrue(page.getResults().size() <= size, "a page of " + page.getResults().size());
             page.getResults().forEach(row -> found.add(row.asInt()));
             token = page.getContinuationToken();
@@ -135,6 +135,14 @@ class ResumeTest {
             between.after(pages);
         }
         throw new AssertionError(query + " has no end");
+    }
+
+    /** Closing the stream cancels the query; an iterator that is left alone goes on to read all its pages. */
+    private static FeedResponse<JsonNode> firstPage(CosmosContainer container, String query, String token, int size) {
+        var rows = container.queryItems(query, new CosmosQueryRequestOptions(), JsonNode.class);
+        try (var pages = rows.streamByPage(token, size)) {
+            return pages.findFirst().orElseThrow();
+        }
     }
 
     private interface Between {
