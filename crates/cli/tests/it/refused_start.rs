@@ -52,7 +52,7 @@ fn a_file_in_place_of_the_folder_is_named() {
 #[cfg(unix)]
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    // Whoever makes a file owns it.
+    // The user who creates a file owns it.
     tempfile::tempfile().unwrap().metadata().unwrap().uid() == 0
 }
 
