@@ -7,6 +7,7 @@
 //! in all, `ORRERY_SEED` repeats a run's choices.
 
 mod disk;
+mod mount;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -38,8 +39,9 @@ struct Machine {
 
 impl Machine {
     fn unmount(&mut self) {
+        mount::unmount(self.at.path());
+        // The disk's thread may still read when the connection ends; it is unmounted all the same.
         if let Err(error) = self.mounted.take().unwrap().umount_and_join() {
-            // The disk's thread may still read when the connection ends; it is unmounted all the same.
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionAborted, "{error}");
         }
     }
