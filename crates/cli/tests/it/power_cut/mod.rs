@@ -41,7 +41,7 @@ impl Machine {
     fn unmount(&mut self) {
         mount::unmount(self.at.path());
         // The disk's thread may still read when the connection ends; it is unmounted all the same.
-        if let Err(error) = self.mounted.take().unwrap().umount_and_join() {
+        if let Err(error) = self.mounted.take().unwrap().join() {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionAborted, "{error}");
         }
     }
