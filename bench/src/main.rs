@@ -7,6 +7,7 @@
 //! - `scripts`: a stored procedure that reads and writes ten items, beside a batch that does the same
 //! - `feed`: how fast the change feed is read, how far a reader is behind writers, and how writes go on
 //!   while their range is split
+//! - `scan`: what the order of insertion costs a scan of 100,000 items
 //! - `model`: writes under a model beside plain ones, and appends to long arrays beside short ones
 //! - `query`: queries on a growing container, beside `PostgreSQL` with the same items
 //! - `fairness`: reads and small queries of one client beside many that send products of arrays
@@ -36,6 +37,7 @@ mod process;
 mod query;
 mod raw;
 mod sample;
+mod scan;
 mod scripts;
 mod split;
 mod start;
@@ -62,6 +64,8 @@ enum Verb {
     Scripts(scripts::Options),
     /// The change feed: reading it, following it, and splitting what is written to.
     Feed(feed::Options),
+    /// Scans in the order of insertion beside scans along the keys.
+    Scan(scan::Options),
     /// What a model costs.
     Model(model::Options),
     /// Queries, beside `PostgreSQL`.
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Verb::Items(options) => items::run(&options),
         Verb::Scripts(options) => scripts::run(&options),
         Verb::Feed(options) => feed::run(&options),
+        Verb::Scan(options) => scan::run(&options),
         Verb::Model(options) => model::run(&options),
         Verb::Query(options) => query::run(&options),
         Verb::Fairness(options) => fairness::run(&options),

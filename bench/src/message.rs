@@ -132,6 +132,15 @@ impl Signer {
         self.request("GET", ("docs", &link), &format!("{link}/docs"), &headers, "")
     }
 
+    /// Reads a page of all items.
+    pub(crate) fn feed(&self, page: usize, after: Option<&str>) -> Vec<u8> {
+        let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+        let page = page.to_string();
+        let mut headers = vec![("x-ms-max-item-count", &*page)];
+        headers.extend(after.map(|token| ("x-ms-continuation", token)));
+        self.request("GET", ("docs", &link), &format!("{link}/docs"), &headers, "")
+    }
+
     /// Splits the container's largest range.
     pub(crate) fn split(&self) -> Vec<u8> {
         let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");

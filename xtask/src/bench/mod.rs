@@ -32,6 +32,8 @@ enum Suite {
     Scripts,
     /// The change feed: reading it, and following it.
     Feed,
+    /// Scans in the order of insertion, beside scans along the keys.
+    Scan,
     /// Writes under a model, beside plain ones; appends to long arrays, beside short ones.
     Model,
     /// Queries, beside `PostgreSQL`.
@@ -61,8 +63,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let suites = if let Some(suite) = options.suite {
         vec![suite]
     } else {
-        use Suite::{Advisor, Fairness, Feed, Import, Items, Model, Query, Scripts, Start};
-        vec![Start, Items, Feed, Scripts, Model, Query, Fairness, Import, Advisor]
+        use Suite::{Advisor, Fairness, Feed, Import, Items, Model, Query, Scan, Scripts, Start};
+        vec![Start, Items, Feed, Scan, Scripts, Model, Query, Fairness, Import, Advisor]
     };
     for suite in suites {
         run_suite(suite, &server, &program, options)?;
@@ -77,6 +79,7 @@ fn run_suite(suite: Suite, server: &Path, program: &Path, options: &Options) -> 
         Suite::Items => "items",
         Suite::Scripts => "scripts",
         Suite::Feed => "feed",
+        Suite::Scan => "scan",
         Suite::Model => "model",
         Suite::Query => "query",
         Suite::Fairness => "fairness",

@@ -17,6 +17,8 @@ use orrery_types::limits::COMMIT_BYTES_MAX;
 /// than the maximum.
 const WINDOW_FRACTION: u32 = 4;
 const WINDOW_MAX: Duration = Duration::from_millis(1);
+/// At most so many groups go without a window before another one is tried.
+const BACKOFF_GROUPS_MAX: u32 = 64;
 
 /// A unit of work for the committer.
 #[derive(Debug)]
@@ -100,13 +102,48 @@ pub(super) struct GroupWindow {
     pub(super) writers: usize,
     /// How long to wait for them at most.
     pub(super) wait_max: Duration,
+    backoff: Backoff,
+}
+
+/// Groups that are taken without a window, because the last window ended before the expected writers came: to
+/// wait for them then costs more than a second sync. While one group is written the other half of the writers
+/// prepares the next, so disk and processor are both busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Backoff {
+    /// Groups until the next window.
+    left: u32,
+    /// Groups between the last two windows.
+    groups: u32,
+}
+
+/// What became of the window of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WindowEnd {
+    /// There was none, or all expected writers had come before it.
+    NotOpened,
+    Filled,
+    Expired,
 }
 
 impl GroupWindow {
     /// The window after a group that took some time; so many writers wait or were just answered. To
     /// wait may cost a fraction of what the next group takes.
-    pub(super) fn after(writers: usize, took: Duration) -> Self {
-        Self { writers, wait_max: (took / WINDOW_FRACTION).min(WINDOW_MAX) }
+    pub(super) fn after(self, end: WindowEnd, writers: usize, took: Duration) -> Self {
+        let backoff = match end {
+            WindowEnd::Filled => Backoff::default(),
+            WindowEnd::Expired => {
+                let groups = (self.backoff.groups * 2).clamp(1, BACKOFF_GROUPS_MAX);
+                Backoff { left: groups, groups }
+            }
+            WindowEnd::NotOpened => {
+                Backoff { left: self.backoff.left.saturating_sub(1), ..self.backoff }
+            }
+        };
+        let wait_max = match backoff.left {
+            0 => (took / WINDOW_FRACTION).min(WINDOW_MAX),
+            _ => Duration::ZERO,
+        };
+        Self { writers, wait_max, backoff }
     }
 }
 
@@ -163,13 +200,15 @@ impl CommitQueue {
     }
 
     /// The next group, in the order of arrival, once its window is over.
-    pub(super) fn take(&self, window: GroupWindow) -> Vec<Request> {
-        let mut state = self.lock();
+    pub(super) fn take(&self, window: GroupWindow) -> (Vec<Request>, WindowEnd) {
+        let (mut state, mut end) = (self.lock(), WindowEnd::NotOpened);
         if state.waiting.len() < window.writers && !window.wait_max.is_zero() {
             state.wake_at = window.writers;
             let waiting = |s: &mut State| s.waiting.len() < window.writers && !s.closed;
             let waited = self.arrived.wait_timeout_while(state, window.wait_max, waiting);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let timeout;
+            (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            end = if timeout.timed_out() { WindowEnd::Expired } else { WindowEnd::Filled };
         }
         state.wake_at = usize::MAX;
         let mut size_bytes = 0;
@@ -180,7 +219,7 @@ impl CommitQueue {
             size_bytes += request.size_bytes;
             group.extend(state.waiting.pop_front());
         }
-        group
+        (group, end)
     }
 
     /// Whether nothing waits and work is accepted.
@@ -236,7 +275,7 @@ mod tests {
 
     fn take(queue: &CommitQueue, window: GroupWindow) -> Vec<usize> {
         assert!(queue.wait(), "a group");
-        let group = queue.take(window);
+        let (group, _) = queue.take(window);
         group.iter().map(Request::size_bytes).collect()
     }
 
@@ -259,7 +298,8 @@ mod tests {
     #[test]
     fn the_window_ends_when_the_expected_writers_have_come() {
         let queue = CommitQueue::default();
-        let window = GroupWindow { writers: 3, wait_max: Duration::from_secs(3600) };
+        let wait_max = Duration::from_secs(3600);
+        let window = GroupWindow { writers: 3, wait_max, ..GroupWindow::default() };
         std::thread::scope(|scope| {
             let group = scope.spawn(|| take(&queue, window));
             let answers = [1, 2, 3].map(|size| enqueue(&queue, size));
@@ -272,16 +312,53 @@ mod tests {
     fn a_window_that_nobody_fills_ends_by_itself() {
         let queue = CommitQueue::default();
         let answer = enqueue(&queue, 1);
-        let window = GroupWindow { writers: 2, wait_max: Duration::from_micros(1) };
+        let wait_max = Duration::from_micros(1);
+        let window = GroupWindow { writers: 2, wait_max, ..GroupWindow::default() };
         assert_eq!(take(&queue, window), [1]);
         drop(answer);
     }
 
     #[test]
     fn the_window_is_a_fraction_of_the_last_group_and_bounded() {
-        let window = |took| GroupWindow::after(5, Duration::from_micros(took));
-        assert_eq!(window(400), GroupWindow { writers: 5, wait_max: Duration::from_micros(100) });
+        let window = |took| {
+            let none = GroupWindow::default();
+            none.after(WindowEnd::NotOpened, 5, Duration::from_micros(took))
+        };
+        assert_eq!(window(400).writers, 5);
+        assert_eq!(window(400).wait_max, Duration::from_micros(100));
         assert_eq!(window(1 << 40).wait_max, WINDOW_MAX);
+    }
+
+    #[test]
+    fn a_window_that_expires_is_tried_again_after_twice_as_many_groups() {
+        let took = Duration::from_micros(400);
+        let mut window = GroupWindow::default().after(WindowEnd::NotOpened, 5, took);
+        for groups in [1, 2, 4, 8, 16, 32, 64, 64] {
+            window = window.after(WindowEnd::Expired, 5, took);
+            for _ in 0..groups {
+                assert_eq!(window.wait_max, Duration::ZERO, "of {groups} groups");
+                window = window.after(WindowEnd::NotOpened, 5, took);
+            }
+            assert_eq!(window.wait_max, Duration::from_micros(100), "after {groups} groups");
+        }
+        window = window.after(WindowEnd::Filled, 5, took);
+        assert_eq!(window.wait_max, Duration::from_micros(100), "it was worth the wait");
+        window = window.after(WindowEnd::Expired, 5, took).after(WindowEnd::NotOpened, 5, took);
+        assert_eq!(window.wait_max, Duration::from_micros(100), "the backoff begins anew");
+    }
+
+    #[test]
+    fn a_taken_group_says_how_its_window_ended() {
+        let queue = CommitQueue::default();
+        let answers = [1, 2].map(|size| enqueue(&queue, size));
+        let window = |writers| GroupWindow {
+            writers,
+            wait_max: Duration::from_micros(1),
+            ..GroupWindow::default()
+        };
+        assert_eq!(queue.take(window(2)).1, WindowEnd::NotOpened, "all had come before");
+        assert_eq!(queue.take(window(1)).1, WindowEnd::Expired);
+        drop(answers);
     }
 
     #[test]
@@ -292,7 +369,7 @@ mod tests {
         let after = enqueue(&queue, 2);
         assert!(matches!(after.recv(), Ok(Err(StorageError::ReadOnly(_)))));
         assert!(queue.wait() && !queue.is_idle());
-        for request in queue.take(GroupWindow::default()) {
+        for request in queue.take(GroupWindow::default()).0 {
             request.answer(Ok(vec![Lsn(7)]));
         }
         assert_eq!(before.recv(), Ok(Ok(vec![Lsn(7)])));

@@ -11,7 +11,7 @@ use orrery_types::stopwatch::Stopwatch;
 use orrery_types::{Epoch, Lsn, ShardId};
 use rocksdb::{ErrorKind, WriteBatch, WriteOptions};
 
-use super::commit_queue::{Answer, GroupWindow, Request, Work};
+use super::commit_queue::{Answer, GroupWindow, Request, WindowEnd, Work};
 use super::layout::{self, Header};
 use super::row_cache::WriteNumber;
 use super::validation::{GroupValidator, ShardUpdate};
@@ -42,11 +42,11 @@ pub(super) fn run(core: &Core) {
     let _fail = FailOnPanic(core);
     while core.queue.wait() {
         let mut window = core.commit_lock.lock();
-        let group = core.queue.take(*window);
+        let (group, end) = core.queue.take(*window);
         let size = group.len();
         let watch = Stopwatch::start();
         process(core, group);
-        *window = GroupWindow::after(size + core.queue.len(), watch.elapsed());
+        *window = window.after(end, size + core.queue.len(), watch.elapsed());
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn try_commit(core: &Core, commit: Commit, size_bytes: usize) -> Resu
     if let Ok(lsns) = &answer {
         record(core, &commit, lsns);
     }
-    *window = GroupWindow::after(1 + core.queue.len(), watch.elapsed());
+    *window = window.after(WindowEnd::NotOpened, 1 + core.queue.len(), watch.elapsed());
     Ok(answer)
 }
 
@@ -408,7 +408,7 @@ mod tests {
             receiver
         };
         let receivers: Vec<_> = group.into_iter().map(enqueue).collect();
-        process(core, queue.take(GroupWindow::default()));
+        process(core, queue.take(GroupWindow::default()).0);
         receivers.into_iter().map(|answer| answer.recv().expect("an answer")).collect()
     }
 
