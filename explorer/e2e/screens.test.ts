@@ -112,10 +112,18 @@ for (const [look, width, height, colorScheme] of [
   describe(look, () => {
     beforeAll(async () => {
       browser = await startBrowser({ width, height, colorScheme });
-      await connect(browser.page);
-      await browser.page.locator(".workspace").waitFor();
     });
     afterAll(() => browser.close());
+
+    it("connect", async () => {
+      const { page } = browser;
+      await page.goto(`${ENDPOINT}_explorer/`);
+      await page.getByLabel("Key or connection string").waitFor();
+      await screen(page, `connect-${look}`);
+      expect([await overflow(page), browser.complaints, browser.strangers]).toEqual([0, [], []]);
+      await connect(page);
+      await page.locator(".workspace").waitFor();
+    });
 
     it.each(SCREENS)("$name", async ({ name, route, ready }) => {
       const { page } = browser;
