@@ -15,7 +15,7 @@ run: ## Build and start the server at localhost:8081; ARGS="..." replaces its ar
 	@echo "run: compiling Orrery; the first time that takes some minutes, later ones compile what has changed"
 	cargo run --profile quick --package orrery -- $(ARGS)
 
-test: ## Everything: lints, house rules, all tests, the web page in a browser, the official SDKs, the examples
+test: ## Everything: lints, house rules, all tests, the web page in a browser, the official SDKs, the examples, the walk-through
 	@scripts/setup.sh test
 	cargo xtask lint
 	cargo test --workspace
@@ -23,6 +23,7 @@ test: ## Everything: lints, house rules, all tests, the web page in a browser, t
 	cargo xtask explorer --test
 	cargo xtask conformance all --profile short
 	cargo xtask examples
+	cargo xtask docs --test
 
 bench: ## Measure this machine; see bench/RESULTS.md
 	@scripts/setup.sh run

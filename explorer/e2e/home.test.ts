@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Client } from "../src/protocol/client";
 import { readModel } from "../src/protocol/model";
 import { listAll } from "../src/protocol/resources";
-import { type Browser, ENDPOINT, connect, directClient, dropDatabase, makeContainer, pictureFailures, screen, startBrowser } from "./browser";
+import { type Browser, ENDPOINT, connect, directClient, dropDatabase, editor, makeContainer, pictureFailures, retype, screen, startBrowser } from "./browser";
 
 const DATABASE = "explorer-home";
 let browser: Browser;
@@ -67,6 +67,26 @@ it("containers are listed with size, and with rates as they come", async () => {
     return Number(await rate());
   }, { timeout: 15_000 }).toBeGreaterThan(0);
   await screen(page, "home");
+});
+
+it("queries of the demo are run, before and after a model, and are among the saved ones", async () => {
+  const { page } = browser;
+  const title = "Books with the name of their publisher";
+  await page.getByRole("button", { name: `Before: ${title}` }).click();
+  await expect.poll(() => page.locator(".results .grid tbody tr").locator("visible=true").count()).toBe(2);
+  await page.getByRole("link", { name: "Orrery" }).click();
+  await page.getByRole("button", { name: `After: ${title}` }).click();
+  await expect.poll(() => page.locator(".results .grid tbody tr").locator("visible=true").count()).toBe(6);
+  await page.locator(".results .grid tbody tr").locator("visible=true").filter({ hasText: "Orchard House" }).first().waitFor();
+  // In a tab that is open already the text is replaced, and runs.
+  await retype(page, "Query", "SELECT 1");
+  await page.getByRole("link", { name: "Orrery" }).click();
+  await page.getByRole("button", { name: `After: ${title}` }).click();
+  await expect.poll(() => editor(page, "Query").innerText()).toContain("pub-name");
+  await page.getByRole("button", { name: "Saved" }).locator("visible=true").click();
+  await page.getByRole("button", { name: `${title} (after)` }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("link", { name: "Orrery" }).click();
 });
 
 it("the advisor's findings are counted when asked", async () => {

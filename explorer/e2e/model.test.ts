@@ -203,7 +203,7 @@ it("it is dark where one likes it dark, and fits a phone", async () => {
     const other = await startBrowser({ width, height, colorScheme });
     try {
       await connect(other.page);
-      await other.page.getByRole("tree").waitFor({ state: "attached" });
+      await other.page.locator(".workspace").waitFor();
       await other.page.goto(`${ENDPOINT}_explorer/#/model/${DATABASE}`);
       await other.page.getByRole("article").first().waitFor();
       await screen(other.page, name);

@@ -3,6 +3,8 @@
 # ready, and writes endpoint and key into the environment and the outputs of the job.
 set -euo pipefail
 die() { echo "::error::orrery: $*" >&2; exit 1; }
+# What the server says of its failure, without what it logged before.
+reason() { sed --quiet --regexp-extended '/^(orrery|error): /{s/^(orrery|error): //;p;q}' "$folder/log"; }
 
 folder=$(mktemp -d "${RUNNER_TEMP:-/tmp}/orrery.XXXXXX")
 program="${BINARY:-}"
@@ -16,16 +18,17 @@ fi
 [ -x "$program" ] || die "$program is not a program"
 
 key=$(head --bytes 64 /dev/urandom | base64 --wrap 0)
+# The first line on standard output says that it is ready. Asking the port would not do: it may be that of another server.
 # shellcheck disable=SC2086 # The arguments are several words.
-ORRERY_KEY="$key" nohup "$program" serve --listen "127.0.0.1:$PORT" $ARGUMENTS >"$folder/log" 2>&1 &
+ORRERY_KEY="$key" ORRERY_LOG_FORMAT=json nohup "$program" serve --listen "127.0.0.1:$PORT" $ARGUMENTS \
+  >"$folder/out" 2>"$folder/log" &
 process=$!
-for _ in $(seq 30); do
-  "$program" ready --listen "127.0.0.1:$PORT" --wait 1 2>/dev/null && break
-  kill -0 "$process" 2>/dev/null || die "the server did not start: $(tail --lines 3 "$folder/log")"
+for _ in $(seq 300); do
+  [ -s "$folder/out" ] && break
+  kill -0 "$process" 2>/dev/null || die "the server did not start: $(reason)"
+  sleep 0.1
 done
-"$program" ready --listen "127.0.0.1:$PORT" || die "the server was not ready after 30 s"
-# The port may have been that of another server.
-kill -0 "$process" 2>/dev/null || die "the server did not start: $(tail --lines 3 "$folder/log")"
+[ -s "$folder/out" ] || die "the server was not ready after 30 s; its log: $(tail --lines 3 "$folder/log")"
 
 endpoint="http://localhost:$PORT/"
 {

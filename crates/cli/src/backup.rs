@@ -66,6 +66,10 @@ pub(crate) fn backup(arguments: &BackupArguments) -> Result<()> {
             let text = format!("interrupted; {} was not written", path.display());
             return interrupt::failure(text);
         }
+        if let Some(full) = data_folder::full_disk(&error) {
+            let path = path.display();
+            return anyhow!("cannot write {path}: {full}; free some space, or name another place");
+        }
         error
     })?;
     orrery_files::rename(beside.path(), path)
@@ -132,7 +136,8 @@ fn write(arguments: &BackupArguments, path: &Path) -> Result<Contents> {
         Some(folder) => from_folder(folder, archive)?,
         None => from_server(&mut arguments.remote.connect()?, archive)?,
     };
-    let file = out.into_inner().map_err(|error| anyhow!("cannot write {shown}: {error}"))?;
+    let file = out.into_inner().map_err(std::io::IntoInnerError::into_error);
+    let file = file.with_context(|| format!("cannot write {shown}"))?;
     file.sync_all().with_context(|| format!("cannot write {shown}"))?;
     Ok(contents)
 }
@@ -299,6 +304,9 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<()> {
         if is_interrupted(&error) {
             return interrupt::failure("interrupted; nothing was restored");
         }
+        if let Some(full) = data_folder::full_disk(&error) {
+            return data_folder::not_created(folder, full);
+        }
         error
     })?;
     if arguments.json {
@@ -310,9 +318,9 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<()> {
     }
     let verified = if arguments.quick { "not verified" } else { "verified" };
     print(&format!(
-        "{} containers with {} items restored into {}, {verified}",
-        engine_saw.containers,
-        table::count(engine_saw.items),
+        "{} with {} restored into {}, {verified}",
+        table::counted(engine_saw.containers, "container"),
+        table::counted(engine_saw.items, "item"),
         folder.display()
     ))
 }

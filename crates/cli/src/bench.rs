@@ -114,7 +114,7 @@ fn check_own(remote: &mut Remote) -> Result<()> {
     }
     let text = format!(
         "the server has a database '{DATABASE}' that this command did not leave behind, and would \
-         remove; remove it yourself if nobody needs it, or name another server"
+         remove; remove it yourself if it is not needed, or name another server"
     );
     Err(Failure::new(Exit::Refused, text).into())
 }

@@ -13,7 +13,9 @@ pub(crate) fn delete(what: &str, yes: bool) -> Result<()> {
     }
     let input = std::io::stdin();
     if !input.is_terminal() || !std::io::stderr().is_terminal() {
-        return Err(usage(format!("nobody can be asked whether to delete {what}; add --yes")));
+        return Err(usage(format!(
+            "there is no terminal to confirm on that {what} is to be deleted; add --yes"
+        )));
     }
     eprint!("Delete {what} and everything in it? [y/N] ");
     std::io::stderr().flush().context("the terminal cannot be written")?;

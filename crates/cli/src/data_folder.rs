@@ -61,6 +61,13 @@ pub(crate) fn not_created(folder: &Path, error: &std::io::Error) -> anyhow::Erro
     anyhow!("cannot write to the data folder {folder}: {error}; {advice}")
 }
 
+/// The error of a disk that has no room left, if that is why something failed.
+pub(crate) fn full_disk(error: &anyhow::Error) -> Option<&std::io::Error> {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    causes.find(|cause| matches!(cause.kind(), StorageFull | QuotaExceeded))
+}
+
 /// Why a store does not open, and what to do about it.
 pub(crate) fn unopened(error: OpenError) -> anyhow::Error {
     let text = match &error {

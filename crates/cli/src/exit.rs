@@ -54,7 +54,7 @@ pub(crate) fn is_interrupted(error: &anyhow::Error) -> bool {
 }
 
 /// What is said when the output cannot be written.
-pub(crate) const UNREAD: &str = "the output was not read";
+pub(crate) const UNREAD: &str = "the output cannot be written";
 
 /// Whether a command failed only because its reader has read enough, as `head` does.
 pub(crate) fn is_enough(error: &anyhow::Error) -> bool {

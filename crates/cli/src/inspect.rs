@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
     let printed = std::io::stdout().write_all(text.as_bytes()).context(UNREAD);
     if arguments.verify {
         let seen = verify(&engine)?;
-        eprintln!("{} items verified, no faults.", table::count(seen.items));
+        eprintln!("{} verified, no faults.", table::counted(seen.items, "item"));
     }
     printed
 }

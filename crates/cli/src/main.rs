@@ -41,8 +41,10 @@ mod throughput;
 mod top;
 mod transfer;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use orrery_server::config::Choices;
 
@@ -181,13 +183,10 @@ fn main() -> ExitCode {
         Some(Command::Demo(arguments)) => demo::run(&arguments),
         Some(Command::Bench(arguments)) => bench::run(&arguments),
         Some(Command::Completions { shell }) => {
-            clap_complete::generate(
-                shell,
-                &mut Arguments::command(),
-                "orrery",
-                &mut std::io::stdout(),
-            );
-            Ok(())
+            // Into memory first: the library gives up with a panic where it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "orrery", &mut script);
+            std::io::stdout().write_all(&script).context(exit::UNREAD)
         }
         Some(Command::Advise(arguments)) => advise::run(&arguments),
         Some(Command::Model(command)) => model::run(&command),

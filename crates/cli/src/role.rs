@@ -38,7 +38,7 @@ pub(crate) enum RoleCommand {
     },
     /// Create a role, or replace the one with its id
     Create(NewRole),
-    /// Delete a role that nobody has
+    /// Delete a role that is not assigned
     Delete {
         /// Its id or its name
         role: String,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow};
 use orrery_engine::Engine;
 use orrery_engine::background::Background;
 use orrery_engine::partition::layout::LayoutPolicy;
@@ -369,14 +369,27 @@ async fn listen<S: Service>(settings: &Settings, tls: Option<Tls>) -> Result<Ser
     let is_direct = settings.is_direct;
     let (also_listen, metrics) = (settings.also_listen.clone(), Metrics::install());
     let config = ListenerConfig { also_listen, tls, is_direct, limits, cors, metrics };
-    match Server::start(settings.listen, config).await {
-        Ok(server) => Ok(server),
-        Err(ListenError { address, source }) if source.kind() == ErrorKind::AddrInUse => bail!(
-            "The address {address} is in use: another server has it. Stop that one, or choose \
-             another with --listen."
-        ),
-        Err(error) => Err(error.into()),
-    }
+    Server::start(settings.listen, config).await.map_err(|error| not_listening(&error))
+}
+
+/// Why the server cannot listen, and what to do about it.
+fn not_listening(ListenError { address, source }: &ListenError) -> anyhow::Error {
+    let advice = match source.kind() {
+        ErrorKind::AddrInUse => {
+            return anyhow!(
+                "The address {address} is in use by another program; stop that one, or choose another \
+                 with --listen"
+            );
+        }
+        ErrorKind::PermissionDenied => {
+            "ports below 1024 are for administrators; choose another with --listen"
+        }
+        ErrorKind::AddrNotAvailable => {
+            "this machine has no such address; choose one of its own with --listen, or 0.0.0.0 for all"
+        }
+        _ => "choose another address with --listen",
+    };
+    anyhow!("Cannot listen on {address}: {source}; {advice}")
 }
 
 /// An open store, and the same as what it is if it is a database.

@@ -196,6 +196,11 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// A number of things, as a sentence has it: `1 item`, `2 items`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// A size in the unit that suits it.
 #[expect(clippy::cast_precision_loss, reason = "a size for people has three digits")]
 pub(crate) fn size(bytes: u64) -> String {

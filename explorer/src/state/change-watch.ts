@@ -19,6 +19,8 @@ export interface Change {
   operation: Operation | null;
   /** Whether a delete came of the item's time being over. */
   isExpired: boolean;
+  /** Whether it came while one was watching, after what was there before. */
+  isNew: boolean;
 }
 
 const CHANGES_KEPT = 500;
@@ -41,12 +43,14 @@ export class ChangeWatch {
   private etag: string | null = null;
   private run = 0;
   private isShown = true;
+  private hasCaughtUp = false;
   private wake: () => void = () => {};
 
   constructor(private readonly database: string, private readonly container: string) {}
 
   start(from: Start): void {
     this.etag = from === "now" ? "*" : null;
+    this.hasCaughtUp = from === "now";
     this.changes.value = [];
     this.count.value = 0;
     this.resume();
@@ -59,6 +63,7 @@ export class ChangeWatch {
     this.stop();
     this.mode.value = mode;
     this.etag = "*";
+    this.hasCaughtUp = true;
     if (wasLive) this.resume();
   }
 
@@ -104,20 +109,23 @@ export class ChangeWatch {
     const answer = await client().send({ method: "GET", segments, headers });
     if (run !== this.run) return false;
     this.etag = answer.headers.get("etag") ?? this.etag;
-    if (answer.status === 304 || answer.text === "") return false;
+    if (answer.status === 304 || answer.text === "") {
+      this.hasCaughtUp = true;
+      return false;
+    }
     this.take((parseJson(answer.text) as JsonObject).Documents);
     return true;
   }
 
   private take(rows: Json | undefined): void {
     const entries = Array.isArray(rows) ? rows.filter(isObject) : [];
-    const fresh = entries.map((entry): Change => ({ number: ++this.count.value, ...readChange(entry, this.mode.value) })).reverse();
+    const fresh = entries.map((entry): Change => ({ number: ++this.count.value, isNew: this.hasCaughtUp, ...readChange(entry, this.mode.value) })).reverse();
     this.changes.value = [...fresh, ...this.changes.value].slice(0, CHANGES_KEPT);
   }
 }
 
 /** An entry of a feed: an item itself, or an item with what happened to it. */
-export function readChange(entry: JsonObject, mode: FeedMode): Omit<Change, "number"> {
+export function readChange(entry: JsonObject, mode: FeedMode): Omit<Change, "number" | "isNew"> {
   if (mode === "latest") return { at: timeOf(entry._ts), item: entry, operation: null, isExpired: false };
   const metadata = isObject(entry.metadata) ? entry.metadata : {};
   const operation = String(metadata.operationType ?? "").toLowerCase() as Operation;

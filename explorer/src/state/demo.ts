@@ -17,7 +17,7 @@ export interface DemoCase {
 
 const PREFIX = "demo-";
 
-const FILES = import.meta.glob("../../../crates/cli/demo/*.json", { query: "?raw", import: "default" });
+const FILES = import.meta.glob(["../../../crates/cli/demo/*.json", "!../../../crates/cli/demo/queries.json"], { query: "?raw", import: "default" });
 
 /** The demo databases; a file of their own, fetched when somebody wants them. */
 export async function readDemo(): Promise<DemoCase[]> {

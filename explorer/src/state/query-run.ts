@@ -82,6 +82,16 @@ export class QueryRun {
     await this.go(FIRST_PAGE);
   }
 
+  /** Takes a query in place of what was entered, and runs it. */
+  async show(text: string): Promise<void> {
+    batch(() => {
+      this.text.value = text;
+      this.partitionKey.value = "";
+      this.parameters.value = "";
+    });
+    await this.run();
+  }
+
   stop(): void {
     this.control?.abort();
   }

@@ -1,6 +1,6 @@
 // Rows as a chart: one column along the axis, one or more numbers over it.
 import { useSignal } from "@preact/signals";
-import { useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { type Json, RawNumber } from "../protocol/json";
 import { cellOf, cellText, columnsOf, isNumeric } from "../text/csv";
 import { shortNumber, ticks } from "../text/scale";
@@ -8,10 +8,13 @@ import { ExportPicture } from "./export-picture";
 
 type Kind = "bars" | "line" | "points";
 
-const WIDTH = 920;
+/** The drawing is as wide as its place, within these: text keeps its size. */
+const WIDTH_MIN = 320;
+const WIDTH_MAX = 920;
 const HEIGHT = 380;
 const EDGE = { top: 14, right: 16, bottom: 56, left: 60 };
-const LABELS_MAX = 24;
+/** Room for a label under the axis. */
+const LABEL_WIDTH = 36;
 
 const numberOf = (value: Json | undefined): number | null => {
   const number = typeof value === "number" ? value : value instanceof RawNumber ? Number(value.raw) : Number.NaN;
@@ -25,13 +28,21 @@ export function Chart({ rows }: { rows: readonly Json[] }) {
   const chosenY = useSignal<string | null>(null);
   const kind = useSignal<Kind>("bars");
   const frame = useRef<HTMLDivElement>(null);
+  const width = useSignal(WIDTH_MAX);
+  useEffect(() => {
+    if (!frame.current) return;
+    const observer = new ResizeObserver(([entry]) => (width.value = Math.round(entry!.contentRect.width)));
+    observer.observe(frame.current);
+    return () => observer.disconnect();
+  }, [numeric.length > 0]);
   if (numeric.length === 0) return <p class="empty">A chart needs a column of numbers, such as<br /><code class="mono">SELECT c.kind, COUNT(1) AS n FROM c GROUP BY c.kind</code></p>;
   const plain = columns.filter((column) => !numeric.includes(column) && !column.startsWith("_"));
-  const y = chosenY.value !== null && numeric.includes(chosenY.value) ? chosenY.value : numeric[0]!;
+  // Where all columns are numbers, what is counted or added up stands behind what it is grouped by.
+  const y = chosenY.value !== null && numeric.includes(chosenY.value) ? chosenY.value : numeric.at(plain.length > 0 ? 0 : -1)!;
   const x = chosenX.value !== null && (chosenX.value === "" || columns.includes(chosenX.value)) ? chosenX.value : (plain[0] ?? numeric.find((column) => column !== y) ?? "");
   const points = rows.map((row, index) => ({ label: x === "" ? String(index + 1) : cellText(cellOf(row, x)), value: numberOf(cellOf(row, y)) }));
   return (
-    <div class="chart" ref={frame}>
+    <div class="chart" ref={frame} tabIndex={0} role="group" aria-label="Chart">
       <div class="inline chart-settings">
         <div class="segmented">
           {(["bars", "line", "points"] as const).map((one) => (
@@ -53,7 +64,7 @@ export function Chart({ rows }: { rows: readonly Json[] }) {
           return drawing ? { drawing } : null;
         }} />
       </div>
-      <Drawing points={points} kind={kind.value} label={`${y} by ${x || "row"}`} />
+      <Drawing points={points} kind={kind.value} width={Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, width.value))} label={`${y} by ${x || "row"}`} />
     </div>
   );
 }
@@ -63,20 +74,20 @@ interface Point {
   value: number | null;
 }
 
-function Drawing({ points, kind, label }: { points: readonly Point[]; kind: Kind; label: string }) {
+function Drawing({ points, kind, width, label }: { points: readonly Point[]; kind: Kind; width: number; label: string }) {
   const values = points.map(({ value }) => value).filter((value) => value !== null);
   const marks = ticks(Math.min(0, ...values), Math.max(0, ...values) || 1, 6);
   const [low, high] = [marks[0]!, marks.at(-1)!];
-  const inner = { width: WIDTH - EDGE.left - EDGE.right, height: HEIGHT - EDGE.top - EDGE.bottom };
+  const inner = { width: width - EDGE.left - EDGE.right, height: HEIGHT - EDGE.top - EDGE.bottom };
   const step = inner.width / Math.max(1, points.length);
   const xOf = (index: number) => EDGE.left + step * (index + 0.5);
   const yOf = (value: number) => EDGE.top + inner.height * (1 - (value - low) / (high - low));
-  const every = Math.ceil(points.length / LABELS_MAX);
+  const every = Math.max(1, Math.ceil((points.length * LABEL_WIDTH) / inner.width));
   return (
-    <svg class="chart-drawing" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
+    <svg class="chart-drawing" viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={label}>
       {marks.map((mark) => (
         <g key={mark}>
-          <line class={mark === 0 ? "axis" : "gridline"} x1={EDGE.left} x2={WIDTH - EDGE.right} y1={yOf(mark)} y2={yOf(mark)} />
+          <line class={mark === 0 ? "axis" : "gridline"} x1={EDGE.left} x2={width - EDGE.right} y1={yOf(mark)} y2={yOf(mark)} />
           <text class="tick" x={EDGE.left - 8} y={yOf(mark) + 4} text-anchor="end">{shortNumber(mark)}</text>
         </g>
       ))}

@@ -43,6 +43,14 @@ export function Connect({ onStart }: { onStart: () => void }) {
           <span class="label">Endpoint</span>
           <output class="mono">{endpoint()}</output>
         </div>
+        {isLocal() && (
+          <>
+            <button type="button" class="primary" disabled={isBusy.value} title="With the key that the emulator is known by, which a server on this machine accepts by default" onClick={() => void attempt(connectLocally)}>
+              Sign in on this machine
+            </button>
+            <p class="connect-or muted">or with a key</p>
+          </>
+        )}
         <label class="field">
           <span class="label">Key or connection string, or Entra ID token</span>
           <input
@@ -67,14 +75,9 @@ export function Connect({ onStart }: { onStart: () => void }) {
           Keep the key in this browser
         </label>
         {error.value !== null && <p class="problem" role="alert">{error.value}</p>}
-        <button class="primary" type="submit" disabled={isBusy.value}>
+        <button class={isLocal() ? "" : "primary"} type="submit" disabled={isBusy.value}>
           {isBusy.value ? "Connecting…" : "Connect"}
         </button>
-        {isLocal() && (
-          <button type="button" disabled={isBusy.value} title="With the key that the emulator is known by, which a server on this machine accepts by default" onClick={() => void attempt(connectLocally)}>
-            Sign in on this machine
-          </button>
-        )}
         <p id="connect-note" class="fine muted">
           The key signs each request in this browser and is never sent; a token is sent with each request. Unless it is kept,
           it is deleted when this tab is closed.

@@ -73,10 +73,10 @@ function whenWritten(at: Date): string {
   return at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString() : at.toLocaleDateString();
 }
 
-function ChangeRow({ change: { at, item, operation, isExpired } }: { change: Change }) {
+function ChangeRow({ change: { at, item, operation, isExpired, isNew } }: { change: Change }) {
   const own = withoutSystemProperties(item);
   return (
-    <div class={operation === null ? "feed-row fresh" : `feed-row fresh told ${operation}`}>
+    <div class={`feed-row${isNew ? " fresh" : ""}${operation === null ? "" : ` told ${operation}`}`}>
       <time class="muted" dateTime={at?.toISOString()} title={at === null ? undefined : `Written ${at.toLocaleString()}`}>{at === null ? "–" : whenWritten(at)}</time>
       {operation !== null && <span class="operation" title={isExpired ? "Its time to live had expired" : undefined}>{isExpired ? "expired" : operation}</span>}
       <b class="mono">{String(item.id)}</b>

@@ -4,6 +4,7 @@ import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { connectionString, endpoint } from "../state/account";
 import { containers, databases, reloadAll } from "../state/catalog";
+import { type DemoQuery, demoPairs, openQuery } from "../state/demo-queries";
 import { type Findings, Overview, type Rate, SIZES_AT_FIRST, type Size, linkOf, sizeText } from "../state/overview";
 import { activeAddress, open } from "../state/tabs";
 import { isPageVisible } from "../state/visibility";
@@ -67,7 +68,29 @@ function Databases({ names, overview }: { names: readonly string[]; overview: Ov
         </table>
       </div>
       {isMore && !isAll.value && <p><button type="button" onClick={() => (isAll.value = true)}>Read the sizes of all {flat.length.toLocaleString("en")} containers</button></p>}
+      <BeforeAndAfter names={names} />
     </div>
+  );
+}
+
+/** Queries of the demo, where it is loaded. */
+function BeforeAndAfter({ names }: { names: readonly string[] }) {
+  const pairs = demoPairs(names);
+  if (pairs.length === 0) return null;
+  const run = (label: string, title: string, query: DemoQuery) => (
+    <button type="button" aria-label={`${label}: ${title}`} title={query.text} onClick={() => openQuery(query)}><Icon name="run" size={11} />{label}</button>
+  );
+  return (
+    <section class="card home-card demo-pairs">
+      <h2>The demo, before and after a model</h2>
+      {pairs.map(({ title, about, before, after }) => (
+        <div class="demo-pair" key={title}>
+          <div><b>{title}</b><p class="muted fine">{about}</p></div>
+          {run("Before", title, before)}
+          {run("After", title, after)}
+        </div>
+      ))}
+    </section>
   );
 }
 
@@ -152,7 +175,7 @@ function FirstSteps() {
         </li>
         <li>
           <h2>Connect an application</h2>
-          <p class="muted">Any SDK of Azure Cosmos DB for NoSQL, in Gateway mode, with this endpoint and key.</p>
+          <p class="muted">Any SDK of Azure Cosmos DB for NoSQL, unmodified, with this endpoint and key.</p>
           <p><code class="mono">{endpoint()}</code></p>
           <button type="button" onClick={() => void copyText(connectionString(), "Copied the connection string.")}><Icon name="copy" />Copy the connection string</button>
         </li>

@@ -77,7 +77,7 @@ export function ImportDialog({ container, path, onDone }: Props) {
       {file.value !== null && total.value === 0 && <p role="status">{counted(file.value.items.length, "items")} to import.</p>}
       {total.value > 0 && <progress aria-label="Importing" max={total.value} value={done.value} />}
       {faults.value.length > 0 && (
-        <ul class="import-faults" aria-label="Not imported">
+        <ul class="import-faults" tabIndex={0} aria-label="Not imported">
           {faults.value.slice(0, FAULTS_SHOWN).map((fault, index) => <li key={index}>{fault}</li>)}
           {faults.value.length > FAULTS_SHOWN && <li>and {(faults.value.length - FAULTS_SHOWN).toLocaleString("en")} more</li>}
         </ul>

@@ -24,7 +24,7 @@ export function LoadDemo() {
       }
       await reloadDatabases();
       await reloadAll();
-      notifyDone(`Loaded ${cases.value.length} databases.`);
+      notifyDone(`Loaded ${cases.value.length} databases. This is the model of one; the home page has queries before and after a model.`);
       open({ kind: "model", database: "demo-library" });
     } finally {
       isLoading.value = false;

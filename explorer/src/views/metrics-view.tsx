@@ -47,7 +47,7 @@ export function MetricsView() {
         <label class="check"><input type="radio" name="metrics-time" checked={!isLive.value} onChange={() => (isLive.value = false)} /> Last hour</label>
         <label class="check"><input type="radio" name="metrics-time" checked={isLive.value} onChange={() => (isLive.value = true)} /> Live</label>
       </div>
-      <div class="plots">
+      <div class="plots" tabIndex={0} role="group" aria-label="Metrics">
         <LivePlot title="Operations" unit="per second" lines={linesOf(moments, (moment) => moment.operations)} length={length} />
         <LivePlot title="Latency" unit="ms, in the server" lines={latency} length={length} />
         <LivePlot title="Responses" unit="per second" lines={linesOf(moments, (moment) => moment.outcomes)} length={length} />

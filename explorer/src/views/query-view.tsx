@@ -1,11 +1,12 @@
 // A query: the text, what it needs, and its rows as a table, as JSON, as a chart, with its plan and
 // what it cost.
-import { useSignal } from "@preact/signals";
+import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { CodeEditor } from "../editor/code-editor";
 import { queryLanguage } from "../editor/query-language";
 import { type Json, compactJson, isObject, prettyJson } from "../protocol/json";
 import { scripts } from "../state/catalog";
+import { demoQueriesOf, wantedQuery } from "../state/demo-queries";
 import { pageSize, queryHistory, savedQueries } from "../state/preferences";
 import { type Outcome, QueryRun } from "../state/query-run";
 import { seenPaths } from "../state/seen-paths";
@@ -37,6 +38,12 @@ export function QueryView({ database, container }: Props) {
   }, []);
   const hasSettings = useSignal(false);
   useEffect(() => run.keepText(), []);
+  useSignalEffect(() => {
+    const wanted = wantedQuery.value;
+    if (wanted?.database !== database || wanted.container !== container) return;
+    wantedQuery.value = null;
+    void run.show(wanted.text);
+  });
   // Another page size starts from the first page; at first there is nothing to start.
   useEffect(() => {
     if (run.outcome.peek() !== null) void run.run();
@@ -56,7 +63,7 @@ export function QueryView({ database, container }: Props) {
         <button type="button" aria-expanded={hasSettings.value} onClick={() => (hasSettings.value = !hasSettings.value)}><Icon name="settings" />Parameters</button>
         <span class="grow" />
         <Past where={run.where} onChoose={(text) => (run.text.value = text)} />
-        <Saved text={run.text.value} onChoose={(text) => (run.text.value = text)} />
+        <Saved run={run} onChoose={(text) => (run.text.value = text)} />
         <ExportMenu run={run} />
       </div>
       {hasSettings.value && (
@@ -141,7 +148,7 @@ function Statistics({ outcome }: { outcome: Outcome }) {
   const counts = outcome.metrics.filter(({ unit }) => unit !== "ms");
   const total = outcome.metrics.find(({ name }) => name === "total");
   return (
-    <div class="statistics">
+    <div class="statistics" tabIndex={0} role="group" aria-label="Statistics">
       <table class="plain">
         <tbody>
           <tr><td>charge</td><td class="number">{outcome.charge.toFixed(2)} RU</td></tr>
@@ -201,11 +208,20 @@ function Past({ where, onChoose }: { where: string; onChoose: (text: string) => 
   );
 }
 
-function Saved({ text, onChoose }: { text: string; onChoose: (text: string) => void }) {
+function Saved({ run, onChoose }: { run: QueryRun; onChoose: (text: string) => void }) {
+  const ofDemo = demoQueriesOf(run.database, run.container);
   return (
     <Menu label="Saved" icon="save">
       {(shut) => (
         <>
+          {ofDemo.map(({ name, text }) => (
+            <button type="button" class="menu-row" key={name} title={text} onClick={() => {
+              onChoose(text);
+              shut();
+            }}>
+              <span>{name}</span><span class="mono muted">{text}</span>
+            </button>
+          ))}
           {savedQueries.value.map((saved) => (
             <div class="menu-line" key={saved.name}>
               <button type="button" class="menu-row" title={saved.text} onClick={() => {
@@ -219,7 +235,7 @@ function Saved({ text, onChoose }: { text: string; onChoose: (text: string) => v
           ))}
           <button type="button" class="link" onClick={() => {
             shut();
-            openDialog(<SaveQuery text={text} />);
+            openDialog(<SaveQuery text={run.text.value} />);
           }}>Save this query…</button>
         </>
       )}

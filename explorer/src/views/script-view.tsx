@@ -261,8 +261,8 @@ function RunPanel({ onRun, children }: { onRun: (args: Json[]) => Promise<Output
         {result.value && <span class="measure"><b>{result.value.elapsedMs.toFixed(0)}</b> ms</span>}
       </form>
       {error.value !== null && <p class="problem bar" role="alert">{error.value}</p>}
-      {result.value && <><span class="overline">Result</span><pre class="output" aria-label="Result">{result.value.result}</pre></>}
-      {result.value && result.value.console !== "" && <><span class="overline">Console</span><pre class="output" aria-label="Console">{result.value.console}</pre></>}
+      {result.value && <><span class="overline">Result</span><pre class="output" tabIndex={0} role="group" aria-label="Result">{result.value.result}</pre></>}
+      {result.value && result.value.console !== "" && <><span class="overline">Console</span><pre class="output" tabIndex={0} role="group" aria-label="Console">{result.value.console}</pre></>}
     </div>
   );
 }

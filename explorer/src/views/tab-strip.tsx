@@ -55,7 +55,7 @@ export function TabStrip() {
   return (
     <div class="tabstrip">
       <div class="tablist" role="tablist" aria-label="Open tabs" ref={list} onKeyDown={focusNeighbour}>
-        {tabs.value.map((tab, index) => <TabHandle key={tab.address} tab={tab} title={titles[index]!} isFirst={index === 0} />)}
+        {tabs.value.map((tab, index) => <TabHandle key={tab.address} tab={tab} title={titles[index]!} isFirst={index === 0} isOverflowing={isOverflowing.value} />)}
       </div>
       {isOverflowing.value && (
         <Menu label="All tabs" icon="chevron" isQuiet>
@@ -73,12 +73,13 @@ export function TabStrip() {
   );
 }
 
-function TabHandle({ tab, title, isFirst }: { tab: Tab; title: string; isFirst: boolean }) {
+function TabHandle({ tab, title, isFirst, isOverflowing }: { tab: Tab; title: string; isFirst: boolean; isOverflowing: boolean }) {
   const isActive = tab.address === activeAddress.value;
   const handle = useRef<HTMLButtonElement>(null);
+  // Also when the menu of all tabs appears, which takes room from them.
   useEffect(() => {
     if (isActive) handle.current?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }, [isActive]);
+  }, [isActive, isOverflowing, title]);
   const isReachable = isActive || (activeAddress.value === null && isFirst);
   return (
     <button

@@ -13,12 +13,25 @@ export function findProgram() {
   }
   const platform = `${process.platform}-${process.arch}`;
   const file = process.platform === "win32" ? "orrery.exe" : "orrery";
+  let program;
   try {
-    return require.resolve(`@orrery/${platform}/bin/${file}`);
+    program = require.resolve(`@orrery/${platform}/bin/${file}`);
   } catch {
     throw new Error(
       `the package @orrery/${platform} is not installed; install without --omit=optional, or set ORRERY_BINARY ` +
         `(there are packages for linux-x64 and those that the release lists)`,
     );
   }
+  const { glibc } = require(`@orrery/${platform}/package.json`);
+  const found = glibc && process.report?.getReport().header.glibcVersionRuntime;
+  if (found && isOlder(found, glibc)) {
+    throw new Error(`this system has glibc ${found}, and the program needs ${glibc}; use the container image, or build from source`);
+  }
+  return program;
+}
+
+/** Whether a version such as 2.17 is before another one. */
+function isOlder(version, other) {
+  const [a, b] = [version, other].map((text) => text.split(".").map(Number));
+  return a[0] !== b[0] ? a[0] < b[0] : a[1] < b[1];
 }

@@ -2,10 +2,11 @@
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { createHmac } from "node:crypto";
-import { mkdtempSync, existsSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { startOrrery } from "orrery";
 
 let server;
@@ -91,9 +92,9 @@ test("a test that is killed leaves no server behind", async () => {
   }
 });
 
-/** Exit code and standard output of a command. */
+/** Exit code, standard output and standard error of a command. */
 function run(program, args) {
-  return new Promise((resolve) => execFile(program, args, (error, stdout) => resolve([error?.code ?? 0, stdout])));
+  return new Promise((resolve) => execFile(program, args, (error, ...texts) => resolve([error?.code ?? 0, ...texts])));
 }
 
 test("npx runs the program with its exit code", async () => {
@@ -103,7 +104,19 @@ test("npx runs the program with its exit code", async () => {
   assert.equal((await run("npx", ["--no-install", "orrery", "--no-such-flag"]))[0], 2);
 });
 
-for (let number = 0; number < 10; number++) {
+test("a system that is too old is named in one line", async () => {
+  const modules = join(mkdtempSync(join(tmpdir(), "orrery-old-")), "node_modules");
+  const platform = join(modules, "@orrery", `${process.platform}-${process.arch}`);
+  cpSync(dirname(fileURLToPath(import.meta.resolve("orrery"))), join(modules, "orrery"), { recursive: true });
+  mkdirSync(join(platform, "bin"), { recursive: true });
+  writeFileSync(join(platform, "package.json"), JSON.stringify({ name: "@orrery/x", version: "0.0.0", glibc: "99.1" }));
+  writeFileSync(join(platform, "bin", "orrery"), "");
+  const [code, , said] = await run(process.execPath, [join(modules, "orrery", "bin", "orrery.js"), "--version"]);
+  assert.equal(code, 1);
+  assert.match(said, /^orrery: this system has glibc \d+\.\d+, and the program needs 99\.1; use the container image.*\n$/);
+});
+
+for (let number = 0; number < 9; number++) {
   test(`items are written and queried (${number})`, async () => {
     const database = `test-${number}`;
     assert.equal((await send("POST", "/dbs", "dbs", "", { id: database })).status, 201);

@@ -41,6 +41,7 @@ pub(super) fn make(stage: &Stage, out: &Path) -> Result<()> {
         "os": [os],
         "cpu": [cpu],
         "libc": ["glibc"],
+        "glibc": format!("{}.{}", stage.needs.glibc.0, stage.needs.glibc.1),
         "files": ["bin", "LICENSE-MIT", "LICENSE-APACHE"],
         // Yarn would keep it in an archive, and a program is started from a file.
         "preferUnplugged": true,

@@ -33,7 +33,7 @@ pub(super) enum Image {
 impl Image {
     pub(super) const ALL: [Self; 2] = [Self::Server, Self::Emulator];
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Server => "orrery",
             Self::Emulator => "orrery-emulator",

@@ -7,6 +7,7 @@ mod edges;
 mod fields;
 mod names;
 mod ports;
+mod readme;
 mod retired;
 mod security;
 mod sizes;
@@ -38,6 +39,7 @@ pub(crate) fn run() -> Result<()> {
     complaints.extend(fields::check(&files));
     complaints.extend(names::check(&files));
     complaints.extend(ports::check(&files));
+    complaints.extend(readme::check(&files));
     complaints.extend(security::check(&files));
     complaints.extend(sizes::check(&files));
     complaints.extend(versions::check(&files));

@@ -24,8 +24,8 @@ pub(super) fn check(files: &[File]) -> Vec<String> {
 }
 
 fn is_ours(file: &File) -> bool {
-    (file.path.starts_with("packaging/") || file.path.starts_with("docs/"))
-        && file.extension() != "rs"
+    let is_named = file.path.starts_with("packaging/") || file.path.starts_with("docs/");
+    (is_named || file.path == "README.md") && file.extension() != "rs"
 }
 
 fn check_file(file: &File) -> Vec<String> {
@@ -59,6 +59,7 @@ mod tests {
         for (path, text) in [
             ("packaging/compose.yaml", "    image: orrery:9.9.9"),
             ("docs/emulator-image.md", "`WithImage(\"orrery-emulator\", \"9.9.9\")`"),
+            ("README.md", "sudo apt install ./orrery_9.9.9_amd64.deb"),
             ("docs/start.md", "tar -xzf orrery-9.9.9-linux-x86_64.tar.gz"),
             ("packaging/helm/orrery/Chart.yaml", "version: 9.9.9"),
             ("packaging/helm/orrery/Chart.yaml", "appVersion: \"9.9.9\""),

@@ -5,6 +5,7 @@
 mod generated;
 mod shelf;
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,10 @@ const CASES: [(&str, &str); 5] = [
     ("publishing", include_str!("../../demo/publishing.json")),
     ("library", include_str!("../../demo/library.json")),
 ];
+/// Queries before and after a model, which the Data Explorer offers too.
+const QUERIES: &str = include_str!("../../demo/queries.json");
+/// So many of them are printed.
+const QUERIES_SHOWN: usize = 3;
 /// The names of the databases; a prefix keeps them apart from the user's own.
 const PREFIX: &str = "demo-";
 
@@ -85,7 +90,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<()> {
         table.row([database, table::count(items), data.about.to_owned()]);
     }
     progress.end();
-    let text = table::with_bold_head(&table.to_text(table::width())) + &next(arguments);
+    let text = table::with_bold_head(&table.to_text(table::width())) + &next(arguments)?;
     std::io::stdout().write_all(text.as_bytes()).context(UNREAD)
 }
 
@@ -123,7 +128,7 @@ fn load_generated(
 }
 
 /// What to look at next.
-fn next(arguments: &DemoArguments) -> String {
+fn next(arguments: &DemoArguments) -> Result<String> {
     let (explorer, flags) = if let Some(folder) = &arguments.data {
         let start = format!("\nStart a server on them: orrery --data {}\n", folder.display());
         (start, String::new())
@@ -133,24 +138,36 @@ fn next(arguments: &DemoArguments) -> String {
         let flags = if is_default { String::new() } else { format!(" --endpoint {endpoint}") };
         (format!("\nExplorer: {endpoint}/_explorer/\n"), flags)
     };
-    format!(
+    let queries = queries(&flags)?;
+    Ok(format!(
         "{explorer}
 Click next:
+  Home           queries before and after a model
   demo-shop      Model: the picture of types, relations and aggregates
   demo-legacy    Model: the advisor's findings; apply one, and see its change first
   demo-sensors   readings, Items: a hierarchical partition key
 
 Models of large data are applied in the background; `orrery model show{flags} -d demo-shop` shows how far.
+The advisor's findings here: `orrery advise{flags} -d demo-legacy`.
+{queries}"
+    ))
+}
 
-Before and after a model:
-  orrery query{flags} -d demo-shop -c orders \"SELECT TOP 3 c.id, c.customerId, c.customerName FROM c\"
-  orrery query{flags} -d demo-shop -c customers \"SELECT TOP 5 c.name, c.orderCount, c.spent FROM c ORDER BY c.spent DESC\"
-  orrery query{flags} -d demo-blog-before -c blog \"SELECT TOP 3 c.id, ARRAY_LENGTH(c.comments) AS comments FROM c\"
-  orrery query{flags} -d demo-blog -c blog \"SELECT c.title, c.commentCount, c.recentComments FROM c WHERE c.type = 'post'\"
-  orrery advise{flags} -d demo-legacy
-  orrery query{flags} -d demo-sensors -c sensors \"SELECT c.id, c.readingCount, c.average FROM c\"
-"
-    )
+/// The first queries of the demo, as commands.
+fn queries(flags: &str) -> Result<String> {
+    let all = Value::parse(QUERIES.as_bytes()).context("the queries of the demo are not JSON")?;
+    let mut text = String::new();
+    for pair in all.as_array().unwrap_or_default().iter().take(QUERIES_SHOWN) {
+        let title = pair.get("title").as_str().unwrap_or_default();
+        let _ = writeln!(text, "\n{title}, before and after:");
+        for side in ["before", "after"] {
+            let part = |name| pair.get(side).get(name).as_str().unwrap_or_default();
+            let (database, container, query) = (part("database"), part("container"), part("text"));
+            let _ =
+                writeln!(text, "  orrery query{flags} -d {database} -c {container} \"{query}\"");
+        }
+    }
+    Ok(text)
 }
 
 /// Makes the database, its containers and its model, then the items, which the model completes.

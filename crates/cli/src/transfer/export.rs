@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<()> {
         object.set("seconds", seconds.into());
         eprintln!("{}", Value::object(object).to_json());
     } else {
-        eprintln!("{} items in {seconds:.1} s", table::count(items));
+        eprintln!("{} in {seconds:.1} s", table::counted(items, "item"));
     }
     if export.left_out.is_empty() {
         return Ok(());

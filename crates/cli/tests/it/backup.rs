@@ -73,7 +73,7 @@ fn a_backup_under_writes_is_one_moment_and_restores_verified() {
 
         let restored = tool.path("restored");
         let said = tool.must(&["restore", &file, "--data", &restored]);
-        assert!(said.contains("1 containers with ") && said.contains("verified"), "{said}");
+        assert!(said.contains("1 container with ") && said.contains("verified"), "{said}");
         let second = Running::start(&["--data", &restored, "--listen", "127.0.0.1:0"]);
         let found = numbers(&mut Client::open(second.address(), &second.key()).unwrap());
         // One writer wrote them in order: one moment is all up to some number, and all that was

@@ -68,10 +68,28 @@ fn a_demo_goes_into_a_running_server_and_may_be_repeated() {
     let is_counted = |_| tool.must(&with(&total, &at(&server))) == "17500\n";
     assert!((0..5000).any(is_counted), "{}", tool.must(&with(&total, &at(&server))));
     tool.must(&with(&["model", "verify", "-d", "demo-shop"], &at(&server)));
+    check_queries(&tool, &server);
     let report = tool.must(&with(&["advise", "-d", "demo-legacy", "--json"], &at(&server)));
     let report = orrery_types::Value::parse(report.as_bytes()).unwrap();
     let findings = report.get("findings").as_array().unwrap();
     assert!(findings.len() >= 10, "{}", report.to_json());
+}
+
+/// Each query that the demo offers finds something, in the database that it names.
+fn check_queries(tool: &Tool, server: &Running) {
+    let text = include_str!("../../demo/queries.json");
+    let pairs = orrery_types::Value::parse(text.as_bytes()).unwrap();
+    let pairs = pairs.as_array().unwrap();
+    assert!(pairs.len() >= 5);
+    for pair in pairs {
+        for side in ["before", "after"] {
+            let part = |name| pair.get(side).get(name).as_str().unwrap();
+            let query =
+                ["query", "-d", part("database"), "-c", part("container"), "--lines", part("text")];
+            let found = tool.must(&with(&query, &at(server)));
+            assert!(found.lines().count() > 1, "{pair:?}: {found}");
+        }
+    }
 }
 
 #[test]
@@ -95,6 +113,15 @@ fn shells_learn_the_commands() {
         let script = tool.must(&["completions", shell]);
         assert!(script.contains("orrery") && script.contains("restore"), "{shell}");
     }
+}
+
+#[test]
+fn a_completion_script_that_cannot_be_written_is_no_panic() {
+    let mut child = Tool::new().spawn(&["completions", "bash"]);
+    // A reader that has left is no failure.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 #[test]

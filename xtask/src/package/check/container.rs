@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The public key that the emulator's users have in their settings.
-const WELL_KNOWN_KEY: &str =
+pub(super) const WELL_KNOWN_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
 pub(super) fn check_server(stage: &Stage, out: &Path) -> Result<Verdict> {
@@ -68,9 +68,15 @@ pub(super) fn check_emulator(stage: &Stage, out: &Path) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
+/// What is missing for containers that root runs.
+pub(super) fn as_root() -> Option<String> {
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
+    (!is_root).then(|| "containers are run as root here".to_owned())
+}
+
 fn lack() -> Option<String> {
-    if !Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n") {
-        return Some("containers are run as root here".to_owned());
+    if let Some(lack) = as_root() {
+        return Some(lack);
     }
     let has_runc = Command::new("runc").arg("--version").stdout(Stdio::null()).status().is_ok();
     (!has_runc).then(|| "runc is missing (Debian: runc)".to_owned())

@@ -1,7 +1,7 @@
 //! The npm packages: installed offline into a project of their own, whose tests start the server.
 
 use super::super::{Stage, npm};
-use super::Verdict;
+use super::{Verdict, number_after, run_suite};
 use crate::toolchain::Language;
 use crate::{process, project};
 use anyhow::Result;
@@ -24,7 +24,7 @@ pub(super) fn check(stage: &Stage, out: &Path) -> Result<Verdict> {
     fs::copy(project::root().join("packaging/npm/test/start.test.mjs"), &suite)?;
     let mut node = Command::new("node");
     node.args(["--test", "--test-reporter=spec"]).arg(suite).current_dir(&folder);
-    process::run(&mut node)?;
+    run_suite(&mut node, |said| number_after(said, "pass "))?;
     Ok(Verdict::Passed)
 }
 

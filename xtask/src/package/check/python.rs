@@ -2,7 +2,7 @@
 //! conformance tests, and used by a suite through its fixtures.
 
 use super::super::{Stage, wheel};
-use super::Verdict;
+use super::{Verdict, run_suite};
 use crate::conformance::python;
 use crate::toolchain::Language;
 use crate::{process, project};
@@ -45,7 +45,12 @@ pub(super) fn check(stage: &Stage, out: &Path) -> Result<Verdict> {
         .arg(project::root().join("packaging/pypi/tests"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .current_dir(&folder);
-    process::run(&mut pytest)?;
+    run_suite(&mut pytest, |said| {
+        // `20 passed in 1.2s`
+        let count =
+            said.rsplit_once(" passed").and_then(|(before, _)| before.split_whitespace().last());
+        count.and_then(|count| count.parse().ok()).unwrap_or(0)
+    })?;
     killed(&own)?;
     Ok(Verdict::Passed)
 }
