@@ -17,7 +17,7 @@ const agent = isTls
   ? new https.Agent({ keepAlive: true, rejectUnauthorized: false })
   : new http.Agent({ keepAlive: true });
 
-function required(name) {
+export function required(name) {
   const value = process.env[name];
   if (!value) throw new Error(`${name} is not set; run \`cargo xtask conformance js\``);
   return value;

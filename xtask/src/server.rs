@@ -66,6 +66,9 @@ pub(crate) enum Announced {
     Address,
 }
 
+/// How many servers this process has started: a suite may have a second one, which has a log of its own.
+static STARTED: AtomicU32 = AtomicU32::new(1);
+
 /// A running server; dropping it kills the process.
 pub(crate) struct Server {
     process: Child,
@@ -103,7 +106,8 @@ impl Server {
         let binary = build("orrery", profile)?;
         let store = store.arguments(&binary)?;
         let address = free_address()?;
-        let log = project::cache("conformance")?.join("server.log");
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let log = project::cache("conformance")?.join(format!("server-{number}.log"));
         let output = std::fs::File::create(&log)
             .with_context(|| format!("cannot write the server's log {}", log.display()))?;
         let mut command = Command::new(&binary);

@@ -12,7 +12,7 @@ from email.utils import formatdate
 
 import pytest
 import requests
-from azure.cosmos import CosmosClient, PartitionKey, ThroughputProperties
+from azure.cosmos import PartitionKey, ThroughputProperties
 
 ENDPOINT = os.environ["ORRERY_ENDPOINT"]
 KEY = os.environ["ORRERY_KEY"]
@@ -62,14 +62,6 @@ QUERIES = [
     ("SELECT VALUE c.n FROM c ORDER BY c.v DESC OFFSET 3 LIMIT 9", [descending(rank_of_v)], slice(3, 12)),
     ("SELECT DISTINCT VALUE c.few FROM c ORDER BY c.few", [itself], slice(0, 4)),
 ]
-
-
-@pytest.fixture(scope="module")
-def database():
-    client = CosmosClient(ENDPOINT, KEY, connection_verify=False, enable_endpoint_discovery=False)
-    database = client.create_database(f"resume-{uuid.uuid4()}")
-    yield database
-    client.delete_database(database.id)
 
 
 def resumable(database, ranges):

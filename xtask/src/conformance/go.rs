@@ -9,23 +9,33 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+/// The tests that sign in with tokens.
+const ENTRA_FILE: &str = "entra_test.go";
+
 pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
     if let Some(lack) = Language::Go.lack() {
         println!("go: skipped: {lack}.");
         return Ok(());
     }
     let source = project::root().join("conformance/go");
-    let tests =
-        tests(&source, |file| options.only.as_ref().is_none_or(|only| only.is_match(file)))?;
+    let wants = |file: &str| options.only.as_ref().is_none_or(|only| only.is_match(file));
+    let all = tests(&source, wants)?;
+    let of_tokens = tests(&source, |file| file == ENTRA_FILE)?;
     let mut red = Vec::new();
     for endpoint in &target.endpoints {
+        let entra = target.entra(endpoint);
+        let mut tests = all.clone();
+        tests.retain(|test| entra.is_some() || !of_tokens.contains(test));
+        if tests.is_empty() {
+            continue;
+        }
         println!("go: {} tests against {endpoint}", tests.len());
         let mut go = go(&source)?;
-        go.args(["test", "-count=1"]);
-        if options.only.is_some() {
-            go.args(["-run", &format!("^({})$", tests.join("|"))]);
+        go.args(["test", "-count=1", "-run", &format!("^({})$", tests.join("|")), "."]);
+        go.env("ORRERY_ENDPOINT", endpoint).env("ORRERY_KEY", &target.key);
+        if let Some(entra) = entra {
+            entra.name_to(&mut go);
         }
-        go.arg(".").env("ORRERY_ENDPOINT", endpoint).env("ORRERY_KEY", &target.key);
         if process::run(&mut go).is_err() {
             red.push(endpoint.as_str());
         }

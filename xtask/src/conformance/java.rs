@@ -1,6 +1,7 @@
 //! Our end-to-end tests through the official Java SDK: in Gateway mode, once for each address of the
 //! server, and in Direct mode. Maven's downloads and what it builds lie in the user's cache.
 
+use super::entra::EntraServer;
 use super::{ConnectionMode, Options, Target};
 use crate::toolchain::Language;
 use crate::{process, project, server};
@@ -12,6 +13,9 @@ use std::process::Command;
 /// The password of a file that holds one public certificate; Java insists on one.
 const PASSWORD: &str = "changeit";
 
+/// The tests that sign in with tokens.
+const ENTRA_CLASS: &str = "EntraTest";
+
 pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
     if let Some(lack) = Language::Java.lack() {
         println!("java: skipped: {lack}.");
@@ -21,6 +25,12 @@ pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
     let classes = classes(&source.join("src/test/java/orrery"), options)?;
     let mut red = Vec::new();
     for (endpoint, mode) in runs(&target.endpoints, options.mode) {
+        let entra = target.entra(endpoint);
+        let mut classes = classes.clone();
+        classes.retain(|class| entra.is_some() || class != ENTRA_CLASS);
+        if classes.is_empty() {
+            continue;
+        }
         println!("java: {} classes against {endpoint} in {mode} mode", classes.len());
         let mut maven = maven(&source, "conformance/java/build")?;
         maven
@@ -29,8 +39,13 @@ pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
             .env("ORRERY_ENDPOINT", endpoint)
             .env("ORRERY_MODE", mode)
             .env("ORRERY_KEY", &target.key);
+        if let Some(entra) = entra {
+            entra.name_to(&mut maven);
+        }
         if endpoint.starts_with("https:") {
-            maven.arg(format!("-DargLine={}", trust(endpoint)?.join(" ")));
+            let servers: Vec<String> =
+                [endpoint.to_owned()].into_iter().chain(entra.map(EntraServer::endpoint)).collect();
+            maven.arg(format!("-DargLine={}", trust(&servers)?.join(" ")));
         }
         if process::run(&mut maven).is_err() {
             red.push(format!("{endpoint} in {mode} mode"));
@@ -64,17 +79,19 @@ pub(crate) fn maven(folder: &Path, build: &str) -> Result<Command> {
     Ok(maven)
 }
 
-/// Makes a trust store of the server's certificate, as its users do, and gives the options by which a
+/// Makes a trust store of the servers' certificates, as their users do, and gives the options by which a
 /// Java program uses it.
-pub(crate) fn trust(endpoint: &str) -> Result<[String; 2]> {
+fn trust(endpoints: &[String]) -> Result<[String; 2]> {
     let folder = project::cache("conformance/java")?;
     let (certificate, store) = (folder.join("orrery.pem"), folder.join("orrery.p12"));
-    fs::write(&certificate, server::certificate(endpoint)?)?;
     remove(&store)?;
-    let mut keytool = Command::new("keytool");
-    keytool.args(["-importcert", "-noprompt", "-alias", "orrery", "-storepass", PASSWORD]);
-    keytool.arg("-file").arg(certificate).arg("-keystore").arg(&store);
-    process::output(&mut keytool).context("keytool comes with Java")?;
+    for endpoint in endpoints {
+        fs::write(&certificate, server::certificate(endpoint)?)?;
+        let mut keytool = Command::new("keytool");
+        keytool.args(["-importcert", "-noprompt", "-alias", endpoint, "-storepass", PASSWORD]);
+        keytool.arg("-file").arg(&certificate).arg("-keystore").arg(&store);
+        process::output(&mut keytool).context("keytool comes with Java")?;
+    }
     Ok([
         format!("-Djavax.net.ssl.trustStore={}", store.display()),
         format!("-Djavax.net.ssl.trustStorePassword={PASSWORD}"),

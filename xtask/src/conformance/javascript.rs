@@ -7,12 +7,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The tests that sign in with tokens.
+const ENTRA_FILE: &str = "entra.test.mjs";
+
 pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
     let source = project::root().join("conformance/js");
     let modules = install(&source)?;
     let tests = test_files(&source, options)?;
     let mut red = Vec::new();
     for endpoint in &target.endpoints {
+        let entra = target.entra(endpoint);
+        let mut tests = tests.clone();
+        tests.retain(|file| entra.is_some() || file != ENTRA_FILE);
+        if tests.is_empty() {
+            continue;
+        }
         println!("js: {} files against {endpoint}", tests.len());
         let mut node = Command::new("node");
         node.args(["--test", "--test-reporter=spec"])
@@ -23,6 +32,9 @@ pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
             .env("NODE_NO_WARNINGS", "1")
             .env("ORRERY_ENDPOINT", endpoint)
             .env("ORRERY_KEY", &target.key);
+        if let Some(entra) = entra {
+            entra.name_to(&mut node);
+        }
         if process::run(&mut node).is_err() {
             red.push(endpoint.as_str());
         }

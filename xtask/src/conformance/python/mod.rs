@@ -10,6 +10,7 @@ mod events;
 mod report;
 mod session;
 
+use super::entra::EntraServer;
 use super::{Options, Profile, Target};
 use crate::server;
 use crate::stopwatch::Stopwatch;
@@ -35,6 +36,9 @@ const IMPOSSIBLE_MARKS: &str = "cosmosMultiRegion or cosmosCircuitBreaker or \
     cosmosCircuitBreakerMultiRegion or cosmosPerPartitionAutomaticFailover or semanticReranker";
 
 const UNIT_TESTS: &str = "unit-tests.txt";
+/// The folder of our own tests, and those of them that sign in with tokens.
+const OUR_TESTS: &str = "tests";
+const ENTRA_FILE: &str = "test_entra.py";
 
 /// A port that is reserved and closed everywhere: nothing answers there.
 const NO_SERVER: &str = "https://localhost:9/";
@@ -49,10 +53,17 @@ pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
     let known = options.known_failures(&folder())?;
     let unit_tests = read_list(UNIT_TESTS)?.into_iter().collect::<BTreeSet<_>>();
     let environment = Environment::prepare(&folder())?;
-    let files = select_files(options, &environment)?;
+    let (files, ours) = (select_files(options, &environment)?, our_files(options)?);
+    if files.is_empty() && ours.is_empty() {
+        bail!("no test file is selected");
+    }
     let own = options.emulator_like()?;
-    let target = own.as_ref().map_or(target, |(target, _)| target);
-    run_our_tests(options, &environment, target)?;
+    let emulator_like = own.as_ref().map_or(target, |(target, _)| target);
+    run_our_tests(&ours, &environment, emulator_like, target.entra.as_ref())?;
+    if files.is_empty() {
+        return Ok(());
+    }
+    let target = emulator_like;
     let session = Session {
         environment: &environment,
         endpoint: target.endpoint(),
@@ -93,9 +104,16 @@ pub(super) fn run(options: &Options, target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Runs our own tests, unless `--only` chooses files of the SDK's.
-fn run_our_tests(options: &Options, environment: &Environment, target: &Target) -> Result<()> {
-    if options.only.is_some() {
+/// Runs our own tests, those of tokens only where there is a server for them.
+fn run_our_tests(
+    files: &[String],
+    environment: &Environment,
+    target: &Target,
+    entra: Option<&EntraServer>,
+) -> Result<()> {
+    let mut files = files.to_vec();
+    files.retain(|file| entra.is_some() || file != ENTRA_FILE);
+    if files.is_empty() {
         return Ok(());
     }
     println!("python: our tests against {}", target.endpoint());
@@ -109,10 +127,14 @@ fn run_our_tests(options: &Options, environment: &Environment, target: &Target) 
         "ignore",
         "-p",
         "no:cacheprovider",
-        "tests",
     ]);
-    pytest.current_dir(folder()).env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest.args(files).current_dir(folder().join(OUR_TESTS)).env("PYTHONDONTWRITEBYTECODE", "1");
+    // Some of the data of the SDK's tests is good for more of them.
+    pytest.env("PYTHONPATH", &environment.tests);
     pytest.env("ORRERY_ENDPOINT", target.endpoint()).env("ORRERY_KEY", &target.key);
+    if let Some(entra) = entra {
+        entra.name_to(&mut pytest);
+    }
     process::run(&mut pytest).context("our tests in Python")
 }
 
@@ -181,9 +203,20 @@ fn select_files(options: &Options, environment: &Environment) -> Result<Vec<Stri
     if let Some(only) = &options.only {
         files.retain(|file| only.is_match(file));
     }
-    if files.is_empty() {
-        bail!("no test file is selected");
+    Ok(files)
+}
+
+/// The files of our own tests that are asked for.
+fn our_files(options: &Options) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder().join(OUR_TESTS))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let is_wanted = options.only.as_ref().is_none_or(|only| only.is_match(&name));
+        if name.starts_with("test_") && is_wanted {
+            files.push(name);
+        }
     }
+    files.sort();
     Ok(files)
 }
 
