@@ -23,11 +23,7 @@ const WINDOW_MAX: Duration = Duration::from_millis(1);
 pub(super) enum Work {
     Commit(Commit),
     Create(ShardId, Epoch),
-    Fence(ShardId, Epoch),
     Drop(ShardId),
-    Freeze(ShardId, bool),
-    /// The shard is at this LSN from now on.
-    Advance(ShardId, Lsn),
 }
 
 pub(super) type Answer = Result<Vec<Lsn>, StorageError>;
