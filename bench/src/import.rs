@@ -15,8 +15,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use orrery_storage::key::{self, Bounds};
 use orrery_storage::{
-    Commit, Copied, Part, Put, ReadAt, RocksOptions, RocksStore, Scan, Space, Store as _, Value,
-    record,
+    Commit, Copied, HeadChange, Part, Put, ReadAt, RocksOptions, RocksStore, Scan, ShardState,
+    Space, Store as _, Value, record,
 };
 use orrery_types::{Epoch, Lsn, ShardId};
 
@@ -267,7 +267,9 @@ fn load(folder: &Path, pairs: &Pairs) -> Result<Duration> {
         }
     }
     store.copy_into(SHARD, &entries).map_err(storage)?;
-    store.advance_shard(SHARD, Lsn(1)).map_err(storage)?;
+    let open = HeadChange::state(ShardState::Building, ShardState::Open, EPOCH);
+    let open = HeadChange { least_lsn: Lsn(1), ..open };
+    store.commit(Commit::new(vec![Part::of_head(SHARD, EPOCH, open)])).map_err(storage)?;
     drop(store);
     Ok(watch.elapsed())
 }
@@ -276,6 +278,7 @@ fn load(folder: &Path, pairs: &Pairs) -> Result<Duration> {
 fn commit(folder: &Path, pairs: &Pairs) -> Result<Duration> {
     let watch = Stopwatch::start();
     let store = raw_store(folder)?;
+    store.create_open_shard(SHARD, EPOCH).map_err(|error| anyhow!("{error}"))?;
     let mut rest = &pairs.places[..];
     while !rest.is_empty() {
         let mut part = Part::new(SHARD, EPOCH);

@@ -41,7 +41,7 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let store = RocksStore::open(folder, &RocksOptions::default())?;
-        store.create_shard(SHARD, EPOCH).map_err(|error| anyhow!("no shard: {error}"))?;
+        store.create_open_shard(SHARD, EPOCH).map_err(|error| anyhow!("no shard: {error}"))?;
         let kind = PartitionKeyKind::Hash;
         // The paths say where in an item the values are; here the values are known.
         let definition = PartitionKeyDef { paths: vec![], kind, version: 2, system_key: false };

@@ -44,7 +44,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use orrery_script::{Bounds, Scripts};
-use orrery_storage::{StorageError, Store};
+use orrery_storage::{Head, ShardState, StorageError, Store};
 use orrery_types::{Clock, MemoryPool, Result, ShardId};
 
 use background::Tasks;
@@ -91,6 +91,8 @@ impl Engine {
     /// Reads the catalog out of the store, or writes the first one. `node` tells processes on one
     /// store apart and should be random.
     pub fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, node: u32) -> Result<Self> {
+        // Listed first: what the catalog then does not name was never opened for a container, or is no longer.
+        let shards = store.shards().map_err(storage)?;
         let catalog = Catalog::open(store.clone())?;
         let stamper = Stamper::new(clock.clone(), node);
         let (tasks, units) = (Tasks::default(), Units::default());
@@ -119,14 +121,13 @@ impl Engine {
             slices: query::slices::Slices::default(),
             query_memory,
         };
-        engine.drop_orphans()?;
+        engine.drop_orphans(&shards)?;
         for container in engine.catalog.state().containers() {
+            engine.epochs().catch_up(container)?;
             if container.ttl_backfill_pending {
-                engine.epochs().fence_at_start(container)?;
                 engine.tasks.backfill_ttl(container.clone());
             }
             if !container.index.is_complete() {
-                engine.epochs().fence_at_start(container)?;
                 engine.tasks.reindex(container.clone());
             }
         }
@@ -191,22 +192,24 @@ impl Engine {
         orrery_storage::checkpoint(&*self.store, into).map_err(storage)
     }
 
-    /// Frees shards that no container has: a process that ended between two steps of making or
-    /// deleting a container left them.
-    fn drop_orphans(&self) -> Result<()> {
+    /// Frees shards that no container has, of those that there were before the catalog was read. What is being
+    /// made is left to its maker: a store that no other process can be using has none when it is opened.
+    fn drop_orphans(&self, shards: &[(ShardId, Head)]) -> Result<()> {
         let state = self.catalog.state();
         let mut owned: HashSet<ShardId> =
             state.containers().flat_map(|c| &c.partitions).map(|p| p.shard).collect();
         owned.insert(catalog::SYSTEM_SHARD);
-        for (shard, _) in self.store.shards().map_err(storage)? {
-            if !owned.contains(&shard) {
-                match self.store.drop_shard(shard) {
-                    // Reads go on, and a later start finds it again.
-                    Err(error @ StorageError::NoRoom(_)) => {
-                        tracing::warn!(%error, "a shard without a container stays for now");
-                    }
-                    other => other.map_err(storage)?,
+        for (shard, head) in shards {
+            if owned.contains(shard) || head.state == ShardState::Building {
+                continue;
+            }
+            // In version 0.1 a shard without a container could be open.
+            match self.store.retire_shard(*shard).and_then(|()| self.store.drop_shard(*shard)) {
+                // Reads go on, and a later start finds it again.
+                Err(error @ (StorageError::NoRoom(_) | StorageError::Gone { .. })) => {
+                    tracing::warn!(%error, "a shard without a container stays for now");
                 }
+                other => other.map_err(storage)?,
             }
         }
         Ok(())
@@ -251,7 +254,7 @@ impl Engine {
         catalog::role::RoleCatalog { engine: self }
     }
 
-    /// Epochs of shards: fences, and what runs again under a new one.
+    /// Epochs of shards, and what runs again under a new one.
     pub(crate) fn epochs(&self) -> partition::epoch::Epochs<'_> {
         partition::epoch::Epochs { engine: self }
     }

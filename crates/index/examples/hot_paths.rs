@@ -39,7 +39,7 @@ fn timed(what: &str, mut work: impl FnMut()) {
 
 fn main() {
     let store = MemoryStore::new();
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     let home = DictionaryShard { store: &store, shard: SHARD, epoch: EPOCH };
     let (dictionary, rules) =
         (Dictionary::default(), IndexRules::new(&IndexingPolicy::default(), &[]));

@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn a_list_that_was_counted_is_read_as_any_other() {
         let store = MemoryStore::new();
-        store.create_shard(ShardId(1), Epoch(1)).unwrap();
+        store.create_open_shard(ShardId(1), Epoch(1)).unwrap();
         let mut part = Part::new(ShardId(1), Epoch(1));
         let key = |row: u64| [&b"term"[..], &row.to_be_bytes()].concat();
         for row in (3..200).step_by(7) {

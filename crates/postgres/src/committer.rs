@@ -10,16 +10,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use orrery_storage::{
-    Commit, CommitId, FailedPrecondition, OnCommitted, Part, Resolution, StorageError,
+    Commit, CommitId, FailedPrecondition, HeadChange, OnCommitted, Part, Resolution, ShardState,
+    StorageError,
 };
 use orrery_types::limits::{POSTGRES_RESOLVE_MS_MAX, POSTGRES_TRIM_COMMITS, POSTGRES_WAIT_MS_MAX};
 use orrery_types::stopwatch::Stopwatch;
 use orrery_types::{Lsn, ShardId};
+use postgres::types::ToSql;
 
 use crate::connection::ServerConnection;
-use crate::failure::StatementFailure;
+use crate::failure::{SUPERSEDED, StatementFailure};
 use crate::group::{Arrays, Overlap, signed};
-use crate::store::{Core, OwnedShard, shard_number};
+use crate::store::{Core, OwnedShard, head_epoch, shard_number, state_number};
 
 pub(crate) type CommitAnswer = Result<Vec<Lsn>, StorageError>;
 
@@ -49,10 +51,10 @@ impl CommitRequest {
         }
     }
 
-    /// Whether it may share a group: it has one part, which writes.
+    /// Whether it may share a group: it has one part, which writes and leaves the head as it is.
     fn groups(&self) -> Option<&Part> {
         match &self.commit.parts[..] {
-            [part] if !part.only_validates() => Some(part),
+            [part] if part.head.is_none() && part.takes_lsn() => Some(part),
             _ => None,
         }
     }
@@ -339,6 +341,9 @@ fn publish(commit: &Commit, answer: &CommitAnswer, shards: &[Arc<OwnedShard>]) {
                 if part.sets_control {
                     shard.head.set_control(*lsn);
                 }
+                if let Some(change) = &part.head {
+                    shard.head.change(change);
+                }
                 shard.head.raise(*lsn);
             }
             // It may have happened, and a copy would lack it.
@@ -392,6 +397,43 @@ fn answer_of(part: Option<&Part>, row: &postgres::Row) -> CommitAnswer {
     Err(StorageError::Conflict(Box::new(FailedPrecondition { shard, precondition })))
 }
 
+/// Validates what a change requires of a head, and makes it such that the function that commits takes the part:
+/// open and at its new epoch. Nobody sees it so, because the transaction goes on.
+fn begin_head_change(
+    connection: &mut ServerConnection,
+    part: &Part,
+    change: &HeadChange,
+    owner: i64,
+) -> Result<Result<(), StorageError>, postgres::Error> {
+    let (number, from) = (shard_number(part.shard), state_number(change.from));
+    let (before, after) = (signed(part.epoch.0), signed(change.epoch.0));
+    // The function adds one if the part writes.
+    let least = signed(change.least_lsn.0.saturating_sub(u64::from(part.takes_lsn())));
+    let text = "UPDATE head SET epoch = $4, state = 1, lsn = greatest(lsn, $6) \
+        WHERE shard = $1 AND owner = $2 AND epoch = $3 AND state = $5 RETURNING shard";
+    let parameters: &[&(dyn ToSql + Sync)] = &[&number, &owner, &before, &after, &from, &least];
+    if !connection.query(text, parameters)?.is_empty() {
+        return Ok(Ok(()));
+    }
+    Ok(Err(match head_epoch(connection, number)? {
+        Some((_, found)) if found != owner => StorageError::Unavailable(SUPERSEDED.into()),
+        found => StorageError::Gone { epoch: found.map(|(epoch, _)| epoch) },
+    }))
+}
+
+/// Gives the head the state that it is to have.
+fn end_head_change(
+    connection: &mut ServerConnection,
+    part: &Part,
+    change: &HeadChange,
+) -> Result<(), postgres::Error> {
+    if change.to != ShardState::Open {
+        let (number, to) = (shard_number(part.shard), state_number(change.to));
+        connection.query("UPDATE head SET state = $2 WHERE shard = $1", &[&number, &to])?;
+    }
+    Ok(())
+}
+
 /// Sends the parts of a commit in one transaction. The heads are locked first, in ascending order: everybody does,
 /// so nobody waits in a circle. A conflict rolls all of it back.
 fn send_parts(
@@ -402,12 +444,22 @@ fn send_parts(
     let writes = commit.parts.iter().any(|part| !part.only_validates());
     let send =
         |connection: &mut ServerConnection, part: &Part| -> Result<CommitAnswer, postgres::Error> {
+            if let Some(change) = &part.head
+                && let Err(error) = begin_head_change(connection, part, change, owner)?
+            {
+                return Ok(Err(error));
+            }
             let mut arrays = Arrays::default();
             arrays.add(commit.id, part);
             let rows = arrays.send(connection, owner, part, writes)?;
+            if let Some(change) = &part.head {
+                end_head_change(connection, part, change)?;
+            }
             Ok(rows.first().map_or_else(|| Ok(vec![]), |row| answer_of(Some(part), row)))
         };
-    if let [part] = &commit.parts[..] {
+    if let [part] = &commit.parts[..]
+        && part.head.is_none()
+    {
         return send(connection, part);
     }
     let mut shards: Vec<i32> = commit.parts.iter().map(|part| shard_number(part.shard)).collect();

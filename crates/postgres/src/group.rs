@@ -99,7 +99,7 @@ impl Arrays {
     pub(crate) fn add(&mut self, id: CommitId, part: &Part) {
         self.ids.push(Uuid(id));
         // A part without writes changes no stripe, whatever it names.
-        let touches = !part.only_validates();
+        let touches = part.takes_lsn();
         self.touched.push(if touches { part.stripes.clone() } else { Vec::new() });
         self.is_control |= part.sets_control;
         let member = place(self.ids.len());
@@ -168,8 +168,9 @@ impl Arrays {
         part: &Part,
         is_logged: bool,
     ) -> Result<Vec<Row>, postgres::Error> {
-        let (shard, epoch) = (shard_number(part.shard), signed(part.epoch.0));
-        let advances = !part.only_validates();
+        let epoch = part.head.map_or(part.epoch, |change| change.epoch);
+        let (shard, epoch) = (shard_number(part.shard), signed(epoch.0));
+        let advances = part.takes_lsn();
         let parameters: &[&(dyn ToSql + Sync)] = &[
             &shard,
             &epoch,

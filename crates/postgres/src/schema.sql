@@ -23,7 +23,7 @@ CREATE TABLE kv (
 -- Large values are compressed before they come here.
 ALTER TABLE kv ALTER value SET STORAGE EXTERNAL;
 
--- Heads of shards. `state`: 1 open, 2 closed. `owner` is the fencing token of the node that may write. The commit log
+-- Heads of shards. `state`: 0 being made, 1 open, 2 closed, 3 dropped. `owner` is the fencing token of the node that may write. The commit log
 -- has no commits up to the LSN `trimmed`, and none of an id up to `trimmed_id`.
 CREATE TABLE head (
   shard int PRIMARY KEY,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use orrery_storage::shard_head::ShardHead;
 use orrery_storage::{
     Commit, CommitId, Committed, Copied, Head, Journal, OnCommitted, ReadAt, Resolution,
-    ShardStats, Snapshot, Space, StorageError, Store, Value, key,
+    ShardState, ShardStats, Snapshot, Space, StorageError, Store, Value, key,
 };
 use orrery_types::limits::POSTGRES_LOG_COMMITS;
 use orrery_types::{Epoch, Lsn, ShardId};
@@ -70,8 +70,8 @@ pub(crate) struct OwnedShard {
 }
 
 impl OwnedShard {
-    fn new(epoch: Epoch, lsn: Lsn) -> Self {
-        let head = ShardHead::new(epoch, lsn);
+    fn new(epoch: Epoch, lsn: Lsn, state: ShardState) -> Self {
+        let head = ShardHead::new(epoch, lsn, state);
         Self { head, committing: Mutex::default(), trimmed_at: AtomicU64::new(lsn.0) }
     }
 
@@ -127,7 +127,8 @@ impl PostgresStore {
         let (owner, heads) = take_over(&mut lock)?;
         let shards = heads.iter().map(|row| {
             let shard = ShardId(row.get::<_, i32>(0).unsigned_abs());
-            (shard, Arc::new(OwnedShard::new(Epoch(lsn(row, 1).0), lsn(row, 2))))
+            let (epoch, state) = (Epoch(lsn(row, 1).0), state_of(row, 4));
+            (shard, Arc::new(OwnedShard::new(epoch, lsn(row, 2), state)))
         });
         let core = Arc::new(Core {
             connector,
@@ -183,21 +184,64 @@ impl PostgresStore {
         })
     }
 
-    /// The epoch and LSN of a head that an update did not match.
-    fn mismatch(&self, shard: ShardId) -> Result<(Epoch, Lsn), StorageError> {
-        let number = shard_number(shard);
-        let text = "SELECT epoch, lsn, owner FROM head WHERE shard = $1";
-        let rows = self.control(|connection| connection.query(text, &[&number]))?;
-        let row = rows.first().ok_or(NO_SHARD)?;
-        if row.get::<_, i64>(2) != self.core.owner {
-            return Err(StorageError::Unavailable(SUPERSEDED.into()));
+    /// Reads a head again, after the answer to a commit that may have changed it was lost.
+    fn reload(&self, shard: ShardId) -> Result<(), StorageError> {
+        let Some(known) = self.core.shard(shard) else { return Ok(()) };
+        let _lock = known.lock();
+        let (number, owner) = (shard_number(shard), self.core.owner);
+        let text = "SELECT epoch, lsn, state FROM head WHERE shard = $1 AND owner = $2";
+        let rows = self.control(|connection| connection.query(text, &[&number, &owner]))?;
+        if let Some(row) = rows.first() {
+            known.head.reload(Epoch(lsn(row, 0).0), state_of(row, 2), lsn(row, 1));
         }
-        Ok((Epoch(lsn(row, 0).0), lsn(row, 1)))
+        Ok(())
+    }
+
+    /// The epoch of a head that an update did not match.
+    fn mismatch(&self, shard: ShardId) -> Result<Epoch, StorageError> {
+        let number = shard_number(shard);
+        let found = self.control(|connection| head_epoch(connection, number))?;
+        let (epoch, owner) = found.ok_or(NO_SHARD)?;
+        if owner == self.core.owner {
+            Ok(epoch)
+        } else {
+            Err(StorageError::Unavailable(SUPERSEDED.into()))
+        }
+    }
+}
+
+/// The epoch and the owner of a head.
+pub(crate) fn head_epoch(
+    connection: &mut ServerConnection,
+    number: i32,
+) -> Result<Option<(Epoch, i64)>, postgres::Error> {
+    let rows = connection.query("SELECT epoch, owner FROM head WHERE shard = $1", &[&number])?;
+    Ok(rows.first().map(|row| (Epoch(lsn(row, 0).0), row.get(1))))
+}
+
+/// The number of a state in the table of heads.
+pub(crate) fn state_number(state: ShardState) -> i16 {
+    match state {
+        ShardState::Building => 0,
+        ShardState::Open => 1,
+        ShardState::Closed => 2,
+        ShardState::Dropped => 3,
+    }
+}
+
+/// The state in a column.
+fn state_of(row: &Row, column: usize) -> ShardState {
+    match row.get::<_, i16>(column) {
+        0 => ShardState::Building,
+        1 => ShardState::Open,
+        2 => ShardState::Closed,
+        _ => ShardState::Dropped,
     }
 }
 
 /// Takes the advisory lock and raises the owner in all heads, under their locks: commits of an earlier node have
-/// either happened or are refused from now on. No shard is closed any more.
+/// either happened or are refused from now on. What that node was making or had closed nobody goes on with
+/// (`ShardState::recovered`).
 fn take_over(connection: &mut ServerConnection) -> Result<(i64, Vec<Row>), PostgresOpenError> {
     lease::lock(connection)?;
     let taken = connection.transaction(|connection| {
@@ -205,7 +249,9 @@ fn take_over(connection: &mut ServerConnection) -> Result<(i64, Vec<Row>), Postg
         let owner: i64 = rows.first().map_or(0, |row| row.get(0));
         let order = "SELECT shard FROM head ORDER BY shard FOR NO KEY UPDATE";
         connection.query(order, &[])?;
-        let text = "UPDATE head SET owner = $1, state = 1 RETURNING shard, epoch, lsn, trimmed_id";
+        let text = "UPDATE head SET owner = $1, \
+            state = CASE state WHEN 0 THEN 3 WHEN 2 THEN 1 ELSE state END \
+            RETURNING shard, epoch, lsn, trimmed_id, state";
         Ok((owner, connection.query(text, &[&owner])?))
     });
     let (owner, heads) = taken.map_err(schema::statement)?;
@@ -353,13 +399,8 @@ impl Store for PostgresStore {
 
     fn resolve(&self, shards: &[ShardId], id: CommitId) -> Result<Resolution, StorageError> {
         let resolution = self.core.resolve_now(shards, id)?;
-        if let Resolution::Committed(lsns) = &resolution {
-            for (shard, lsn) in shards.iter().zip(lsns) {
-                if let Some(shard) = self.core.shard(*shard) {
-                    let _lock = shard.lock();
-                    shard.head.raise(*lsn);
-                }
-            }
+        if matches!(resolution, Resolution::Committed(_)) {
+            shards.iter().try_for_each(|shard| self.reload(*shard))?;
         }
         Ok(resolution)
     }
@@ -386,37 +427,26 @@ impl Store for PostgresStore {
         // The lock on the owner keeps a node that takes over from missing the new head.
         let text = "WITH own AS (SELECT owner FROM meta WHERE owner = $3 FOR SHARE) \
             INSERT INTO head (shard, epoch, lsn, control, state, owner) \
-            SELECT $1::int, $2::bigint, 0, 0, 1, owner FROM own \
-            ON CONFLICT (shard) DO UPDATE SET owner = excluded.owner RETURNING epoch, lsn";
+            SELECT $1::int, $2::bigint, 0, 0, 0, owner FROM own \
+            ON CONFLICT (shard) DO UPDATE SET owner = excluded.owner RETURNING epoch, lsn, state";
         let made = self.control(|c| c.query(text, &[&number, &first, &owner]))?;
         let superseded = || StorageError::Unavailable(SUPERSEDED.into());
         let row = made.first().ok_or_else(superseded)?;
         // It exists already if an earlier attempt got no answer.
         let current = Epoch(lsn(row, 0).0);
         let mut shards = self.core.shards.write().unwrap_or_else(PoisonError::into_inner);
-        shards.insert(shard, Arc::new(OwnedShard::new(current, lsn(row, 1))));
+        shards.insert(shard, Arc::new(OwnedShard::new(current, lsn(row, 1), state_of(row, 2))));
         if current == epoch { Ok(()) } else { Err(StorageError::Gone { epoch: Some(current) }) }
-    }
-
-    fn fence_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
-        let known = self.core.known(shard)?;
-        let _lock = known.lock();
-        let (number, owner, next) = (shard_number(shard), self.core.owner, signed(epoch.0));
-        let text = "UPDATE head SET epoch = $2 WHERE shard = $1 AND owner = $3 AND epoch <= $2 \
-            RETURNING epoch";
-        if self.control(|c| c.query(text, &[&number, &next, &owner]))?.is_empty() {
-            return Err(StorageError::Gone { epoch: Some(self.mismatch(shard)?.0) });
-        }
-        known.head.fence(epoch);
-        Ok(())
     }
 
     fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError> {
         let Some(known) = self.core.shard(shard) else { return Ok(()) };
         let lock = known.lock();
+        known.head.may_be_dropped()?;
         let (number, owner) = (shard_number(shard), self.core.owner);
         self.control(|connection| {
-            let head = "DELETE FROM head WHERE shard = $1 AND owner = $2 RETURNING shard";
+            let head = "DELETE FROM head WHERE shard = $1 AND owner = $2 AND state IN (0, 3) \
+                RETURNING shard";
             if !connection.query(head, &[&number, &owner])?.is_empty() {
                 connection.query("DELETE FROM kv WHERE shard = $1", &[&number])?;
                 connection.query("DELETE FROM log WHERE shard = $1", &[&number])?;
@@ -429,9 +459,9 @@ impl Store for PostgresStore {
         Ok(())
     }
 
-    fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError> {
+    fn shards(&self) -> Result<Vec<(ShardId, Head)>, StorageError> {
         let shards = self.core.shards.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(shards.iter().map(|(id, shard)| (*id, shard.head.epoch())).collect())
+        Ok(shards.iter().map(|(id, shard)| (*id, shard.head.head())).collect())
     }
 
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
@@ -444,12 +474,10 @@ impl Store for PostgresStore {
     fn copy_into(&self, shard: ShardId, entries: &[Copied]) -> Result<(), StorageError> {
         let known = self.core.known(shard)?;
         let _lock = known.lock();
-        if known.head.lsn() != Lsn(0) {
-            return Err(StorageError::NotEmpty);
-        }
+        known.head.takes_copies()?;
         let (number, owner) = (shard_number(shard), self.core.owner);
         let copied = self.control(|connection| {
-            let head = "SELECT shard FROM head WHERE shard = $1 AND owner = $2 AND lsn = 0 \
+            let head = "SELECT shard FROM head WHERE shard = $1 AND owner = $2 AND state = 0 \
                 FOR NO KEY UPDATE";
             if connection.query(head, &[&number, &owner])?.is_empty() {
                 return Ok(false);
@@ -461,32 +489,6 @@ impl Store for PostgresStore {
     }
 
     fn flush(&self) -> Result<(), StorageError> {
-        Ok(())
-    }
-
-    fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
-        let known = self.core.known(shard)?;
-        let _lock = known.lock();
-        let (number, owner, next) = (shard_number(shard), self.core.owner, signed(lsn.0));
-        let text = "UPDATE head SET lsn = $2 WHERE shard = $1 AND owner = $3 AND lsn <= $2 \
-            RETURNING lsn";
-        if self.control(|c| c.query(text, &[&number, &next, &owner]))?.is_empty() {
-            return self.mismatch(shard).and(Err(StorageError::NotEmpty));
-        }
-        known.head.raise(lsn);
-        Ok(())
-    }
-
-    fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Result<(), StorageError> {
-        let known = self.core.known(shard)?;
-        let _lock = known.lock();
-        let (number, owner) = (shard_number(shard), self.core.owner);
-        let state: i16 = if frozen { 2 } else { 1 };
-        let text = "UPDATE head SET state = $2 WHERE shard = $1 AND owner = $3 RETURNING shard";
-        if self.control(|c| c.query(text, &[&number, &state, &owner]))?.is_empty() {
-            return Err(self.mismatch(shard).err().unwrap_or(NO_SHARD));
-        }
-        known.head.freeze(frozen);
         Ok(())
     }
 

@@ -167,7 +167,7 @@ fn start_write(call: &Call) -> Result<Progress> {
 /// What follows from the result of a write's commit: its reply, or another attempt on a blocking thread
 /// if another writer was faster and nothing was written.
 fn finish_write(call: &Call, request: WriteRequest, result: CommitResult) -> Result<Progress> {
-    let written = call.engine().point_writes().finish(&request.container, result)?;
+    let written = call.engine().point_writes().finish(result)?;
     Ok(match written {
         Some(written) => Progress::Complete(item::encode_write(call, &request.container, written)),
         None => Progress::Blocking(Task::Write(request)),

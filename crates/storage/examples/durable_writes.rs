@@ -93,7 +93,7 @@ fn run(store: &RocksStore, writers: u64, commits: u64, next: &AtomicU64) -> (f64
 fn lone_writer(folder: &Path, rounds: u64) {
     let path = folder.join("lone");
     let store = RocksStore::open(&path, &RocksOptions::default()).expect("a store");
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     let next = AtomicU64::new(0);
     let by_committer = |commit| {
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -150,7 +150,7 @@ fn copy(from: &Path, to: &Path) {
 fn measure(folder: &Path, name: &str, options: &RocksOptions, commits: u64) {
     let path = folder.join("store");
     let store = RocksStore::open(&path, options).expect("a store");
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     let (next, before) = (AtomicU64::new(0), written_bytes());
     let mut line = format!("{name:30}");
     let mut logical = 0;

@@ -107,7 +107,7 @@ fn main() {
     timed("opening", 1, || opened = Some(open()));
     let store = opened.take().expect("it was just opened");
     report_memory();
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     let mut items = 0;
     for (count, writers) in [(500, 1), (4_000, 8), (16_000, 32), (79_488, 64)] {
         write(&store, items, count, writers);

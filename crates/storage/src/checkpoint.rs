@@ -10,7 +10,7 @@ use crate::{Scan, Snapshot, Space, StorageError, Store, key};
 /// Entries and bytes that are read at once.
 const PAGE_ROWS: usize = 4096;
 const PAGE_BYTES: usize = 1024 * 1024;
-/// A shard may be dropped between listing the shards and opening their snapshots.
+/// A shard may be made or dropped while the shards are listed and their snapshots opened.
 const ATTEMPTS: usize = 16;
 
 /// Writes a consistent copy of the store into a folder that does not exist yet, by the best way that
@@ -22,9 +22,16 @@ pub fn checkpoint(store: &dyn Store, into: &Path) -> Result<(), StorageError> {
     }
     let mut attempt = 0;
     let (shards, snapshots) = loop {
-        let shards: Vec<ShardId> = store.shards()?.into_iter().map(|(shard, _)| shard).collect();
+        let shards = list(store)?;
         match store.snapshots(&shards) {
-            Ok(snapshots) => break (shards, snapshots),
+            // A shard is made before a container names it: if there is no new one, the snapshots are of all
+            // that the catalog names.
+            Ok(snapshots)
+                if attempt == ATTEMPTS || list(store)?.iter().all(|s| shards.contains(s)) =>
+            {
+                break (shards, snapshots);
+            }
+            Ok(_) => attempt += 1,
             Err(StorageError::Gone { .. }) if attempt < ATTEMPTS => attempt += 1,
             Err(error) => return Err(error),
         }
@@ -32,6 +39,10 @@ pub fn checkpoint(store: &dyn Store, into: &Path) -> Result<(), StorageError> {
     rocks::export(into, |export| {
         shards.iter().zip(&snapshots).try_for_each(|(shard, view)| copy(*shard, &**view, export))
     })
+}
+
+fn list(store: &dyn Store) -> Result<Vec<ShardId>, StorageError> {
+    Ok(store.shards()?.into_iter().map(|(shard, _)| shard).collect())
 }
 
 fn copy(shard: ShardId, view: &dyn Snapshot, export: &mut Export<'_>) -> Result<(), StorageError> {

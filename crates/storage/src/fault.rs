@@ -13,8 +13,8 @@ use orrery_types::{Epoch, Lsn, ShardId};
 use crate::journal::{Copied, Journal};
 use crate::memory::{MemoryImage, MemoryStore};
 use crate::{
-    Commit, CommitId, Committed, Head, ReadAt, Resolution, ShardStats, Snapshot, Space,
-    StorageError, Store, Value,
+    Commit, CommitId, Committed, Head, HeadChange, Part, ReadAt, Resolution, ShardStats, Snapshot,
+    Space, StorageError, Store, Value,
 };
 
 /// How often what goes wrong: once in so many calls; zero is never.
@@ -79,13 +79,22 @@ impl<S: Store> FaultStore<S> {
     }
 
     /// What closing and opening a store does after a failure: writes are taken again, and the
-    /// commit that failed has happened after all, or not.
+    /// commit that failed has happened after all, or not. Then nobody goes on with shards that were being
+    /// made or had been closed.
     pub fn reopen(&self) -> Result<(), StorageError> {
         let mut state = self.lock();
-        match state.failed.take() {
+        let failed = match state.failed.take() {
             Some(commit) if state.coin() => self.inner.commit(commit).map(drop),
             _ => Ok(()),
+        };
+        for (shard, Head { epoch, state, .. }) in self.inner.shards()? {
+            if state.recovered() != state {
+                let change = HeadChange::state(state, state.recovered(), epoch);
+                let part = Part::of_head(shard, epoch, change);
+                self.inner.commit(Commit::new(vec![part]))?;
+            }
         }
+        failed
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -208,17 +217,12 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.create_shard(shard, epoch)
     }
 
-    fn fence_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
-        self.before_write()?;
-        self.inner.fence_shard(shard, epoch)
-    }
-
     fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError> {
         self.before_write()?;
         self.inner.drop_shard(shard)
     }
 
-    fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError> {
+    fn shards(&self) -> Result<Vec<(ShardId, Head)>, StorageError> {
         self.inner.shards()
     }
 
@@ -234,15 +238,6 @@ impl<S: Store> Store for FaultStore<S> {
     fn flush(&self) -> Result<(), StorageError> {
         self.before_write()?;
         self.inner.flush()
-    }
-
-    fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
-        self.before_write()?;
-        self.inner.advance_shard(shard, lsn)
-    }
-
-    fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Result<(), StorageError> {
-        self.inner.freeze_shard(shard, frozen)
     }
 
     fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError> {

@@ -29,7 +29,7 @@ pub use journal::{Copied, Journal};
 pub use memory::MemoryStore;
 pub use rocks::{LogDamage, OnLogDamage, OpenError, RocksOptions, RocksStore, SpaceSize};
 pub use store::{
-    Commit, Committed, EmbeddedStore, Entry, FailedPrecondition, Head, KeyCursor, LostAnswer,
-    OnCommitted, Part, Precondition, Put, ReadAt, Scan, ShardState, ShardStats, Snapshot, Space,
-    StorageError, Store, Value,
+    Commit, Committed, EmbeddedStore, Entry, FailedPrecondition, Head, HeadChange, KeyCursor,
+    LostAnswer, OnCommitted, Part, Precondition, Put, ReadAt, Scan, ShardState, ShardStats,
+    Snapshot, Space, StorageError, Store, Value,
 };

@@ -3,7 +3,6 @@
 //! snapshot holds.
 
 use std::array;
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -17,7 +16,7 @@ use crate::shard_head::ShardHead;
 use crate::store::SHARD_RESERVED;
 use crate::{
     Commit, CommitId, Committed, Entry, FailedPrecondition, Head, KeyCursor, Part, Precondition,
-    ReadAt, Resolution, Scan, ShardStats, Snapshot, Space, StorageError, Store, Value,
+    ReadAt, Resolution, Scan, ShardState, ShardStats, Snapshot, Space, StorageError, Store, Value,
 };
 
 type Map = PersistentMap<Stored>;
@@ -96,13 +95,14 @@ const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
 
 impl Shard {
     fn new(epoch: Epoch) -> Self {
-        let head = Arc::new(ShardHead::new(epoch, Lsn(0)));
+        let head = Arc::new(ShardHead::new(epoch, Lsn(0), ShardState::Building));
         Self { maps: array::from_fn(|_| Map::default()), sizes: [0; Space::ALL.len()], head }
     }
 
-    /// The same content with a head of its own.
+    /// The same content with a head of its own, as after opening the store again.
     fn fork(&self) -> Self {
-        let head = ShardHead::new(self.head.epoch(), self.head.lsn());
+        let state = self.head.state().recovered();
+        let head = ShardHead::new(self.head.epoch(), self.head.lsn(), state);
         Self { maps: self.maps.clone(), sizes: self.sizes, head: Arc::new(head) }
     }
 
@@ -147,8 +147,10 @@ impl Shard {
         if part.only_validates() {
             return self.head.lsn();
         }
-        let lsn = Lsn(self.head.lsn().0 + 1);
-        self.head.touch(&part.stripes, lsn);
+        let lsn = part.next_lsn(self.head.lsn());
+        if part.takes_lsn() {
+            self.head.touch(&part.stripes, lsn);
+        }
         for (space, key) in &part.deletes {
             self.delete(*space, key);
         }
@@ -162,7 +164,10 @@ impl Shard {
         if part.sets_control {
             self.head.set_control(lsn);
         }
-        self.head.advance(lsn);
+        if let Some(change) = &part.head {
+            self.head.change(change);
+        }
+        self.head.raise(lsn);
         lsn
     }
 
@@ -312,10 +317,7 @@ impl Store for MemoryStore {
         }
         for part in &commit.parts {
             let shard = shards.get(&part.shard).ok_or(NO_SHARD)?;
-            let epoch = shard.head.epoch();
-            if epoch != part.epoch || shard.head.is_frozen() {
-                return Err(StorageError::Gone { epoch: Some(epoch) });
-            }
+            shard.head.takes(part)?;
             if let Some(failed) = part.preconditions.iter().find(|p| !shard.holds(p)) {
                 return Err(FailedPrecondition::in_shard(part.shard, failed));
             }
@@ -356,26 +358,19 @@ impl Store for MemoryStore {
         if existing == epoch { Ok(()) } else { Err(StorageError::Gone { epoch: Some(existing) }) }
     }
 
-    fn fence_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
-        let shards = self.write();
-        let head = &shards.get(&shard).ok_or(NO_SHARD)?.head;
-        let current = head.epoch();
-        if epoch < current {
-            return Err(StorageError::Gone { epoch: Some(current) });
-        }
-        head.fence(epoch);
-        Ok(())
-    }
-
     fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError> {
-        if let Some(dropped) = self.write().remove(&shard) {
+        let mut shards = self.write();
+        if let Some(known) = shards.get(&shard) {
+            known.head.may_be_dropped()?;
+        }
+        if let Some(dropped) = shards.remove(&shard) {
             dropped.head.end();
         }
         Ok(())
     }
 
-    fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError> {
-        Ok(self.read().iter().map(|(id, shard)| (*id, shard.head.epoch())).collect())
+    fn shards(&self) -> Result<Vec<(ShardId, Head)>, StorageError> {
+        Ok(self.read().iter().map(|(id, shard)| (*id, shard.head.head())).collect())
     }
 
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
@@ -388,9 +383,7 @@ impl Store for MemoryStore {
     fn copy_into(&self, shard: ShardId, entries: &[Copied]) -> Result<(), StorageError> {
         let mut shards = self.write();
         let shard = shards.get_mut(&shard).ok_or(NO_SHARD)?;
-        if shard.head.lsn() != Lsn(0) {
-            return Err(StorageError::NotEmpty);
-        }
+        shard.head.takes_copies()?;
         for Copied { space, key, value } in entries {
             match value {
                 Some(value) => shard.put(*space, key, &value.bytes, value.version),
@@ -401,22 +394,6 @@ impl Store for MemoryStore {
     }
 
     fn flush(&self) -> Result<(), StorageError> {
-        Ok(())
-    }
-
-    fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
-        let shards = self.write();
-        let head = &shards.get(&shard).ok_or(NO_SHARD)?.head;
-        match head.lsn().cmp(&lsn) {
-            Ordering::Less => head.advance(lsn),
-            Ordering::Equal => {}
-            Ordering::Greater => return Err(StorageError::NotEmpty),
-        }
-        Ok(())
-    }
-
-    fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Result<(), StorageError> {
-        self.write().get(&shard).ok_or(NO_SHARD)?.head.freeze(frozen);
         Ok(())
     }
 

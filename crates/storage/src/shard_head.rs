@@ -2,17 +2,22 @@
 //! variable to wait for the next LSN. Engines publish here after a commit is durable and before they
 //! answer it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use orrery_types::{Epoch, Lsn};
 
 use crate::journal::Journal;
-use crate::{Head, Part, ShardState, StorageError};
+use crate::{Head, HeadChange, Part, ShardState, StorageError};
 
 /// Stripes of a shard: as many as a byte names.
 const STRIPES: usize = 256;
+
+/// A state as the place in [`ShardHead::state`].
+fn number_of(state: ShardState) -> u8 {
+    state as u8
+}
 
 /// The published state of one shard.
 #[derive(Debug)]
@@ -21,7 +26,7 @@ pub struct ShardHead {
     lsn: AtomicU64,
     control: AtomicU64,
     gone: AtomicBool,
-    frozen: AtomicBool,
+    state: AtomicU8,
     /// Whether a journal may exist; most commits read only this flag.
     journaled: AtomicBool,
     journal: Mutex<Weak<Journal>>,
@@ -33,15 +38,15 @@ pub struct ShardHead {
 }
 
 impl ShardHead {
-    /// A head that is open, and of which everything counts as changed.
-    pub fn new(epoch: Epoch, lsn: Lsn) -> Self {
+    /// A head of which everything counts as changed.
+    pub fn new(epoch: Epoch, lsn: Lsn, state: ShardState) -> Self {
         Self {
             epoch: AtomicU64::new(epoch.0),
             lsn: AtomicU64::new(lsn.0),
             // What an earlier process changed is not known, so all of it counts as changed.
             control: AtomicU64::new(lsn.0),
             gone: AtomicBool::new(false),
-            frozen: AtomicBool::new(false),
+            state: AtomicU8::new(number_of(state)),
             journaled: AtomicBool::new(false),
             journal: Mutex::new(Weak::new()),
             stripes: Box::new([const { AtomicU64::new(0) }; STRIPES]),
@@ -63,16 +68,17 @@ impl ShardHead {
 
     /// What readers see of the shard. The LSN is read last, so it is not older than the rest.
     pub fn head(&self) -> Head {
-        let state = if self.is_frozen() { ShardState::Closed } else { ShardState::Open };
         let control = Lsn(self.control.load(SeqCst));
-        Head { epoch: self.epoch(), state, control, lsn: self.lsn() }
+        Head { epoch: self.epoch(), state: self.state(), control, lsn: self.lsn() }
     }
 
-    /// Publishes an LSN and wakes its waiters.
-    pub fn advance(&self, lsn: Lsn) {
-        let before = self.lsn.swap(lsn.0, SeqCst);
-        assert!(before < lsn.0, "LSNs rise");
-        self.wake();
+    /// Whether a part of a commit fits the epoch and the state.
+    pub fn takes(&self, part: &Part) -> Result<(), StorageError> {
+        let epoch = self.epoch();
+        if epoch == part.epoch && self.state() == part.expected_state() {
+            return Ok(());
+        }
+        Err(StorageError::Gone { epoch: Some(epoch) })
     }
 
     /// Publishes an LSN, unless a later one is, and wakes its waiters.
@@ -100,19 +106,38 @@ impl ShardHead {
         self.control.store(lsn.0, SeqCst);
     }
 
-    /// Publishes an epoch.
-    pub fn fence(&self, epoch: Epoch) {
+    /// Publishes what a commit does to epoch and state. Called before its LSN is published.
+    pub fn change(&self, change: &HeadChange) {
+        self.epoch.store(change.epoch.0, SeqCst);
+        self.state.store(number_of(change.to), SeqCst);
+    }
+
+    /// Publishes a head as the store has it, read again after the answer of a commit was lost. What that
+    /// commit changed is not known any more, so all that may be cached counts as changed.
+    pub fn reload(&self, epoch: Epoch, state: ShardState, lsn: Lsn) {
+        self.control.fetch_max(lsn.0, SeqCst);
         self.epoch.store(epoch.0, SeqCst);
+        self.state.store(number_of(state), SeqCst);
+        self.raise(lsn);
     }
 
-    /// Whether commits are refused at this time.
-    pub fn is_frozen(&self) -> bool {
-        self.frozen.load(SeqCst)
+    /// Whether commits are accepted, and which.
+    pub fn state(&self) -> ShardState {
+        const STATES: [ShardState; 4] =
+            [ShardState::Building, ShardState::Open, ShardState::Closed, ShardState::Dropped];
+        STATES[usize::from(self.state.load(SeqCst))]
     }
 
-    /// Refuses commits, or takes them again.
-    pub fn freeze(&self, frozen: bool) {
-        self.frozen.store(frozen, SeqCst);
+    /// Refuses copies into a shard that is not being made.
+    pub fn takes_copies(&self) -> Result<(), StorageError> {
+        let is_building = self.state() == ShardState::Building;
+        if is_building { Ok(()) } else { Err(StorageError::NotEmpty) }
+    }
+
+    /// Refuses to drop a shard that may be in use.
+    pub fn may_be_dropped(&self) -> Result<(), StorageError> {
+        let epoch = Some(self.epoch());
+        if self.state().may_be_dropped() { Ok(()) } else { Err(StorageError::Gone { epoch }) }
     }
 
     /// Starts a journal; `None` if another one is in use.

@@ -213,6 +213,8 @@ pub struct Part {
     /// Whether it changes what processes may cache of the shard beside items, as the catalog or the
     /// partition keys that were erased: [`Head::control`] becomes its LSN.
     pub sets_control: bool,
+    /// What it does to the head of the shard. Without it the shard must be open, and stays as it is.
+    pub head: Option<HeadChange>,
 }
 
 impl Part {
@@ -229,16 +231,84 @@ impl Part {
     /// A part that does nothing yet.
     pub fn new(shard: ShardId, epoch: Epoch) -> Self {
         let (deletes, puts, feed, versions) = (vec![], vec![], vec![], vec![]);
-        let (preconditions, stripes, sets_control) = (vec![], vec![], false);
-        Self { shard, epoch, preconditions, deletes, puts, feed, versions, stripes, sets_control }
+        let (preconditions, stripes, sets_control, head) = (vec![], vec![], false, None);
+        Self {
+            shard,
+            epoch,
+            preconditions,
+            deletes,
+            puts,
+            feed,
+            versions,
+            stripes,
+            sets_control,
+            head,
+        }
     }
 
-    /// Whether it writes nothing: its preconditions are validated, and it gets no LSN of its own.
-    pub fn only_validates(&self) -> bool {
-        self.deletes.is_empty()
+    /// A part that changes the head of a shard and nothing else.
+    pub fn of_head(shard: ShardId, epoch: Epoch, head: HeadChange) -> Self {
+        Self { head: Some(head), ..Self::new(shard, epoch) }
+    }
+
+    /// The state that the shard must have.
+    pub fn expected_state(&self) -> ShardState {
+        self.head.map_or(ShardState::Open, |change| change.from)
+    }
+
+    /// Whether it writes something, and so gets an LSN of its own.
+    pub fn takes_lsn(&self) -> bool {
+        !(self.deletes.is_empty()
             && self.puts.is_empty()
             && self.feed.is_empty()
-            && self.versions.is_empty()
+            && self.versions.is_empty())
+    }
+
+    /// Whether it changes nothing: its preconditions are validated.
+    pub fn only_validates(&self) -> bool {
+        self.head.is_none() && !self.takes_lsn()
+    }
+
+    /// The LSN of the shard after the part, by the one before.
+    pub fn next_lsn(&self, before: Lsn) -> Lsn {
+        let next = Lsn(before.0 + u64::from(self.takes_lsn()));
+        self.head.map_or(next, |change| next.max(change.least_lsn))
+    }
+}
+
+/// A change of a shard's head, in the same commit as whatever else depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadChange {
+    /// The state that the shard must have; otherwise the commit gets [`StorageError::Gone`].
+    pub from: ShardState,
+    /// The state from then on.
+    pub to: ShardState,
+    /// The epoch from then on, which is not lower than that of the part.
+    pub epoch: Epoch,
+    /// The LSN is this one at least from then on: a copy goes on counting where its original was.
+    pub least_lsn: Lsn,
+}
+
+impl HeadChange {
+    /// From one state to another, at the epoch of the part or a later one.
+    pub fn state(from: ShardState, to: ShardState, epoch: Epoch) -> Self {
+        Self { from, to, epoch, least_lsn: Lsn(0) }
+    }
+
+    /// Raises the epoch of an open shard: commits prepared under an older one get [`StorageError::Gone`].
+    pub fn epoch(epoch: Epoch) -> Self {
+        Self::state(ShardState::Open, ShardState::Open, epoch)
+    }
+
+    /// Whether it leads forward: nothing returns to being made, and nothing that was dropped is used again.
+    fn is_allowed(&self) -> bool {
+        use ShardState::{Building, Closed, Dropped, Open};
+        match self.from {
+            Building => matches!(self.to, Open | Dropped),
+            Open => self.to != Building,
+            Closed => matches!(self.to, Open | Dropped),
+            Dropped => false,
+        }
     }
 }
 
@@ -262,12 +332,16 @@ impl Commit {
 
     /// Bytes of all keys and values, or [`StorageError::TooLarge`]; engines call it before they
     /// do anything. Panics if the caller broke the contract: two parts for one shard, a
-    /// version required of a space that has none, or a precondition on the feed.
+    /// version required of a space that has none, a precondition on the feed, or a change of a head that
+    /// leads back.
     pub fn validate(&self) -> Result<usize, StorageError> {
         let mut size_bytes = 0_usize;
         for (i, part) in self.parts.iter().enumerate() {
             let distinct = self.parts.iter().take(i).all(|other| other.shard != part.shard);
             assert!(distinct, "a commit has one part for each shard");
+            if let Some(change) = &part.head {
+                assert!(change.is_allowed() && change.epoch >= part.epoch, "{change:?}");
+            }
             for precondition in &part.preconditions {
                 if let Some((space, _)) = precondition.key() {
                     assert!(space != Space::Feed, "the feed is written by commits themselves");
@@ -291,13 +365,35 @@ impl Commit {
     }
 }
 
-/// Whether a shard accepts commits.
+/// Where a shard is in its life. Reads are possible in every state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardState {
-    /// Reads and commits.
+    /// It is being made: [`Store::copy_into`] writes to it, and the commit that names it opens it.
+    Building,
+    /// It takes commits.
     Open,
-    /// Reads only: a split or merge is about to replace the shard.
+    /// It takes none: a split or merge is about to replace the shard.
     Closed,
+    /// It takes none, and nothing names it any more: it may be dropped.
+    Dropped,
+}
+
+impl ShardState {
+    /// The state in a store of which no other process can be using the shard: what was being made has
+    /// nobody who would finish it, and what was closed is in force again.
+    #[must_use]
+    pub fn recovered(self) -> Self {
+        match self {
+            Self::Building => Self::Dropped,
+            Self::Closed => Self::Open,
+            Self::Open | Self::Dropped => self,
+        }
+    }
+
+    /// Whether [`Store::drop_shard`] may remove the shard.
+    pub fn may_be_dropped(self) -> bool {
+        matches!(self, Self::Building | Self::Dropped)
+    }
 }
 
 /// The published state of a shard.
@@ -310,7 +406,7 @@ pub struct Head {
     /// The last commit that changed what may be cached of the shard ([`Part::sets_control`]), or a later
     /// one: what was read of the shard at or after it is current.
     pub control: Lsn,
-    /// Whether commits are accepted.
+    /// Whether commits are accepted, and which.
     pub state: ShardState,
 }
 
@@ -337,13 +433,13 @@ pub enum StorageError {
     /// A precondition did not hold. Nothing was written.
     #[error("a precondition of a commit to shard {} does not hold", .0.shard.0)]
     Conflict(Box<FailedPrecondition>),
-    /// The shard has had commits, and the operation requires that it has not. Nothing was written.
-    #[error("the shard is not empty")]
+    /// The shard is in use, and the operation requires one that is being made. Nothing was written.
+    #[error("the shard is in use already")]
     NotEmpty,
     /// Another journal of the shard is in use.
     #[error("the shard has a journal already")]
     JournalInUse,
-    /// The shard is gone, or its epoch is another one. Nothing was written.
+    /// The shard is gone, or it has another epoch or state. Nothing was written.
     #[error("the shard's epoch is {epoch:?}")]
     #[expect(missing_docs, reason = "the summary says it")]
     Gone { epoch: Option<Epoch> },
@@ -506,37 +602,55 @@ pub trait Store: Send + Sync {
     /// has then. A hint: callers also poll.
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError>;
 
-    /// Makes a shard at the given epoch; no error if it exists at that epoch.
+    /// Makes a shard at the given epoch, [`ShardState::Building`]; no error if it exists at that epoch. The
+    /// commit that names it opens it ([`Part::head`]). When a store is opened that no other process can be
+    /// using, shards that were being made are [`ShardState::Dropped`], and closed ones are open.
     fn create_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError>;
 
-    /// Raises a shard's epoch: commits prepared under an older one get [`StorageError::Gone`].
-    fn fence_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError>;
+    /// Makes a shard that takes commits at once, because nothing has to name it; no error if it exists at
+    /// that epoch.
+    fn create_open_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
+        self.create_shard(shard, epoch)?;
+        let change = HeadChange::state(ShardState::Building, ShardState::Open, epoch);
+        let commit = Commit::new(vec![Part::of_head(shard, epoch, change)]);
+        match self.heads(&[shard])?.first() {
+            Some(Some(head)) if head.state == ShardState::Building => match self.commit(commit) {
+                // Another process has opened it.
+                Ok(_) | Err(StorageError::Gone { .. }) => Ok(()),
+                Err(error) => Err(error),
+            },
+            _ => Ok(()),
+        }
+    }
 
-    /// Removes a shard with everything in it; no error if it is not there.
+    /// Removes a shard with everything in it; no error if it is not there. [`StorageError::Gone`] if it is
+    /// open or closed, and so may be in use: [`Store::retire_shard`] comes first.
     fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError>;
 
-    /// Every shard with its epoch.
-    fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError>;
+    /// Takes a shard out of use, whatever its state: it takes no commits, and may be dropped.
+    fn retire_shard(&self, shard: ShardId) -> Result<(), StorageError> {
+        let Some(head) = self.heads(&[shard])?.into_iter().next().flatten() else { return Ok(()) };
+        if head.state.may_be_dropped() {
+            return Ok(());
+        }
+        let change = HeadChange::state(head.state, ShardState::Dropped, head.epoch);
+        self.commit(Commit::new(vec![Part::of_head(shard, head.epoch, change)])).map(drop)
+    }
+
+    /// Every shard with its head.
+    fn shards(&self) -> Result<Vec<(ShardId, Head)>, StorageError>;
 
     /// From now on, and as long as the journal is held, what commits do to a shard is added to it.
     /// Whatever a snapshot taken later lacks, the journal has. [`StorageError::JournalInUse`] if
     /// another journal of the shard is in use.
     fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError>;
 
-    /// Writes entries, each with its version, into a shard that has had no commit, without
-    /// preconditions; durable when it returns. [`StorageError::NotEmpty`] if it has had one.
+    /// Writes entries, each with its version, into a shard that is being made, without preconditions;
+    /// durable when it returns. [`StorageError::NotEmpty`] if the shard has another state.
     fn copy_into(&self, shard: ShardId, entries: &[Copied]) -> Result<(), StorageError>;
 
     /// Makes the sizes of ranges known that only memory holds. Nothing depends on it for durability.
     fn flush(&self) -> Result<(), StorageError>;
-
-    /// Raises a shard's LSN, so that its commits go on counting from there; durable when it
-    /// returns. No error if it is there already; [`StorageError::NotEmpty`] if its LSN is higher.
-    fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError>;
-
-    /// Refuses commits to a shard with [`StorageError::Gone`], or takes them again. Commits that were
-    /// answered before it returns are in the shard's journal. An opened store has no frozen shards.
-    fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Result<(), StorageError>;
 
     /// Sizes, estimated.
     fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError>;
@@ -551,8 +665,8 @@ pub trait Store: Send + Sync {
 /// [`Store`]: [`copy_run`](crate::copy_run::copy_run) and [`checkpoint`](crate::checkpoint::checkpoint)
 /// choose.
 pub trait EmbeddedStore {
-    /// Begins a run of sorted entries of one space into a shard that has had no commit;
-    /// [`StorageError::NotEmpty`] if it has had one. Between the first and the last key of the run the
+    /// Begins a run of sorted entries of one space into a shard that is being made;
+    /// [`StorageError::NotEmpty`] if it has another state. Between the first and the last key of the run the
     /// shard has nothing, and gets nothing before the run is finished.
     fn copy_run(&self, shard: ShardId, space: Space)
     -> Result<Box<dyn CopyRun + '_>, StorageError>;

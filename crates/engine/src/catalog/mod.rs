@@ -1,7 +1,8 @@
 //! What the account holds. Databases, containers and roles are kept in memory as an immutable picture
 //! that requests read without a lock; users, permissions, offers and keys, of which there may be
-//! many, are read from the store. All of it lives in one shard, the system shard, and every change
-//! is one commit there before the picture is replaced.
+//! many, are read from the store. All of it lives in one shard, the system shard. Every change is one
+//! commit, of the records there and of the heads of the shards that they are about ([`HeadChange`]); then
+//! the picture is replaced.
 
 pub mod container;
 pub mod database;
@@ -19,7 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
 use orrery_storage::key::RecordKind;
-use orrery_storage::{Commit, CommitId, Part, Resolution, StorageError, Store};
+use orrery_storage::{
+    Commit, CommitId, Committed, Head, HeadChange, Part, Resolution, ShardState, StorageError,
+    Store,
+};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Epoch, Error, Result, ShardId};
 
@@ -41,23 +45,30 @@ pub(crate) struct Catalog {
     state: ArcSwap<State>,
     /// Holds a change of which nobody knows yet whether it was stored.
     changing: Mutex<Option<Unresolved>>,
-    /// Shards that no layout has any more since such a change was resolved.
-    unneeded: Mutex<Vec<ShardId>>,
+    left: Mutex<LeftShards>,
 }
 
-/// A change whose commit got no answer: its id, the picture after it, and the shards that it decides about.
+/// A change whose commit got no answer: its id, the shards of its parts, and the picture after it.
 struct Unresolved {
     commit: CommitId,
+    shards: Vec<ShardId>,
     state: State,
-    layout: UndecidedLayout,
 }
 
-/// The shards of a cutover: the children are the layout if its commit was stored, otherwise the frozen
-/// parents are.
+/// Shards that changes have left behind.
 #[derive(Default)]
-pub(crate) struct UndecidedLayout {
-    pub(crate) parents: Vec<ShardId>,
-    pub(crate) children: Vec<ShardId>,
+struct LeftShards {
+    /// Those of changes that failed or got no answer: they may be closed, or half made.
+    unsettled: Vec<UnsettledShards>,
+    /// Those that nothing names.
+    unneeded: Vec<ShardId>,
+}
+
+/// Shards of a change that failed: closed, or half made.
+pub(crate) struct UnsettledShards {
+    pub(crate) shards: Vec<ShardId>,
+    /// The commit that has closed them, if it is not known whether it happened.
+    pub(crate) closed_by: Option<CommitId>,
 }
 
 /// Why a change is not stored.
@@ -78,7 +89,12 @@ pub(crate) struct State {
 
 impl Catalog {
     pub(crate) fn open(store: Arc<dyn Store>) -> Result<Self> {
-        store.create_shard(SYSTEM_SHARD, SYSTEM_EPOCH).map_err(storage)?;
+        let head = store.heads(&[SYSTEM_SHARD]).map_err(storage)?.into_iter().next().flatten();
+        if head.is_some_and(|head| head.state == ShardState::Dropped) {
+            // The first start ended before it was open.
+            store.drop_shard(SYSTEM_SHARD).map_err(storage)?;
+        }
+        store.create_open_shard(SYSTEM_SHARD, SYSTEM_EPOCH).map_err(storage)?;
         let roles = Arc::new(RoleTable::load(&*store)?);
         let mut state = State { roles, ..State::default() };
         for record in records::list(&*store, RecordKind::Database, 0)? {
@@ -93,8 +109,8 @@ impl Catalog {
             }
             state.insert(database);
         }
-        let (state, unneeded) = (ArcSwap::from_pointee(state), Mutex::default());
-        Ok(Self { store, state, changing: Mutex::new(None), unneeded })
+        let state = ArcSwap::from_pointee(state);
+        Ok(Self { store, state, changing: Mutex::new(None), left: Mutex::default() })
     }
 
     /// The picture of now.
@@ -127,17 +143,21 @@ impl Catalog {
     }
 
     /// Returns when every change that had begun is over. If the outcome of the last one was unknown, the store
-    /// is asked again: writers of a shard that it froze wait for nothing else.
+    /// is asked again: writers of a shard that it closed wait for nothing else.
     pub(crate) fn wait_for_changes(&self) {
         self.resolve(&mut self.changing.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Shards to be dropped since a change of unknown outcome was resolved; each is returned once.
+    /// Shards to be dropped that changes have left behind; each is returned once.
     pub(crate) fn take_unneeded(&self) -> Vec<ShardId> {
         if let Ok(mut unresolved) = self.changing.try_lock() {
             self.resolve(&mut unresolved);
         }
-        std::mem::take(&mut self.unneeded.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.left().unneeded)
+    }
+
+    fn left(&self) -> MutexGuard<'_, LeftShards> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a change; nobody else changes the catalog until the guard is dropped.
@@ -145,38 +165,74 @@ impl Catalog {
         let mut guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.resolve(&mut guard);
         let part = Part::new(SYSTEM_SHARD, SYSTEM_EPOCH);
-        Change { catalog: self, guard, part, state: (*self.state()).clone() }
+        Change { catalog: self, guard, part, shards: vec![], state: (*self.state()).clone() }
     }
 
     /// Finds out about a change whose outcome was unknown, and shows it if it was stored. It stays
     /// unknown if the store cannot tell.
     fn resolve(&self, unresolved: &mut Option<Unresolved>) {
-        let Some(change) = unresolved.take() else { return };
-        let unneeded = match self.store.resolve(&[SYSTEM_SHARD], change.commit) {
-            Ok(Resolution::Committed(_)) => {
-                self.state.store(Arc::new(change.state));
-                change.layout.parents
+        if let Some(change) = unresolved.take() {
+            match self.store.resolve(&change.shards, change.commit) {
+                Ok(Resolution::Committed(_)) => self.state.store(Arc::new(change.state)),
+                Ok(Resolution::Never) => {}
+                Ok(Resolution::NotKnown) | Err(_) => {
+                    *unresolved = Some(change);
+                    return;
+                }
             }
-            Ok(Resolution::Never) if self.unfreeze(&change.layout.parents) => {
-                change.layout.children
-            }
-            Ok(Resolution::Never | Resolution::NotKnown) | Err(_) => {
-                *unresolved = Some(change);
-                return;
-            }
-        };
-        self.unneeded.lock().unwrap_or_else(PoisonError::into_inner).extend(unneeded);
+            let left = UnsettledShards { shards: change.shards, closed_by: None };
+            self.left().unsettled.push(left);
+        }
+        self.settle();
     }
 
-    /// Lets shards be written to again; whether that succeeded.
-    fn unfreeze(&self, shards: &[ShardId]) -> bool {
-        shards.iter().all(|shard| match self.store.freeze_shard(*shard, false) {
-            Ok(()) => true,
-            Err(error) => {
-                tracing::warn!(%error, shard = shard.0, "a shard cannot be unfrozen yet");
-                false
+    /// Leaves shards of a change that failed: those that it has closed are opened again, now or by the next
+    /// change, the next writer that they hold up, or the background.
+    pub(crate) fn leave(&self, shards: UnsettledShards) {
+        self.left().unsettled.push(shards);
+        self.settle();
+    }
+
+    fn settle(&self) {
+        let unsettled = std::mem::take(&mut self.left().unsettled);
+        for UnsettledShards { shards, closed_by } in unsettled {
+            let resolution = closed_by.map(|commit| self.store.resolve(&shards, commit));
+            match resolution {
+                // Whoever has closed them since is at work.
+                Some(Ok(Resolution::Never)) => continue,
+                Some(Ok(Resolution::NotKnown) | Err(_)) => {
+                    self.left().unsettled.push(UnsettledShards { shards, closed_by });
+                    continue;
+                }
+                Some(Ok(Resolution::Committed(_))) | None => {}
             }
-        })
+            for shard in shards {
+                match self.settle_shard(shard) {
+                    Ok(true) => self.left().unneeded.push(shard),
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, shard = shard.0, "a shard cannot be opened again yet");
+                        let left = UnsettledShards { shards: vec![shard], closed_by: None };
+                        self.left().unsettled.push(left);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens a shard if it is closed; whether it is one that nothing names.
+    fn settle_shard(&self, shard: ShardId) -> std::result::Result<bool, StorageError> {
+        let head = self.store.heads(&[shard])?.into_iter().next().flatten();
+        let Some(Head { epoch, state, .. }) = head else { return Ok(false) };
+        if state != ShardState::Closed {
+            return Ok(state.may_be_dropped());
+        }
+        let reopen = HeadChange::state(ShardState::Closed, ShardState::Open, epoch);
+        match self.store.commit(Commit::new(vec![Part::of_head(shard, epoch, reopen)])) {
+            // It is open if the answer to an earlier attempt was lost.
+            Ok(_) | Err(StorageError::Gone { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -185,6 +241,8 @@ pub(crate) struct Change<'c> {
     catalog: &'c Catalog,
     guard: MutexGuard<'c, Option<Unresolved>>,
     pub(crate) part: Part,
+    /// What it does in other shards, in the same commit.
+    shards: Vec<Part>,
     pub(crate) state: State,
 }
 
@@ -230,6 +288,11 @@ impl Change<'_> {
         Ok(all)
     }
 
+    /// Adds what the change does in another shard: its head, above all.
+    pub(crate) fn add(&mut self, part: Part) {
+        self.shards.push(part);
+    }
+
     /// Makes the change durable, then visible.
     pub(crate) fn commit(mut self) -> Result<()> {
         self.write().map_err(|failed| storage(failed.error))?;
@@ -237,9 +300,10 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Makes the change durable. If the store cannot tell what became of it, nobody changes the catalog
-    /// before it can.
-    pub(crate) fn write(&mut self) -> std::result::Result<(), WriteFailed> {
+    /// Makes the change durable; the LSNs are of the system shard, and then of the others in the order in
+    /// which they were added. If the store cannot tell what became of it, nobody changes the catalog before
+    /// it can.
+    pub(crate) fn write(&mut self) -> std::result::Result<Committed, WriteFailed> {
         if self.guard.is_some() {
             let reason = "the outcome of an earlier change of the catalog is unknown";
             let error = StorageError::NotCommitted(reason.into());
@@ -247,23 +311,19 @@ impl Change<'_> {
         }
         let mut part = std::mem::replace(&mut self.part, Part::new(SYSTEM_SHARD, SYSTEM_EPOCH));
         part.sets_control = true;
-        let commit = Commit::new(vec![part]);
+        let mut parts = vec![part];
+        parts.append(&mut self.shards);
+        let shards = parts.iter().map(|part| part.shard).collect();
+        let commit = Commit::new(parts);
         let id = commit.id;
         match self.catalog.store.commit(commit) {
-            Ok(_) => Ok(()),
+            Ok(committed) => Ok(committed),
             Err(error @ StorageError::Unknown(_)) => {
-                let (state, layout) = (self.state.clone(), UndecidedLayout::default());
-                *self.guard = Some(Unresolved { commit: id, state, layout });
+                let state = self.state.clone();
+                *self.guard = Some(Unresolved { commit: id, shards, state });
                 Err(WriteFailed { error, unknown: true })
             }
             Err(error) => Err(WriteFailed { error, unknown: false }),
-        }
-    }
-
-    /// Names the shards about which a change of unknown outcome decides.
-    pub(crate) fn decides_about(&mut self, layout: UndecidedLayout) {
-        if let Some(unresolved) = &mut *self.guard {
-            unresolved.layout = layout;
         }
     }
 

@@ -519,16 +519,20 @@ impl<'e> ModelBuilds<'e> {
 }
 
 impl Database {
-    /// Takes the locks of all containers that its model or the old one names exclusively.
-    pub(crate) fn lock_containers(&self, old: Option<&StoredModel>) -> Vec<LockGuard> {
-        let concerned = |container: &Container| {
+    /// The containers that its model or the old one names.
+    pub(crate) fn containers_of(&self, old: Option<&StoredModel>) -> Vec<Arc<Container>> {
+        let concerned = |container: &&Arc<Container>| {
             let new = self.model.as_deref();
             [old, new].into_iter().flatten().any(|model| model.rules.concerns(&container.id))
         };
-        let containers = self.containers().filter(|container| concerned(container));
-        let partitions = containers.flat_map(|container| &container.partitions);
-        partitions.flat_map(|partition| partition.locks.lock_all()).collect()
+        self.containers().filter(concerned).cloned().collect()
     }
+}
+
+/// Takes the locks of containers exclusively.
+pub(crate) fn lock_all(containers: &[Arc<Container>]) -> Vec<LockGuard> {
+    let partitions = containers.iter().flat_map(|container| &container.partitions);
+    partitions.flat_map(|partition| partition.locks.lock_all()).collect()
 }
 
 impl<'e> ModelTransaction<'_, 'e> {

@@ -1,5 +1,6 @@
 //! `PUT`, `GET` and `DELETE` of a model. Writers of its containers wait for the moment in which one
-//! takes the place of another; what its new rules keep of items that are there is built afterwards,
+//! takes the place of another, and the commit raises the epochs of all shards of these containers, so that
+//! what was prepared under the old model is refused; what its new rules keep of items that are there is built afterwards,
 //! beside them (`build`).
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use orrery_storage::{ReadAt, Scan, Space};
 use orrery_types::ids::Address;
 use orrery_types::{Error, Lsn, Result, Value, limits};
 
+use super::build::lock_all;
 use super::expression::Language;
 use super::{Stage, StoredModel};
 use crate::Database;
@@ -214,7 +216,8 @@ impl Models<'_> {
         database.model = Some(Arc::new(model));
         // Nobody writes to the containers of the old or the new model while it takes over.
         let schema = self.engine.model_locks.schema_exclusive();
-        let locks = database.lock_containers(old.as_deref());
+        let named = database.containers_of(old.as_deref());
+        let locks = lock_all(&named);
         let parent = u64::from(database.number);
         let stored = database.model.as_ref().ok_or_else(|| Error::internal("it was just set"))?;
         if let Some(old) = old.as_deref() {
@@ -228,6 +231,7 @@ impl Models<'_> {
             change.insert(RecordKind::Model, parent, &stored.record(Lsn(0)))?;
             Outcome::Created
         };
+        change.replace_definitions(&mut database, &named)?;
         change.state.insert(database.clone());
         change.commit()?;
         drop((locks, schema));
@@ -329,8 +333,10 @@ impl Models<'_> {
         let model = database.model.take().ok_or(Error::NotFound)?;
         conditions.check_write(Some(model.stamp))?;
         let schema = self.engine.model_locks.schema_exclusive();
-        let locks = database.lock_containers(Some(&model));
+        let named = database.containers_of(Some(&model));
+        let locks = lock_all(&named);
         change.remove(RecordKind::Model, u64::from(database.number), NUMBER, NAME);
+        change.replace_definitions(&mut database, &named)?;
         change.state.insert(database.clone());
         change.commit()?;
         drop((locks, schema));

@@ -44,7 +44,7 @@ pub(super) trait EntryRouter {
         Ok(())
     }
 
-    /// Adds the entries that only the children have. The parents are frozen; the children continue from
+    /// Adds the entries that only the children have. The parents are closed; the children continue from
     /// this LSN.
     fn conclude(&mut self, _: &[&dyn Snapshot], _: Lsn, _: &mut RoutedEntries) -> Result<()> {
         Ok(())

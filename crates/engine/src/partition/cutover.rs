@@ -1,15 +1,16 @@
-//! Cutover of a split or merge: writers wait for the partition locks, the parents are frozen, the rest of the
-//! journal is copied, and one catalog commit replaces the parents with the children.
+//! Cutover of a split or merge: writers wait for the partition locks, a commit closes the parents, the rest of
+//! the journal is copied, and one commit replaces the parents with the children: the container's record, the
+//! children open, the parents dropped.
 
-use orrery_storage::Store;
 use orrery_storage::key::RecordKind;
+use orrery_storage::{Commit, HeadChange, Part, ShardState, StorageError};
 use orrery_types::ids::Address;
 use orrery_types::{Epoch, Error, Lsn, Result, ShardId};
 
 use super::copy::{EntryRouter, ShardCopier};
 use super::layout::{LayoutChange, newest_epoch};
 use crate::Container;
-use crate::catalog::UndecidedLayout;
+use crate::catalog::{Catalog, UnsettledShards};
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
 use crate::partition::layout::Layouts;
@@ -43,10 +44,7 @@ impl Layouts<'_> {
         let parents = next.take_partitions(&layout.parents)?;
         // Writers in progress finish first; later ones wait here and then read the new layout.
         let _guards: Vec<LockGuard> = parents.iter().flat_map(|p| p.locks.lock_all()).collect();
-        let mut frozen = FrozenShards { store: &*self.engine.store, shards: vec![] };
-        for parent in &parents {
-            frozen.freeze(parent.shard)?;
-        }
+        let mut closed = self.close(&parents)?;
         copy.catch_up()?;
         let mut lsn = Lsn(0);
         for parent in &parents {
@@ -55,8 +53,12 @@ impl Layouts<'_> {
         copy.conclude(lsn)?;
         let epoch = newest_epoch(&parents);
         for child in &layout.children {
-            self.engine.store.fence_shard(child.shard, epoch).map_err(storage)?;
-            self.engine.store.advance_shard(child.shard, lsn).map_err(storage)?;
+            let open = HeadChange::state(ShardState::Building, ShardState::Open, epoch);
+            let open = HeadChange { least_lsn: lsn, ..open };
+            change.add(Part::of_head(child.shard, child.epoch, open));
+        }
+        for parent in &parents {
+            change.add(change_state(parent, ShardState::Closed, ShardState::Dropped));
         }
         next.put_partitions(&layout.children, epoch);
         let (kind, owner) = (RecordKind::Container, u64::from(database.number));
@@ -68,44 +70,54 @@ impl Layouts<'_> {
             if failed.unknown {
                 // Either layout may be the stored one: neither may be written to or dropped before the
                 // catalog has found out.
-                let shards = |list: &[PhysicalPartition]| list.iter().map(|p| p.shard).collect();
-                let (parents, children) = (shards(&parents), shards(&layout.children));
-                change.decides_about(UndecidedLayout { parents, children });
-                frozen.keep();
+                closed.shards.clear();
             }
             let drop_children = !failed.unknown;
             return Err(CutoverError { error: storage(failed.error), drop_children });
         }
+        closed.shards.clear();
         change.publish();
-        frozen.keep();
         Ok(())
     }
 }
 
-/// Frozen shards, which refuse commits; dropping it unfreezes them.
-struct FrozenShards<'s> {
-    store: &'s dyn Store,
+impl<'e> Layouts<'e> {
+    /// Closes partitions, until what is returned is dropped. Writers that have not heard of it are refused.
+    fn close(self, partitions: &[PhysicalPartition]) -> Result<ClosedShards<'e>> {
+        let catalog = &self.engine.catalog;
+        let shards: Vec<ShardId> = partitions.iter().map(|partition| partition.shard).collect();
+        let part = |p: &PhysicalPartition| change_state(p, ShardState::Open, ShardState::Closed);
+        let commit = Commit::new(partitions.iter().map(part).collect());
+        let id = commit.id;
+        match self.engine.store.commit(commit) {
+            Ok(_) => Ok(ClosedShards { catalog, shards }),
+            Err(error) => {
+                if matches!(error, StorageError::Unknown(_)) {
+                    catalog.leave(UnsettledShards { shards, closed_by: Some(id) });
+                }
+                Err(storage(error))
+            }
+        }
+    }
+}
+
+/// A part that only changes the state of a partition.
+fn change_state(partition: &PhysicalPartition, from: ShardState, to: ShardState) -> Part {
+    let (shard, epoch) = (partition.shard, partition.epoch);
+    Part::of_head(shard, epoch, HeadChange::state(from, to, epoch))
+}
+
+/// Shards that are closed; dropping it opens them again.
+struct ClosedShards<'c> {
+    catalog: &'c Catalog,
     shards: Vec<ShardId>,
 }
 
-impl FrozenShards<'_> {
-    fn freeze(&mut self, shard: ShardId) -> Result<()> {
-        self.shards.push(shard);
-        self.store.freeze_shard(shard, true).map_err(storage)
-    }
-
-    /// Leaves the shards frozen.
-    fn keep(&mut self) {
-        self.shards.clear();
-    }
-}
-
-impl Drop for FrozenShards<'_> {
+impl Drop for ClosedShards<'_> {
     fn drop(&mut self) {
-        for shard in &self.shards {
-            if let Err(error) = self.store.freeze_shard(*shard, false) {
-                tracing::error!(%error, shard = shard.0, "a shard could not be unfrozen and refuses writes until the server is restarted");
-            }
+        if !self.shards.is_empty() {
+            let shards = std::mem::take(&mut self.shards);
+            self.catalog.leave(UnsettledShards { shards, closed_by: None });
         }
     }
 }

@@ -5,19 +5,20 @@
 //!    keys that change in each parent.
 //! 2. Copy all entries in chunks, each from its own snapshot, and apply the journal (`copy`). `split`
 //!    decides which child an entry belongs to, `merge` how an entry changes in the one child.
-//! 3. Cut over when the journal is nearly empty (`cutover`): writers wait for the partition locks, the
-//!    parents are frozen, the rest of the journal is applied, and one catalog commit replaces the
+//! 3. Cut over when the journal is nearly empty (`cutover`): writers wait for the partition locks, a
+//!    commit closes the parents, the rest of the journal is applied, and one commit replaces the
 //!    parents with the children.
 //!
-//! Before that commit the old layout is in force, and the new shards are dropped at the next start if
-//! the process ends. After it the new layout is in force. A writer that still has the old layout is
-//! refused by the frozen parent, reloads the layout and runs again, invisibly to its client. The
-//! parents are kept for a while for reads that started before.
+//! Before that commit the old layout is in force; if the process ends, the next start drops the new shards
+//! and opens the parents again. After it the new layout is in force. A writer that still has the old layout
+//! is refused by the closed or dropped parent, reloads the layout and runs again, invisibly to its client.
+//! The parents are kept for a while for reads that started before.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use orrery_storage::StorageError;
 use orrery_types::ids::Address;
 use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Result, ShardId, limits};
 
@@ -257,7 +258,7 @@ impl<'e> Layouts<'e> {
                 );
                 if drop_children {
                     for child in &change.children {
-                        // What cannot be dropped now is dropped at the next start.
+                        // What cannot be dropped now is dropped by a later start.
                         drop(self.engine.store.drop_shard(child.shard));
                     }
                 }
@@ -310,7 +311,10 @@ impl<'e> Layouts<'e> {
             let mut failed = None;
             for shard in due {
                 match self.engine.store.drop_shard(shard) {
-                    Ok(()) => self.retired().retain(|(retired, _)| *retired != shard),
+                    // A later attempt at a change has put it to use.
+                    Ok(()) | Err(StorageError::Gone { .. }) => {
+                        self.retired().retain(|(retired, _)| *retired != shard);
+                    }
                     Err(error) => failed = Some(storage(error)),
                 }
             }

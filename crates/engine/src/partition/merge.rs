@@ -6,7 +6,9 @@
 //! first, and records that contain their position in the feed are rewritten.
 
 use orrery_storage::key::{self, FeedPlace};
-use orrery_storage::{Copied, ReadAt, Scan, Snapshot, Space, Store, Value, record};
+use orrery_storage::{
+    Commit, Copied, HeadChange, Part, ReadAt, Scan, Snapshot, Space, Store, Value, record,
+};
 use orrery_types::{EffectiveKey, Error, Lsn, Result};
 
 use super::copy::{EntryRouter, FindRow, RoutedEntries};
@@ -41,8 +43,17 @@ impl<'e> MergeRouter<'e> {
     ) -> Result<Self> {
         let lsn = |p: &PhysicalPartition| store.lsn(p.shard).map_err(storage);
         let base = Lsn(lsn(first)?.max(lsn(second)?).0 + MARGIN);
-        store.advance_shard(second.shard, Lsn(base.0 + GAP)).map_err(storage)?;
-        store.advance_shard(first.shard, base).map_err(storage)?;
+        let least = [base, Lsn(base.0 + GAP)];
+        let raise = |(p, least_lsn): (&PhysicalPartition, Lsn)| {
+            let change = HeadChange { least_lsn, ..HeadChange::epoch(p.epoch) };
+            Part::of_head(p.shard, p.epoch, change)
+        };
+        let parts = [first, second].into_iter().zip(least).map(raise).collect();
+        let raised = store.commit(Commit::new(parts)).map_err(storage)?;
+        if raised.lsns != least {
+            // So many commits came meanwhile that the margin was too small.
+            return Err(Error::RetryWith);
+        }
         let snapshot = store.snapshot(first.shard, ReadAt::Latest).map_err(storage)?;
         let other = store.snapshot(second.shard, ReadAt::Latest).map_err(storage)?;
         let path_ids = PathIdMap::begin([&*snapshot, &*other])?;

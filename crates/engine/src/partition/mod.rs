@@ -15,18 +15,19 @@ pub mod scope;
 pub mod session;
 mod split;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orrery_index::Dictionary;
 use orrery_storage::key::Row;
-use orrery_storage::{Commit, Store};
+use orrery_storage::{HeadChange, ShardState, Store};
 use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::{EffectiveKey, Epoch, Error, KeyRange, Lsn, Result, ShardId, Value};
 
 use crate::Container;
+use crate::catalog::Change;
 use crate::catalog::resource::{Resource, object};
-use crate::error::storage;
 use crate::partition::layout::Layouts;
 use crate::query::access::cardinality::TermSizes;
 use crate::transaction::locks::PartitionLocks;
@@ -128,6 +129,11 @@ impl PhysicalPartition {
         Ok(items)
     }
 
+    /// Adds row numbers that the commit with this LSN has reserved.
+    pub(crate) fn add_rows(&self, block: Range<u64>, version: Lsn) {
+        self.rows.add(block, version);
+    }
+
     /// A number for a new item: unique in the container, never given twice. [`Error::RetryWith`] if
     /// none is reserved and the caller may not wait for a commit.
     pub(crate) fn next_row(&self, store: &dyn Store, may_wait: bool) -> Result<Row> {
@@ -147,20 +153,21 @@ const COMMITS_PART: u64 = 1024;
 /// container's items stay distinct when partitions split and merge.
 pub(crate) const ROW_BITS: u32 = 40;
 
-/// Reserves the first row numbers of new partitions, all in one commit. So a new range is at LSN 1,
-/// as the service's are: some clients take LSN 0 for no LSN.
-pub(crate) fn reserve_first_rows(
+/// Adds to a change that it opens new partitions and reserves their first row numbers, which are returned in
+/// their order. So a new range is at LSN 1, as the service's are: some clients take LSN 0 for no LSN.
+pub(crate) fn open_with_first_rows(
     store: &dyn Store,
+    change: &mut Change<'_>,
     partitions: &[PhysicalPartition],
-) -> Result<()> {
-    let reserved = |p: &PhysicalPartition| Reservation::read(store, p.shard, p.epoch);
-    let reserved = partitions.iter().map(reserved).collect::<Result<Vec<_>>>()?;
-    let (parts, blocks): (Vec<_>, Vec<_>) = reserved.into_iter().map(|r| (r.part, r.block)).unzip();
-    let committed = store.commit(Commit::new(parts)).map_err(storage)?;
-    for ((partition, block), lsn) in partitions.iter().zip(blocks).zip(committed.lsns) {
-        partition.rows.add(block, lsn);
+) -> Result<Vec<Range<u64>>> {
+    let mut blocks = Vec::with_capacity(partitions.len());
+    for PhysicalPartition { shard, epoch, .. } in partitions {
+        let Reservation { mut part, block } = Reservation::read(store, *shard, *epoch)?;
+        part.head = Some(HeadChange::state(ShardState::Building, ShardState::Open, *epoch));
+        change.add(part);
+        blocks.push(block);
     }
-    Ok(())
+    Ok(blocks)
 }
 
 impl Container {

@@ -163,7 +163,7 @@ mod tests {
 
     fn store() -> MemoryStore {
         let store = MemoryStore::new();
-        store.create_shard(SHARD, EPOCH).unwrap();
+        store.create_open_shard(SHARD, EPOCH).unwrap();
         store
     }
 

@@ -212,9 +212,6 @@ impl Transactions<'_> {
         match self.engine.point_writes().commit_all(commit) {
             Ok(committed) => {
                 let lsns = shards.into_iter().zip(committed.lsns).collect();
-                for (_, shard) in tx.writes.shards() {
-                    self.engine.point_writes().follow_definition(shard.container);
-                }
                 Ok(Attempt::Done(Finished { answers, lsns, is_repeated: false }))
             }
             Err(StorageError::Conflict(failed)) => Ok(tx.after_conflict(&failed)),

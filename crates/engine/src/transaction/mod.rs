@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! lock stripe (shared) ─▶ definition, model ─▶ reads, decisions, buffer ─▶ commit{epoch, preconditions, writes}
-//!                                                                           │ group commit: epoch? frozen? every precondition?
+//!                                                                           │ group commit: epoch? state? every precondition?
 //!    conflict: nothing was written, run again (from the 5th exclusive)    ◀┤ no
 //!                                                                           ▼ yes: LSN ─▶ batch ─▶ sync ─▶ publish ─▶ answer ─▶ unlock
 //! ```
@@ -491,7 +491,7 @@ impl<'e> Transaction<'e> {
     /// one snapshot and needs no commit, unless refused writes have looked elsewhere.
     fn commit(self) -> Result<Attempt<CommitPosition>> {
         let partition = self.tx.partition().id;
-        let (engine, container) = (self.tx.engine, self.tx.container());
+        let engine = self.tx.engine;
         if self.tx.writes.written_at_first() == 0 {
             let holds = self.tx.is_of_one_instant() || self.tx.validate(None)?;
             let place = CommitPosition { partition, lsn: self.lsn, item_lsn: self.lsn };
@@ -501,7 +501,6 @@ impl<'e> Transaction<'e> {
         let (commit, _) = self.tx.assemble()?.into_commit();
         match engine.point_writes().commit_all(commit) {
             Ok(committed) => {
-                engine.point_writes().follow_definition(container);
                 let lsn = committed.lsns.first().copied().unwrap_or_default();
                 Ok(Attempt::Done(CommitPosition { partition, lsn, item_lsn: lsn }))
             }

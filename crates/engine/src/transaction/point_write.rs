@@ -11,7 +11,6 @@ use orrery_storage::key::{self, Row};
 use orrery_storage::{
     Commit, Committed, Part, Precondition, Put, Space, StorageError, Value as Stored,
 };
-use orrery_types::ids::Address;
 use orrery_types::{Error, PartitionKey, Result};
 
 use super::commit::item_part;
@@ -121,7 +120,7 @@ impl<'e> PointWrites<'e> {
             let answer = self.commit_all(commit);
             drop((escalation, lock));
             match answer {
-                Ok(committed) => Ok(Attempt::Done(self.conclude(container, &committed, written))),
+                Ok(committed) => Ok(Attempt::Done(conclude(&committed, written))),
                 Err(StorageError::Conflict(failed)) => {
                     // Anything else that another writer has changed is looked at again.
                     if let Some(unique) = unique.iter().find(|unique| unique.is(&failed)) {
@@ -175,13 +174,13 @@ impl<'e> PointWrites<'e> {
     /// What came of a submitted write; `None` if another writer or a new definition was faster:
     /// nothing was written,
     /// and it must go through [`PointWrites::write`].
-    pub fn finish(self, container: &Container, result: CommitResult) -> Result<Option<Written>> {
+    pub fn finish(self, result: CommitResult) -> Result<Option<Written>> {
         match result.answer {
             Ok(committed) => {
                 if result.follows {
                     self.engine.model_locks.wake();
                 }
-                Ok(Some(self.conclude(container, &committed, result.written)))
+                Ok(Some(conclude(&committed, result.written)))
             }
             Err(StorageError::Conflict(_) | StorageError::Gone { .. }) => Ok(None),
             Err(error) => Err(storage(error)),
@@ -210,31 +209,6 @@ impl<'e> PointWrites<'e> {
         let model = ModelContext::of(database, container);
         let options = TransactionOptions { path_ids, model, ..TransactionOptions::default() };
         TransactionState::new(self.engine, container, at.partition, view, options)
-    }
-
-    fn conclude(
-        self,
-        container: &Container,
-        committed: &Committed,
-        mut written: Written,
-    ) -> Written {
-        let lsn = committed.lsns.first().copied().unwrap_or_default();
-        self.follow_definition(container);
-        written.place.lsn = lsn;
-        written.place.item_lsn = lsn;
-        written
-    }
-
-    /// A write that began under another definition may have come after the work that follows such
-    /// a change: then that work is due once more.
-    pub(crate) fn follow_definition(self, container: &Container) {
-        let database = Address::Rid(container.database_rid());
-        let now = self.engine.catalog.container(&database, &Address::Rid(container.rid()));
-        let Ok(now) = now else { return };
-        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
-        if kept(&now) != kept(container) {
-            self.engine.tasks.rebase_history(now);
-        }
     }
 
     /// A unique key is taken. If a hidden item holds it, that item is removed now and the write
@@ -338,4 +312,12 @@ fn follows_later(commit: &Commit) -> bool {
     let due = key::all_due();
     let is_due = |put: &Put| put.space == Space::Meta && put.key.starts_with(&due.from);
     commit.parts.iter().flat_map(|part| &part.puts).any(is_due)
+}
+
+/// What was written, with the LSN of its commit.
+fn conclude(committed: &Committed, mut written: Written) -> Written {
+    let lsn = committed.lsns.first().copied().unwrap_or_default();
+    written.place.lsn = lsn;
+    written.place.item_lsn = lsn;
+    written
 }

@@ -91,7 +91,7 @@ impl Breakpoint {
 fn a_write_fits_between_a_read_and_its_reader() {
     let inner = new_store();
     let (shard, epoch) = (ShardId(1), Epoch(1));
-    inner.create_shard(shard, epoch).expect("a new shard");
+    inner.create_open_shard(shard, epoch).expect("a new shard");
     let (store, breakpoint) = Breakpoint::over(&inner);
     breakpoint.arm(|read| matches!(read, Read::Key { key, .. } if *key == b"k"));
     std::thread::scope(|threads| {

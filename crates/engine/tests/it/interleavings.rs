@@ -15,6 +15,7 @@ use orrery_storage::{Space, Store, key};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Clock, Error, ManualClock, Result};
 
+use crate::interleavings_background::let_others_run;
 use crate::interposed::{Hook, Interposed, Read, Step};
 use crate::rig::{Rig, pk, reads_item, scans_index_of};
 use crate::stores::new_store;
@@ -502,23 +503,23 @@ fn a_rid_leads_to_its_item_whatever_happens_to_its_id() {
     rig.check();
 }
 
-/// The policy of a target's container changes: the catalog knows it, its shards do not yet. Writes that
-/// reach them through the model go on.
+/// The policy of a target's container changes: the store has it, the catalog in memory does not yet. Writes that
+/// reach it through the model go on.
 #[test]
 fn a_model_write_reaches_a_container_whose_policy_has_just_changed() {
     let blocked = Arc::new(AtomicBool::new(false));
-    let (reached, at_fence) = channel::<()>();
+    let (reached, at_answer) = channel::<()>();
     let (go_on, released) = channel::<()>();
     let released = Mutex::new(released);
     let armed = blocked.clone();
     let hook: Hook = Box::new(move |step| {
-        if step == Step::Shard && armed.swap(false, SeqCst) {
+        if step == Step::Commit && armed.swap(false, SeqCst) {
             reached.send(()).expect("somebody waits");
             released.lock().expect("a lock").recv().expect("somebody lets it go on");
         }
         Ok(())
     });
-    let store: Arc<dyn Store> = Arc::new(Interposed::writes(new_store(), hook));
+    let store: Arc<dyn Store> = Arc::new(Interposed::answers(new_store(), hook));
     let clock = Arc::new(ManualClock::at_s(START_S));
     let engine = Engine::open(store, clock, 1).expect("it opens");
     engine.databases().create(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
@@ -544,16 +545,20 @@ fn a_model_write_reaches_a_container_whose_policy_has_just_changed() {
             );
             engine.containers().replace(&name("d"), &name("parents"), &json(&body), &none())
         });
-        at_fence.recv().expect("it is about to raise the epoch");
-        let single = put("children", r#"{"id":"c1","parentId":"p1"}"#);
-        let children =
-            engine.containers().read(&name("d"), &name("children")).expect("it is there");
-        let mut work =
-            |t: &mut Transaction<'_>| t.upsert(br#"{"id":"c2","parentId":"p1"}"#, &none());
-        let transaction = engine.transactions().transact(&children, &pk("c2"), &mut work).map(drop);
+        at_answer.recv().expect("the epoch is raised");
+        // Both are refused by the store, and wait for the change.
+        let single = threads.spawn(|| put("children", r#"{"id":"c1","parentId":"p1"}"#));
+        let transaction = threads.spawn(|| {
+            let children = engine.containers().read(&name("d"), &name("children"))?;
+            let mut work =
+                |t: &mut Transaction<'_>| t.upsert(br#"{"id":"c2","parentId":"p1"}"#, &none());
+            engine.transactions().transact(&children, &pk("c2"), &mut work).map(drop)
+        });
+        let_others_run(|| single.is_finished() && transaction.is_finished());
         go_on.send(()).expect("it waits");
         changed.join().expect("no panic").expect("it is changed");
-        assert_eq!((single, transaction), (Ok(()), Ok(())));
+        let written = [single, transaction].map(|thread| thread.join().expect("no panic"));
+        assert_eq!(written, [Ok(()), Ok(())]);
     });
     let drift = engine.model_verification().verify(&name("d")).expect("it is verified");
     assert!(drift.is_empty(), "{drift:#?}");

@@ -123,7 +123,7 @@ impl CommitStop {
 }
 
 /// Gives other threads time to go on as far as they can, without knowing how far that is.
-fn let_others_run(done: impl Fn() -> bool) {
+pub(crate) fn let_others_run(done: impl Fn() -> bool) {
     for _ in 0..200_000 {
         if done() {
             return;

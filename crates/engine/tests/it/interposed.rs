@@ -18,7 +18,7 @@ pub(crate) enum Step {
     Commit,
     /// The store is asked what became of a commit.
     Resolve,
-    /// A shard is made, dropped, or raised in epoch or LSN.
+    /// A shard is made or dropped.
     Shard,
     Copy,
     /// What was copied is made durable: the copy is complete but for what is written meanwhile.
@@ -178,17 +178,12 @@ impl Store for Interposed {
         self.inner.create_shard(shard, epoch)
     }
 
-    fn fence_shard(&self, shard: ShardId, epoch: Epoch) -> Stored<()> {
-        (self.hook)(Step::Shard)?;
-        self.inner.fence_shard(shard, epoch)
-    }
-
     fn drop_shard(&self, shard: ShardId) -> Stored<()> {
         (self.hook)(Step::Shard)?;
         self.inner.drop_shard(shard)
     }
 
-    fn shards(&self) -> Stored<Vec<(ShardId, Epoch)>> {
+    fn shards(&self) -> Stored<Vec<(ShardId, Head)>> {
         self.inner.shards()
     }
 
@@ -204,15 +199,6 @@ impl Store for Interposed {
     fn flush(&self) -> Stored<()> {
         (self.hook)(Step::Flush)?;
         self.inner.flush()
-    }
-
-    fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Stored<()> {
-        (self.hook)(Step::Shard)?;
-        self.inner.advance_shard(shard, lsn)
-    }
-
-    fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Stored<()> {
-        self.inner.freeze_shard(shard, frozen)
     }
 
     fn stats(&self, shard: ShardId) -> Stored<ShardStats> {

@@ -52,6 +52,7 @@ mod resumed_order;
 mod rig;
 mod row_ids;
 mod script;
+mod several_engines;
 mod split_merge;
 mod split_merge_beside;
 mod split_merge_interrupted;

@@ -72,7 +72,7 @@ fn interrupt(throughput: i64, change: impl Fn(&Engine) -> Result<()>) -> usize {
         left.store(steps, Ordering::SeqCst);
         let changed = change(&engine);
         drop(engine);
-        // What is frozen or in a journal is so in one process only.
+        // What is closed or in a journal is so as long as the store is open.
         store.restore(&store.image());
         let engine = open(store.clone());
         let container = engine.containers().read(&name("d"), &name("c")).expect("a container");

@@ -16,7 +16,7 @@ const EPOCH: Epoch = Epoch(1);
 
 fn memory() -> MemoryStore {
     let store = MemoryStore::new();
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     store
 }
 

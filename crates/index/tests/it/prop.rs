@@ -20,7 +20,7 @@ const EPOCH: Epoch = Epoch(1);
 
 fn store() -> MemoryStore {
     let store = MemoryStore::new();
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     store
 }
 

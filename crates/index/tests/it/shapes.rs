@@ -19,7 +19,7 @@ struct Bench {
 impl Bench {
     fn new(policy: &str) -> Self {
         let store = MemoryStore::new();
-        store.create_shard(SHARD, EPOCH).expect("a shard");
+        store.create_open_shard(SHARD, EPOCH).expect("a shard");
         let policy = Value::parse(policy.as_bytes()).expect("JSON");
         let rules = IndexRules::new(&IndexingPolicy::parse(&policy).expect("a policy"), &[]);
         Self { store, dictionary: Dictionary::default(), rules }

@@ -150,7 +150,7 @@ mod tests {
             own.delete(shard, space, &key);
             theirs.delete_cf(folder::family(db, space), layout::key(shard, &key));
         }
-        let header = Header { epoch: Epoch(3), lsn: Lsn(9) };
+        let header = Header { epoch: Epoch(3), lsn: Lsn(9), state: crate::ShardState::Dropped };
         own.put_header(shard, header);
         let meta = folder::family(db, Space::Meta);
         theirs.put_cf(meta, layout::header_key(shard), header.encode());

@@ -25,11 +25,7 @@ const BACKOFF_GROUPS_MAX: u32 = 64;
 pub(super) enum Work {
     Commit(Commit),
     Create(ShardId, Epoch),
-    Fence(ShardId, Epoch),
     Drop(ShardId),
-    Freeze(ShardId, bool),
-    /// The shard is at this LSN from now on.
-    Advance(ShardId, Lsn),
 }
 
 pub(super) type Answer = Result<Vec<Lsn>, StorageError>;

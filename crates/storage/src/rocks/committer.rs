@@ -18,7 +18,7 @@ use super::validation::{GroupValidator, ShardUpdate};
 use super::{Core, Shards, disk_space};
 use crate::commit_log::CommitLog;
 use crate::shard_head::ShardHead;
-use crate::{Commit, Space, StorageError};
+use crate::{Commit, Part, ShardState, Space, StorageError};
 
 /// Held by the one thread that writes, from validation to the answers. It guards the window of the next
 /// group.
@@ -104,10 +104,7 @@ fn process(core: &Core, group: Vec<Request>) {
         let write_number = core.sequence.start();
         let answer = match request.work {
             Work::Create(shard, epoch) => create(core, shard, epoch),
-            Work::Fence(shard, epoch) => fence(core, shard, epoch),
             Work::Drop(shard) => drop_shard(core, shard, write_number),
-            Work::Freeze(shard, frozen) => core.head(shard).map(|p| p.freeze(frozen)),
-            Work::Advance(shard, lsn) => advance(core, shard, lsn, write_number),
             Work::Commit(_) => unreachable!("commits were collected above"),
         };
         if core.failed.get().is_none() {
@@ -175,6 +172,10 @@ fn validate_and_write(
     }
     let accepted = commits.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
     let write_number = core.sequence.start();
+    if updates.iter().any(ShardUpdate::ends_copy) {
+        // What was copied into the shard went past the cache.
+        core.row_cache.invalidate_all(write_number);
+    }
     core.row_cache.invalidate(write_number, accepted.map(|(commit, _)| *commit));
     // Validating the group again gives the same result: no other thread changes shards, and
     // validation changes nothing that it reads.
@@ -184,10 +185,13 @@ fn validate_and_write(
         let same = pairs.all(|(commit, first)| add(&mut validator, &log, commit) == *first);
         same.then(|| validator.finish().0)
     };
-    let written = match on_stall {
-        OnStall::Wait => write(core, batch, again).map(|()| Written::All),
-        OnStall::GiveUp => disk_space::check(core).and_then(|()| write_once(core, batch, true)),
-    };
+    // Heads are changed on a full disk too: what was closed can be opened again.
+    let has_writes = commits.iter().flat_map(|commit| &commit.parts).any(Part::takes_lsn);
+    let room = if has_writes { disk_space::check(core) } else { Ok(()) };
+    let written = room.and_then(|()| match on_stall {
+        OnStall::Wait => write_anyway(core, batch, again).map(|()| Written::All),
+        OnStall::GiveUp => write_once(core, batch, true),
+    });
     match written {
         Ok(Written::All) => {
             updates.iter().for_each(ShardUpdate::publish);
@@ -299,23 +303,21 @@ fn fail(core: &Core, reason: &str) {
     let _ = core.failed.set(reason.into());
 }
 
-fn write_header(core: &Core, shard: ShardId, header: Header) -> Result<(), StorageError> {
-    let batch = || {
-        let mut batch = WriteBatch::default();
-        batch.put_cf(core.cf(Space::Meta), layout::header_key(shard), header.encode());
-        batch
-    };
-    write(core, batch(), || Some(batch()))
-}
-
 fn create(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
     if let Ok(existing) = core.head(shard) {
         let current = existing.epoch();
         let same = current == epoch;
         return if same { Ok(()) } else { Err(StorageError::Gone { epoch: Some(current) }) };
     }
-    write_header(core, shard, Header { epoch, lsn: Lsn(0) })?;
-    let head = Arc::new(ShardHead::new(epoch, Lsn(0)));
+    let (lsn, state) = (Lsn(0), ShardState::Building);
+    let batch = || {
+        let mut batch = WriteBatch::default();
+        let header = Header { epoch, lsn, state }.encode();
+        batch.put_cf(core.cf(Space::Meta), layout::header_key(shard), header);
+        batch
+    };
+    write(core, batch(), || Some(batch()))?;
+    let head = Arc::new(ShardHead::new(epoch, lsn, state));
     change_shards(core, |shards| drop(shards.insert(shard, head)));
     Ok(())
 }
@@ -326,20 +328,9 @@ fn change_shards(core: &Core, change: impl FnOnce(&mut Shards)) {
     core.shards.store(Arc::new(shards));
 }
 
-fn fence(core: &Core, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
-    let head = core.head(shard)?;
-    let current = head.epoch();
-    if epoch <= current {
-        let same = epoch == current;
-        return if same { Ok(()) } else { Err(StorageError::Gone { epoch: Some(current) }) };
-    }
-    write_header(core, shard, Header { epoch, lsn: head.lsn() })?;
-    head.fence(epoch);
-    Ok(())
-}
-
 fn drop_shard(core: &Core, shard: ShardId, number: WriteNumber) -> Result<(), StorageError> {
     let Ok(head) = core.head(shard) else { return Ok(()) };
+    head.may_be_dropped()?;
     let (from, to) = layout::shard_bounds(shard);
     let batch = || {
         let mut batch = WriteBatch::default();
@@ -356,20 +347,6 @@ fn drop_shard(core: &Core, shard: ShardId, number: WriteNumber) -> Result<(), St
     Ok(())
 }
 
-fn advance(core: &Core, shard: ShardId, lsn: Lsn, number: WriteNumber) -> Result<(), StorageError> {
-    let head = core.head(shard)?;
-    if head.lsn() > lsn {
-        return Err(StorageError::NotEmpty);
-    }
-    core.row_cache.invalidate_all(number);
-    // Written even if the LSN is current already: the caller waits for the sync.
-    write_header(core, shard, Header { epoch: head.epoch(), lsn })?;
-    if head.lsn() < lsn {
-        head.advance(lsn);
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::{Receiver, channel};
@@ -377,7 +354,7 @@ mod tests {
     use super::super::commit_queue::CommitQueue;
     use super::super::{RocksOptions, RocksStore};
     use super::*;
-    use crate::{Part, Precondition, Put, Store as _};
+    use crate::{HeadChange, Precondition, Put, Store as _};
 
     const SHARD: ShardId = ShardId(1);
     const EPOCH: Epoch = Epoch(1);
@@ -386,7 +363,7 @@ mod tests {
     fn store() -> (tempfile::TempDir, RocksStore) {
         let folder = tempfile::tempdir().expect("a folder");
         let store = RocksStore::open(folder.path(), &RocksOptions::default()).expect("a store");
-        store.create_shard(SHARD, EPOCH).expect("a shard");
+        store.create_open_shard(SHARD, EPOCH).expect("a shard");
         (folder, store)
     }
 
@@ -434,25 +411,51 @@ mod tests {
         assert_eq!(store.core.head(SHARD).expect("a head").lsn(), Lsn(1));
     }
 
+    fn change(epoch: Epoch, change: HeadChange) -> Work {
+        Work::Commit(Commit::new(vec![Part::of_head(SHARD, epoch, change)]))
+    }
+
     #[test]
-    fn a_fence_separates_the_commits_before_it_from_those_after_it() {
-        let (_folder, store) = store();
+    fn an_epoch_separates_the_commits_before_it_from_those_after_it() {
+        let (folder, store) = store();
         let next = Epoch(2);
-        let fence = Work::Fence(SHARD, next);
-        let group = vec![create("a", EPOCH), fence, create("b", EPOCH), create("c", next)];
+        let raise = change(EPOCH, HeadChange::epoch(next));
+        let group = vec![create("a", EPOCH), raise, create("b", EPOCH), create("c", next)];
         let answers = answers(&store.core, group);
         assert_eq!(answers[0], Ok(vec![Lsn(1)]));
-        assert_eq!(answers[1], Ok(vec![]));
+        assert_eq!(answers[1], Ok(vec![Lsn(1)]), "it has no LSN of its own");
         assert_eq!(answers[2], Err(StorageError::Gone { epoch: Some(next) }));
         assert_eq!(answers[3], Ok(vec![Lsn(2)]));
+        drop(store);
+        let store = RocksStore::open(folder.path(), &RocksOptions::default()).expect("a store");
+        assert_eq!(store.core.head(SHARD).expect("a head").epoch(), next);
+    }
+
+    #[test]
+    fn a_group_goes_through_the_states_of_a_shard_in_their_order() {
+        let (_folder, store) = store();
+        let (closed, open) = (ShardState::Closed, ShardState::Open);
+        let close = change(EPOCH, HeadChange::state(open, closed, EPOCH));
+        let reopen = change(
+            EPOCH,
+            HeadChange { least_lsn: Lsn(9), ..HeadChange::state(closed, open, EPOCH) },
+        );
+        let group = vec![create("a", EPOCH), close, create("b", EPOCH), reopen, create("c", EPOCH)];
+        let answers = answers(&store.core, group);
+        let gone = Err(StorageError::Gone { epoch: Some(EPOCH) });
+        let lsn = |lsn| Ok(vec![Lsn(lsn)]);
+        assert_eq!(answers, [lsn(1), lsn(1), gone, lsn(9), lsn(10)]);
     }
 
     #[test]
     fn a_dropped_shard_takes_no_commit_of_its_group() {
         let (_folder, store) = store();
-        let answers = answers(&store.core, vec![Work::Drop(SHARD), create("a", EPOCH)]);
-        assert_eq!(answers[0], Ok(vec![]));
-        assert_eq!(answers[1], Err(StorageError::Gone { epoch: None }));
+        let retire = change(EPOCH, HeadChange::state(ShardState::Open, ShardState::Dropped, EPOCH));
+        let group = vec![Work::Drop(SHARD), retire, Work::Drop(SHARD), create("a", EPOCH)];
+        let answers = answers(&store.core, group);
+        assert_eq!(answers[0], Err(StorageError::Gone { epoch: Some(EPOCH) }), "it is in use");
+        assert_eq!(answers[2], Ok(vec![]));
+        assert_eq!(answers[3], Err(StorageError::Gone { epoch: None }));
     }
 
     #[test]
@@ -480,8 +483,8 @@ mod tests {
     fn after_a_failed_write_every_request_is_refused() {
         let (_folder, store) = store();
         fail(&store.core, "the disk failed");
-        let fence = Work::Fence(SHARD, Epoch(2));
-        let answers = answers(&store.core, vec![create("a", EPOCH), fence]);
+        let raise = change(EPOCH, HeadChange::epoch(Epoch(2)));
+        let answers = answers(&store.core, vec![create("a", EPOCH), raise]);
         for answer in answers {
             assert!(matches!(answer, Err(StorageError::ReadOnly(_))), "{answer:?}");
         }

@@ -11,7 +11,7 @@ const SHARD: ShardId = ShardId(17);
 fn damaged(bad: &[u8], keys: &[Vec<u8>]) -> (tempfile::TempDir, RocksStore) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = RocksStore::open(folder.path(), &RocksOptions::default()).expect("a store");
-    store.create_shard(SHARD, Epoch(1)).expect("a shard");
+    store.create_open_shard(SHARD, Epoch(1)).expect("a shard");
     let mut part = Part::new(SHARD, Epoch(1));
     let put = |key: &Vec<u8>| crate::Put { space: Space::Items, key: key.clone(), value: vec![1] };
     part.puts = keys.iter().map(put).collect();

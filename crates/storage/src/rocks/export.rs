@@ -8,7 +8,7 @@ use rocksdb::{DB, FlushOptions, WriteBatch, WriteOptions};
 use super::layout::{self, Header};
 use super::options::RocksOptions;
 use super::{COPY_BATCH_BYTES, folder};
-use crate::{Space, StorageError};
+use crate::{ShardState, Space, StorageError};
 
 /// Receives the entries of a new data folder.
 pub(crate) struct Export<'d> {
@@ -40,7 +40,8 @@ pub(crate) fn export(
 impl Export<'_> {
     /// Adds a shard.
     pub(crate) fn shard(&mut self, shard: ShardId, epoch: Epoch, lsn: Lsn) {
-        let header = Header { epoch, lsn }.encode();
+        // One that no container names is dropped when the folder is opened.
+        let header = Header { epoch, lsn, state: ShardState::Open }.encode();
         let meta = folder::family(self.db, Space::Meta);
         self.batch.put_cf(meta, layout::header_key(shard), header);
     }

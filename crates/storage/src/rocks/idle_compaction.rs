@@ -84,7 +84,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let store = RocksStore::open(folder.path(), &RocksOptions::default()).expect("a store");
         let mut compaction = IdleCompaction::new(&store.core);
-        store.create_shard(SHARD, Epoch(1)).expect("a shard");
+        store.create_open_shard(SHARD, Epoch(1)).expect("a shard");
         for number in 0..3 {
             write(&store, number);
             store.core.flush().expect("a flush");

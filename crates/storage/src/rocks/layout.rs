@@ -3,17 +3,18 @@
 //! ```text
 //! key     shard u32 | key within its shard and space
 //! value   version u64 | value      in the spaces with versions; elsewhere the value alone
-//! header  FF FF FF FF | shard u32 → epoch u64 | lsn u64      in `meta`
+//! header  FF FF FF FF | shard u32 → state u8 | epoch u56 | lsn u64      in `meta`
 //! ```
 //!
 //! Headers stand together under a shard number that no shard has, so that opening a store reads
-//! them in one short scan.
+//! them in one short scan. The states are those that outlive a process: 0 in use, open or closed,
+//! 1 being made, 2 dropped.
 
 use bytes::Bytes;
 use orrery_types::{Epoch, Lsn, ShardId};
 
 use crate::store::SHARD_RESERVED;
-use crate::{Space, StorageError, Value};
+use crate::{ShardState, Space, StorageError, Value};
 
 pub(super) const VERSION_BYTES: usize = 8;
 
@@ -33,12 +34,23 @@ pub(super) fn name(space: Space) -> &'static str {
 pub(super) struct Header {
     pub(super) epoch: Epoch,
     pub(super) lsn: Lsn,
+    /// A closed shard reads back as an open one: whoever has closed it ended with the process.
+    pub(super) state: ShardState,
 }
+
+/// An epoch has the bytes below that of the state.
+const EPOCH_MASK: u64 = u64::MAX >> 8;
 
 impl Header {
     pub(super) fn encode(self) -> [u8; 16] {
+        let state = match self.state {
+            ShardState::Open | ShardState::Closed => 0,
+            ShardState::Building => 1,
+            ShardState::Dropped => 2,
+        };
         let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.epoch.0.to_be_bytes());
+        bytes[..8].copy_from_slice(&(self.epoch.0 & EPOCH_MASK).to_be_bytes());
+        bytes[0] = state;
         bytes[8..].copy_from_slice(&self.lsn.0.to_be_bytes());
         bytes
     }
@@ -48,7 +60,13 @@ impl Header {
             Some((u64::from_be_bytes(*epoch), u64::from_be_bytes(lsn.try_into().ok()?)))
         });
         let (epoch, lsn) = words.ok_or_else(|| corrupt("a shard header"))?;
-        Ok(Self { epoch: Epoch(epoch), lsn: Lsn(lsn) })
+        let state = match epoch >> 56 {
+            0 => ShardState::Open,
+            1 => ShardState::Building,
+            2 => ShardState::Dropped,
+            _ => return Err(corrupt("the state in a shard header")),
+        };
+        Ok(Self { epoch: Epoch(epoch & EPOCH_MASK), lsn: Lsn(lsn), state })
     }
 }
 

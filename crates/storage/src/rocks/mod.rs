@@ -127,9 +127,9 @@ impl RocksStore {
         let folder::Opened { db, lock, headers } = folder::open(path, options)?;
         let table_files =
             TableFiles::new(path, options).map_err(|e| OpenError::Io(e.to_string().into()))?;
-        let shards = headers
-            .into_iter()
-            .map(|(shard, header)| (shard, Arc::new(ShardHead::new(header.epoch, header.lsn))));
+        let shards = headers.into_iter().map(|(shard, Header { epoch, lsn, state })| {
+            (shard, Arc::new(ShardHead::new(epoch, lsn, state.recovered())))
+        });
         let core = Arc::new(Core {
             family_ids: FamilyIds::of(&db),
             db,
@@ -209,10 +209,10 @@ impl Core {
         self.failed.get().map_or(Ok(()), |reason| Err(StorageError::ReadOnly(reason.clone())))
     }
 
-    /// Refuses to copy into a shard that has had commits, or onto a disk with too little space.
+    /// Refuses to copy into a shard that is in use, or onto a disk with too little space.
     fn refuse_copies(&self, shard: ShardId) -> Result<(), StorageError> {
         self.refuse_if_failed().and_then(|()| self.disk_space.check())?;
-        if self.head(shard)?.lsn() == Lsn(0) { Ok(()) } else { Err(StorageError::NotEmpty) }
+        self.head(shard)?.takes_copies()
     }
 
     fn submit(&self, work: Work, size_bytes: usize) -> Result<Vec<Lsn>, StorageError> {
@@ -374,10 +374,6 @@ impl Store for RocksStore {
         self.core.submit(Work::Create(shard, epoch), 0).map(drop)
     }
 
-    fn fence_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
-        self.core.submit(Work::Fence(shard, epoch), 0).map(drop)
-    }
-
     fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError> {
         self.core.submit(Work::Drop(shard), 0)?;
         if let Some(reclaimer) = &self.reclaimer {
@@ -386,10 +382,10 @@ impl Store for RocksStore {
         Ok(())
     }
 
-    fn shards(&self) -> Result<Vec<(ShardId, Epoch)>, StorageError> {
+    fn shards(&self) -> Result<Vec<(ShardId, Head)>, StorageError> {
         let shards = self.core.shards.load();
-        let mut list: Vec<_> = shards.iter().map(|(id, p)| (*id, p.epoch())).collect();
-        list.sort_unstable();
+        let mut list: Vec<_> = shards.iter().map(|(id, head)| (*id, head.head())).collect();
+        list.sort_unstable_by_key(|(id, _)| *id);
         Ok(list)
     }
 
@@ -408,14 +404,6 @@ impl Store for RocksStore {
     fn flush(&self) -> Result<(), StorageError> {
         self.core.refuse_if_failed().and_then(|()| self.core.disk_space.check())?;
         self.core.flush().map_err(|error| StorageError::unknown(None, error.to_string()))
-    }
-
-    fn advance_shard(&self, shard: ShardId, lsn: Lsn) -> Result<(), StorageError> {
-        self.core.submit(Work::Advance(shard, lsn), 0).map(drop)
-    }
-
-    fn freeze_shard(&self, shard: ShardId, frozen: bool) -> Result<(), StorageError> {
-        self.core.queue.submit(Work::Freeze(shard, frozen), 0).map(drop)
     }
 
     fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError> {

@@ -33,7 +33,8 @@ pub(super) struct RocksSnapshot<'s> {
     /// Shared by the shards of which it is a view.
     view: Arc<rocksdb::Snapshot<'s>>,
     shard: ShardId,
-    header: Header,
+    lsn: Lsn,
+    epoch: Epoch,
     /// When it was taken, or just before.
     point: SequencePoint,
 }
@@ -61,16 +62,17 @@ impl<'s> RocksSnapshot<'s> {
         point: SequencePoint,
     ) -> Result<Self, StorageError> {
         let known = core.shards.load().get(&shard).map(|head| (head.epoch(), head.lsn()));
-        let header = match known {
+        let (epoch, lsn) = match known {
             // Nothing was written since before the snapshot, so what is known is what it shows.
-            Some((epoch, lsn)) if core.sequence.is_current(point) => Header { epoch, lsn },
+            Some(known) if core.sequence.is_current(point) => known,
             _ => view
                 .get_pinned_cf(core.cf(Space::Meta), layout::header_key(shard))
                 .map_err(read_error)
                 .and_then(|bytes| Header::decode(&bytes.ok_or(NO_SHARD)?))
+                .map(|header| (header.epoch, header.lsn))
                 .map_err(|error| error.at(shard, Space::Meta, &layout::header_key(shard)))?,
         };
-        Ok(Self { core, view, shard, header, point })
+        Ok(Self { core, view, shard, lsn, epoch, point })
     }
 
     /// Entries of a range, as far as they are counted.
@@ -143,7 +145,7 @@ impl<'s> RocksSnapshot<'s> {
 
     /// The cached value of a key, if this view shows it.
     fn cached(&self, space: Space, key: &[u8]) -> Option<Value> {
-        if space == Space::Items { self.core.row_cache.get(key, self.header.lsn) } else { None }
+        if space == Space::Items { self.core.row_cache.get(key, self.lsn) } else { None }
     }
 
     fn cache(&self, space: Space, key: &[u8], value: &Value) {
@@ -170,11 +172,11 @@ fn are_near(keys: &[Vec<u8>]) -> bool {
 
 impl Snapshot for RocksSnapshot<'_> {
     fn lsn(&self) -> Lsn {
-        self.header.lsn
+        self.lsn
     }
 
     fn epoch(&self) -> Epoch {
-        self.header.epoch
+        self.epoch
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, StorageError> {

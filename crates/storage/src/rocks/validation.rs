@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt as _};
-use orrery_types::{Lsn, ShardId};
+use orrery_types::{Epoch, Lsn, ShardId};
 use rocksdb::WriteBatch;
 
 use super::batch::BatchBuilder;
@@ -14,7 +14,9 @@ use super::commit_queue::Answer;
 use super::layout::{self, Header};
 use super::{Core, read_error};
 use crate::shard_head::ShardHead;
-use crate::{Commit, FailedPrecondition, Part, Precondition, Space, StorageError};
+use crate::{
+    Commit, FailedPrecondition, HeadChange, Part, Precondition, ShardState, Space, StorageError,
+};
 
 type Key<'g> = (ShardId, Space, &'g [u8]);
 
@@ -26,7 +28,7 @@ enum KeyState {
     Deleted,
 }
 
-struct ShardState {
+struct GroupShard {
     head: Arc<ShardHead>,
     /// LSN after the commits accepted so far.
     lsn: Lsn,
@@ -35,6 +37,19 @@ struct ShardState {
     stripes: HashMap<u8, Lsn>,
     /// The last of those commits that changes what may be cached.
     control: Option<Lsn>,
+    /// The last change of the head by those commits.
+    change: Option<HeadChange>,
+    ends_copy: bool,
+}
+
+impl GroupShard {
+    /// Those after the commits accepted so far.
+    fn epoch_and_state(&self) -> (Epoch, ShardState) {
+        match &self.change {
+            Some(change) => (change.epoch, change.to),
+            None => (self.head.epoch(), self.head.state()),
+        }
+    }
 }
 
 /// What a batch does to a shard, to be published once it is written.
@@ -43,9 +58,16 @@ pub(super) struct ShardUpdate {
     lsn: Lsn,
     stripes: HashMap<u8, Lsn>,
     control: Option<Lsn>,
+    change: Option<HeadChange>,
+    ends_copy: bool,
 }
 
 impl ShardUpdate {
+    /// Whether the shard is a copy that goes into use.
+    pub(super) fn ends_copy(&self) -> bool {
+        self.ends_copy
+    }
+
     /// Makes it visible to readers and to the validation of later groups.
     pub(super) fn publish(&self) {
         for (stripe, lsn) in &self.stripes {
@@ -54,7 +76,10 @@ impl ShardUpdate {
         if let Some(lsn) = self.control {
             self.head.set_control(lsn);
         }
-        self.head.advance(self.lsn);
+        if let Some(change) = &self.change {
+            self.head.change(change);
+        }
+        self.head.raise(self.lsn);
     }
 }
 
@@ -73,7 +98,7 @@ pub(super) struct GroupValidator<'g> {
     /// right behind the one inserted before, and are not searched for.
     sorts_index: bool,
     index_writes: Vec<IndexWrite<'g>>,
-    shards: HashMap<ShardId, ShardState>,
+    shards: HashMap<ShardId, GroupShard>,
     /// The keys that some commit of the group checks, and no others: most writes are to index
     /// terms, which no commit checks.
     checked: HashMap<Key<'g>, KeyState>,
@@ -120,11 +145,11 @@ impl<'g> GroupValidator<'g> {
         self.add_index_writes();
         let mut updates = Vec::with_capacity(self.shards.len());
         for (id, shard) in self.shards {
-            if shard.lsn > shard.head.lsn() {
-                let header = Header { epoch: shard.head.epoch(), lsn: shard.lsn };
-                self.batch.put_header(id, header);
-                let ShardState { head, lsn, stripes, control } = shard;
-                updates.push(ShardUpdate { head, lsn, stripes, control });
+            if shard.lsn > shard.head.lsn() || shard.change.is_some() {
+                let (epoch, state) = shard.epoch_and_state();
+                self.batch.put_header(id, Header { epoch, lsn: shard.lsn, state });
+                let GroupShard { head, lsn, stripes, control, change, ends_copy } = shard;
+                updates.push(ShardUpdate { head, lsn, stripes, control, change, ends_copy });
             }
         }
         (self.batch.finish(), updates)
@@ -147,12 +172,13 @@ impl<'g> GroupValidator<'g> {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let head = self.core.head(part.shard)?;
-                let lsn = head.lsn();
-                entry.insert(ShardState { head, lsn, stripes: HashMap::new(), control: None })
+                let (lsn, stripes) = (head.lsn(), HashMap::new());
+                let (control, change, ends_copy) = (None, None, false);
+                entry.insert(GroupShard { head, lsn, stripes, control, change, ends_copy })
             }
         };
-        let epoch = shard.head.epoch();
-        if epoch != part.epoch || shard.head.is_frozen() {
+        let (epoch, state) = shard.epoch_and_state();
+        if epoch != part.epoch || state != part.expected_state() {
             return Err(StorageError::Gone { epoch: Some(epoch) });
         }
         for precondition in &part.preconditions {
@@ -209,8 +235,16 @@ impl<'g> GroupValidator<'g> {
         if part.only_validates() {
             return shard.lsn;
         }
-        shard.lsn = Lsn(shard.lsn.0 + 1);
+        if let Some(change) = part.head {
+            shard.ends_copy |=
+                change.from == ShardState::Building && change.least_lsn > shard.head.lsn();
+            shard.change = Some(change);
+        }
+        shard.lsn = part.next_lsn(shard.lsn);
         let lsn = shard.lsn;
+        if !part.takes_lsn() {
+            return lsn;
+        }
         if part.sets_control {
             shard.control = Some(lsn);
         }
@@ -249,8 +283,6 @@ impl<'g> GroupValidator<'g> {
 
 #[cfg(test)]
 mod tests {
-    use orrery_types::Epoch;
-
     use super::super::{RocksOptions, RocksStore};
     use super::*;
     use crate::{Put, Store as _};
@@ -271,7 +303,7 @@ mod tests {
     fn a_group_validates_the_same_again_and_has_no_effect_until_it_is_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let store = RocksStore::open(folder.path(), &RocksOptions::default()).expect("a store");
-        store.create_shard(SHARD, Epoch(1)).expect("a shard");
+        store.create_open_shard(SHARD, Epoch(1)).expect("a shard");
         let (first, second) = (range_write("a", Lsn(0)), range_write("b", Lsn(0)));
         let group = [&first, &second];
         let validated = || {

@@ -45,7 +45,7 @@ fn a_commit_without_others_is_written_and_refused_as_any() {
 fn the_embedded_store_commits_on_the_thread_of_a_caller_without_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path());
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     // The group that created the shard may end a little after its answer.
     let first = || Commit::new(vec![writes("a", unchanged("a", None))]);
     let mut attempts = std::iter::repeat_with(|| {
@@ -64,7 +64,7 @@ fn the_embedded_store_commits_on_the_thread_of_a_caller_without_others() {
 fn a_commit_comes_back_while_another_is_under_way() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Arc::new(open(folder.path()));
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     let (sender, receiver) = channel();
     let inner = Arc::clone(&store);
     let second = Commit::new(vec![writes("b", unchanged("b", None))]);
@@ -131,7 +131,7 @@ fn writers_of_every_kind_lose_no_update_and_share_no_lsn() {
 fn a_group_leaves_what_its_commits_leave_one_after_the_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Arc::new(open(folder.path()));
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     let puts = |entries: &[(&str, &str)]| {
         let mut part = part(SHARD);
         part.puts = entries.iter().map(|(key, value)| put(Space::Index, key, value)).collect();

@@ -4,7 +4,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use orrery_storage::{
-    Commit, Precondition, Put, ReadAt, Scan, ShardStats, Space, StorageError, Value, key,
+    Commit, HeadChange, Part, Precondition, Put, ReadAt, Scan, ShardStats, Space, StorageError,
+    Value, key,
 };
 use orrery_types::limits::{COMMIT_BYTES_MAX, COMMIT_FEED_ENTRIES_MAX as FEED_ENTRIES_MAX};
 use orrery_types::{Epoch, Lsn, ShardId};
@@ -133,7 +134,7 @@ fn concurrent_increments_under_a_version_check_are_never_lost() {
 fn parts_happen_together_or_not_at_all() {
     on_every_store(|store| {
         let other = ShardId(8);
-        store.create_shard(other, EPOCH).expect("a shard");
+        store.create_open_shard(other, EPOCH).expect("a shard");
         let both = |version: Option<u64>| {
             let mut parts = vec![part(SHARD), part(other)];
             parts[0].puts = vec![put(Space::Items, "left", "1")];
@@ -154,7 +155,7 @@ fn parts_happen_together_or_not_at_all() {
 fn a_part_without_writes_validates_and_takes_no_lsn() {
     on_every_store(|store| {
         let other = ShardId(8);
-        store.create_shard(other, EPOCH).expect("a shard");
+        store.create_open_shard(other, EPOCH).expect("a shard");
         write(store, &[("a", "1")]);
         let validate = |version: Option<u64>| {
             let mut parts = vec![part(SHARD), part(other)];
@@ -320,7 +321,7 @@ fn a_snapshot_shows_one_moment() {
         write(store, &[("a", "1"), ("b", "1")]);
         let before = latest(store, SHARD);
         write(store, &[("a", "2"), ("c", "2")]);
-        store.fence_shard(SHARD, Epoch(5)).expect("a fence");
+        commit(store, Part::of_head(SHARD, EPOCH, HeadChange::epoch(Epoch(5)))).expect("an epoch");
         assert_eq!((before.lsn(), before.epoch()), (Lsn(1), EPOCH));
         assert_eq!(before.get(Space::Items, b"a"), Ok(Some(value(1, "1"))));
         assert_eq!(keys(&*before, Space::Items), ["a", "b"]);
@@ -349,7 +350,7 @@ fn scans_keep_to_their_bounds_in_both_directions() {
         let names = ["a", "b", "ba", "c", "d"];
         write(store, &names.map(|name| (name, "12345")));
         let other = ShardId(SHARD.0 + 1);
-        store.create_shard(other, EPOCH).expect("a shard");
+        store.create_open_shard(other, EPOCH).expect("a shard");
         let mut foreign = part(other);
         foreign.puts = vec![put(Space::Items, "b", "foreign")];
         commit(store, foreign).expect("a commit");

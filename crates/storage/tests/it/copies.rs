@@ -1,10 +1,13 @@
 //! Copying a shard that is written to: its journal, the copy, and the moment in which it takes over.
 
-use orrery_storage::{Copied, ReadAt, Space, StorageError, Store, checkpoint, copy_run};
+use orrery_storage::{
+    Copied, HeadChange, Part, ReadAt, ShardState, Space, StorageError, Store, checkpoint, copy_run,
+};
 use orrery_types::{Lsn, ShardId};
 
 use crate::stores::{
-    EPOCH, SHARD, all, commit, keys, latest, on_every_store, open, part, put, value, write,
+    EPOCH, SHARD, all, commit, keys, latest, on_every_store, open, open_copy, part, put, value,
+    write,
 };
 
 const COPY: ShardId = ShardId(8);
@@ -37,18 +40,22 @@ fn a_journal_has_what_was_written_since_it_began() {
 }
 
 #[test]
-fn a_frozen_shard_takes_no_commits_and_its_journal_has_all_before() {
+fn a_closed_shard_takes_no_commits_and_its_journal_has_all_before() {
     on_every_store(|store| {
         let journal = store.journal(SHARD, 1000).expect("a journal");
         write(store, &[("a", "1")]);
-        store.freeze_shard(SHARD, true).expect("a freeze");
+        let (open, closed) = (ShardState::Open, ShardState::Closed);
+        let state = |from, to| {
+            commit(store, Part::of_head(SHARD, EPOCH, HeadChange::state(from, to, EPOCH)))
+        };
+        state(open, closed).expect("closed");
         assert_eq!(journal.take().map(|changes| changes.len()), Ok(1));
         let mut late = part(SHARD);
         late.puts.push(put(Space::Items, "b", "2"));
         let refused = commit(store, late.clone());
         assert_eq!(refused, Err(StorageError::Gone { epoch: Some(EPOCH) }));
         assert_eq!(keys(&*latest(store, SHARD), Space::Items), ["a"]);
-        store.freeze_shard(SHARD, false).expect("a thaw");
+        state(closed, open).expect("open again");
         assert_eq!(commit(store, late), Ok(Lsn(2)));
     });
 }
@@ -62,9 +69,7 @@ fn a_copy_keeps_versions_and_goes_on_counting() {
         store.flush().expect("a sync");
         let last = [copied("a", None), copied("b", Some((9, "3")))];
         store.copy_into(COPY, &last).expect("a copy");
-        store.advance_shard(COPY, Lsn(12)).expect("it goes forward");
-        assert_eq!(store.advance_shard(COPY, Lsn(12)), Ok(()));
-        assert_eq!(store.advance_shard(COPY, Lsn(11)), Err(NOT_EMPTY));
+        assert_eq!(open_copy(store, COPY, 12), Ok(Lsn(12)));
         assert_eq!(store.copy_into(COPY, &first), Err(NOT_EMPTY));
         let snapshot = store.snapshot(COPY, ReadAt::Latest).expect("a snapshot");
         assert_eq!(snapshot.lsn(), Lsn(12));
@@ -107,7 +112,7 @@ fn what_was_read_of_a_copy_before_it_took_over_is_not_remembered() {
         assert_eq!(read("a"), Some(value(5, "old")));
         store.copy_into(COPY, &of("new")).expect("a copy");
         store.copy_into(COPY, &[copied("b", None)]).expect("a copy");
-        store.advance_shard(COPY, Lsn(12)).expect("it goes forward");
+        open_copy(store, COPY, 12).expect("open");
         assert_eq!((read("a"), read("b")), (Some(value(5, "new")), None));
     });
 }
@@ -121,8 +126,12 @@ fn a_copy_that_took_over_is_on_disk() {
     store.copy_into(COPY, &[copied("a", Some((5, "1")))]).expect("a copy");
     store.flush().expect("a sync");
     store.copy_into(COPY, &[copied("b", Some((6, "2")))]).expect("a copy");
-    store.advance_shard(COPY, Lsn(7)).expect("it goes forward");
-    store.freeze_shard(COPY, true).expect("a freeze");
+    open_copy(&store, COPY, 7).expect("open");
+    let closed = HeadChange::state(ShardState::Open, ShardState::Closed, EPOCH);
+    commit(&store, Part::of_head(COPY, EPOCH, closed)).expect("closed");
+    store.create_shard(ShardId(9), EPOCH).expect("a shard");
+    store.create_open_shard(ShardId(10), EPOCH).expect("a shard");
+    store.retire_shard(ShardId(10)).expect("out of use");
     // As the disk has it now, without closing the store.
     checkpoint(&store, &copy).expect("a checkpoint");
     let reopened = open(&copy);
@@ -130,7 +139,14 @@ fn a_copy_that_took_over_is_on_disk() {
     assert_eq!(reopened.get(COPY, Space::Items, b"b"), Ok((Lsn(7), Some(value(6, "2")))));
     let mut next = part(COPY);
     next.puts.push(put(Space::Items, "c", "3"));
-    assert_eq!(commit(&reopened, next), Ok(Lsn(8)), "nothing is frozen after opening");
+    assert_eq!(commit(&reopened, next), Ok(Lsn(8)), "nothing is closed after opening");
+    // Nobody goes on making a shard, and what nothing names stays so.
+    let states = |store: &dyn Store| {
+        let heads = store.heads(&[ShardId(9), ShardId(10)]).expect("heads");
+        heads.into_iter().map(|head| head.map(|head| head.state)).collect::<Vec<_>>()
+    };
+    assert_eq!(states(&reopened), [Some(ShardState::Dropped); 2]);
+    assert_eq!(states(&store), [Some(ShardState::Building), Some(ShardState::Dropped)]);
 }
 
 #[test]
@@ -165,8 +181,9 @@ fn a_run_comes_whole_and_what_is_copied_later_is_newer() {
             assert_eq!(found("b0004"), Some(value(version(5000), "later")));
         }
         store.flush().expect("a sync");
-        store.advance_shard(COPY, Lsn(6000)).expect("it goes forward");
+        open_copy(store, COPY, 6000).expect("open");
         assert_eq!(copy_run(store, COPY, Space::Items).err(), Some(NOT_EMPTY));
+        store.retire_shard(COPY).expect("out of use");
         store.drop_shard(COPY).expect("a drop");
         store.create_shard(COPY, EPOCH).expect("a shard");
         assert_eq!(keys(&*latest(store, COPY), Space::Items), [""; 0]);

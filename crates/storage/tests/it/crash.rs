@@ -91,8 +91,8 @@ fn open(path: &Path, small: bool) -> RocksStore {
 /// Writes until killed.
 fn child(path: &Path) {
     let store = open(path, std::env::var_os(SMALL).is_some());
-    store.create_shard(HOME, EPOCH).expect("a shard");
-    store.create_shard(AWAY, EPOCH).expect("a shard");
+    store.create_open_shard(HOME, EPOCH).expect("a shard");
+    store.create_open_shard(AWAY, EPOCH).expect("a shard");
     let store = &store;
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {

@@ -22,7 +22,7 @@ fn estimate(store: &dyn Store, shard: ShardId, from: &str, to: &str) -> u64 {
 #[test]
 fn few_entries_are_counted() {
     on_every_store(|store| {
-        store.create_shard(ShardId(8), EPOCH).expect("a shard");
+        store.create_open_shard(ShardId(8), EPOCH).expect("a shard");
         fill(store, ShardId(8), 0..100);
         assert_eq!(estimate(store, SHARD, "a", "z"), 0);
         fill(store, SHARD, 0..200);
@@ -41,8 +41,8 @@ fn few_entries_are_counted() {
 fn many_entries_are_guessed_from_the_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path());
-    store.create_shard(SHARD, EPOCH).expect("a shard");
-    store.create_shard(ShardId(8), EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(ShardId(8), EPOCH).expect("a shard");
     fill(&store, SHARD, 0..100_000);
     fill(&store, ShardId(8), 0..50_000);
     // In memory still: a guess, but no less than what was counted.

@@ -25,7 +25,7 @@ fn write_one(store: &RocksStore, n: u64) -> Result<Lsn, StorageError> {
 /// Writes until the disk refuses; leaves the number of acknowledged commits in a file.
 fn child(path: &Path) {
     let store = open(path);
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     let mut acknowledged = 0;
     let error = loop {
         match write_one(&store, acknowledged + 1) {
@@ -39,7 +39,7 @@ fn child(path: &Path) {
         let later = write_one(&store, acknowledged + 2).expect_err("no more writes");
         assert!(matches!(later, StorageError::ReadOnly(_)), "{later}");
     }
-    let error = store.drop_shard(SHARD).expect_err("no more writes");
+    let error = store.retire_shard(SHARD).expect_err("no more writes");
     assert!(matches!(error, StorageError::ReadOnly(_)), "{error}");
     assert!(store.failure().is_some());
     assert!(matches!(store.writable(), Err(StorageError::ReadOnly(_))));

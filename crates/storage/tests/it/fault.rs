@@ -9,7 +9,7 @@ use crate::stores::{EPOCH, SHARD, keys, latest, part, put};
 
 fn faulty(faults: Faults, seed: u64) -> FaultStore<MemoryStore> {
     let store = FaultStore::new(MemoryStore::new(), faults, seed);
-    store.inner().create_shard(SHARD, EPOCH).expect("a shard");
+    store.inner().create_open_shard(SHARD, EPOCH).expect("a shard");
     store
 }
 

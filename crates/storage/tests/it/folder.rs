@@ -13,7 +13,7 @@ use orrery_types::{Lsn, ShardId};
 
 use crate::random::Random;
 use crate::stores::{
-    EPOCH, SHARD, all, commit, keys, latest, on_every_store, open, part, put, value, write,
+    EPOCH, SHARD, all, commit, epochs, keys, latest, on_every_store, open, part, put, value, write,
 };
 
 fn refusal(path: &Path) -> OpenError {
@@ -26,13 +26,13 @@ fn everything_is_there_when_the_folder_is_opened_again() {
     let path = folder.path().join("made/on/the/way");
     {
         let store = open(&path);
-        store.create_shard(SHARD, EPOCH).expect("a shard");
-        store.create_shard(ShardId(0), EPOCH).expect("a shard");
+        store.create_open_shard(SHARD, EPOCH).expect("a shard");
+        store.create_open_shard(ShardId(0), EPOCH).expect("a shard");
         write(&store, &[("a", "1")]);
         write(&store, &[("a", "2")]);
     }
     let store = open(&path);
-    assert_eq!(store.shards(), Ok(vec![(ShardId(0), EPOCH), (SHARD, EPOCH)]));
+    assert_eq!(epochs(&store), [(ShardId(0), EPOCH), (SHARD, EPOCH)]);
     assert_eq!(store.get(SHARD, Space::Items, b"a"), Ok((Lsn(2), Some(value(2, "2")))));
     assert_eq!(write(&store, &[("b", "3")]), Lsn(3));
 }
@@ -65,7 +65,7 @@ fn an_unknown_format_is_refused_by_name() {
 fn a_folder_that_lost_a_part_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path());
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     drop(store);
     let format = folder.path().join("FORMAT");
     fs::rename(&format, folder.path().join("F")).expect("a rename");
@@ -82,7 +82,7 @@ fn a_folder_that_lost_a_part_is_refused() {
 fn damaged_files_are_an_error_and_no_wrong_answer() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path());
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     let mut items = part(SHARD);
     items.puts = (0..500).map(|n| put(Space::Items, &format!("{n:04}"), &"x".repeat(99))).collect();
     commit(&store, items).expect("a commit");
@@ -110,7 +110,7 @@ fn a_checkpoint_opens_as_a_store_of_its_moment() {
         let again = checkpoint(store, &copy).expect_err("the folder exists");
         assert!(matches!(again, StorageError::Io(_)), "{again}");
         let copied = open(&copy);
-        assert_eq!(copied.shards(), Ok(vec![(SHARD, EPOCH)]));
+        assert_eq!(epochs(&copied), [(SHARD, EPOCH)]);
         assert_eq!(copied.get(SHARD, Space::Items, b"a"), Ok((Lsn(1), Some(value(1, "1")))));
         assert_eq!(write(&copied, &[("c", "3")]), Lsn(2));
         assert_eq!(keys(&*latest(&copied, SHARD), Space::Items), ["a", "c"]);
@@ -159,7 +159,7 @@ fn a_torn_log_ends_after_a_whole_commit() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let store = open(&data);
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     for n in 0..COMMITS {
         let mut part = part(SHARD);
         let name = format!("{n:03}");
@@ -220,7 +220,7 @@ fn log_of(folder: &Path) -> PathBuf {
 fn a_checkpoint_under_load_holds_whole_commits() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(&folder.path().join("data"));
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     let store = &store;
     std::thread::scope(|scope| {
         for writer in 0..8 {
@@ -251,7 +251,7 @@ fn a_checkpoint_under_load_holds_whole_commits() {
 fn damage_is_told_with_its_shard_and_key() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path());
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     write(&store, &[("some key", "9f86d081884c7d659a2feaa0c55ad015")]);
     drop(store);
     let files = std::fs::read_dir(folder.path().join("lsm")).expect("files");

@@ -200,7 +200,7 @@ fn steps() -> usize {
 
 fn create_shards(store: &dyn Store) {
     for shard in (0..SHARDS).map(ShardId) {
-        store.create_shard(shard, EPOCH).expect("a shard");
+        store.create_open_shard(shard, EPOCH).expect("a shard");
     }
 }
 

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use orrery_postgres::{PostgresOpenError, PostgresOptions, PostgresStore, init};
 use orrery_storage::{
-    Commit, Precondition, Put, Resolution, Scan, Space, StorageError, Store, key,
+    Commit, HeadChange, Part, Precondition, Put, Resolution, Scan, ShardState, Space, StorageError,
+    Store, key,
 };
-use orrery_types::{Lsn, ShardId};
+use orrery_types::{Epoch, Lsn, ShardId};
 use postgres::{Client, NoTls};
 
 use crate::postgres_store;
 use crate::random::Random;
-use crate::stores::{EPOCH, SHARD, all, commit, latest, part, put, unchanged, value, write};
+use crate::stores::{
+    EPOCH, SHARD, all, commit, epochs, latest, part, put, unchanged, value, write,
+};
 
 struct Bench {
     address: String,
@@ -25,7 +28,7 @@ impl Bench {
         let (address, mut options) = postgres_store::new_store()?;
         change(&mut options);
         let store = PostgresStore::open(&address, &options).expect("the store opens");
-        store.create_shard(SHARD, EPOCH).expect("a shard");
+        store.create_open_shard(SHARD, EPOCH).expect("a shard");
         Some(Self { address, options, store })
     }
 
@@ -47,9 +50,13 @@ impl Bench {
 fn everything_is_there_when_the_store_is_opened_again() {
     let Some(bench) = Bench::new(|_| ()) else { return };
     write(&bench.store, &[("a", "1"), ("b", "2")]);
-    bench.store.freeze_shard(SHARD, true).expect("a freeze");
+    bench.store.create_shard(ShardId(8), EPOCH).expect("a shard");
+    let closed = HeadChange::state(ShardState::Open, ShardState::Closed, EPOCH);
+    commit(&bench.store, Part::of_head(SHARD, EPOCH, closed)).expect("closed");
     let (store, ..) = bench.reopen();
-    assert_eq!(store.shards(), Ok(vec![(SHARD, EPOCH)]));
+    let heads = store.heads(&[SHARD, ShardId(8)]).expect("heads").into_iter().flatten();
+    let states: Vec<ShardState> = heads.map(|head| head.state).collect();
+    assert_eq!(states, [ShardState::Open, ShardState::Dropped], "nobody goes on with either");
     assert_eq!(store.get(SHARD, Space::Items, b"a"), Ok((Lsn(1), Some(value(1, "1")))));
     assert_eq!(write(&store, &[("a", "3")]), Lsn(2), "nothing is closed after opening");
 }
@@ -83,8 +90,7 @@ fn a_node_that_was_replaced_neither_writes_nor_reads() {
         bench.store.get(SHARD, Space::Items, b"a").map(drop),
         bench.store.snapshot(SHARD, orrery_storage::ReadAt::Latest).map(drop),
         bench.store.create_shard(ShardId(8), EPOCH),
-        bench.store.fence_shard(SHARD, orrery_types::Epoch(5)),
-        bench.store.freeze_shard(SHARD, true),
+        commit(&bench.store, Part::of_head(SHARD, EPOCH, HeadChange::epoch(Epoch(5)))).map(drop),
     ];
     for answer in refused {
         assert!(matches!(answer, Err(StorageError::Unavailable(_))), "{answer:?}");
@@ -92,7 +98,7 @@ fn a_node_that_was_replaced_neither_writes_nor_reads() {
     // A view of before shows what was then.
     assert_eq!(held.get(Space::Items, b"a"), Ok(Some(value(1, "1"))));
     assert_eq!(second.get(SHARD, Space::Items, b"a"), Ok((Lsn(2), Some(value(2, "2")))));
-    assert_eq!(second.shards(), Ok(vec![(SHARD, EPOCH)]));
+    assert_eq!(epochs(&second), [(SHARD, EPOCH)]);
 }
 
 #[test]
@@ -252,7 +258,7 @@ fn connections_that_are_cut_lose_and_double_nothing() {
     let Some((address, options)) = postgres_store::new_store() else { return };
     let address = format!("{address} application_name=cut");
     let store = PostgresStore::open(&address, &options).expect("the store opens");
-    store.create_shard(SHARD, EPOCH).expect("a shard");
+    store.create_open_shard(SHARD, EPOCH).expect("a shard");
     let bench = Bench { address, options, store };
     write(&bench.store, &[("n", "0")]);
     let (store, done) = (&bench.store, std::sync::atomic::AtomicBool::new(false));

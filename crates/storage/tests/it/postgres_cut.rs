@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use orrery_postgres::PostgresStore;
-use orrery_storage::{Commit, Part, Space, StorageError, Store};
-use orrery_types::{Lsn, ShardId};
+use orrery_storage::{Commit, HeadChange, Part, Space, StorageError, Store};
+use orrery_types::{Epoch, Lsn, ShardId};
 
 use crate::postgres_store;
 use crate::random::Random;
@@ -96,6 +96,9 @@ struct Bench {
     store: PostgresStore,
     cuts: Cuts,
     written: usize,
+    /// That of both shards, and whether commits raise it.
+    epoch: Epoch,
+    raises: bool,
 }
 
 impl Bench {
@@ -109,17 +112,19 @@ impl Bench {
         let address = format!("postgres://postgres@127.0.0.1:{port}/postgres");
         let store = PostgresStore::open(&address, &options).expect("the store opens");
         for shard in [SHARD, OTHER] {
-            store.create_shard(shard, EPOCH).expect("a shard");
+            store.create_open_shard(shard, EPOCH).expect("a shard");
         }
-        Some(Self { store, cuts, written: 0 })
+        Some(Self { store, cuts, written: 0, epoch: EPOCH, raises: false })
     }
 
     /// Commits a new item to each of the shards while connections are cut; false if a cut was not reached.
     fn commit(&mut self, shards: &[ShardId], cuts: &[Cut]) -> bool {
         let name = format!("{}", self.written);
         self.written += 1;
+        let (epoch, next) = (self.epoch, Epoch(self.epoch.0 + 1));
         let new_part = |shard: &ShardId| -> Part {
-            let mut part = Part { shard: *shard, ..part(SHARD) };
+            let mut part = Part { shard: *shard, epoch, ..part(SHARD) };
+            part.head = self.raises.then(|| HeadChange::epoch(next));
             part.preconditions = vec![unchanged(&name, None)];
             part.puts = vec![put(Space::Items, &name, "v")];
             part.feed = vec![name.clone().into_bytes()];
@@ -158,6 +163,15 @@ impl Bench {
             found.push(written);
         }
         assert!(found.iter().all(|written| *written == found[0]), "all or nothing: {cuts:?}");
+        if self.raises && found[0] == 1 {
+            self.epoch = next;
+        }
+        for shard in shards {
+            assert_eq!(latest(&self.store, *shard).epoch(), self.epoch, "{cuts:?}: {answer:?}");
+            let known = self.store.heads(&[*shard]).expect("heads")[0].expect("a head");
+            let is_unknown = matches!(answer, Err(StorageError::Unknown(_)));
+            assert!(is_unknown || known.epoch == self.epoch, "{cuts:?}: {answer:?}");
+        }
         is_reached
     }
 }
@@ -165,7 +179,10 @@ impl Bench {
 #[test]
 fn a_connection_lost_at_any_byte_of_a_commit_is_resolved() {
     let Some(mut bench) = Bench::new() else { return };
-    for shards in [&[SHARD][..], &[SHARD, OTHER]] {
+    for (shards, raises) in
+        [(&[SHARD][..], false), (&[SHARD, OTHER], false), (&[SHARD, OTHER], true)]
+    {
+        bench.raises = raises;
         // The statements are prepared.
         bench.commit(shards, &[]);
         for (direction, step) in [(Direction::ToServer, 29), (Direction::ToClient, 7)] {

@@ -134,7 +134,7 @@ fn a_server_is_trusted_by_its_certificate_and_its_name() {
         ("127.0.0.1", "require", &other),
     ] {
         let store = open(host, with, mode, roots).expect(mode);
-        store.create_shard(SHARD, EPOCH).expect("a shard");
+        store.create_open_shard(SHARD, EPOCH).expect("a shard");
         write(&store, &[("a", "1")]);
     }
     for (host, port, mode, roots, reason) in [

@@ -22,7 +22,7 @@ fn exists(store: &dyn Store, name: &str) -> bool {
 fn a_commit_that_happened_is_resolved_with_its_lsns() {
     on_every_store(|store| {
         let other = ShardId(8);
-        store.create_shard(other, EPOCH).expect("a shard");
+        store.create_open_shard(other, EPOCH).expect("a shard");
         store.commit(insert("a")).expect("a commit");
         let mut parts = vec![part(SHARD), part(other)];
         parts[0].puts = vec![put(Space::Items, "left", "1")];
@@ -67,7 +67,7 @@ fn a_commit_that_was_refused_is_resolved_as_not_committed() {
 fn a_commit_over_several_shards_is_refused_in_all_of_them() {
     on_every_store(|store| {
         let other = ShardId(8);
-        store.create_shard(other, EPOCH).expect("a shard");
+        store.create_open_shard(other, EPOCH).expect("a shard");
         let mut parts = vec![part(other), part(SHARD)];
         parts[0].puts = vec![put(Space::Items, "right", "1")];
         parts[1].puts = vec![put(Space::Items, "left", "1")];

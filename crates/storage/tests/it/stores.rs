@@ -2,8 +2,8 @@
 
 use orrery_postgres::PostgresStore;
 use orrery_storage::{
-    Commit, Entry, FailedPrecondition, MemoryStore, Part, Precondition, Put, ReadAt, RocksOptions,
-    RocksStore, Scan, Snapshot, Space, StorageError, Store, Value, key,
+    Commit, Entry, FailedPrecondition, HeadChange, MemoryStore, Part, Precondition, Put, ReadAt,
+    RocksOptions, RocksStore, Scan, ShardState, Snapshot, Space, StorageError, Store, Value, key,
 };
 use orrery_types::{Epoch, Lsn, ShardId};
 
@@ -17,7 +17,7 @@ pub(crate) fn on_every_store(test: impl Fn(&dyn Store)) {
     on_embedded_stores(&test);
     if let Some((address, options)) = postgres_store::new_store() {
         let postgres = PostgresStore::open(&address, &options).expect("the store opens");
-        postgres.create_shard(SHARD, EPOCH).expect("a shard");
+        postgres.create_open_shard(SHARD, EPOCH).expect("a shard");
         test(&postgres);
     }
 }
@@ -25,11 +25,11 @@ pub(crate) fn on_every_store(test: impl Fn(&dyn Store)) {
 /// Runs a test on the engines that live in this process.
 pub(crate) fn on_embedded_stores(test: impl Fn(&dyn Store)) {
     let memory = MemoryStore::new();
-    memory.create_shard(SHARD, EPOCH).expect("a shard");
+    memory.create_open_shard(SHARD, EPOCH).expect("a shard");
     test(&memory);
     let folder = tempfile::tempdir().expect("a folder");
     let rocks = open(folder.path());
-    rocks.create_shard(SHARD, EPOCH).expect("a shard");
+    rocks.create_open_shard(SHARD, EPOCH).expect("a shard");
     test(&rocks);
 }
 
@@ -61,11 +61,24 @@ pub(crate) fn commit(store: &dyn Store, part: Part) -> Result<Lsn, StorageError>
     store.commit(Commit::new(vec![part])).map(|committed| committed.lsns[0])
 }
 
+/// All shards with their epochs.
+pub(crate) fn epochs(store: &dyn Store) -> Vec<(ShardId, Epoch)> {
+    let shards = store.shards().expect("the shards");
+    shards.into_iter().map(|(shard, head)| (shard, head.epoch)).collect()
+}
+
 /// Commits item writes without conditions.
 pub(crate) fn write(store: &dyn Store, items: &[(&str, &str)]) -> Lsn {
     let mut part = part(SHARD);
     part.puts = items.iter().map(|(key, value)| put(Space::Items, key, value)).collect();
     commit(store, part).expect("an unconditional write")
+}
+
+/// Opens a copy, which goes on counting from an LSN.
+pub(crate) fn open_copy(store: &dyn Store, shard: ShardId, lsn: u64) -> Result<Lsn, StorageError> {
+    let open = HeadChange::state(ShardState::Building, ShardState::Open, EPOCH);
+    let open = HeadChange { least_lsn: Lsn(lsn), ..open };
+    commit(store, Part::of_head(shard, EPOCH, open))
 }
 
 pub(crate) fn latest<'s>(store: &'s dyn Store, shard: ShardId) -> Box<dyn Snapshot + 's> {

@@ -68,7 +68,6 @@ impl<'e> IndexBuild<'e> {
         if container.index.is_complete() {
             return Ok(UnitProgress::Done);
         }
-        self.engine.epochs().fence(&container)?;
         let mut batches = 0..BATCHES_PER_STEP;
         for partition in &container.partitions {
             while self.reindex_batch(&container, partition)? == UnitProgress::Unfinished {

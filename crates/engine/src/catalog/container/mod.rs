@@ -3,21 +3,23 @@
 pub mod definition;
 pub mod policies;
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use orrery_index::{IndexState, IndexingPolicy};
 use orrery_storage::key::RecordKind;
+use orrery_storage::{HeadChange, Part, ShardState};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Epoch, Error, Lsn, Result, ShardId, Value};
 
 use crate::background::erasure::Erasures;
-use crate::catalog::Change;
 use crate::catalog::offer::{Throughput, ThroughputRequest};
 use crate::catalog::records::Record;
 use crate::catalog::resource::Stamp;
 use crate::catalog::resource::{Preconditions, Resource, object, resource_id};
+use crate::catalog::{Change, WriteFailed};
 use crate::error::storage;
-use crate::partition::{PhysicalPartition, reserve_first_rows};
+use crate::partition::{PhysicalPartition, open_with_first_rows};
 use crate::script::remove_scripts;
 use crate::{Database, Engine};
 use definition::ContainerDef;
@@ -151,6 +153,36 @@ impl Container {
     }
 }
 
+impl Change<'_> {
+    /// Replaces a container's record. Its shards get their next epochs in the same commit, so a write that
+    /// was prepared under the old definition is refused, whichever part of the definition has changed.
+    pub(crate) fn replace_definition(&mut self, container: &mut Container) -> Result<()> {
+        let (kind, parent) = (RecordKind::Container, u64::from(container.database));
+        let version = self.record(kind, parent, u64::from(container.number))?.version;
+        for partition in &mut container.partitions {
+            let before = partition.epoch;
+            partition.epoch = Epoch(before.0 + 1);
+            self.add(Part::of_head(partition.shard, before, HeadChange::epoch(partition.epoch)));
+        }
+        self.replace(kind, parent, &container.record(version))
+    }
+
+    /// The same for containers of a database whose own definitions stay as they are, because the model that
+    /// their writers go by changes.
+    pub(crate) fn replace_definitions(
+        &mut self,
+        database: &mut Database,
+        containers: &[Arc<Container>],
+    ) -> Result<()> {
+        for container in containers {
+            let mut next = (**container).clone();
+            self.replace_definition(&mut next)?;
+            database.insert(next);
+        }
+        Ok(())
+    }
+}
+
 /// The database of a change, for changing it too.
 fn owner(change: &Change<'_>, database: &Address) -> Result<Database> {
     change.state.database(database).map(|d| (**d).clone()).ok_or(Error::OwnerNotFound)
@@ -208,12 +240,11 @@ impl ContainerCatalog<'_> {
             links: OnceLock::new(),
             erasures: Arc::default(),
         };
-        // A shard without container is removed at the next start, a container without shard
-        // would be a wrong answer: shards first.
+        // They are opened by the commit that names them.
         for partition in &container.partitions {
             self.engine.store.create_shard(partition.shard, partition.epoch).map_err(storage)?;
         }
-        reserve_first_rows(&*self.engine.store, &container.partitions)?;
+        let blocks = open_with_first_rows(&*self.engine.store, &mut change, &container.partitions)?;
         let parent = u64::from(database.number);
         change.insert(RecordKind::Container, parent, &container.record(Lsn(0)))?;
         if let Some(offer) = offer {
@@ -225,10 +256,35 @@ impl ContainerCatalog<'_> {
             )?;
         }
         let resource = container.to_resource();
-        database.insert(container);
+        database.insert(container.clone());
         change.state.insert(database);
-        change.commit()?;
+        self.commit_made(change, &container, blocks)?;
         Ok(resource)
+    }
+
+    /// Commits a change that makes a container, whose partitions get the row numbers that it reserves.
+    fn commit_made(
+        self,
+        mut change: Change<'_>,
+        container: &Container,
+        blocks: Vec<Range<u64>>,
+    ) -> Result<()> {
+        match change.write() {
+            Ok(committed) => {
+                let lsns = committed.lsns.into_iter().skip(1);
+                for ((partition, block), lsn) in container.partitions.iter().zip(blocks).zip(lsns) {
+                    partition.add_rows(block, lsn);
+                }
+                change.publish();
+                Ok(())
+            }
+            Err(WriteFailed { error, unknown }) => {
+                if !unknown {
+                    self.drop_shards(container);
+                }
+                Err(storage(error))
+            }
+        }
     }
 
     /// One container.
@@ -264,12 +320,6 @@ impl ContainerCatalog<'_> {
         let terms_changed = container.change_index(&old)?;
         let timing_changed = container.definition.default_ttl != old.definition.default_ttl;
         container.ttl_backfill_pending |= timing_changed;
-        // Whoever has judged by the old definition what an index holds, or which items have expired,
-        // must not commit under the new one.
-        let fenced = terms_changed || timing_changed;
-        if fenced {
-            container.raise_epoch();
-        }
         let kept = |c: &Container| c.definition.versions_kept_s().is_some();
         let history_begins = kept(&container) && !kept(&old);
         if history_begins {
@@ -281,25 +331,17 @@ impl ContainerCatalog<'_> {
             }
         }
         let history_ends = kept(&old) && !kept(&container);
-        let parent = u64::from(database.number);
-        let version = change.record(RecordKind::Container, parent, u64::from(old.number))?.version;
-        change.replace(RecordKind::Container, parent, &container.record(version))?;
+        change.replace_definition(&mut container)?;
         let resource = container.to_resource();
         let container = Arc::new(container);
         database.insert((*container).clone());
         change.state.insert(database);
-        change.write().map_err(|failed| storage(failed.error))?;
-        // Before anybody sees what the new definition shows. If it fails, whoever writes or builds
-        // next does it.
-        if fenced && let Err(error) = self.engine.epochs().fence(&container) {
-            tracing::warn!(%error, container = %container.id, "cannot fence the shards of a container; the next writer or backfill does");
-        }
-        change.publish();
+        change.commit()?;
         if terms_changed {
             self.engine.tasks.reindex(container.clone());
         }
         if history_begins {
-            // Once more, for writes that were on their way.
+            // Once more, for writes that came before the commit.
             self.engine.epochs().retry_on_stale_epoch(&container, &mut |now| {
                 self.engine.change_feed().begin_history(now)
             })?;
@@ -343,6 +385,10 @@ impl ContainerCatalog<'_> {
     pub(crate) fn remove(self, change: &mut Change<'_>, container: &Container) -> Result<()> {
         let parent = u64::from(container.database);
         change.remove(RecordKind::Container, parent, u64::from(container.number), &container.id);
+        for PhysicalPartition { shard, epoch, .. } in &container.partitions {
+            let dropped = HeadChange::state(ShardState::Open, ShardState::Dropped, *epoch);
+            change.add(Part::of_head(*shard, *epoch, dropped));
+        }
         remove_scripts(change, container)?;
         self.engine.offers().remove(change, container.rid_text())
     }

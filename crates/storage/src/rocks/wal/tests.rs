@@ -67,7 +67,7 @@ fn commit(store: &RocksStore, n: u64, size: usize) {
 fn image() -> Image {
     let written = tempfile::tempdir().unwrap();
     let store = RocksStore::open(written.path(), &RocksOptions::default()).unwrap();
-    store.create_shard(SHARD, EPOCH).unwrap();
+    store.create_open_shard(SHARD, EPOCH).unwrap();
     for n in 1..=COMMITS {
         commit(
             &store,
@@ -336,7 +336,7 @@ fn damage_shows_across_files() {
 fn with_logs() -> (TempDir, Vec<u64>) {
     let written = tempfile::tempdir().unwrap();
     let store = RocksStore::open(written.path(), &RocksOptions::default()).unwrap();
-    store.create_shard(SHARD, EPOCH).unwrap();
+    store.create_open_shard(SHARD, EPOCH).unwrap();
     for n in 1..=9 {
         commit(&store, n, 1000);
         if n % 3 == 0 {
@@ -387,7 +387,7 @@ fn a_log_that_is_missing_in_the_middle_keeps_the_store_closed() {
 /// the last commit is returned.
 fn on_recycled_log(folder: &Path) -> (RocksStore, u64) {
     let store = RocksStore::open(folder, &RocksOptions::default()).unwrap();
-    store.create_shard(SHARD, EPOCH).unwrap();
+    store.create_open_shard(SHARD, EPOCH).unwrap();
     let mut n = 0;
     let mut write = |count: u64, size: usize| {
         for _ in 0..count {
