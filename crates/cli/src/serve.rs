@@ -27,7 +27,9 @@ use orrery_server::config::Settings;
 use orrery_server::net::cors::CorsPolicy;
 use orrery_server::net::tls::{Tls, TlsError, TlsSource};
 use orrery_server::statistics::Statistics;
-use orrery_server::telemetry::{Metrics, record_failing_work, record_model_lag, start_log};
+use orrery_server::telemetry::{
+    Metrics, record_failing_work, record_model_lag, record_secondary_index_lag, start_log,
+};
 use orrery_server::{DrainOutcome, Limits, ListenError, ListenerConfig, Server, Service};
 use orrery_storage::rocks::memory::available_bytes;
 use orrery_storage::{MemoryStore, OnLogDamage, RocksOptions, RocksStore, Store};
@@ -310,11 +312,12 @@ async fn keep_up(watch: KeyWatch, api: Arc<Api>, backups: Arc<Backups>, clock: A
 /// How often the background work is looked at.
 const LAG_PERIOD: Duration = Duration::from_secs(5);
 
-/// Shows the lag of models and the background work that fails among the metrics.
+/// Shows the lag of models and indexes, and the background work that fails, among the metrics.
 async fn watch_background(engine: Arc<Engine>) {
     loop {
         let failing = engine.background().failing_units();
         record_failing_work(failing.retrying, failing.quarantined);
+        record_secondary_index_lag(Duration::from_secs(engine.secondary_indexes().lag_s()));
         let engine = engine.clone();
         let lag = tokio::task::spawn_blocking(move || engine.models().lag_ms()).await;
         if let Ok(Ok(lag_ms)) = lag {

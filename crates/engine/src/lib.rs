@@ -33,6 +33,9 @@ pub mod script;
 // What runs beside requests.
 pub mod background;
 
+// Containers that are kept from others, under another partition key.
+pub mod secondary_index;
+
 pub mod throughput;
 
 pub mod insight;
@@ -75,6 +78,8 @@ pub struct Engine {
     pub(crate) layout: partition::layout::LayoutPolicy,
     /// Locks that models need beside those of partitions.
     pub(crate) model_locks: model::ModelLocks,
+    /// The worker of global secondary indexes.
+    pub(crate) index_worker: secondary_index::IndexWorker,
     /// What models promise, looked at in the background.
     pub(crate) verifications: model::Verifications,
     /// Who has used up their throughput.
@@ -115,6 +120,7 @@ impl Engine {
             layout_changes,
             layout,
             model_locks,
+            index_worker: secondary_index::IndexWorker::default(),
             verifications,
             throttle,
             workload,
@@ -297,6 +303,11 @@ impl Engine {
     /// What follows from a write after its commit.
     pub fn deferred_effects(&self) -> maintain::deferred::DeferredEffects<'_> {
         maintain::deferred::DeferredEffects { engine: self }
+    }
+
+    /// Global secondary indexes.
+    pub fn secondary_indexes(&self) -> secondary_index::SecondaryIndexes<'_> {
+        secondary_index::SecondaryIndexes { engine: self }
     }
 
     /// Whether the items of a database keep its model.

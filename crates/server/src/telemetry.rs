@@ -95,6 +95,11 @@ impl Metrics {
                 "Age of the oldest write from which something is still to follow by a model"
             );
             metrics::describe_gauge!(
+                SECONDARY_INDEX_LAG_SECONDS,
+                metrics::Unit::Seconds,
+                "Age of the oldest change that is still to be applied to a global secondary index"
+            );
+            metrics::describe_gauge!(
                 BACKGROUND_FAILING,
                 "Units of background work that failed the last time, by what becomes of them"
             );
@@ -136,6 +141,11 @@ pub fn record_model_lag(lag: Duration) {
     metrics::gauge!(MODEL_LAG_SECONDS).set(lag.as_secs_f64());
 }
 
+/// Records the lag of the global secondary index that is furthest behind its source.
+pub fn record_secondary_index_lag(lag: Duration) {
+    metrics::gauge!(SECONDARY_INDEX_LAG_SECONDS).set(lag.as_secs_f64());
+}
+
 /// Records how many units of background work fail: those that are retried, and those in quarantine.
 pub fn record_failing_work(retrying: usize, quarantined: usize) {
     for (state, count) in [("retrying", retrying), ("quarantined", quarantined)] {
@@ -146,6 +156,7 @@ pub fn record_failing_work(retrying: usize, quarantined: usize) {
 
 const BACKGROUND_FAILING: &str = "orrery_background_failing";
 const MODEL_LAG_SECONDS: &str = "orrery_model_lag_seconds";
+const SECONDARY_INDEX_LAG_SECONDS: &str = "orrery_secondary_index_lag_seconds";
 const REQUESTS: &str = "orrery_requests_total";
 const REQUEST_CHARGE: &str = "orrery_request_charge_total";
 const REQUEST_SECONDS: &str = "orrery_request_seconds";

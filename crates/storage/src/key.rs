@@ -16,6 +16,7 @@
 //!        delta       07 | rule u32 | place u8 | esc(item key of the target) | mark (12)  → a tally
 //!        bucket      08 | rule u32 | esc(item key of the parent) | place u64      → length u32
 //!        element     09 | rule u32 | esc(item key of the parent) | element key    → place u64
+//!        place       0A | index u32 | item key of the source                      → item key in the index
 //! Feed   change      lsn u64 | seq u16                                             → item key
 //!        version     01 | lsn u64 | seq u16                                        → version
 //! Ttl    expiry      second u64 | row u64                                          → item key
@@ -37,6 +38,11 @@
 //!        due         1C | rule u32 | what u8 | item key of the target              → the engine's
 //!        built       1D | rule u32 | pass u8                                       → the engine's
 //!        violation   1E | rule u32 | item key                                      → empty
+//!        outcome     1F | idempotency token                                       → the engine's
+//!        expiry      20 | second u64 | idempotency token                          → empty
+//!        position    21 | index u32         (how far a secondary index follows)   → the engine's
+//!        deletion    22 | index u32 | item key      (still to follow)              → second u64
+//!        held        23 | index u32 | item key      (the index cannot hold it)     → the reason
 //! ```
 //!
 //! `esc` writes a zero byte as `00 FF` and ends with `00 01`. Escaped bytes sort as the raw ones do,
@@ -53,6 +59,7 @@ mod index;
 mod meta;
 mod model;
 mod reference;
+mod secondary_index;
 #[cfg(test)]
 mod tests;
 
@@ -77,6 +84,11 @@ pub use model::{
 
 pub use reference::{
     ReferenceKey, guard, parse_guard, parse_reference, reference, references_of, references_to,
+};
+pub use secondary_index::{
+    parse_secondary, parse_secondary_position, secondary_deletion, secondary_deletions,
+    secondary_held, secondary_held_of, secondary_place, secondary_places, secondary_position,
+    secondary_positions,
 };
 
 const ITEM: u8 = 0x01;

@@ -60,6 +60,18 @@ pub const COMPOSITE_PATHS_MAX: usize = 8;
 pub const INDEX_PATHS_MAX: usize = 1500;
 /// Computed properties of a container. Service; 400.
 pub const COMPUTED_PROPERTIES_MAX: usize = 20;
+/// Global secondary indexes of one source container. Service; 400.
+pub const SECONDARY_INDEXES_MAX: usize = 5;
+/// Paths of the definition of a global secondary index. Ours; 400.
+pub const SECONDARY_INDEX_PATHS_MAX: usize = 100;
+/// Source items that one commit brings to a global secondary index. Ours; more take further commits.
+pub const SECONDARY_INDEX_ITEMS_MAX: usize = 256;
+/// Bytes of source items that are read for one such commit, but for the last few. Ours.
+pub const SECONDARY_INDEX_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The text that is kept of why an index cannot hold an item. Ours; the rest is cut off.
+pub const SECONDARY_INDEX_REASON_BYTES_MAX: usize = 1024;
+/// Source items that one turn tries again to bring to an index that could not hold them. Ours.
+pub const SECONDARY_INDEX_HELD_TRIED_MAX: usize = 256;
 /// Dimensions of a vector under `quantizedFlat` and `diskANN`. Service; 400.
 pub const VECTOR_DIMENSIONS_MAX: i64 = 4096;
 /// Dimensions of a vector under `flat`. Service; 400.

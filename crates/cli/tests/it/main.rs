@@ -46,6 +46,7 @@ mod refused_start;
 mod resources;
 mod resume;
 mod roles_golden;
+mod secondary_index;
 mod resume_filter;
 #[cfg(unix)]
 mod shell;

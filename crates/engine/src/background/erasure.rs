@@ -158,6 +158,7 @@ impl KeyErasure<'_> {
         container: &Container,
         partition_key: &PartitionKey,
     ) -> Result<Vec<CommitPosition>> {
+        container.check_writable()?;
         // The service refuses the first values of a hierarchical key: 400 with sub-status 1001.
         let key = complete_key(container, partition_key)?;
         let range = container.definition.partition_key.range_of(&key);

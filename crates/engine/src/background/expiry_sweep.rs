@@ -159,6 +159,7 @@ impl ExpirySweep<'_> {
                 removed.insert(item_key);
                 part.preconditions.extend(removal.preconditions);
                 part.deletes.extend(removal.deletes);
+                part.puts.extend(removal.puts);
                 part.versions.extend(removal.versions);
             }
         }

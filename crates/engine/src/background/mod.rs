@@ -183,17 +183,20 @@ impl BackgroundWork<'_> {
         }
     }
 
-    /// Does all work that is due, deferred effects of models included; returns the number of expired items
-    /// that were removed, or the first failure. A failure of one unit does not affect the others.
+    /// Does all work that is due, deferred effects of models and global secondary indexes included; returns the
+    /// number of expired items that were removed, or the first failure. A failure of one unit does not
+    /// affect the others.
     pub fn run_tasks(self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let maintained = self.maintain(stop);
-        self.engine.deferred_effects().propagate(stop)?;
-        maintained
+        let propagated = self.engine.deferred_effects().propagate(stop);
+        let followed = self.engine.secondary_indexes().follow(stop);
+        propagated.and(followed).and(maintained)
     }
 
-    /// The same without deferred effects, which run on a thread of their own.
+    /// The same without deferred effects and indexes, which run on threads of their own.
     fn maintain(self, stop: &dyn Fn() -> bool) -> Result<usize> {
-        let is_of_pass = |kind: UnitKind| kind != UnitKind::ModelEffects;
+        let is_of_pass =
+            |kind: UnitKind| kind != UnitKind::ModelEffects && !kind.is_of_secondary_indexes();
         self.engine.units.begin_pass(is_of_pass);
         let mut run = BackgroundPass::new(stop);
         loop {
@@ -259,8 +262,8 @@ impl BackgroundWork<'_> {
     }
 }
 
-/// The background threads: one for backfills and sweeps, one for deferred effects of models, and one for
-/// automatic splits. Dropping it ends them after their current step.
+/// The background threads: one for backfills and sweeps, one for deferred effects of models, one for global
+/// secondary indexes, and one for automatic splits. Dropping it ends them after their current step.
 pub struct Background {
     engine: Arc<Engine>,
     stop: Arc<(Mutex<bool>, Condvar)>,
@@ -269,6 +272,8 @@ pub struct Background {
 
 /// Pause between two passes. Expired items are invisible at once; only their removal waits.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Pause between two looks at the sources of global secondary indexes.
+const INDEX_PAUSE: Duration = Duration::from_millis(100);
 
 impl Background {
     /// Starts the threads.
@@ -279,7 +284,8 @@ impl Background {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let tasks = Self::start_tasks(engine.clone(), stop.clone())?;
         let propagation = Self::start_propagation(engine.clone(), stop.clone())?;
-        Ok(Self { engine, stop, threads: vec![tasks, propagation, splits] })
+        let indexes = Self::start_indexes(engine.clone(), stop.clone())?;
+        Ok(Self { engine, stop, threads: vec![tasks, propagation, indexes, splits] })
     }
 
     /// Deferred effects have a thread of their own, so that they do not wait for an index build.
@@ -293,6 +299,24 @@ impl Background {
                 engine.model_locks.wait_for_wakeup(PAUSE);
                 // Each unit's failure was logged.
                 drop(engine.deferred_effects().propagate(&stopping));
+            }
+        })
+    }
+
+    /// Global secondary indexes look for changes of their sources all the time, so they have one too.
+    fn start_indexes(
+        engine: Arc<Engine>,
+        signal: Arc<(Mutex<bool>, Condvar)>,
+    ) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("orrery-indexes".into()).spawn(move || {
+            let stopping = || *signal.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // A look costs little where the store is in this process.
+            let pause = if engine.reads_inline() { INDEX_PAUSE } else { PAUSE };
+            while !stopping() {
+                let is_idle = !engine.secondary_indexes().are_there();
+                engine.index_worker.wait(if is_idle { PAUSE } else { pause });
+                // Each unit's failure was logged.
+                drop(engine.secondary_indexes().follow(&stopping));
             }
         })
     }
@@ -331,6 +355,7 @@ impl Drop for Background {
         self.stop.1.notify_all();
         self.engine.layout_changes.monitor.stop();
         self.engine.model_locks.wake();
+        self.engine.index_worker.wake();
         self.engine.verifications.stop();
         for thread in self.threads.drain(..) {
             // A panic in there was reported where it happened.

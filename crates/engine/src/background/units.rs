@@ -40,6 +40,12 @@ pub(crate) enum UnitKind {
     ModelBuild,
     /// What follows from a write by a model is done.
     ModelEffects,
+    /// A global secondary index follows one shard of its source.
+    SecondaryIndex,
+    /// Items that an index cannot hold are tried again.
+    SecondaryIndexHeld,
+    /// The keys of a deleted index are removed.
+    FormerIndex,
 }
 
 impl UnitKind {
@@ -55,7 +61,15 @@ impl UnitKind {
             Self::TransactionOutcomes => "transactionOutcomes",
             Self::ModelBuild => "modelBuild",
             Self::ModelEffects => "modelEffects",
+            Self::SecondaryIndex => "secondaryIndex",
+            Self::SecondaryIndexHeld => "secondaryIndexItem",
+            Self::FormerIndex => "formerIndex",
         }
+    }
+
+    /// Whether the worker of global secondary indexes does it.
+    pub(crate) fn is_of_secondary_indexes(self) -> bool {
+        matches!(self, Self::SecondaryIndex | Self::SecondaryIndexHeld | Self::FormerIndex)
     }
 }
 

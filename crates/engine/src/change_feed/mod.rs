@@ -7,7 +7,7 @@
 mod digits;
 pub(crate) mod history;
 mod image;
-mod position;
+pub(crate) mod position;
 mod read;
 
 use bytes::Bytes;

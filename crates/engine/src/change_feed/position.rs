@@ -22,7 +22,7 @@ use crate::query::continuation::{self, invalid};
 
 /// A place in the feed of a range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Position {
+pub(crate) struct Position {
     min: EffectiveKey,
     intervals: Vec<Interval>,
     pub(super) turn: EffectiveKey,
@@ -40,7 +40,7 @@ struct Interval {
 
 impl Position {
     /// The same LSN for a whole range.
-    pub(super) fn at(range: &KeyRange, lsn: Lsn) -> Self {
+    pub(crate) fn at(range: &KeyRange, lsn: Lsn) -> Self {
         let intervals = vec![Interval { until: range.max.clone(), lsn }];
         Self { min: range.min.clone(), intervals, turn: EffectiveKey::min() }
     }
@@ -66,7 +66,7 @@ impl Position {
         }
     }
 
-    fn to_state(&self) -> Vec<u8> {
+    pub(crate) fn to_state(&self) -> Vec<u8> {
         let mut state = Vec::with_capacity(64);
         write_key(&self.min, &mut state);
         write_key(&self.turn, &mut state);
@@ -78,7 +78,7 @@ impl Position {
         state
     }
 
-    fn from_state(mut state: &[u8]) -> Option<Self> {
+    pub(crate) fn from_state(mut state: &[u8]) -> Option<Self> {
         let state = &mut state;
         let (min, turn) = (read_key(state)?, read_key(state)?);
         let mut intervals: Vec<Interval> = Vec::new();
@@ -91,7 +91,7 @@ impl Position {
     }
 
     /// The part for a smaller range: what a reader holds after its range was split.
-    fn within(&self, range: &KeyRange) -> Result<Self> {
+    pub(crate) fn within(&self, range: &KeyRange) -> Result<Self> {
         let max = self.intervals.last().map(|i| &i.until).ok_or_else(invalid)?;
         if range.min < self.min || range.max > *max {
             return Err(Error::invalid(
@@ -110,8 +110,14 @@ impl Position {
         Ok(Self { min: range.min.clone(), intervals, turn: self.turn.clone() })
     }
 
+    /// This one, and that of the range behind it.
+    pub(crate) fn joined(mut self, behind: Self) -> Self {
+        self.intervals.extend(behind.intervals);
+        self
+    }
+
     /// The least and the greatest LSN that keys of a range have been seen up to.
-    pub(super) fn bounds(&self, range: &KeyRange) -> (Lsn, Lsn) {
+    pub(crate) fn bounds(&self, range: &KeyRange) -> (Lsn, Lsn) {
         let mut from = &self.min;
         let mut bounds: Option<(Lsn, Lsn)> = None;
         for interval in &self.intervals {
@@ -125,13 +131,13 @@ impl Position {
     }
 
     /// The LSN up to which a key has been seen.
-    pub(super) fn lsn_at(&self, key: &EffectiveKey) -> Lsn {
+    pub(crate) fn lsn_at(&self, key: &EffectiveKey) -> Lsn {
         let interval = self.intervals.iter().find(|i| *key < i.until);
         interval.or(self.intervals.last()).map_or(Lsn(0), |i| i.lsn)
     }
 
     /// Moves a range forward: its keys have now been seen up to `lsn` at least.
-    pub(super) fn advance(&mut self, range: &KeyRange, lsn: Lsn) {
+    pub(crate) fn advance(&mut self, range: &KeyRange, lsn: Lsn) {
         let mut moved: Vec<Interval> = Vec::with_capacity(self.intervals.len() + 2);
         let mut push = |until: &EffectiveKey, lsn: Lsn, from: &EffectiveKey| {
             if from >= until {
@@ -250,6 +256,17 @@ mod tests {
         assert_eq!(position.lsn_at(&key("1F")), Lsn(8));
         position.advance(&range("", "FF"), Lsn(9));
         assert_eq!(shown(&position), "FF=9");
+    }
+
+    #[test]
+    fn two_positions_side_by_side_become_one() {
+        let joined = Position::at(&range("10", "20"), Lsn(5)).joined({
+            let mut behind = Position::at(&range("20", "40"), Lsn(7));
+            behind.advance(&range("30", "40"), Lsn(9));
+            behind
+        });
+        assert_eq!(shown(&joined), "20=5 30=7 40=9");
+        assert_eq!(Position::from_state(&joined.to_state()), Some(joined));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! - [`COMMIT_MAINTAINERS`] run once for each item, when the transaction commits, from the image that is
 //!   stored and the final one. They write in the item's own shard: record, row, expiry and feed entry,
-//!   index terms of every kind, versions. Derived data of another sort is one more of these.
+//!   index terms of every kind, versions, deletions that indexes follow. Derived data of another sort is one more of these.
 //! - [`cascade::RELATION_MAINTAINERS`] run for every change of an item under a model, for each relation:
 //!   what is kept on targets, copies, and what follows from a deletion. They change other items, whose
 //!   changes are followed in turn (`cascade`).
@@ -24,6 +24,7 @@ pub(crate) mod kept_on_target;
 mod on_delete;
 pub(crate) mod own_references;
 pub(crate) mod references;
+mod secondary_index;
 pub(crate) mod unique_keys;
 
 use std::fmt::Debug;
@@ -34,6 +35,7 @@ use orrery_types::Result;
 use self::index_terms::{IndexTerms, Indexer};
 use self::item_record::ItemRecord;
 use self::item_record::VersionHistory;
+use self::secondary_index::IndexDeletions;
 use crate::Engine;
 use crate::transaction::write_buffer::ItemEntry;
 
@@ -56,8 +58,8 @@ pub(crate) trait CommitMaintainer: Debug + Sync {
 }
 
 /// The maintainers of a commit, in their order: the feed numbers of records come before versions.
-pub(crate) const COMMIT_MAINTAINERS: [&dyn CommitMaintainer; 3] =
-    [&ItemRecord, &IndexTerms, &VersionHistory];
+pub(crate) const COMMIT_MAINTAINERS: [&dyn CommitMaintainer; 4] =
+    [&ItemRecord, &IndexTerms, &VersionHistory, &IndexDeletions];
 
 #[cfg(test)]
 mod tests;

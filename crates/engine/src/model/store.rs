@@ -14,13 +14,13 @@ use orrery_types::{Error, Lsn, Result, Value, limits};
 use super::build::lock_all;
 use super::expression::Language;
 use super::{Stage, StoredModel};
-use crate::Database;
 use crate::catalog::records::Record;
 use crate::catalog::resource::Stamp;
 use crate::catalog::resource::{Preconditions, Resource, object, require_object};
 use crate::error::storage;
 use crate::item::read::Outcome;
 use crate::model::Models;
+use crate::{Container, Database};
 
 /// A database has one model; its record has this number and name.
 pub(crate) const NUMBER: u64 = 1;
@@ -208,6 +208,16 @@ impl Models<'_> {
         conditions.check_write(old.as_ref().map(|model| model.stamp))?;
         let mut model = StoredModel::compile(&database, document, self.engine.stamper.next())
             .map_err(|error| Error::invalid(error.to_string()))?;
+        let concerned = |container: &&Arc<Container>| {
+            container.is_secondary_index() && model.rules.concerns(&container.id)
+        };
+        if let Some(index) = database.containers().find(concerned) {
+            return Err(Error::invalid(format!(
+                "The container '{}' is a global secondary index: its items follow those of its source, and \
+                 no model is about them.",
+                index.id
+            )));
+        }
         let fresh = model.keep_numbers(old.as_deref());
         self.give_numbers(&mut model, &fresh)?;
         let numbers = model.numbers.clone();

@@ -148,6 +148,11 @@ impl ModelVerification<'_> {
         for partition in database.containers().flat_map(|container| &container.partitions) {
             audit.stored(partition)?;
         }
+        for index in database.containers().filter(|container| container.is_secondary_index()) {
+            for fault in self.engine.secondary_indexes().verify(&database, &snapshot, index)? {
+                audit.drift(format!("the global secondary index '{}': {fault}", index.id));
+            }
+        }
         Ok(audit.finish())
     }
 }

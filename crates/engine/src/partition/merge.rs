@@ -9,13 +9,14 @@ use orrery_storage::key::{self, FeedPlace};
 use orrery_storage::{
     Commit, Copied, HeadChange, Part, ReadAt, Scan, Snapshot, Space, Store, Value, record,
 };
-use orrery_types::{EffectiveKey, Error, Lsn, Result};
+use orrery_types::{Error, KeyRange, Lsn, Result};
 
 use super::copy::{EntryRouter, FindRow, RoutedEntries};
 use super::path_ids::{PathIdMap, Translated};
 use crate::change_feed::history::Horizon;
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
+use crate::secondary_index::position;
 
 /// LSNs that the parents skip, so that none is assigned twice during the copy.
 const MARGIN: u64 = 1 << 20;
@@ -28,8 +29,8 @@ pub(super) struct MergeRouter<'e> {
     base: Lsn,
     /// The first parent, with everything up to the base.
     first: Box<dyn Snapshot + 'e>,
-    /// Where the second parent begins.
-    at: EffectiveKey,
+    /// The keys of the parents.
+    ranges: [KeyRange; 2],
     /// Index entries that arrived before their path id.
     early: Vec<(usize, Copied)>,
 }
@@ -57,9 +58,9 @@ impl<'e> MergeRouter<'e> {
         let snapshot = store.snapshot(first.shard, ReadAt::Latest).map_err(storage)?;
         let other = store.snapshot(second.shard, ReadAt::Latest).map_err(storage)?;
         let path_ids = PathIdMap::begin([&*snapshot, &*other])?;
-        let at = second.range.min.clone();
+        let ranges = [first.range.clone(), second.range.clone()];
         drop(other);
-        Ok(Self { path_ids, base, first: snapshot, at, early: Vec::new() })
+        Ok(Self { path_ids, base, first: snapshot, ranges, early: Vec::new() })
     }
 
     /// How many places of a commit's changes, or versions, the first parent has taken.
@@ -120,8 +121,12 @@ impl<'e> MergeRouter<'e> {
             key::merged_at(),
         ];
         let is_note = key::rule_of(&entry.key).is_some();
+        let is_position = key::parse_secondary_position(&entry.key).is_some();
         // The progress of a rule's build is determined again.
-        if own.contains(&entry.key) || (is_note && key::item_beside(&entry.key).is_none()) {
+        if own.contains(&entry.key)
+            || is_position
+            || (is_note && key::item_beside(&entry.key).is_none())
+        {
             return Ok(());
         }
         if let Some(put) = self.path_ids.learn(parent, &entry)? {
@@ -186,9 +191,13 @@ impl EntryRouter for MergeRouter<'_> {
             value: Some(Value { version: Lsn(1), bytes: bytes.into() }),
         };
         out.push(0, numbered(key::index_ids(), self.path_ids.last()));
-        let horizon = Horizon::read(*first)?.joined(&self.at, &Horizon::read(*second)?);
+        let [range, other] = &self.ranges;
+        let horizon = Horizon::read(*first)?.joined(&other.min, &Horizon::read(*second)?);
         if !horizon.is_zero() {
             out.push(0, put(key::versions_horizon(), horizon.to_bytes()));
+        }
+        for (key, position) in position::joined([(*first, range), (*second, other)])? {
+            out.push(0, put(key, position));
         }
         out.push(0, put(key::merged_at(), lsn.0.to_be_bytes().to_vec()));
         Ok(())

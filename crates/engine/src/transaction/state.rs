@@ -320,6 +320,7 @@ impl<'e> TransactionState<'e> {
 
     /// Adds an operation with all that follows from it, unless it is refused.
     pub(crate) fn apply(&mut self, at: &ItemKey<'e>, write: &ItemWrite) -> Result<Written> {
+        self.container().check_writable()?;
         self.begin_operation();
         let savepoint = self.writes.savepoint();
         let written = self.write(at, write);

@@ -283,7 +283,10 @@ fn a_failed_precondition_has_a_name() {
 
 #[test]
 fn the_maintainers_of_a_commit_write_all_that_stands_beside_an_item() {
-    assert_eq!(format!("{COMMIT_MAINTAINERS:?}"), "[ItemRecord, IndexTerms, VersionHistory]");
+    assert_eq!(
+        format!("{COMMIT_MAINTAINERS:?}"),
+        "[ItemRecord, IndexTerms, VersionHistory, IndexDeletions]"
+    );
     assert_eq!(format!("{RELATION_MAINTAINERS:?}"), "[KeptOnTarget, OnTargetDelete, Copies]");
     let bench = bench();
     let mut tx = bench.latest(&bench.first);

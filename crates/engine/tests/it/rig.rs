@@ -6,7 +6,7 @@ use orrery_engine::catalog::resource::Preconditions;
 use orrery_engine::item::read::Written;
 use orrery_engine::transaction::batch::{BatchAction, BatchAnswer, BatchOperation, Content};
 use orrery_engine::{Container, Engine};
-use orrery_storage::{Space, key};
+use orrery_storage::{Space, Store, key};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Clock, ManualClock, PartitionKey, Result, Value};
 
@@ -17,6 +17,8 @@ use crate::world::{START_S, json, manual, name};
 
 pub(crate) struct Rig {
     pub(crate) engine: Arc<Engine>,
+    /// What the engine works on, for another one.
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) breakpoint: Arc<Breakpoint>,
     pub(crate) clock: Arc<ManualClock>,
     containers: Vec<String>,
@@ -37,7 +39,7 @@ impl Rig {
         engine_clock: Arc<dyn Clock>,
     ) -> Self {
         let (store, breakpoint) = Breakpoint::over(&new_store());
-        let engine = Arc::new(Engine::open(store, engine_clock, 1).expect("it opens"));
+        let engine = Arc::new(Engine::open(store.clone(), engine_clock, 1).expect("it opens"));
         engine.databases().create(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
         let mut ids = Vec::new();
         for (body, throughput) in containers {
@@ -50,7 +52,7 @@ impl Rig {
             let none = Preconditions::default();
             engine.models().store(&name("d"), &json(model), &none).expect("the model is taken");
         }
-        Self { engine, breakpoint, clock, containers: ids }
+        Self { engine, store, breakpoint, clock, containers: ids }
     }
 
     pub(crate) fn container(&self, id: &str) -> Arc<Container> {

@@ -86,9 +86,13 @@ impl World {
             let store: Arc<dyn Store> = match &self.place {
                 Place::Disk(disk) => disk.open(),
                 Place::Faulty(store) => {
-                    // A commit that turns out to have failed its checks has not happened.
+                    // A commit that turns out to have failed its checks, or to be of another epoch, has not
+                    // happened.
                     let back = store.reopen();
-                    assert!(matches!(back, Ok(()) | Err(StorageError::Conflict(_))));
+                    let refused = |error: &StorageError| {
+                        matches!(error, StorageError::Conflict(_) | StorageError::Gone { .. })
+                    };
+                    assert!(back.as_ref().err().is_none_or(refused), "{back:?}");
                     store.clone()
                 }
             };

@@ -38,6 +38,11 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         return Ok(with_owner(reply, &container));
     }
     let mut resource = container.to_resource();
+    if let Some(lag_s) = call.engine().secondary_indexes().lag_of(&container)
+        && let Some(body) = resource.body.as_object_mut()
+    {
+        body.set("lagInSeconds", Value::from(i64::try_from(lag_s).unwrap_or(i64::MAX)));
+    }
     if call.headers.populate_range_statistics {
         let statistics = call.engine().insight().statistics(&container)?;
         if let Some(body) = resource.body.as_object_mut() {

@@ -39,6 +39,7 @@ const MERGED_AT: u8 = 0x1a;
 // 0x1b to 0x1e are in `model`.
 const TRANSACTION_OUTCOME: u8 = 0x1f;
 const OUTCOME_EXPIRY: u8 = 0x20;
+// 0x21 to 0x23 are in `secondary_index`.
 
 fn key(tag: u8, kind: RecordKind, parent: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(18);

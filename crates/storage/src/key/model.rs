@@ -205,8 +205,8 @@ pub fn model_notes() -> Bounds {
     Bounds { from: vec![MODEL_NOTES.0], to: vec![MODEL_NOTES.1 + 1] }
 }
 
-/// The key of the item beside which a model keeps an entry or a note, and with which it moves to
-/// another shard; `None` if it is none of these, or is about the shard as a whole.
+/// The key of the item beside which a model or a global secondary index keeps an entry or a note, and with
+/// which it moves to another shard; `None` if it is none of these, or is about the shard as a whole.
 pub fn item_beside(key: &[u8]) -> Option<Vec<u8>> {
     let (tag, rest) = key.split_first()?;
     match *tag {
@@ -214,7 +214,7 @@ pub fn item_beside(key: &[u8]) -> Option<Vec<u8>> {
         EXTREME | DELTA => unescape(rest.get(5..)?).map(|(item, _)| item),
         TALLY | DUE => rest.get(5..).map(<[u8]>::to_vec),
         VIOLATION => rest.get(4..).map(<[u8]>::to_vec),
-        _ => None,
+        _ => super::parse_secondary(key).map(|(_, item)| item.to_vec()),
     }
 }
 

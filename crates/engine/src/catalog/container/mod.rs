@@ -21,6 +21,8 @@ use crate::catalog::{Change, WriteFailed};
 use crate::error::storage;
 use crate::partition::{PhysicalPartition, open_with_first_rows};
 use crate::script::remove_scripts;
+use crate::secondary_index::definition::DEFINITION_NAMES;
+use crate::secondary_index::{IndexFeeding, SecondaryIndexLinks};
 use crate::{Database, Engine};
 use definition::ContainerDef;
 
@@ -45,6 +47,10 @@ pub struct Container {
     pub(crate) erasures: Arc<Erasures>,
     /// What the index holds, and which paths may be relied upon.
     pub index: Arc<IndexState>,
+    /// The global secondary indexes that are kept from it, or its own state if it is one.
+    pub(crate) secondary: SecondaryIndexLinks,
+    /// How far an index is behind its source, as far as this process knows.
+    pub(crate) feeding: Arc<IndexFeeding>,
     links: OnceLock<Links>,
 }
 
@@ -90,6 +96,9 @@ impl Container {
             definition,
             partitions: partitions.collect::<Result<_>>()?,
             ttl_backfill_pending: record.body.get("retime").is_true(),
+            secondary: SecondaryIndexLinks::from_value(record.body.get("secondary"))
+                .ok_or_else(|| corrupt("its global secondary indexes".into()))?,
+            feeding: Arc::default(),
             links: OnceLock::new(),
             erasures: Arc::default(),
         })
@@ -102,6 +111,7 @@ impl Container {
             ("partitions", Value::array(partitions)),
             ("retime", if self.ttl_backfill_pending { true.into() } else { Value::Undefined }),
             ("indexed", self.index.older_to_value()),
+            ("secondary", self.secondary.to_value()),
         ]))
     }
 
@@ -143,6 +153,15 @@ impl Container {
         let mut body = object([("id", (&*self.id).into())]);
         for (name, value) in self.definition.to_object().iter() {
             body.set(name, value.clone());
+        }
+        if let Some(definition) = self.secondary_definition() {
+            for name in DEFINITION_NAMES {
+                body.set(name, definition.clone());
+            }
+        }
+        let indexes = self.secondary.indexes_to_value(self.database);
+        if !indexes.is_undefined() {
+            body.set("materializedViews", indexes);
         }
         Resource::new(self.rid(), self.stamp, self.self_link(), body)
             .with("_docs", "docs/")
@@ -203,7 +222,7 @@ impl ContainerCatalog<'_> {
         throughput: &ThroughputRequest,
     ) -> Result<Resource> {
         let id = resource_id(body)?;
-        let definition = ContainerDef::accept(body)?;
+        let mut definition = ContainerDef::accept(body)?;
         let mut change = self.engine.catalog.change();
         let mut database = owner(&change, database)?;
         if database.container(&Address::Name(id.to_string())).is_some() {
@@ -217,6 +236,7 @@ impl ContainerCatalog<'_> {
                 )));
             }
         }
+        self.engine.secondary_indexes().resolve_source(&database, &id, &mut definition)?;
         let shared = self.engine.offers().exists(&database.rid().to_string())?;
         let offer = throughput.for_container(shared)?;
         let count =
@@ -237,6 +257,8 @@ impl ContainerCatalog<'_> {
             definition,
             partitions,
             ttl_backfill_pending: false,
+            secondary: SecondaryIndexLinks::default(),
+            feeding: Arc::default(),
             links: OnceLock::new(),
             erasures: Arc::default(),
         };
@@ -256,9 +278,11 @@ impl ContainerCatalog<'_> {
             )?;
         }
         let resource = container.to_resource();
+        self.engine.secondary_indexes().join(&mut change, &mut database, &container)?;
         database.insert(container.clone());
         change.state.insert(database);
         self.commit_made(change, &container, blocks)?;
+        self.engine.secondary_indexes().wake();
         Ok(resource)
     }
 
@@ -373,7 +397,9 @@ impl ContainerCatalog<'_> {
                 container.id
             )));
         }
+        container.secondary.check_deletable(&container.id)?;
         self.remove(&mut change, &container)?;
+        self.engine.secondary_indexes().leave(&mut change, &mut database, &container)?;
         database.remove(&container);
         change.state.insert(database);
         change.commit()?;

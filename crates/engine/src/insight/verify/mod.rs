@@ -13,6 +13,7 @@ use orrery_storage::key::{self, Bounds, Row};
 use orrery_storage::record::{self, Header};
 use orrery_storage::version::Version;
 use orrery_storage::{Entry, ReadAt, Snapshot, Space};
+use orrery_types::ids::Address;
 use orrery_types::{Lsn, PartitionKey, Result, Value, limits};
 
 use crate::Container;
@@ -23,6 +24,7 @@ use crate::insight::Insight;
 use crate::item::operation::item_rid;
 use crate::maintain::unique_keys::unique_values;
 use crate::partition::PhysicalPartition;
+use crate::transaction::reads::DatabaseSnapshot;
 use terms::TermCount;
 
 /// Something that is not as the write pipeline leaves it.
@@ -69,6 +71,16 @@ pub enum FaultKind {
     ExpiryOrphan,
     /// A version of an item, kept for the feed, that does not decode.
     VersionDamaged,
+    /// A global secondary index has no item for a source item, or none where its place says.
+    IndexItemMissing,
+    /// An item of a global secondary index is not what its source item makes it.
+    IndexItemUntrue,
+    /// A global secondary index has items that no place leads to.
+    IndexItemOrphan,
+    /// The place of an item in a global secondary index leads elsewhere, or its source item is not there.
+    IndexPlaceOrphan,
+    /// A global secondary index without its source container.
+    IndexSourceMissing,
     /// A key that no part of the engine writes.
     KeyUnknown,
 }
@@ -95,7 +107,15 @@ impl Insight<'_> {
             check.terms_without_item()?;
             check.scan(Space::Feed, Verifier::feed_entry)?;
             check.scan(Space::Ttl, Verifier::expiry_entry)?;
+            check.scan(Space::Meta, Verifier::meta_entry)?;
             faults = check.faults;
+        }
+        if container.is_secondary_index() {
+            let database = Address::Rid(container.database_rid());
+            let database = self.engine.catalog.database(&database)?;
+            let snapshot = DatabaseSnapshot::open(self.engine, &database)?;
+            let indexes = self.engine.secondary_indexes();
+            faults.extend(indexes.verify(&database, &snapshot, container)?);
         }
         Ok(faults)
     }
@@ -243,7 +263,30 @@ impl Verifier<'_> {
         (0..).zip(&definition.unique_keys).map(key).collect()
     }
 
+    /// What is kept for a global secondary index is of one that there is, or was.
+    fn secondary(&mut self, index: u32, key: &[u8]) {
+        let links = &self.container.secondary;
+        let is_known = links.indexes.iter().any(|(number, _)| *number == index)
+            || links.former.contains(&index);
+        if !is_known {
+            self.fault(FaultKind::KeyUnknown, key);
+        }
+    }
+
+    fn meta_entry(&mut self, entry: &Entry) -> Result<()> {
+        let index = key::parse_secondary_position(&entry.key)
+            .or_else(|| key::parse_secondary(&entry.key).map(|(index, _)| index));
+        if let Some(index) = index {
+            self.secondary(index, &entry.key);
+        }
+        Ok(())
+    }
+
     fn index_entry(&mut self, entry: &Entry) -> Result<()> {
+        if let Some((index, _)) = key::parse_secondary(&entry.key) {
+            self.secondary(index, &entry.key);
+            return Ok(());
+        }
         // What a model keeps follows from items of any container; `verify_model` looks at it.
         if self.is_term(entry) || key::rule_of(&entry.key).is_some() {
             return Ok(());

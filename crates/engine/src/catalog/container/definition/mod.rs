@@ -15,6 +15,7 @@ use super::policies::{
 };
 use crate::catalog::resource::{object, require_object};
 use crate::query::prepare::QueryFacts;
+use crate::secondary_index::definition::{DEFINITION_NAMES, SecondaryIndexDef};
 
 /// A checked definition.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,8 @@ pub struct ContainerDef {
     pub full_text: FullTextPolicy,
     /// Properties that are computed when a query names them.
     pub computed: Vec<ComputedPropertyDefinition>,
+    /// What it is kept from, if it is a global secondary index.
+    pub secondary_index: Option<SecondaryIndexDef>,
     /// Policies that are kept and echoed, by name.
     echoed: Object,
     /// What queries need to know of all this, read once.
@@ -82,6 +85,7 @@ impl ContainerDef {
             unique_keys: unique_keys(body.get("uniqueKeyPolicy"))?,
             vectors,
             full_text,
+            secondary_index: SecondaryIndexDef::parse(body)?,
             echoed,
             query_facts: QueryFacts::default(),
         })
@@ -95,6 +99,7 @@ impl ContainerDef {
         definition.query_facts.of(&definition)?;
         VectorEmbeddingPolicy::check_distinct(&definition.indexing.vector).map_err(policy)?;
         definition.check_bounding_boxes()?;
+        definition.check_secondary_index()?;
         let again = Self::parse(&Value::object(definition.to_object()));
         let same = |again: Self| {
             again.partition_key == definition.partition_key
@@ -135,9 +140,26 @@ impl ContainerDef {
         }
     }
 
+    /// Its items are written by nobody but the index itself, so nothing may remove them or refuse them.
+    fn check_secondary_index(&self) -> Result<()> {
+        let refused = match &self.secondary_index {
+            Some(_) if self.default_ttl.is_some() => "defaultTtl",
+            Some(_) if !self.unique_keys.is_empty() => "uniqueKeyPolicy",
+            _ => return Ok(()),
+        };
+        Err(Error::invalid(format!(
+            "A global secondary index cannot have a {refused}: its items follow those of its source."
+        )))
+    }
+
     /// The definition after a replace. What a body leaves out that cannot change, stays.
     pub fn replaced_by(&self, body: &Value) -> Result<Self> {
         let mut body = require_object(body)?.clone();
+        if DEFINITION_NAMES.iter().all(|name| body.get(name).is_none_or(|v| *v == Value::Null))
+            && let Some(old) = self.to_object().get(DEFINITION_NAMES[0])
+        {
+            body.set(DEFINITION_NAMES[0], old.clone());
+        }
         for name in ["partitionKey", "uniqueKeyPolicy"] {
             if body.get(name).is_none_or(|v| *v == Value::Null)
                 && let Some(old) = self.to_object().get(name)
@@ -164,8 +186,19 @@ impl ContainerDef {
             ));
         }
         self.check_vectors_kept(&new)?;
-        let partition_key = self.partition_key.clone();
-        Ok(Self { partition_key, version_named: self.version_named, ..new })
+        let same_source = match (&self.secondary_index, &new.secondary_index) {
+            (Some(old), Some(new)) => old.agrees_with(new),
+            (old, new) => old.is_none() && new.is_none(),
+        };
+        if !same_source {
+            return Err(Error::invalid(
+                "The definition of a global secondary index, and its source, cannot be changed, nor can \
+                 a container become one. Delete the index and create another one.",
+            ));
+        }
+        let (partition_key, secondary_index) =
+            (self.partition_key.clone(), self.secondary_index.clone());
+        Ok(Self { partition_key, version_named: self.version_named, secondary_index, ..new })
     }
 
     fn encryption(&self) -> Option<&Value> {
@@ -216,6 +249,9 @@ impl ContainerDef {
         for (name, value) in self.echoed.iter() {
             out.set(name, value.clone());
         }
+        if let Some(definition) = &self.secondary_index {
+            out.set(DEFINITION_NAMES[0], Value::object(definition.to_object()));
+        }
         out.set("vectorEmbeddingPolicy", self.vectors.to_value());
         out.set("fullTextPolicy", self.full_text.to_value());
         if !self.computed.is_empty() {
@@ -258,7 +294,7 @@ impl ContainerDef {
 
 /// Members that are objects. Without this one of another type would count as left out, and what it
 /// was to guard would go unguarded.
-const OBJECTS: [&str; 8] = [
+const OBJECTS: [&str; 10] = [
     "partitionKey",
     "uniqueKeyPolicy",
     "conflictResolutionPolicy",
@@ -267,6 +303,8 @@ const OBJECTS: [&str; 8] = [
     "clientEncryptionPolicy",
     "vectorEmbeddingPolicy",
     "fullTextPolicy",
+    DEFINITION_NAMES[0],
+    DEFINITION_NAMES[1],
 ];
 
 fn check_members(body: &Value) -> Result<()> {
