@@ -84,6 +84,9 @@ it("roles are made, assigned and revoked", async () => {
   await page.getByRole("button", { name: "Revoke Feed reader" }).click();
   await dialog.getByRole("button", { name: "Delete" }).click();
   await page.getByText("No assignments yet.").waitFor();
+  await page.getByRole("button", { name: "Delete Feed reader" }).click();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("cell", { name: "Feed reader", exact: true }).waitFor({ state: "detached" });
 });
 
 it("everything is reachable on a phone", async () => {
