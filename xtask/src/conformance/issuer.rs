@@ -7,6 +7,7 @@
 //! | `POST /keys` | makes a key of the other kind, which signs from now on; earlier keys stay published |
 //! | `DELETE /keys` | withdraws every key but the one that signs |
 
+use crate::stopwatch;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD as BASE64, URL_SAFE_NO_PAD as BASE64_URL};
@@ -21,7 +22,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// The `iss` of its tokens.
 pub(super) const ISSUER: &str = "https://issuer.example/tenant/v2.0";
@@ -105,7 +106,7 @@ impl Keys {
             .strip_suffix(SCOPE_SUFFIX)
             .with_context(|| format!("the scope {scope} does not end with {SCOPE_SUFFIX}"))?;
         let lifetime_s = asked["lifetime"].as_i64().context("lifetime is missing")?;
-        let now_s = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs().cast_signed();
+        let now_s = stopwatch::unix_time_s()?;
         let expiry_s = now_s + lifetime_s;
         let starts_s = now_s.min(expiry_s) - EARLY_S;
         let claims = json!({
