@@ -27,12 +27,16 @@ const OWN_HEADERS: [&str; 2] = ["content-length", "date"];
 pub(crate) fn input(answers: [Answer<'_>; 2]) -> Vec<u8> {
     let mut input = Vec::new();
     for answer in answers {
-        for part in [answer.head, answer.body] {
-            input.extend(u32::try_from(part.len()).expect("answers are short").to_be_bytes());
-            input.extend(part);
-        }
+        add_part(&mut input, answer.head);
+        add_part(&mut input, answer.body);
     }
     input
+}
+
+/// Adds a part of the input, which [`Parts`] takes off again.
+pub(crate) fn add_part(input: &mut Vec<u8>, part: &[u8]) {
+    input.extend(u32::try_from(part.len()).expect("answers are short").to_be_bytes());
+    input.extend(part);
 }
 
 /// Serves until killed, after it has printed its address.
@@ -45,9 +49,7 @@ pub(crate) fn run() -> Result<()> {
     println!("{}", listener.local_addr()?);
     std::io::stdout().flush()?;
     // A connection stays with one thread, as in the server.
-    let threads: Vec<Handle> = (0..std::thread::available_parallelism()?.get())
-        .map(|_| serving_thread())
-        .collect::<Result<_>>()?;
+    let threads = serving_threads()?;
     for thread in threads.iter().cycle() {
         let (stream, _) = listener.accept()?;
         stream.set_nodelay(true)?;
@@ -62,6 +64,11 @@ pub(crate) fn run() -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// As many serving threads as the server has.
+pub(crate) fn serving_threads() -> Result<Vec<Handle>> {
+    (0..std::thread::available_parallelism()?.get()).map(|_| serving_thread()).collect()
 }
 
 /// A thread that serves what it is given until the process ends.
@@ -101,10 +108,10 @@ fn response(parts: &mut Parts<'_>) -> Result<Response<Full<Bytes>>> {
 }
 
 /// Takes the parts of the input one by one.
-struct Parts<'i>(&'i [u8]);
+pub(crate) struct Parts<'i>(pub(crate) &'i [u8]);
 
 impl<'i> Parts<'i> {
-    fn next(&mut self) -> Result<&'i [u8]> {
+    pub(crate) fn next(&mut self) -> Result<&'i [u8]> {
         let (length, rest) = self.0.split_first_chunk().context("the input ends early")?;
         let length = usize::try_from(u32::from_be_bytes(*length))?;
         ensure!(rest.len() >= length, "the input ends within a part");

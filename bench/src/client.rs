@@ -5,14 +5,14 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use memchr::memmem::Finder;
 use std::net::SocketAddr;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 const READ_BYTES: usize = 16 * 1024;
 
 /// One connection.
-pub(crate) struct Client {
-    stream: TcpStream,
+pub(crate) struct Client<S = TcpStream> {
+    stream: S,
     buffer: Vec<u8>,
     head_end: Finder<'static>,
     /// The header as Rust's servers write it, and as Node.js does.
@@ -32,17 +32,25 @@ impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address).await.context("cannot connect")?;
         stream.set_nodelay(true)?;
-        Ok(Self {
+        Ok(Self::over(stream))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    /// A client of a connection that exists.
+    pub(crate) fn over(stream: S) -> Self {
+        Self {
             stream,
             buffer: Vec::with_capacity(READ_BYTES),
             head_end: Finder::new(b"\r\n\r\n"),
             lengths: [Finder::new(b"\r\ncontent-length: "), Finder::new(b"\r\nContent-Length: ")],
-        })
+        }
     }
 
     /// Sends a request and reads the whole answer.
     pub(crate) async fn call(&mut self, request: &[u8]) -> Result<Answer<'_>> {
         self.stream.write_all(request).await?;
+        self.stream.flush().await?;
         self.buffer.clear();
         loop {
             let read = self.stream.read_buf(&mut self.buffer).await?;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use hdrhistogram::Histogram;
 
-use crate::client::Client;
 use crate::message::Numbered;
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
+use crate::wire::{Connection, Wire};
 
 /// What the clients ask for.
 #[derive(Clone)]
@@ -47,12 +47,26 @@ const STRIDE: usize = 7919;
 
 /// Runs so many clients and measures every call.
 pub(crate) fn run(address: SocketAddr, clients: u64, work: &Work, until: Until) -> Result<Sample> {
+    run_over(&Wire::Http1, address, clients, work, until, |_| Ok(()))
+}
+
+/// The same over a wire. `mark` is called when all clients are connected, and with `true` when all have
+/// ended.
+pub(crate) fn run_over(
+    wire: &Wire,
+    address: SocketAddr,
+    clients: u64,
+    work: &Work,
+    until: Until,
+    mut mark: impl FnMut(bool) -> Result<()>,
+) -> Result<Sample> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut connected = Vec::new();
         for _ in 0..clients {
-            connected.push(Client::connect(address).await?);
+            connected.push(wire.connect(address).await?);
         }
+        mark(false)?;
         let watch = Stopwatch::start();
         let tasks: Vec<_> = (0..clients)
             .zip(connected)
@@ -62,12 +76,14 @@ pub(crate) fn run(address: SocketAddr, clients: u64, work: &Work, until: Until) 
         for task in tasks {
             latencies_ns.add(task.await.context("a client panicked")??)?;
         }
-        Ok(Sample { latencies_ns, took: watch.elapsed(), processor: None })
+        let took = watch.elapsed();
+        mark(true)?;
+        Ok(Sample { latencies_ns, took, processor: None })
     })
 }
 
 async fn drive_numbered(
-    mut client: Client,
+    mut client: Connection,
     mut request: Numbered,
     mut next: u64,
     status: u16,
@@ -85,7 +101,7 @@ async fn drive_numbered(
 }
 
 async fn drive(
-    mut client: Client,
+    mut client: Connection,
     number: u64,
     work: Work,
     until: Until,

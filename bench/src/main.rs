@@ -13,16 +13,19 @@
 //! - `fairness`: reads and small queries of one client beside many that send products of arrays
 //! - `import`: items from a file, beside `RocksDB` taking the keys that they become
 //! - `advisor`: `orrery advise` over a large export, its time and memory
-//! - `instructions`: instructions of the server for one request, on ten paths
+//! - `instructions`: instructions of the server for one request, on thirteen paths
+//! - `direct`: Direct mode beside HTTP/1.1, HTTP/2 and an echo of the same frames
 //! - `compare`: the same operations on several databases, from one load generator
 //! - `growth`: the same operations on a growing container
 //! - `bare`: that handler; `items` starts it as a process of its own
+//! - `echo`: that echo; `direct` starts it as a process of its own
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on standard output")]
 
 mod advisor;
 mod bare;
 mod client;
 mod compare;
+mod direct;
 mod disk;
 mod fairness;
 mod feed;
@@ -42,6 +45,7 @@ mod scripts;
 mod split;
 mod start;
 mod stopwatch;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -82,6 +86,10 @@ enum Verb {
     Compare(compare::Options),
     /// The same operations on a growing container.
     Growth(compare::growth::Options),
+    /// Direct mode beside HTTP.
+    Direct(direct::Options),
+    /// Frames, each answered with what it is given on standard input.
+    Echo,
     /// The handler that does nothing; answers what it is given on standard input.
     Bare,
 }
@@ -101,6 +109,8 @@ fn main() -> ExitCode {
         Verb::Instructions(options) => instructions::run(&options),
         Verb::Compare(options) => compare::run(&options),
         Verb::Growth(options) => compare::growth::run(&options),
+        Verb::Direct(options) => direct::run(&options),
+        Verb::Echo => direct::echo::run(),
         Verb::Bare => bare::run(),
     };
     match outcome {

@@ -1,8 +1,10 @@
 //! Requests as bytes, ready to be sent: signed once, outside of what is timed. A create differs
 //! from the next one only in digits of fixed width, which are written over in place.
 
+mod frames;
 mod modelled;
 
+pub(crate) use frames::Target;
 pub(crate) use modelled::{HOLDINGS, Portfolio};
 
 use base64::Engine as _;

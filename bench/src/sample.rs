@@ -48,6 +48,14 @@ impl Series {
         each.map(|each| median(each.into_iter()))
     }
 
+    /// Our processor time for an operation as a part of theirs: round by round, then the median.
+    pub(crate) fn processor_ratio(&self, theirs: &Self) -> Option<f64> {
+        let pairs = self.0.iter().zip(&theirs.0);
+        let each: Option<Vec<f64>> =
+            pairs.map(|(own, their)| Some(own.processor_us()? / their.processor_us()?)).collect();
+        each.map(|each| median(each.into_iter()))
+    }
+
     /// The latency that this part of the operations stays within.
     #[expect(clippy::cast_precision_loss, reason = "latencies are small")]
     pub(crate) fn quantile_us(&self, part: f64) -> Result<f64> {

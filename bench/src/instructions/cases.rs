@@ -1,6 +1,6 @@
 //! The paths whose instructions are counted: what is stored before, and the requests of each.
 
-use crate::message::{self, Signer, Writing};
+use crate::message::{self, Signer, Target, Writing};
 
 /// Items of the container that is read, and of each logical partition that a query reads.
 const ITEMS: u64 = 400;
@@ -8,11 +8,22 @@ const GROUP: u64 = 10;
 /// Beyond this throughput a container starts with several physical partitions.
 const THROUGHPUT: u32 = 18_000;
 
+/// How its requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// HTTP/1.1 in plain text.
+    Plain,
+    /// HTTP/1.1 over TLS.
+    Tls,
+    Direct,
+}
+
 /// One path: its name, what is created before it, the request with a number, and the status that answers it.
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) status: u16,
     pub(super) setup: Vec<Vec<u8>>,
+    pub(super) way: Way,
     pub(super) request: Box<dyn FnMut(u64) -> Vec<u8>>,
 }
 
@@ -35,15 +46,16 @@ fn group_key(group: u64) -> u64 {
 }
 
 /// All paths. The later ones are measured after the writes of the earlier ones, so a new one comes last.
-pub(super) fn cases(signer: &Signer) -> Vec<Case> {
+pub(super) fn cases(signer: &Signer, target: &Target) -> Vec<Case> {
     let mut all = reads_and_writes(signer);
     all.extend(queries(signer));
     all.extend(compound(signer));
+    all.extend(over_tls(signer, target));
     all
 }
 
 fn case(name: &'static str, status: u16, request: impl FnMut(u64) -> Vec<u8> + 'static) -> Case {
-    Case { name, status, setup: vec![], request: Box::new(request) }
+    Case { name, status, setup: vec![], way: Way::Plain, request: Box::new(request) }
 }
 
 fn reads_and_writes(signer: &Signer) -> Vec<Case> {
@@ -96,5 +108,25 @@ fn compound(signer: &Signer) -> Vec<Case> {
         },
         case("page of the change feed", 200, move |_| following.changes(20, None)),
         case("filter that no index serves", 200, move |_| scanning.query(filter, None, 100, None)),
+    ]
+}
+
+/// The same read over TLS, and the same read and create as frames.
+fn over_tls(signer: &Signer, target: &Target) -> Vec<Case> {
+    let (reader, direct_reader) = (signer.clone(), signer.clone());
+    let (target, mut create) = (target.clone(), signer.create_frame(target));
+    let of = |way, case| Case { way, ..case };
+    vec![
+        of(Way::Tls, case("point read over TLS", 200, move |n| reader.read(n % ITEMS))),
+        of(
+            Way::Direct,
+            case("point read in Direct mode", 200, move |n| {
+                direct_reader.read_frame(&target, n % ITEMS)
+            }),
+        ),
+        of(
+            Way::Direct,
+            case("create in Direct mode", 201, move |n| create.numbered(2_000_000 + n).to_vec()),
+        ),
     ]
 }

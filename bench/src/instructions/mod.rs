@@ -1,4 +1,4 @@
-//! `instructions`: how many instructions the server executes for one request, on ten paths. Callgrind counts
+//! `instructions`: how many instructions the server executes for one request, on thirteen paths. Callgrind counts
 //! them, so the figures do not depend on what else the machine does, and a change of a few percent shows. The
 //! counts of all threads are taken, the committer's among them. `bench/instructions.txt` holds the figures of the
 //! tree; a run compares with it, fails if a path has grown by more than 5 %, and names the functions that grew.
@@ -15,9 +15,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::client::Client;
-use crate::message::Signer;
+use crate::message::{Signer, Target};
 use crate::process::Process;
-use cases::{Case, cases, prepare};
+use crate::wire::{Connection, Trust, Wire};
+use cases::{Case, Way, cases, prepare};
 use profile::{Baseline, Profile};
 
 /// What to measure, and what to compare it with.
@@ -105,11 +106,21 @@ fn measure(options: &Options, folder: &Path) -> Result<Vec<(&'static str, Profil
     let counts = folder.join("counts");
     let valgrind = Valgrind::new(folder, &counts)?;
     let binary = stripped(&options.server, folder)?;
-    let server = Process::serve_under(&valgrind.command(), &binary, &folder.join("data"))?;
+    let data = folder.join("data");
+    let server = Process::serve_under(&valgrind.command(), &binary, &data)?;
+    let trust = Trust::of_server(&data)?;
     let signer = Signer::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut client = runtime.block_on(Client::connect(server.address))?;
-    let create = |client: &mut Client, requests: Vec<Vec<u8>>| {
+    let target = {
+        let mut client = runtime.block_on(Client::connect(server.address))?;
+        for request in prepare(&signer) {
+            runtime.block_on(client.expect(&request, 201))?;
+        }
+        runtime.block_on(Target::find(&mut client, &signer))?
+    };
+    let mut way = Way::Plain;
+    let mut client = runtime.block_on(Wire::Http1.connect(server.address))?;
+    let create = |client: &mut Connection, requests: Vec<Vec<u8>>| {
         runtime.block_on(async {
             for request in requests {
                 client.expect(&request, 201).await?;
@@ -117,12 +128,21 @@ fn measure(options: &Options, folder: &Path) -> Result<Vec<(&'static str, Profil
             anyhow::Ok(())
         })
     };
-    create(&mut client, prepare(&signer))?;
     let mut measured = Vec::new();
-    for (at, case) in cases(&signer).into_iter().enumerate() {
-        let Case { name, status, setup, mut request } = case;
+    for (at, case) in cases(&signer, &target).into_iter().enumerate() {
+        let Case { name, status, setup, way: own_way, mut request } = case;
+        if own_way != way {
+            let wire = match own_way {
+                Way::Plain => Wire::Http1,
+                Way::Tls => Wire::Http1Tls(trust.clone()),
+                Way::Direct => Wire::Direct(trust.clone()),
+            };
+            // One at a time: a thread with a single connection commits by itself.
+            client = runtime.block_on(wire.connect(server.address))?;
+            way = own_way;
+        }
         create(&mut client, setup).context(name)?;
-        let mut send = |client: &mut Client, range: std::ops::Range<u64>| {
+        let mut send = |client: &mut Connection, range: std::ops::Range<u64>| {
             runtime.block_on(async {
                 for number in range {
                     client.expect(&request(number), status).await.context(name)?;

@@ -16,7 +16,7 @@
 //! A Guid is written as Microsoft does: its first three groups little-endian, the rest as it is. It is
 //! kept in that order here.
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 
 use crate::error::DirectError;
 
@@ -189,8 +189,8 @@ pub fn write<K: WireType>(
     value: K::Value<'_>,
     out: &mut BytesMut,
 ) -> Result<(), DirectError> {
-    out.put_u16_le(id);
-    out.put_u8(K::TYPE.code());
+    let [low, high] = id.to_le_bytes();
+    out.extend_from_slice(&[low, high, K::TYPE.code()]);
     K::write(value, out).map_err(|size| DirectError::TooLong { id, size })
 }
 

@@ -17,10 +17,10 @@ use crate::consistency::ConsistencyLevel;
 use crate::dispatch;
 use crate::handlers::{addresses, item};
 use crate::operation::Operation;
-use crate::service::{Request, RequestParts, Response};
+use crate::service::{Request, RequestParts};
 use crate::wire::binary_json::{self, BinaryJsonError, BinaryJsonFault};
 use crate::wire::error;
-use crate::wire::headers::{self, ReplicaTarget, RequestHeaders};
+use crate::wire::headers::{ReplicaTarget, RequestHeaders};
 use crate::wire::link::{ContainerAddress, ResourceLink, Target};
 use crate::wire::reply::Reply;
 
@@ -116,11 +116,9 @@ impl Call {
     }
 
     /// Charges the request to its throughput, now that its cost is known.
-    fn pay(&self, response: &Response, charge: f64) {
+    fn pay(&self, reply: &Reply) {
         if let Some(pass) = self.pass.get() {
-            let range = response.headers().get(headers::PARTITION_KEY_RANGE_ID);
-            let range = range.and_then(|value| value.to_str().ok()?.parse().ok());
-            self.engine().throughput().spend(pass, charge, range);
+            self.engine().throughput().spend(pass, reply.charge, reply.range_reached());
         }
     }
 
@@ -152,17 +150,17 @@ impl Call {
         Ok(self.json.get_or_init(|| json))
     }
 
-    /// The response to a result, charged to the throughput of the request.
-    pub(crate) fn response(&self, result: Result<Reply>) -> ChargedResponse {
-        let (response, charge) = match result {
-            Ok(reply) => self.with_catalog_lsn(reply).into_response(),
+    /// The reply to a result, charged to the throughput of the request.
+    pub(crate) fn reply(&self, result: Result<Reply>) -> Reply {
+        let reply = match result {
+            Ok(reply) => self.with_catalog_lsn(reply),
             Err(error) => self.failure(&error),
         };
-        self.pay(&response, charge);
-        (response, charge)
+        self.pay(&reply);
+        reply
     }
 
-    /// Adds the LSN of the catalog to responses about what it holds.
+    /// Adds the LSN of the catalog to replies about what it holds.
     fn with_catalog_lsn(&self, reply: Reply) -> Reply {
         if !dispatch::is_of_catalog(self) {
             return reply;
@@ -174,12 +172,11 @@ impl Call {
         }
     }
 
-    /// The response to a failed request. It has the LSN and session token of the partition that it
+    /// The reply to a failed request. It has the LSN and session token of the partition that it
     /// addressed; a query that the client is to merge has reached no partition, and neither has a request
     /// for one that is gone.
-    fn failure(&self, error: &Error) -> ChargedResponse {
+    fn failure(&self, error: &Error) -> Reply {
         let uri = self.request.path_and_query.as_str();
-        let mut response = error::response(error, self.request.activity_id, uri);
         let charge = if error::is_free(error) { 0.0 } else { charge::REFUSED };
         let is_elsewhere =
             matches!(error, Error::PartitionGone | Error::ContainerStale | Error::RangeStale);
@@ -187,16 +184,11 @@ impl Call {
         let reached = reached && !dispatch::is_of_catalog(self);
         let container = self.labels.container.get().filter(|_| reached);
         let place = container.and_then(|at| Some((at, item::addressed(self, at)?)));
-        let reply = Reply::empty(response.status()).charge(charge);
-        let (place_headers, _) = match place {
+        let reply = error::reply(error, self.request.activity_id, uri).charge(charge);
+        match place {
             Some((container, place)) => reply.refused_at(container, place),
             None => self.with_catalog_lsn(reply),
         }
-        .into_response();
-        for (name, value) in place_headers.headers() {
-            response.headers_mut().insert(name, value.clone());
-        }
-        (response, charge)
     }
 }
 
@@ -244,9 +236,6 @@ fn check_replica(container: &Container, replica: &ReplicaTarget) -> Result<()> {
         _ => Ok(()),
     }
 }
-
-/// A response, and its charge in request units.
-pub(crate) type ChargedResponse = (Response, f64);
 
 /// What a request turned out to be about, for its statistics and for the headers of a failure.
 #[derive(Default)]
@@ -308,7 +297,7 @@ mod tests {
         let message = "The request body is not valid binary JSON: unknown marker 0xff at offset 3.";
         check(body, Err(message));
         let error = json_text(&Bytes::from_static(body)).expect_err("it is malformed");
-        assert_eq!(error::response(&error, uuid::Uuid::nil(), "/").status(), 400);
+        assert_eq!(error::reply(&error, uuid::Uuid::nil(), "/").status(), 400);
     }
 
     #[test]
@@ -320,6 +309,6 @@ mod tests {
         let length = u32::try_from(body.len() - 6).expect("it is short");
         body[2..6].copy_from_slice(&length.to_le_bytes());
         let error = json_text(&body.into()).expect_err("it is too large");
-        assert_eq!(error::response(&error, uuid::Uuid::nil(), "/").status(), 413);
+        assert_eq!(error::reply(&error, uuid::Uuid::nil(), "/").status(), 413);
     }
 }

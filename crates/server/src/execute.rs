@@ -19,6 +19,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::Method;
 use orrery_engine::transaction::point_write::{CommitAttempt, CommitResult};
 use orrery_types::{CancellationToken, Error, Result, limits};
@@ -26,7 +27,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::api::{Api, Shared};
-use crate::call::{Call, ChargedResponse, Labels};
+use crate::call::{Call, Labels};
 use crate::dispatch;
 use crate::handlers::item::{self, WriteRequest};
 use crate::handlers::query::{self, ItemQuery};
@@ -201,27 +202,27 @@ async fn run_blocking(mut call: Call, task: Task, completion: Completion) -> Ans
     let _cancel_on_drop = cancellation.cancel_on_drop();
     let shared = call.shared.clone();
     let (activity_id, uri) = (call.request.activity_id, call.request.path_and_query.clone());
-    let run = move || (call.response(task.run(&call)), call.labels);
-    let (charged, labels) = shared.blocking.spawn_blocking(run).await.unwrap_or_else(|_| {
+    let run = move || (call.reply(task.run(&call)), call.labels);
+    let (reply, labels) = shared.blocking.spawn_blocking(run).await.unwrap_or_else(|_| {
         let panicked = Error::internal("an operation panicked");
-        ((error::response(&panicked, activity_id, uri.as_str()), 0.0), Labels::default())
+        (error::reply(&panicked, activity_id, uri.as_str()), Labels::default())
     });
-    completion.answer(charged, &shared, &labels)
+    completion.answer(reply, &shared, labels)
 }
 
 /// Runs a request that is parsed and authenticated, whichever front it came through.
 pub(crate) fn run(call: Call, began: Instant) -> MaybeFuture<Answer> {
     let completion = Completion::new(&call, began);
     match run_inline(&call) {
-        Ok(Progress::Complete(reply)) => MaybeFuture::Ready(completion.end(&call, Ok(reply))),
-        Err(error) => MaybeFuture::Ready(completion.end(&call, Err(error))),
+        Ok(Progress::Complete(reply)) => MaybeFuture::Ready(completion.end(call, Ok(reply))),
+        Err(error) => MaybeFuture::Ready(completion.end(call, Err(error))),
         Ok(Progress::Blocking(task)) => MaybeFuture::boxed(run_blocking(call, task, completion)),
         Ok(Progress::Committing(request, receiver)) => MaybeFuture::boxed(async move {
             match await_commit(&call, request, receiver).await {
-                Ok(Progress::Complete(reply)) => completion.end(&call, Ok(reply)),
+                Ok(Progress::Complete(reply)) => completion.end(call, Ok(reply)),
                 Ok(Progress::Blocking(task)) => run_blocking(call, task, completion).await,
                 Ok(Progress::Committing(..)) => unreachable!("the commit has ended"),
-                Err(error) => completion.end(&call, Err(error)),
+                Err(error) => completion.end(call, Err(error)),
             }
         }),
     }
@@ -234,9 +235,8 @@ impl Service for Api {
         match Call::read(self.shared_ref(), request) {
             Ok(call) => run(call, began),
             Err(error) => MaybeFuture::Ready(Answer {
-                response: error::response(&error, activity_id, uri.as_str()),
+                reply: error::reply(&error, activity_id, uri.as_str()),
                 operation: "other",
-                charge: 0.0,
                 is_authenticated: false,
             }),
         }
@@ -247,7 +247,7 @@ impl Service for Api {
     }
 }
 
-/// What is done with every response: it is counted, and that to a HEAD loses its body.
+/// What is done with every reply: it is counted, and that to a HEAD loses its body.
 struct Completion {
     began: Instant,
     name: &'static str,
@@ -265,36 +265,35 @@ impl Completion {
         }
     }
 
-    fn end(self, call: &Call, result: Result<Reply>) -> Answer {
-        self.answer(call.response(result), &call.shared, &call.labels)
+    fn end(self, call: Call, result: Result<Reply>) -> Answer {
+        let reply = call.reply(result);
+        self.answer(reply, &call.shared, call.labels)
     }
 
-    fn answer(self, charged: ChargedResponse, shared: &Shared, labels: &Labels) -> Answer {
-        let (mut response, charge) = charged;
+    fn answer(self, mut reply: Reply, shared: &Shared, labels: Labels) -> Answer {
         let statistics = &shared.statistics;
         if statistics.is_on() {
             statistics.record(&RequestSample {
                 container: labels.container.get().map(|c| (c.rid(), c.alt_link())),
                 operation: self.operation,
                 shape: labels.shape.get(),
-                status: response.status(),
-                charge,
+                status: reply.status,
+                charge: reply.charge,
                 took: self.began.elapsed(),
             });
         }
         if self.is_head {
-            *response.body_mut() = http_body_util::Full::default();
+            reply.body = Bytes::new();
         }
-        Answer { response, operation: self.name, charge, is_authenticated: true }
+        reply.set_container(labels.container.into_inner());
+        Answer { reply, operation: self.name, is_authenticated: true }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use base64::Engine as _;
-    use bytes::Bytes;
     use http::{HeaderMap, HeaderName, HeaderValue};
-    use http_body_util::BodyExt as _;
     use orrery_engine::Engine;
     use orrery_storage::{MemoryStore, RocksOptions, RocksStore, Store};
     use orrery_types::ManualClock;
@@ -386,10 +385,8 @@ mod tests {
                 MaybeFuture::Ready(answer) => (true, answer),
                 MaybeFuture::Future(answer) => (false, self.runtime.block_on(answer)),
             };
-            let status = answer.response.status().as_u16();
-            let body = self.runtime.block_on(answer.response.into_body().collect());
-            let body = String::from_utf8(body.unwrap().to_bytes().to_vec()).unwrap();
-            (is_inline, status, body)
+            let Reply { status, body, .. } = answer.reply;
+            (is_inline, status.as_u16(), String::from_utf8(body.to_vec()).unwrap())
         }
     }
 
@@ -473,8 +470,7 @@ mod tests {
             ("PATCH", "/dbs/d/colls/c/docs/a", &[KEY], patch, 200),
         ] {
             let reply = moved(fixture.call(method, path, more, body));
-            let (response, _) = reply.unwrap().into_response();
-            assert_eq!(response.status(), status, "{body}");
+            assert_eq!(reply.unwrap().status, status, "{body}");
         }
         let read = fixture.send("GET", "/dbs/d/colls/c/docs/b", &[KEY], "");
         assert!(read.1 == 200 && read.2.contains(r#""unseen":1"#), "{read:?}");

@@ -29,4 +29,5 @@ pub mod telemetry;
 pub use net::listener::{DrainOutcome, Limits, ListenError, ListenerConfig, Server};
 pub use net::side::SideRoute;
 pub use operation::{Operation, RequiredAction};
-pub use service::{Answer, MaybeFuture, Request, Response, Scheme, Service};
+pub use service::{Answer, MaybeFuture, Request, Scheme, Service};
+pub use wire::reply::Reply;

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::wire::headers::RequestHeaders;
 use crate::wire::link::ResourceLink;
+use crate::wire::reply::Reply;
 
 /// The scheme a request used; the account's endpoints are returned with the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +74,8 @@ pub struct RequestParts {
     pub host: Option<HeaderValue>,
 }
 
-/// A whole response. The front adds the headers that every response has.
-pub type Response = http::Response<Full<Bytes>>;
+/// A whole response of HTTP.
+pub(crate) type Response = http::Response<Full<Bytes>>;
 
 impl Request {
     /// The name and port the client used, if they are text.
@@ -83,15 +84,13 @@ impl Request {
     }
 }
 
-/// A response, and what spans and metrics say of it.
+/// A reply, and what spans and metrics say of it.
 #[derive(Debug)]
 pub struct Answer {
-    /// The response itself.
-    pub response: Response,
+    /// The reply itself.
+    pub reply: Reply,
     /// What the service did.
     pub operation: &'static str,
-    /// What it cost, in request units.
-    pub charge: f64,
     /// Whether the request came with valid credentials, whatever its outcome.
     pub is_authenticated: bool,
 }

@@ -167,11 +167,26 @@ pub(crate) fn request_span(activity_id: Uuid, method: &Method) -> Span {
     tracing::debug_span!("request", %activity_id, %method)
 }
 
+/// What is counted of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestOutcome {
+    pub(crate) operation: &'static str,
+    pub(crate) status: StatusCode,
+    pub(crate) charge: f64,
+    pub(crate) took: Duration,
+}
+
+impl RequestOutcome {
+    pub(crate) fn of(answer: &Answer, took: Duration) -> Self {
+        let Answer { reply, operation, .. } = answer;
+        Self { operation, status: reply.status, charge: reply.charge, took }
+    }
+}
+
 /// Counts a request and logs it: every one at debug level, server errors as warnings.
-pub(crate) fn request_ended(span: &Span, activity_id: Uuid, answer: &Answer, took: Duration) {
-    let Answer { response, operation, charge, .. } = answer;
-    let (operation, status) = (*operation, response.status());
-    count(operation, status, *charge, took);
+pub(crate) fn request_ended(span: &Span, activity_id: Uuid, outcome: &RequestOutcome) {
+    let RequestOutcome { operation, status, charge, took } = *outcome;
+    count(operation, status, charge, took);
     let _in_span = span.enter();
     let (status_code, ms) = (status.as_u16(), took.as_secs_f64() * 1000.0);
     // Readiness is polled during the start, which is no fault.

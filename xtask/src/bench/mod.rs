@@ -46,6 +46,8 @@ enum Suite {
     Advisor,
     /// Instructions of the server for one request, compared with `bench/instructions.txt`; needs valgrind.
     Instructions,
+    /// Direct mode, beside HTTP/1.1, HTTP/2 and an echo of the same frames; not part of all.
+    Direct,
     /// The same operations on several databases, from one load generator; not part of all.
     Compare,
     /// The same operations on a growing container; not part of all.
@@ -86,6 +88,7 @@ fn run_suite(suite: Suite, server: &Path, program: &Path, options: &Options) -> 
         Suite::Import => "import",
         Suite::Advisor => "advisor",
         Suite::Instructions => "instructions",
+        Suite::Direct => "direct",
         Suite::Compare => "compare",
         Suite::Growth => "growth",
     });

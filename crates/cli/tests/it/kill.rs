@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use orrery_engine::Engine;
@@ -26,6 +27,32 @@ pub(crate) const ITEMS: &str = "/dbs/d/colls/c/docs";
 
 /// What a slot holds: the number of the write that made it, or nothing.
 pub(crate) type Content = Option<u64>;
+
+/// A write of one item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ItemWrite<'a> {
+    /// `POST` creates, `PUT` replaces and `DELETE` deletes.
+    pub(crate) method: &'static str,
+    pub(crate) id: &'a str,
+    pub(crate) partition_key: &'a str,
+    pub(crate) body: &'a str,
+}
+
+/// A client through which a writer writes.
+pub(crate) trait ItemClient {
+    /// The status of a write; `None` if no answer came.
+    fn write(&mut self, write: &ItemWrite<'_>) -> Option<u16>;
+}
+
+impl ItemClient for Client {
+    fn write(&mut self, write: &ItemWrite<'_>) -> Option<u16> {
+        let ItemWrite { method, id, partition_key, body } = *write;
+        let key = ("x-ms-documentdb-partitionkey", partition_key);
+        let item = format!("{ITEMS}/{id}");
+        let path = if method == "POST" { ITEMS } else { &*item };
+        self.send(method, path, &[key], body).ok().map(|answer| answer.status)
+    }
+}
 
 /// One writer's part of the container, as it was told.
 #[derive(Clone)]
@@ -70,14 +97,20 @@ impl Writer {
 
     /// Writes until the server is gone.
     pub(crate) fn run(&mut self, address: SocketAddr, key: &str, acknowledged: &Sender<()>) {
-        let Ok(mut client) = Client::open(address, key) else { return };
+        if let Ok(mut client) = Client::open(address, key) {
+            self.run_with(&mut client, acknowledged);
+        }
+    }
+
+    /// The same through any client.
+    pub(crate) fn run_with(&mut self, client: &mut impl ItemClient, acknowledged: &Sender<()>) {
         loop {
             let slot = self.next(SLOTS);
             let deletes = self.known[slot].is_some() && self.next(4) == 0;
             self.writes += 1;
             let after = (!deletes).then_some(self.writes);
             self.pending = Some((slot, after));
-            let Some(()) = self.write(&mut client, slot, after) else { return };
+            let Some(()) = self.write(client, slot, after) else { return };
             self.pending = None;
             if acknowledged.send(()).is_err() {
                 return;
@@ -86,26 +119,29 @@ impl Writer {
     }
 
     /// One write; `None` if no answer came.
-    fn write(&mut self, client: &mut Client, slot: usize, after: Content) -> Option<()> {
-        let partition = format!(r#"["{}"]"#, self.partition());
-        let key = ("x-ms-documentdb-partitionkey", &*partition);
-        let item = format!("{ITEMS}/{}", self.id(slot));
-        let body = after.map(|n| self.body(slot, n)).unwrap_or_default();
-        let answer = match (self.known[slot], after) {
-            (None, Some(_)) => client.send("POST", ITEMS, &[key], &body),
-            (Some(_), Some(_)) => client.send("PUT", &item, &[key], &body),
-            (_, None) => client.send("DELETE", &item, &[key], ""),
+    fn write(&mut self, client: &mut impl ItemClient, slot: usize, after: Content) -> Option<()> {
+        let method = match (self.known[slot], after) {
+            (None, Some(_)) => "POST",
+            (Some(_), Some(_)) => "PUT",
+            (_, None) => "DELETE",
         };
-        let answer = answer.ok()?;
-        match answer.status {
+        let (id, partition_key) = (self.id(slot), format!(r#"["{}"]"#, self.partition()));
+        let body = after.map(|n| self.body(slot, n)).unwrap_or_default();
+        let write = ItemWrite { method, id: &id, partition_key: &partition_key, body: &body };
+        match client.write(&write)? {
             200 | 201 | 204 => self.known[slot] = after,
             // It lived its second.
             404 if slot >= SLOTS_LIVING => self.known[slot] = None,
             // The server is stopping in order.
             503 => return None,
-            _ => panic!("slot {slot} of {}: {answer:?}", self.number),
+            status => panic!("slot {slot} of {}: {status} for {write:?}", self.number),
         }
         Some(())
+    }
+
+    /// Whether a write has had no answer.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.pending.is_some()
     }
 
     /// Compares with what is there after a restart, and goes on from that.
@@ -157,22 +193,29 @@ pub(crate) fn faults(place: &Place) -> usize {
 
 /// Splits and merges ranges until the server is gone; returns how often.
 pub(crate) fn change_layout(address: SocketAddr, key: &str) -> usize {
-    let Ok(mut client) = Client::open(address, key) else { return 0 };
-    let mut done = 0;
+    let done = AtomicUsize::new(0);
+    change_layout_counted(address, key, &done);
+    done.into_inner()
+}
+
+/// The same, counted while it goes on.
+pub(crate) fn change_layout_counted(address: SocketAddr, key: &str, done: &AtomicUsize) {
+    let Ok(mut client) = Client::open(address, key) else { return };
     for turn in 0.. {
         let operation = if turn % 2 == 0 { "split" } else { "merge" };
         let path = format!("/dbs/d/colls/c/operations/{operation}");
         match client.send("POST", &path, &[], "") {
-            Ok(answer) if answer.status == 200 => done += 1,
+            Ok(answer) if answer.status == 200 => {
+                done.fetch_add(1, Ordering::Relaxed);
+            }
             // Many kills after a split leave ranges of one key; a merge goes on from there.
             Ok(answer) if answer.status == 400 && answer.body.contains("cannot be split") => {}
             // The server is stopping in order.
-            Ok(answer) if answer.status == 503 => return done,
+            Ok(answer) if answer.status == 503 => return,
             Ok(answer) => panic!("{operation}: {answer:?}"),
-            Err(_) => return done,
+            Err(_) => return,
         }
     }
-    done
 }
 
 /// Lets all writers write until so many writes are acknowledged, then ends the server.
@@ -224,7 +267,7 @@ fn acknowledged_writes_outlive_the_server() {
         let items = client.feed(ITEMS, "Documents").into_iter();
         let found = items.map(|item| (item.get("id").as_str().unwrap().to_owned(), item)).collect();
         for writer in &mut writers {
-            unknown += usize::from(writer.pending.is_some());
+            unknown += usize::from(writer.has_pending());
             writer.settle(&found, &mut lost);
         }
         assert_eq!((lost, faulty), (0, 0), "after round {round}");

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use orrery_engine::Engine;
 use orrery_server::api::Api;
@@ -99,6 +100,18 @@ impl Local {
     /// Stops the server as a signal does.
     pub(crate) fn stop(self) -> DrainOutcome {
         self.runtime.block_on(self.server.stop())
+    }
+
+    /// Stops the server, and says whether all of its threads end in this time.
+    pub(crate) fn ends_within(self, time: Duration) -> bool {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let _ = self.runtime.block_on(self.server.stop());
+            // Waits for blocking threads.
+            drop(self.runtime);
+            let _ = sender.send(());
+        });
+        receiver.recv_timeout(time).is_ok()
     }
 
     /// Sends a request that is signed as it should be.

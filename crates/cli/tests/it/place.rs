@@ -63,6 +63,13 @@ impl Place {
         Running::spawn(command)
     }
 
+    /// The same behind TLS, too.
+    pub(crate) fn serve_tls(&self) -> Running {
+        let mut command = orrery(&["serve", "--listen", "127.0.0.1:0", "--log", "error"]);
+        command.args(self.arguments());
+        Running::spawn(command)
+    }
+
     /// The store, which no server has open.
     pub(crate) fn open(&self) -> Arc<dyn Store> {
         match self {

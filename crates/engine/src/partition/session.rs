@@ -91,15 +91,42 @@ impl Sessions<'_> {
 
 impl Container {
     /// The token for what one partition shows at an LSN.
+    pub fn session_token(&self, partition: u32, lsn: Lsn) -> SessionToken {
+        SessionToken { partition, container: self.number, lsn }
+    }
+
+    /// The same as text.
     pub fn token(&self, partition: u32, lsn: Lsn) -> String {
-        let mut token = String::with_capacity(24);
-        let mut digits = itoa::Buffer::new();
-        token.push_str(digits.format(partition));
-        token.push(':');
-        token.push_str(digits.format(self.number));
-        token.push('#');
-        token.push_str(digits.format(lsn.0));
-        token
+        let mut text = Vec::with_capacity(24);
+        self.session_token(partition, lsn).write(&mut text);
+        String::from_utf8(text).expect("digits are text")
+    }
+}
+
+/// What one partition shows at an LSN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionToken {
+    /// Number of the physical partition.
+    pub partition: u32,
+    /// Number of the container.
+    pub container: u32,
+    /// The LSN.
+    pub lsn: Lsn,
+}
+
+impl SessionToken {
+    /// Appends the whole token.
+    pub fn write(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(itoa::Buffer::new().format(self.partition).as_bytes());
+        out.push(b':');
+        self.write_version(out);
+    }
+
+    /// Appends what follows the partition: a client in Direct mode knows which one it has asked.
+    pub fn write_version(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(itoa::Buffer::new().format(self.container).as_bytes());
+        out.push(b'#');
+        out.extend_from_slice(itoa::Buffer::new().format(self.lsn.0).as_bytes());
     }
 }
 
@@ -133,6 +160,15 @@ fn parse(token: &str) -> Result<Token> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_is_written_with_its_partition_or_without() {
+        let token = SessionToken { partition: 3, container: 7, lsn: Lsn(15) };
+        let (mut whole, mut version) = (Vec::new(), Vec::new());
+        token.write(&mut whole);
+        token.write_version(&mut version);
+        assert_eq!((&whole[..], &version[..]), (&b"3:7#15"[..], &b"7#15"[..]));
+    }
 
     #[test]
     fn tokens_of_every_form_are_read() {

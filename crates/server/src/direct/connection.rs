@@ -10,6 +10,10 @@
 //! runs: after bytes that are no frame nothing more is read, but what runs is answered first. When
 //! the server stops, requests that come are turned away with a status after which clients try again, and
 //! the connection is closed once nothing has come for a moment.
+//!
+//! A close ends the sending side first, and reads until the client has closed, too. What comes then is
+//! thrown away and was never begun; the client sees that the connection has ended. A socket that is closed
+//! with unread bytes would be reset, and a reset can destroy answers that the client has not read yet.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -31,7 +35,7 @@ use tokio::io::{
 };
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, timeout};
 use tracing::{Instrument as _, Span};
 
 use super::decode;
@@ -40,9 +44,10 @@ use crate::net::body::BodyReservation;
 use crate::net::connection::{BoxError, EVICTED};
 use crate::net::front::{Front, front_answer};
 use crate::net::listener::Limits;
+use crate::net::serving_threads;
 use crate::net::slots::Client;
 use crate::service::{Answer, MaybeFuture, Service};
-use crate::telemetry;
+use crate::telemetry::{self, RequestOutcome};
 use crate::wire::{error, headers};
 
 /// Room that is made for what comes next, once a quarter of it is left.
@@ -161,7 +166,8 @@ struct FinishedRequest {
 /// What happens next.
 enum Event {
     Finished(Box<Result<FinishedRequest, JoinError>>),
-    Wrote(usize),
+    /// Something is written; all of it, if that is so.
+    Wrote(bool),
     Read(usize),
     Stop,
     Evicted,
@@ -177,13 +183,14 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let ended = loop {
             self.read_frames();
+            self.needs_flush |= !self.output.is_empty();
             if let (State::Failed(error), true) = (self.state, self.is_idle()) {
                 break Err(error.into());
             }
             match self.next_event(&mut stopping, evicted.as_mut(), &mut ticks).await {
                 Err(error) => return Err(error.into()),
                 Ok(Event::Finished(finished)) => self.finish_task(*finished),
-                Ok(Event::Wrote(bytes)) => self.wrote(bytes),
+                Ok(Event::Wrote(is_all)) => self.wrote(is_all),
                 // The client is gone: dropping the tasks cancels them.
                 Ok(Event::Read(0)) => return Ok(()),
                 Ok(Event::Read(_)) => self.progress_at = Instant::now(),
@@ -192,15 +199,31 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
                 Ok(Event::Quiet) => break Ok(()),
                 Ok(Event::Tick) => {
                     self.lacks_memory = false;
-                    if let Some(problem) = self.overdue() {
-                        break problem;
+                    if self.is_slow() {
+                        break Err("the client took too long".into());
+                    }
+                    // Nothing has come up to now: reading goes before this.
+                    if self.has_been_idle() {
+                        break Ok(());
                     }
                 }
             }
         };
-        // Closes the sending side; the client need not do the same.
-        let _ = timeout(CLOSE_TIME, self.writer.shutdown()).await;
+        // A client that does not close is left alone after a moment.
+        let _ = timeout(CLOSE_TIME, self.close()).await;
         ended
+    }
+
+    /// Ends the sending side, and waits until the client has ended its own.
+    async fn close(&mut self) -> std::io::Result<()> {
+        self.writer.shutdown().await?;
+        loop {
+            self.input.clear();
+            self.input.reserve(READ_BYTES);
+            if self.reader.read_buf(&mut self.input).await? == 0 {
+                return Ok(());
+            }
+        }
     }
 
     async fn next_event(
@@ -210,10 +233,9 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
         ticks: &mut Interval,
     ) -> std::io::Result<Event> {
         let may_read = self.has_room() && !self.lacks_memory && !self.is_failed();
-        let may_write = !self.output.is_empty() || self.needs_flush;
         let is_open = matches!(self.state, State::Opening | State::Open);
         let may_be_evicted = !self.client.is_authenticated() && is_open;
-        let is_quiet = self.state == State::Closing && self.is_idle();
+        let is_quiet = self.state == State::Closing && self.is_idle() && self.frame_since.is_none();
         if may_read && self.input.capacity() - self.input.len() < READ_BYTES / 4 {
             self.input.reserve(READ_BYTES);
         }
@@ -221,13 +243,13 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
             // What is done goes out before anything else is taken in.
             biased;
             Some(finished) = self.running.join_next() => Event::Finished(Box::new(finished)),
-            written = write_some(&mut self.writer, &mut self.output), if may_write => {
+            written = write_some(&mut self.writer, &mut self.output), if self.needs_flush => {
                 Event::Wrote(written?)
             }
             read = self.reader.read_buf(&mut self.input), if may_read => Event::Read(read?),
             _ = stopping.wait_for(|stopping| *stopping), if is_open => Event::Stop,
             () = evicted, if may_be_evicted => Event::Evicted,
-            () = sleep(QUIET_TIME), if is_quiet => Event::Quiet,
+            () = quiet_time(self.progress_at), if is_quiet => Event::Quiet,
             _ = ticks.tick() => Event::Tick,
         })
     }
@@ -248,39 +270,39 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
     }
 
     fn stop(&mut self) {
-        if !self.is_failed() {
+        if matches!(self.state, State::Opening | State::Open) {
             self.state = State::Closing;
+            // It must be quiet from now on.
+            self.progress_at = Instant::now();
         }
     }
 
-    /// Why the connection must end now, if the client has taken too long for something.
-    fn overdue(&self) -> Option<Result<(), BoxError>> {
+    /// Whether the client takes too long to read an answer, or to send the rest of a frame.
+    fn is_slow(&self) -> bool {
         let now = Instant::now();
-        let slow = || Some(Err("the client took too long".into()));
-        let since = now.duration_since(self.progress_at);
         let is_writing = !self.output.is_empty() || self.needs_flush;
-        if is_writing && since > self.limits.body_time {
-            return slow();
+        if is_writing {
+            return now.duration_since(self.progress_at) > self.limits.body_time;
         }
-        if !self.running.is_empty() || is_writing {
-            return None;
-        }
-        if let Some(began) = self.frame_since {
-            let is_large = self.input.len() >= UNRESERVED_BYTES || self.discard_bytes > 0;
-            let time = if is_large { self.limits.body_time } else { self.limits.head_time };
-            return if now.duration_since(began) > time { slow() } else { None };
-        }
+        let is_large = self.input.len() >= UNRESERVED_BYTES || self.discard_bytes > 0;
+        let time = if is_large { self.limits.body_time } else { self.limits.head_time };
+        let began = self.frame_since.filter(|_| self.running.is_empty());
+        began.is_some_and(|began| now.duration_since(began) > time)
+    }
+
+    /// Whether nothing has come or gone for as long as a connection may be idle.
+    fn has_been_idle(&self) -> bool {
         let idle_time = if self.client.is_authenticated() {
             self.limits.direct_idle_time
         } else {
             self.limits.direct_unauthenticated_idle_time
         };
-        (since > idle_time).then_some(Ok(()))
+        let is_idle = self.is_idle() && self.frame_since.is_none();
+        is_idle && self.progress_at.elapsed() > idle_time
     }
 
-    fn wrote(&mut self, bytes: usize) {
-        // Zero bytes are a flush.
-        self.needs_flush = bytes > 0;
+    fn wrote(&mut self, is_all: bool) {
+        self.needs_flush = !is_all;
         self.progress_at = Instant::now();
         if self.output.is_empty() && self.output.capacity() > KEPT_BYTES {
             self.output = BytesMut::new();
@@ -375,7 +397,10 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
     fn begin(&mut self, frame: &Frame) {
         let Some(envelope) = self.envelope(frame) else { return };
         let began = Instant::now();
-        let request = match decode::request(frame, &self.peer_info) {
+        // With more requests at hand the thread must go on to them: their commits share a sync.
+        let is_alone = self.running.is_empty() && self.input.is_empty();
+        let may_block = is_alone && serving_threads::has_one_connection();
+        let request = match decode::request(frame, &self.peer_info, may_block) {
             Ok(request) => request,
             Err(error) => return self.turn_away(frame, &error),
         };
@@ -433,7 +458,7 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
             let span = telemetry::request_span(activity_id, &http::Method::GET);
             let context =
                 RequestContext { envelope, began: Instant::now(), span, _reservation: None };
-            let answer = front_answer(error::response(error, activity_id, "/"));
+            let answer = front_answer(error::reply(error, activity_id, "/"));
             self.finish(FinishedRequest { context, answer });
         }
     }
@@ -461,26 +486,31 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
     }
 
     fn finish(&mut self, finished: FinishedRequest) {
-        let FinishedRequest { context, mut answer } = finished;
+        let FinishedRequest { context, answer } = finished;
         if answer.is_authenticated && !self.client.is_authenticated() {
             self.client.set_authenticated();
         }
-        encode::write(&context.envelope, &mut answer, &mut self.output);
-        let took = context.began.elapsed();
-        telemetry::request_ended(&context.span, context.envelope.activity(), &answer, took);
+        encode::write(&context.envelope, &answer.reply, &mut self.output);
+        let outcome = RequestOutcome::of(&answer, context.began.elapsed());
+        telemetry::request_ended(&context.span, context.envelope.activity(), &outcome);
     }
 }
 
-/// Writes some of what waits, or flushes if nothing does; then zero bytes were written.
+/// Writes some of what waits, and flushes if that was all; says whether it was.
 async fn write_some<W: AsyncWrite + Unpin>(
     writer: &mut W,
     output: &mut BytesMut,
-) -> std::io::Result<usize> {
-    if output.is_empty() {
-        return writer.flush().await.map(|()| 0);
+) -> std::io::Result<bool> {
+    if !output.is_empty() && writer.write_buf(output).await? == 0 {
+        return Err(std::io::ErrorKind::WriteZero.into());
     }
-    match writer.write_buf(output).await? {
-        0 => Err(std::io::ErrorKind::WriteZero.into()),
-        bytes => Ok(bytes),
+    if !output.is_empty() {
+        return Ok(false);
     }
+    writer.flush().await.map(|()| true)
+}
+
+/// Waits until nothing has come for a moment. A timer is made only where one is waited for.
+async fn quiet_time(since: Instant) {
+    sleep_until(since + QUIET_TIME).await;
 }

@@ -23,8 +23,8 @@ const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 /// The value of `PageSize` that leaves the size to the server.
 const PAGE_SIZE_ANY: u32 = u32::MAX;
 
-/// The request of a frame.
-pub(super) fn request(frame: &Frame, peer_info: &DirectPeer) -> Result<Request> {
+/// The request of a frame. `may_block` says whether its thread may wait for the disk.
+pub(super) fn request(frame: &Frame, peer_info: &DirectPeer, may_block: bool) -> Result<Request> {
     let sent = FrameRequest::decode(&frame.head).map_err(|e| Error::invalid(e.to_string()))?;
     let tokens = &sent.tokens;
     let link = ResourceLink::of_frame(&sent)?;
@@ -47,8 +47,7 @@ pub(super) fn request(frame: &Frame, peer_info: &DirectPeer) -> Result<Request> 
         body: frame.body.clone(),
         scheme: Scheme::Https,
         peer: peer_info.peer,
-        // A connection may have many requests at once.
-        may_block: false,
+        may_block,
         parts: Some(Box::new(parts)),
     })
 }

@@ -10,7 +10,6 @@ use crate::call::Call;
 use crate::handlers::role_check;
 use crate::wire::batch_body::{self, BatchFormat};
 use crate::wire::error;
-use crate::wire::headers;
 use crate::wire::link::ContainerAddress;
 use crate::wire::reply::Reply;
 
@@ -68,13 +67,13 @@ fn reply(container: &Container, form: BatchFormat, answers: &Answers) -> Reply {
         BatchFormat::Json => Reply::json(status, body),
         BatchFormat::HybridRow => Reply::binary(status, body),
     };
-    let reply = reply.written().charge(answers.charge).container(container);
+    let reply = reply.written().charge(answers.charge).of_container();
     match &answers.places[..] {
         [place] => reply.place(container, *place),
         places => {
             let tokens = places.iter().map(|p| container.token(p.partition, p.lsn));
             let tokens = tokens.collect::<Vec<_>>().join(",");
-            reply.header(headers::SESSION_TOKEN, &tokens)
+            reply.sessions(tokens)
         }
     }
 }

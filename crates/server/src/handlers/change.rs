@@ -42,15 +42,15 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress, mode: FeedMode) -> Result
             resources::feed_text(&rid, "Documents", page.changes.iter().map(|c| &**c), bytes);
         Reply::json(StatusCode::OK, body)
     };
-    let (id, lsn) = page.partition.map(|(id, lsn)| (id.to_string(), lsn.0.to_string())).unzip();
+    let (range, lsn) = page.partition.unzip();
     Ok(reply
-        .header(headers::ETAG, &page.etag)
-        .header(headers::ITEM_COUNT, &page.changes.len().to_string())
-        .header_if(headers::PARTITION_KEY_RANGE_ID, id.as_deref())
-        .header_if(headers::LSN, lsn.as_deref())
-        .header(headers::SESSION_TOKEN, &page.session_token)
+        .etag_text(page.etag)
+        .item_count(page.changes.len())
+        .range(range)
+        .lsn(lsn)
+        .sessions(page.session_token)
         .charge(call.read_charge(page.charge))
-        .container(container))
+        .of_container())
 }
 
 fn shape(call: &Call) -> Result<Shape> {

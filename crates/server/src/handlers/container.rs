@@ -8,9 +8,8 @@ use orrery_types::{Result, Value};
 
 use super::item::scope;
 use crate::call::Call;
-use crate::wire::headers;
 use crate::wire::link::ContainerAddress;
-use crate::wire::reply::Reply;
+use crate::wire::reply::{Reply, ReplyNote};
 use crate::wire::resources;
 
 const LIST: &str = "DocumentCollections";
@@ -18,7 +17,7 @@ const LIST: &str = "DocumentCollections";
 /// A container's answers name its database as owner.
 fn with_owner(reply: Reply, container: &Container) -> Reply {
     let names = format!("dbs/{}", container.database_id);
-    reply.owner(&container.database_rid().to_string(), &names)
+    reply.owner(container.database_rid().to_string(), names)
 }
 
 pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
@@ -27,7 +26,7 @@ pub(crate) fn create(call: &Call, db: &Address) -> Result<Reply> {
     let shares = !engine.offers().has_throughput(container.rid)?;
     let reply = Reply::resource(StatusCode::CREATED, &container)
         .charge(charge::catalog_write())
-        .header_if(headers::SHARE_THROUGHPUT, shares.then_some("true"));
+        .note_if(ReplyNote::ShareThroughput, shares.then_some("true"));
     Ok(call.owned_by_database(db, reply))
 }
 
@@ -51,7 +50,7 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     }
     let mut reply = Reply::resource(StatusCode::OK, &resource).charge(charge::catalog_read());
     if call.headers.populate_quota_info {
-        let progress = call.engine().index_build().index_progress(&container)?.to_string();
+        let progress = call.engine().index_build().index_progress(&container)?;
         let usage = call.engine().insight().usage(&container)?;
         let used = format!(
             "functions=0;storedProcedures=0;triggers=0;documentSize={};documentsSize={};\
@@ -64,9 +63,9 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         let quota = "functions=50;storedProcedures=100;triggers=25;documentSize=10240;\
                      documentsSize=10485760;documentsCount=-1;collectionSize=10485760;";
         reply = reply
-            .header(headers::INDEX_PROGRESS, &progress)
-            .header(headers::RESOURCE_QUOTA, quota)
-            .header(headers::RESOURCE_USAGE, &used);
+            .index_progress(progress)
+            .note(ReplyNote::ResourceQuota, quota)
+            .note(ReplyNote::ResourceUsage, used);
     }
     Ok(with_owner(reply, &container))
 }
@@ -108,5 +107,5 @@ pub(crate) fn conflicts(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     if queries && !scope(call, container)?.confined && !call.headers.enable_cross_partition {
         return Err(crossing_refused());
     }
-    Ok(resources::values(container.rid_text(), "Conflicts", &[]).container(container))
+    Ok(resources::values(container.rid_text(), "Conflicts", &[]).of_container())
 }

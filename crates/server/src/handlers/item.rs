@@ -16,10 +16,9 @@ use orrery_types::{Error, PartitionKey, Result, limits};
 
 use crate::call::Call;
 use crate::operation::Operation;
-use crate::service::Request;
-use crate::wire::headers::{self, ReadKeyType};
+use crate::wire::headers::ReadKeyType;
 use crate::wire::link::{ContainerAddress, Target};
-use crate::wire::reply::Reply;
+use crate::wire::reply::{Reply, ReplyNote};
 use crate::wire::resources;
 
 pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<Reply> {
@@ -44,19 +43,10 @@ pub(crate) fn read(call: &Call, at: &ContainerAddress, id: &Address) -> Result<R
         return Ok(Reply::empty(StatusCode::NOT_MODIFIED)
             .etag(item.stamp.etag)
             .charge(charge)
-            .container(container)
+            .of_container()
             .place(container, item.place));
     }
-    // Where the request was answered: clients of several regions tell these apart by it.
-    let Request { scheme, authority, path_and_query, .. } = &call.request;
-    let etag = item.stamp.etag;
-    let Some(host) = authority else {
-        return Ok(Reply::item(item.body, etag, charge, at));
-    };
-    let location = [scheme.as_str(), "://"].map(str::as_bytes);
-    let location =
-        location.into_iter().chain([host.as_bytes(), path_and_query.as_str().as_bytes()]);
-    Ok(Reply::located_item(item.body, etag, charge, at, location))
+    Ok(Reply::item(StatusCode::OK, item.body, item.stamp.etag, charge, at).located())
 }
 
 /// A write of one item, decoded.
@@ -130,13 +120,13 @@ pub(crate) fn delete_partition_key(call: &Call, at: &ContainerAddress) -> Result
     call.engine().models().must_stay_within(container, super::grant::reach(call))?;
     let places = call.engine().erasure().erase_partition_key(container, &key)?;
     let charge = charge::catalog_read();
-    let reply = Reply::empty(StatusCode::OK).charge(charge).container(container);
+    let reply = Reply::empty(StatusCode::OK).charge(charge).of_container();
     if let [place] = places[..] {
         return Ok(reply.place(container, place));
     }
     let tokens = places.iter().map(|place| container.token(place.partition, place.lsn));
     let tokens: Vec<String> = tokens.collect();
-    Ok(reply.header(headers::SESSION_TOKEN, &tokens.join(",")))
+    Ok(reply.sessions(tokens.join(",")))
 }
 
 pub(crate) fn encode_write(call: &Call, container: &Container, written: Written) -> Reply {
@@ -150,14 +140,14 @@ pub(crate) fn encode_write(call: &Call, container: &Container, written: Written)
     if !deleted && !call.headers.prefer_minimal {
         let at = (container, written.place);
         let etag = written.stamp.etag;
-        let reply = Reply::written_item(status, written.body, etag, written.charge, at);
-        return reply.header_if(headers::MODEL_WARNINGS, warnings.as_deref());
+        let reply = Reply::item(status, written.body, etag, written.charge, at).written();
+        return reply.note_if(ReplyNote::ModelWarnings, warnings);
     }
     let reply = Reply::empty(status)
         .written()
         .charge(written.charge)
-        .container(container)
-        .header_if(headers::MODEL_WARNINGS, warnings.as_deref())
+        .of_container()
+        .note_if(ReplyNote::ModelWarnings, warnings)
         .place(container, written.place);
     if deleted { reply } else { reply.etag(written.stamp.etag) }
 }
@@ -224,21 +214,12 @@ pub(crate) fn feed(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         page.items.iter().map(|i| &**i),
         bytes,
     );
-    let count = page.items.len().to_string();
-    let session = Some(page.session_token).filter(|t| !t.is_empty());
     Ok(Reply::json(StatusCode::OK, body)
-        .header(headers::ITEM_COUNT, &count)
-        .header_if(headers::CONTINUATION, page.continuation.as_deref())
-        .header_if(headers::SESSION_TOKEN, session.as_deref())
-        .header_if(headers::PARTITION_KEY_RANGE_ID, session.as_deref().and_then(range_of))
+        .item_count(page.items.len())
+        .continuation(page.continuation)
+        .sessions_and_range(page.session_token)
         .charge(call.read_charge(page.charge))
-        .container(container))
-}
-
-/// The range, or the first of those, that a session token is of. Clients that find no range in an
-/// answer which they know of read the list of ranges anew each time.
-pub(crate) fn range_of(session_token: &str) -> Option<&str> {
-    session_token.split_once(':').map(|(range, _)| range)
+        .of_container())
 }
 
 /// The partition that a request addresses, for the session of a client that was refused.

@@ -46,9 +46,7 @@ impl Call {
     /// Names the database that owns the resources of a reply; it may be gone by now.
     pub(crate) fn owned_by_database(&self, db: &Address, reply: Reply) -> Reply {
         match self.engine().databases().read(db) {
-            Ok(database) => {
-                reply.owner(&database.rid().to_string(), &format!("dbs/{}", database.id))
-            }
+            Ok(database) => reply.owner(database.rid().to_string(), format!("dbs/{}", database.id)),
             Err(_) => reply,
         }
     }
@@ -60,7 +58,7 @@ impl Call {
             (engine.databases().read(&at.database), engine.users().read(&at.database, &at.user));
         let (Ok(database), Ok(user)) = found else { return reply };
         let id = user.body.get("id").as_str().unwrap_or_default();
-        reply.owner(&user.rid.to_string(), &format!("dbs/{}/users/{id}", database.id))
+        reply.owner(user.rid.to_string(), format!("dbs/{}/users/{id}", database.id))
     }
 
     /// The throughput that a create asks for.

@@ -8,8 +8,7 @@ use orrery_types::ids::Rid;
 use orrery_types::{Error, Result, Value};
 
 use crate::call::Call;
-use crate::wire::headers;
-use crate::wire::reply::Reply;
+use crate::wire::reply::{Reply, ReplyNote};
 use crate::wire::resources;
 
 const LIST: &str = "Offers";
@@ -23,8 +22,8 @@ fn number(rid: Rid) -> Result<u32> {
 
 fn answered(offer: &Resource) -> Reply {
     Reply::resource(StatusCode::OK, offer)
-        .header(headers::MIN_THROUGHPUT, &OfferCatalog::minimum(offer).to_string())
-        .header(headers::OFFER_REPLACE_PENDING, if is_pending(offer) { "true" } else { "false" })
+        .note(ReplyNote::MinThroughput, OfferCatalog::minimum(offer).to_string())
+        .note(ReplyNote::OfferReplacePending, if is_pending(offer) { "true" } else { "false" })
 }
 
 /// Whether partitions are still to be split for it.
@@ -59,5 +58,5 @@ pub(crate) fn query(call: &Call) -> Result<Reply> {
     let offers = call.engine().offers().list()?;
     let bodies: Vec<Value> = offers.into_iter().map(|o| o.body).collect();
     let reply = super::query::resources(call, "", LIST, bodies)?;
-    Ok(reply.header(headers::OFFER_REPLACE_PENDING, "false"))
+    Ok(reply.note(ReplyNote::OfferReplacePending, "false"))
 }

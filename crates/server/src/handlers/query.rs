@@ -11,12 +11,12 @@ use orrery_types::{Error, Object, Result, Value};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
-use super::item::{range_of, scope};
+use super::item::scope;
 use crate::call::Call;
 use crate::execute::Budget;
-use crate::wire::headers::{self, IndexMetrics};
+use crate::wire::headers::IndexMetrics;
 use crate::wire::link::ContainerAddress;
-use crate::wire::reply::Reply;
+use crate::wire::reply::{Reply, ReplyNote};
 use crate::wire::resources;
 
 /// A page of a query over items, decoded.
@@ -75,34 +75,32 @@ pub(crate) fn try_page(
         Budget::Inline => queries.run_inline(query, &paging)?,
         Budget::Page => Some(queries.run(query, &paging)?),
     };
-    let Some(page) = page else { return Ok(None) };
+    let Some(mut page) = page else { return Ok(None) };
     let container = query.container();
-    let session = Some(&*page.session_token).filter(|t| !t.is_empty());
     let written = Instant::now();
     let reply = resources::texts_of(container.rid_text(), "Documents", &page.rows);
     let written = written.elapsed();
     let mut reply = reply
-        .header_if(headers::CONTINUATION, page.continuation.as_deref())
-        .header_if(headers::SESSION_TOKEN, session)
-        .header_if(headers::PARTITION_KEY_RANGE_ID, session.and_then(range_of))
-        .header(headers::REQUIRES_DISTRIBUTION, "False")
+        .continuation(page.continuation.take())
+        .sessions_and_range(std::mem::take(&mut page.session_token))
+        .requires_distribution(false)
         .charge(call.read_charge(page.charge))
-        .container(container);
+        .of_container();
     if call.headers.populate_query_metrics {
-        reply = reply.header(headers::QUERY_METRICS, &query_metrics(&page, *compiled, written));
+        reply = reply.note(ReplyNote::QueryMetrics, query_metrics(&page, *compiled, written));
     }
     if let Some(form) = call.headers.populate_index_metrics {
         let metrics = match form {
             IndexMetrics::First => index_metrics(&page.report),
             IndexMetrics::Second => index_metrics_v2(&page.report),
         };
-        reply = reply.header(headers::INDEX_UTILIZATION, &metrics);
+        reply = reply.note(ReplyNote::IndexUtilization, metrics);
     }
     if call.headers.populate_query_advice && paging.continuation.is_none() {
-        reply = reply.header(headers::QUERY_ADVICE, &advice(query.request()));
+        reply = reply.note(ReplyNote::QueryAdvice, advice(query.request()));
     }
     let plan = page.report.plan.as_ref().map(|plan| percent(&plan.to_value().to_json()));
-    Ok(Some(reply.header_if(headers::PLAN, plan.as_deref())))
+    Ok(Some(reply.note_if(ReplyNote::Plan, plan)))
 }
 
 fn percent(text: &str) -> String {
@@ -233,7 +231,7 @@ pub(crate) fn plan(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let scope = scope(call, container)?;
     let features = &call.headers.supported_query_features;
     let plan = call.engine().queries().query_plan_for(container, &scope, &request, features)?;
-    Ok(Reply::json(StatusCode::OK, plan).charge(charge::catalog_read()).container(container))
+    Ok(Reply::json(StatusCode::OK, plan).charge(charge::catalog_read()).of_container())
 }
 
 /// A page of a query over resources of the catalog.
@@ -244,6 +242,6 @@ pub(crate) fn resources(call: &Call, rid: &str, list: &str, bodies: Vec<Value>) 
     let (rows, continuation) =
         call.engine().queries().query_values(bodies, &request, size, &owner, token)?;
     Ok(resources::values(rid, list, &rows)
-        .header_if(headers::CONTINUATION, continuation.as_deref())
+        .continuation(continuation)
         .charge(charge::catalog_query()))
 }

@@ -7,7 +7,6 @@ use orrery_engine::partition::layout::LayoutChangeResult;
 use orrery_types::{EffectiveKey, Error, Result, Value};
 
 use crate::call::Call;
-use crate::wire::headers;
 use crate::wire::link::ContainerAddress;
 use crate::wire::reply::Reply;
 use crate::wire::resources;
@@ -26,9 +25,9 @@ pub(crate) fn list(call: &Call, at: &ContainerAddress) -> Result<Reply> {
         resources::values(container.rid_text(), LIST, &bodies)
     };
     Ok(reply
-        .header(headers::ETAG, &etag)
+        .etag_text(etag)
         .charge(orrery_engine::throughput::charge::catalog_read())
-        .container(container))
+        .of_container())
 }
 
 pub(crate) fn query(call: &Call, at: &ContainerAddress) -> Result<Reply> {
@@ -36,7 +35,7 @@ pub(crate) fn query(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let ranges = call.engine().layouts().list_ranges(container)?;
     let bodies: Vec<Value> = ranges.into_iter().map(|r| r.body).collect();
     let reply = super::query::resources(call, container.rid_text(), LIST, bodies)?;
-    Ok(reply.container(container))
+    Ok(reply.of_container())
 }
 
 /// `{"range": "0", "at": "20…"}`: both may be left out.
@@ -94,11 +93,12 @@ fn effective_key(hex: &str) -> Result<EffectiveKey> {
 }
 
 fn layout_changed(call: &Call, at: &ContainerAddress, done: &LayoutChangeResult) -> Result<Reply> {
-    let container = call.container(at)?;
+    // The reply names it, as it is now.
+    call.container(at)?;
     let ids = |ids: &[u32]| Value::array(ids.iter().map(|id| id.to_string().into()).collect());
     let mut body = orrery_types::Object::new();
     body.set("parents", ids(&done.parents));
     body.set("children", ids(&done.children));
     let body = Value::object(body).to_json();
-    Ok(Reply::json(StatusCode::OK, body).charge(1.0).container(container))
+    Ok(Reply::json(StatusCode::OK, body).charge(1.0).of_container())
 }

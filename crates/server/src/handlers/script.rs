@@ -9,7 +9,7 @@ use orrery_types::{Result, Value};
 use crate::call::Call;
 use crate::wire::headers;
 use crate::wire::link::{ContainerAddress, ScriptKind};
-use crate::wire::reply::Reply;
+use crate::wire::reply::{Reply, ReplyNote};
 use crate::wire::resources;
 
 fn list_name(kind: ScriptKind) -> &'static str {
@@ -23,7 +23,7 @@ fn list_name(kind: ScriptKind) -> &'static str {
 /// How many scripts and how much data the container may hold, and how much of that it does.
 fn with_quota(call: &Call, container: &Container, reply: Reply) -> Result<Reply> {
     let (quota, used) = call.engine().scripts().quota(container)?;
-    Ok(reply.header(headers::RESOURCE_QUOTA, &quota).header(headers::RESOURCE_USAGE, &used))
+    Ok(reply.note(ReplyNote::ResourceQuota, quota).note(ReplyNote::ResourceUsage, used))
 }
 
 pub(crate) fn create(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
@@ -33,7 +33,7 @@ pub(crate) fn create(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Re
         call.engine().scripts().create(container, kind, call.json()?, upsert)?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let reply = Reply::resource(status, &script).charge(charge::catalog_write());
-    with_quota(call, container, reply.container(container))
+    with_quota(call, container, reply.of_container())
 }
 
 pub(crate) fn read(
@@ -49,7 +49,7 @@ pub(crate) fn read(
     } else {
         Reply::resource(StatusCode::OK, &script)
     };
-    with_quota(call, container, reply.charge(charge::catalog_read()).container(container))
+    with_quota(call, container, reply.charge(charge::catalog_read()).of_container())
 }
 
 pub(crate) fn replace(
@@ -62,7 +62,7 @@ pub(crate) fn replace(
     let (body, conditions) = (call.json()?, call.conditions());
     let script = call.engine().scripts().replace(container, kind, id, body, &conditions)?;
     let reply = Reply::resource(StatusCode::OK, &script);
-    with_quota(call, container, reply.charge(charge::catalog_write()).container(container))
+    with_quota(call, container, reply.charge(charge::catalog_write()).of_container())
 }
 
 pub(crate) fn delete(
@@ -74,7 +74,7 @@ pub(crate) fn delete(
     let container = call.container(at)?;
     call.engine().scripts().delete(container, kind, id, &call.conditions())?;
     let reply = Reply::empty(StatusCode::NO_CONTENT);
-    with_quota(call, container, reply.charge(charge::catalog_write()).container(container))
+    with_quota(call, container, reply.charge(charge::catalog_write()).of_container())
 }
 
 pub(crate) fn list(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
@@ -82,7 +82,7 @@ pub(crate) fn list(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Resu
     let scripts = call.engine().scripts().list(container, kind)?;
     let reply =
         resources::resources(Some(container.rid()), list_name(kind), scripts, &call.headers)?;
-    Ok(reply.container(container))
+    Ok(reply.of_container())
 }
 
 pub(crate) fn query(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Result<Reply> {
@@ -91,7 +91,7 @@ pub(crate) fn query(call: &Call, at: &ContainerAddress, kind: ScriptKind) -> Res
     let bodies: Vec<Value> = scripts.into_iter().map(|script| script.body).collect();
     let rid = container.rid().to_string();
     let reply = super::query::resources(call, &rid, list_name(kind), bodies)?;
-    Ok(reply.container(container))
+    Ok(reply.of_container())
 }
 
 /// Runs a procedure. What it answered is the body, always as JSON.
@@ -107,7 +107,7 @@ pub(crate) fn execute(call: &Call, at: &ContainerAddress, id: &Address) -> Resul
         .written()
         .script_log(&executed.log)
         .charge(executed.charge)
-        .container(container)
+        .of_container()
         .place(container, executed.place))
 }
 

@@ -20,7 +20,7 @@ use crate::handlers::{grant, item, role_check};
 use crate::operation::Operation;
 use crate::wire::error;
 use crate::wire::headers;
-use crate::wire::reply::Reply;
+use crate::wire::reply::{Reply, ReplyNote};
 use crate::wire::transaction_body::{
     self, Envelope, ListedOperation, ListedResult, TransactionKind,
 };
@@ -256,10 +256,8 @@ fn reply(envelope: Envelope, token: Option<Uuid>) -> Reply {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let reply = Reply::json(status, body).charge(0.0);
     let token = token.map(|token| token.to_string());
-    let sub_status = (sub_status != 0).then(|| sub_status.to_string());
-    let retry_after = retry_after_ms.map(|ms| ms.to_string());
     reply
-        .header_if(headers::IDEMPOTENCY_TOKEN, token.as_deref())
-        .header_if(headers::SUB_STATUS, sub_status.as_deref())
-        .header_if(headers::RETRY_AFTER_MS, retry_after.as_deref())
+        .note_if(ReplyNote::IdempotencyToken, token)
+        .sub_status(sub_status)
+        .retry_after_ms(retry_after_ms)
 }

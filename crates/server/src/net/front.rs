@@ -10,7 +10,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -30,8 +30,9 @@ use crate::net::listener::{Limits, ListenerConfig};
 use crate::net::side::{self, SideRoute};
 use crate::net::slots::{Busy, Client};
 use crate::service::{Answer, MaybeFuture, Request, Response, Scheme, Service};
-use crate::telemetry::{self, Metrics};
-use crate::wire::header_texts::{self, HeaderTexts};
+use crate::telemetry::{self, Metrics, RequestOutcome};
+use crate::wire::reply::Reply;
+use crate::wire::response_head::{self, ResponseContext};
 use crate::wire::{error, headers};
 
 /// What all connections share.
@@ -72,8 +73,8 @@ impl<S: Service> Front<S> {
         let unauthenticated = (!client.is_authenticated()).then_some(client);
         let Some(service) = self.service.get() else {
             let uri = request.path_and_query.as_str();
-            let response = error::response(&Error::ReplicaGone, request.activity_id, uri);
-            return MaybeFuture::Ready(front_answer(response));
+            let reply = error::reply(&Error::ReplicaGone, request.activity_id, uri);
+            return MaybeFuture::Ready(front_answer(reply));
         };
         call(service, request, unauthenticated)
     }
@@ -129,8 +130,14 @@ impl<S: Service> Front<S> {
             activity_id,
             arrival,
             authority: authority(&request),
+            uri: request.uri().path_and_query().cloned(),
             origin: request.headers().get(http::header::ORIGIN).cloned(),
         };
+        if envelope.arrival.problem.is_none()
+            && let Some((operation, response)) = self.answer_aside(&request, activity_id)
+        {
+            return MaybeFuture::Ready(self.finish_aside(&envelope, &span, operation, response));
+        }
         match span.in_scope(|| self.route(request, &envelope)) {
             MaybeFuture::Ready(answer) => MaybeFuture::Ready(self.finish(&envelope, &span, answer)),
             MaybeFuture::Future(answer) => {
@@ -143,23 +150,70 @@ impl<S: Service> Front<S> {
         }
     }
 
-    /// Adds the headers that every response has, and counts the request.
-    fn finish(&self, envelope: &Envelope, span: &Span, mut answer: Answer) -> Response {
+    /// Writes the response, and counts the request.
+    fn finish(&self, envelope: &Envelope, span: &Span, answer: Answer) -> Response {
         if answer.is_authenticated
             && let Some(client) = &envelope.arrival.unauthenticated
         {
             client.set_authenticated();
         }
-        let headers = answer.response.headers_mut();
+        let took = envelope.began.elapsed();
+        let outcome = RequestOutcome::of(&answer, took);
+        let location = envelope.authority.as_ref().zip(envelope.uri.as_ref());
+        let context = ResponseContext {
+            activity_id: envelope.activity_id,
+            took,
+            location: location.map(|(host, uri)| (envelope.arrival.scheme, host, uri)),
+        };
+        let mut response = response_head::response(answer.reply, &context);
+        self.mark(envelope, response.headers_mut());
+        telemetry::request_ended(span, envelope.activity_id, &outcome);
+        response
+    }
+
+    /// The same for a response of a side route.
+    fn finish_aside(
+        &self,
+        envelope: &Envelope,
+        span: &Span,
+        operation: &'static str,
+        mut response: Response,
+    ) -> Response {
+        let took = envelope.began.elapsed();
+        self.mark(envelope, response.headers_mut());
+        response_head::add_usual(response.headers_mut(), envelope.activity_id, took);
+        let outcome = RequestOutcome { operation, status: response.status(), charge: 0.0, took };
+        telemetry::request_ended(span, envelope.activity_id, &outcome);
+        response
+    }
+
+    /// Adds what a page in a browser needs to read the response.
+    fn mark(&self, envelope: &Envelope, headers: &mut HeaderMap) {
         if envelope.origin.is_some() {
             let authority =
                 envelope.authority.as_ref().and_then(|authority| authority.to_str().ok());
             self.config.cors.mark(envelope.origin.as_ref(), authority, headers);
         }
-        let took = envelope.began.elapsed();
-        add_usual(headers, envelope.activity_id, took);
-        telemetry::request_ended(span, envelope.activity_id, &answer, took);
-        answer.response
+    }
+
+    /// The answer to a request that is none of the protocol, and what it is called.
+    fn answer_aside(
+        &self,
+        request: &http::Request<Incoming>,
+        activity_id: Uuid,
+    ) -> Option<(&'static str, Response)> {
+        if let Some(route) = SideRoute::of(request.method(), request.uri().path()) {
+            return Some((route.name(), self.side(route, request, activity_id)));
+        }
+        if explorer::is_visit(request.method(), request.uri().path(), request.headers()) {
+            return Some(("explorer", explorer::redirect()));
+        }
+        if request.method() == Method::OPTIONS {
+            let mut response = side::text(StatusCode::OK, "");
+            CorsPolicy::preflight(request.headers(), response.headers_mut());
+            return Some(("other", response));
+        }
+        None
     }
 
     fn route(
@@ -169,35 +223,18 @@ impl<S: Service> Front<S> {
     ) -> MaybeFuture<Answer> {
         if let Some(problem) = envelope.arrival.problem {
             let path = request.uri().path();
-            let refusal = error::response(&Error::invalid(problem), envelope.activity_id, path);
+            let refusal = error::reply(&Error::invalid(problem), envelope.activity_id, path);
             return MaybeFuture::Ready(front_answer(closing(request.version(), refusal)));
         }
-        if let Some(route) = SideRoute::of(request.method(), request.uri().path()) {
-            let response = self.side(route, &request, envelope.activity_id);
-            return MaybeFuture::Ready(Answer {
-                operation: route.name(),
-                ..front_answer(response)
-            });
-        }
-        if explorer::is_visit(request.method(), request.uri().path(), request.headers()) {
-            let response = front_answer(explorer::redirect());
-            return MaybeFuture::Ready(Answer { operation: "explorer", ..response });
-        }
-        if request.method() == Method::OPTIONS {
-            let mut response = side::text(StatusCode::OK, "");
-            CorsPolicy::preflight(request.headers(), response.headers_mut());
-            return MaybeFuture::Ready(front_answer(response));
-        }
-        let uri = request.uri().path_and_query().cloned();
-        let uri = uri.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let uri = envelope.uri.clone().unwrap_or_else(|| PathAndQuery::from_static("/"));
         if let Some(problem) = head_problem(&request, uri.as_str(), self.limits()) {
             let refusal = error::head_too_large(&problem, envelope.activity_id);
             return MaybeFuture::Ready(front_answer(closing(request.version(), refusal)));
         }
         let Some(service) = self.service.get() else {
             let starting = Error::Unavailable("The server is starting. Try again soon.".into());
-            let response = error::response(&starting, envelope.activity_id, uri.as_str());
-            return MaybeFuture::Ready(front_answer(response));
+            let reply = error::reply(&starting, envelope.activity_id, uri.as_str());
+            return MaybeFuture::Ready(front_answer(reply));
         };
         let (mut parts, body) = request.into_parts();
         // HTTP/2 has `:authority` in place of `Host`; a service sees `Host` either way.
@@ -231,7 +268,7 @@ impl<S: Service> Front<S> {
         MaybeFuture::boxed(async move {
             let fail = |error: &Error| {
                 let uri = request.path_and_query.as_str();
-                error::response(error, request.activity_id, uri)
+                error::reply(error, request.activity_id, uri)
             };
             let (body, _reservation) =
                 match front.bodies.read(body, expectation, front.limits()).await {
@@ -274,8 +311,12 @@ impl<S: Service> Front<S> {
             },
             SideRoute::Explorer => {
                 let path = request.uri().path();
-                explorer::answer(path, request.headers())
-                    .unwrap_or_else(|| error::response(&Error::NotFound, activity_id, path))
+                explorer::answer(path, request.headers()).unwrap_or_else(|| {
+                    let missing = error::reply(&Error::NotFound, activity_id, path);
+                    let took = Duration::ZERO;
+                    let context = ResponseContext { activity_id, took, location: None };
+                    response_head::response(missing, &context)
+                })
             }
         }
     }
@@ -299,12 +340,13 @@ struct Envelope {
     activity_id: Uuid,
     arrival: Arrival,
     authority: Option<HeaderValue>,
+    uri: Option<PathAndQuery>,
     origin: Option<HeaderValue>,
 }
 
 /// The answer of the front itself.
-pub(crate) fn front_answer(response: Response) -> Answer {
-    Answer { response, operation: "other", charge: 0.0, is_authenticated: false }
+pub(crate) fn front_answer(reply: Reply) -> Answer {
+    Answer { reply, operation: "other", is_authenticated: false }
 }
 
 fn activity_id(headers: &HeaderMap) -> Uuid {
@@ -364,11 +406,8 @@ fn head_problem(request: &http::Request<Incoming>, uri: &str, limits: &Limits) -
 
 /// Closes the connection after this response, because the rest of the request was not read. HTTP/2 has
 /// streams for that, and no such header.
-fn closing(version: Version, mut response: Response) -> Response {
-    if version < Version::HTTP_2 {
-        response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
+fn closing(version: Version, reply: Reply) -> Reply {
+    if version < Version::HTTP_2 { reply.closing() } else { reply }
 }
 
 /// Calls the service; a panic inside becomes a 500. A client that has not authenticated keeps its slot
@@ -380,7 +419,7 @@ fn call<S: Service>(
 ) -> MaybeFuture<Answer> {
     let (activity_id, uri) = (request.activity_id, request.path_and_query.clone());
     let panicked = move || {
-        front_answer(error::response(
+        front_answer(error::reply(
             &Error::internal("the service panicked"),
             activity_id,
             uri.as_str(),
@@ -397,50 +436,6 @@ fn call<S: Service>(
             }))
         }
         Err(_) => MaybeFuture::Ready(panicked()),
-    }
-}
-
-/// Headers of every response, unless it sets them itself.
-pub(crate) static USUAL_HEADERS: LazyLock<[(HeaderName, HeaderValue); 8]> = LazyLock::new(|| {
-    [
-        (headers::REQUEST_CHARGE, "0"),
-        (headers::VERSION, headers::PROTOCOL_VERSION),
-        (headers::GATEWAY_VERSION, "version=2.14.0"),
-        (headers::SERVICE_VERSION, headers::SERVICE_VERSION_VALUE),
-        (headers::SCHEMA_VERSION, "1.19"),
-        (headers::READ_REGIONS, "0"),
-        ("cache-control", "no-store, no-cache"),
-        ("server", headers::SERVER_AGENT),
-    ]
-    .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
-});
-
-/// Adds the headers of every response.
-pub(crate) fn add_usual(headers: &mut HeaderMap, activity_id: Uuid, took: Duration) {
-    let mut texts = HeaderTexts::<2>::with_capacity(64);
-    texts.add(|out| {
-        let mut buffer = Uuid::encode_buffer();
-        out.extend_from_slice(activity_id.hyphenated().encode_lower(&mut buffer).as_bytes());
-    });
-    texts.add(|out| {
-        let us = took.as_micros();
-        header_texts::write_number(out, u64::try_from(us / 1000).unwrap_or(u64::MAX));
-        // Four digits, of which the first is overwritten by the point.
-        let from = out.len();
-        header_texts::write_number(out, u64::try_from(us % 1000).unwrap_or(0) + 1000);
-        if let Some(first) = out.get_mut(from) {
-            *first = b'.';
-        }
-    });
-    let [id, ms] = texts.into_values();
-    headers.insert(const { HeaderName::from_static(headers::ACTIVITY_ID) }, id);
-    headers.insert(const { HeaderName::from_static(headers::REQUEST_DURATION_MS) }, ms);
-    // The template of item responses has them.
-    if headers.contains_key(const { HeaderName::from_static(headers::GATEWAY_VERSION) }) {
-        return;
-    }
-    for (name, value) in &*USUAL_HEADERS {
-        headers.entry(name).or_insert_with(|| value.clone());
     }
 }
 

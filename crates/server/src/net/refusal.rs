@@ -8,7 +8,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::net::front;
-use crate::wire::error;
+use crate::wire::{error, response_head};
 
 /// Our response in place of the library's, which is a head without body; `None` if it is something else.
 pub(crate) fn in_place_of(written: &[u8]) -> Option<Bytes> {
@@ -26,7 +26,7 @@ pub(crate) fn in_place_of(written: &[u8]) -> Option<Bytes> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CONTENT_LENGTH, body.len().into());
-    front::add_usual(&mut headers, activity_id, Duration::ZERO);
+    response_head::add_usual(&mut headers, activity_id, Duration::ZERO);
     let mut text = format!("{status_line}\r\n").into_bytes();
     let own = |line: &&str| !line.to_ascii_lowercase().starts_with("content-length");
     for line in lines.split("\r\n").filter(own) {

@@ -8,6 +8,7 @@ pub mod batch_body;
 pub(crate) mod transaction_body;
 pub mod hybrid_row;
 pub(crate) mod resources;
-pub(crate) mod reply;
+pub mod reply;
+pub(crate) mod response_head;
 pub(crate) mod header_texts;
 pub mod error;

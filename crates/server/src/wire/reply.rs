@@ -1,55 +1,164 @@
-//! The response of a handler: a status, a body, and headers by typed setters.
+//! The answer to a request in the terms of the protocol and of no transport: handlers make it with typed
+//! setters, `wire/response_head` writes it as the head of an HTTP response, and `direct/encode` as the
+//! tokens of a frame.
 
-use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use http_body_util::Full;
+use http::StatusCode;
 use orrery_engine::item::read::CommitPosition;
+use orrery_engine::partition::session::SessionToken;
 use orrery_engine::{Container, Resource};
 use orrery_types::{Etag, Lsn};
 
-use crate::net::front::USUAL_HEADERS;
-use crate::service::Response;
-use crate::wire::header_texts::{HeaderTexts, write_number};
 use crate::wire::headers;
 
-/// Capacity for the headers of a typical response, so that the map is allocated once.
-const HEADERS_USUAL: usize = 36;
-
-/// A response under construction.
+/// An answer, whole or under construction.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    status: StatusCode,
-    body: Bytes,
-    headers: HeaderMap,
-    /// Its charge in request units.
-    charge: f64,
+pub struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) content: ContentKind,
+    pub(crate) body: Bytes,
+    /// In request units.
+    pub(crate) charge: f64,
+    pub(crate) etag: Option<Etag>,
+    pub(crate) place: ReplyPlace,
+    pub(crate) owner: ReplyOwner,
+    /// Zero is not sent.
+    pub(crate) sub_status: u16,
+    /// Whether it answers a write, which has a quorum.
+    pub(crate) is_write: bool,
+    /// Whether it says where the request was answered: clients of several regions tell these apart by it.
+    pub(crate) is_located: bool,
+    /// Whether the connection cannot go on, because the rest of the request was not read.
+    pub(crate) closes: bool,
+    /// What answers about one item do not have.
+    pub(crate) details: Option<Box<ReplyDetails>>,
 }
+
+/// What the body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContentKind {
+    /// There is none.
+    Empty,
+    Json,
+    Binary,
+}
+
+/// What a request has reached, and at which LSN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyPlace {
+    Nothing,
+    Catalog(Lsn),
+    /// A partition. The LSN of an item is absent where the request was refused.
+    Partition {
+        token: SessionToken,
+        item_lsn: Option<Lsn>,
+    },
+}
+
+/// What owns the resources of an answer, by rid and by names.
+#[derive(Debug)]
+pub(crate) enum ReplyOwner {
+    None,
+    /// The container of the request, until the request is complete.
+    Requested,
+    /// That container: clients keep session tokens under it.
+    Container(Arc<Container>),
+    Resource {
+        rid: String,
+        names: String,
+    },
+}
+
+/// What answers have that list something, are refused or explain themselves.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyDetails {
+    /// Where the next page begins.
+    pub(crate) continuation: Option<String>,
+    /// An etag that is none of a resource.
+    pub(crate) etag: Option<String>,
+    pub(crate) item_count: Option<usize>,
+    /// The tokens of all partitions that were reached.
+    pub(crate) session: Option<String>,
+    /// The first of these partitions.
+    pub(crate) range: Option<u32>,
+    pub(crate) lsn: Option<Lsn>,
+    pub(crate) retry_after_ms: Option<u64>,
+    /// In percent.
+    pub(crate) index_progress: Option<u8>,
+    /// Whether the client has to merge the answers of several partitions.
+    pub(crate) requires_distribution: Option<bool>,
+    pub(crate) notes: Vec<(ReplyNote, String)>,
+}
+
+/// What only informs, as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyNote {
+    IdempotencyToken,
+    IndexUtilization,
+    MinThroughput,
+    ModelWarnings,
+    OfferReplacePending,
+    Plan,
+    QueryAdvice,
+    QueryMetrics,
+    ResourceQuota,
+    ResourceUsage,
+    ScriptLog,
+    ShareThroughput,
+}
+
+impl ReplyNote {
+    /// The header that holds it.
+    pub(crate) fn header(self) -> &'static str {
+        match self {
+            Self::IdempotencyToken => headers::IDEMPOTENCY_TOKEN,
+            Self::IndexUtilization => headers::INDEX_UTILIZATION,
+            Self::MinThroughput => headers::MIN_THROUGHPUT,
+            Self::ModelWarnings => headers::MODEL_WARNINGS,
+            Self::OfferReplacePending => headers::OFFER_REPLACE_PENDING,
+            Self::Plan => headers::PLAN,
+            Self::QueryAdvice => headers::QUERY_ADVICE,
+            Self::QueryMetrics => headers::QUERY_METRICS,
+            Self::ResourceQuota => headers::RESOURCE_QUOTA,
+            Self::ResourceUsage => headers::RESOURCE_USAGE,
+            Self::ScriptLog => headers::SCRIPT_LOG_RESULTS,
+            Self::ShareThroughput => headers::SHARE_THROUGHPUT,
+        }
+    }
+}
+
+/// An item's container, and where in it the item is.
+pub(crate) type At<'c> = (&'c Container, CommitPosition);
 
 impl Reply {
     /// An answer without body.
-    pub(crate) fn empty(status: StatusCode) -> Self {
-        let headers = HeaderMap::with_capacity(HEADERS_USUAL);
-        Self { status, body: Bytes::new(), headers, charge: 0.0 }
+    pub fn empty(status: StatusCode) -> Self {
+        Self {
+            status,
+            content: ContentKind::Empty,
+            body: Bytes::new(),
+            charge: 0.0,
+            etag: None,
+            place: ReplyPlace::Nothing,
+            owner: ReplyOwner::None,
+            sub_status: 0,
+            is_write: false,
+            is_located: false,
+            closes: false,
+            details: None,
+        }
     }
 
     /// An answer with a JSON body.
-    pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Self {
-        let mut reply = Self::empty(status);
-        reply.body = body.into();
-        let json = HeaderValue::from_static("application/json");
-        reply.headers.insert(http::header::CONTENT_TYPE, json);
-        reply
+    pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        Self { content: ContentKind::Json, body: body.into(), ..Self::empty(status) }
     }
 
     /// An answer with a body in a binary form.
     pub(crate) fn binary(status: StatusCode, body: impl Into<Bytes>) -> Self {
-        let mut reply = Self::json(status, body);
-        let binary = HeaderValue::from_static("application/octet-stream");
-        reply.headers.insert(http::header::CONTENT_TYPE, binary);
-        reply
+        Self { content: ContentKind::Binary, ..Self::json(status, body) }
     }
 
     /// A resource of the catalog.
@@ -57,331 +166,204 @@ impl Reply {
         Self::json(status, resource.body.to_json()).etag(resource.stamp.etag)
     }
 
-    /// Adds a header; a value that is not valid in a header is omitted.
-    pub(crate) fn header(self, name: &'static str, value: &str) -> Self {
-        match HeaderValue::try_from(value) {
-            Ok(value) => self.value(HeaderName::from_static(name), value),
-            Err(_) => self,
-        }
-    }
-
-    fn value(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
-        self
-    }
-
-    pub(crate) fn header_if(self, name: &'static str, value: Option<&str>) -> Self {
-        match value {
-            Some(value) => self.header(name, value),
-            None => self,
-        }
-    }
-
-    /// The log of a script, if it is not empty.
-    pub(crate) fn script_log(self, log: &str) -> Self {
-        match headers::script_log(log) {
-            Some(log) => self.value(HeaderName::from_static(headers::SCRIPT_LOG_RESULTS), log),
-            None => self,
-        }
-    }
-
-    pub(crate) fn etag(self, etag: Etag) -> Self {
-        etag.with_text(|text| self.header(headers::ETAG, text))
-    }
-
-    pub(crate) fn charge(mut self, charge: f64) -> Self {
-        self.charge = charge;
-        let mut text = HeaderTexts::<1>::with_capacity(8);
-        text.add(|out| write_charge(out, charge));
-        let [text] = text.into_values();
-        self.value(HeaderName::from_static(headers::REQUEST_CHARGE), text)
-    }
-
-    /// The owner of the resources of this response: by rid and by names.
-    pub(crate) fn owner(self, rid: &str, names: &str) -> Self {
-        let names = wire_text(names);
-        self.header(headers::CONTENT_PATH, rid).header(headers::ALT_CONTENT_PATH, &names)
-    }
-
-    /// The container that owns the items of this response: clients keep session tokens under it.
-    pub(crate) fn container(self, container: &Container) -> Self {
-        self.owner(container.rid_text(), container.alt_link())
-    }
-
     /// An item.
-    pub(crate) fn item(body: Bytes, etag: Etag, charge: f64, at: At<'_>) -> Self {
-        let headers = ITEM_TEMPLATE.filled(&item_values(etag, charge, at, [].into_iter()));
-        Self { status: StatusCode::OK, body, headers, charge }
-    }
-
-    /// An item that was written.
-    pub(crate) fn written_item(
+    pub(crate) fn item(
         status: StatusCode,
         body: Bytes,
         etag: Etag,
         charge: f64,
         at: At<'_>,
     ) -> Self {
-        let headers = WRITTEN_ITEM_TEMPLATE.filled(&item_values(etag, charge, at, [].into_iter()));
-        Self { status, body, headers, charge }
+        let (container, place) = at;
+        Self {
+            content: ContentKind::Json,
+            body,
+            charge,
+            etag: Some(etag),
+            place: ReplyPlace::item(container, place),
+            owner: ReplyOwner::Requested,
+            ..Self::empty(status)
+        }
     }
 
-    /// The quorum of a write.
-    pub(crate) fn written(mut self) -> Self {
-        for (name, value) in WRITTEN_HEADERS {
-            self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The body.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    fn details(&mut self) -> &mut ReplyDetails {
+        self.details.get_or_insert_default()
+    }
+
+    fn with_details(mut self, change: impl FnOnce(&mut ReplyDetails)) -> Self {
+        change(self.details());
+        self
+    }
+
+    pub(crate) fn etag(self, etag: Etag) -> Self {
+        Self { etag: Some(etag), ..self }
+    }
+
+    /// An etag that is none of a resource.
+    pub(crate) fn etag_text(self, etag: String) -> Self {
+        self.with_details(|details| details.etag = Some(etag))
+    }
+
+    pub(crate) fn charge(self, charge: f64) -> Self {
+        Self { charge, ..self }
+    }
+
+    pub(crate) fn sub_status(self, sub_status: u16) -> Self {
+        Self { sub_status, ..self }
+    }
+
+    pub(crate) fn retry_after_ms(mut self, ms: Option<u64>) -> Self {
+        if ms.is_some() {
+            self.details().retry_after_ms = ms;
         }
         self
     }
 
-    /// An item that was read, with its URL in pieces.
-    pub(crate) fn located_item<'l>(
-        body: Bytes,
-        etag: Etag,
-        charge: f64,
-        at: At<'_>,
-        location: impl Iterator<Item = &'l [u8]>,
-    ) -> Self {
-        let headers = LOCATED_ITEM_TEMPLATE.filled(&item_values(etag, charge, at, location));
-        Self { status: StatusCode::OK, body, headers, charge }
+    pub(crate) fn continuation(mut self, token: Option<String>) -> Self {
+        if token.is_some() {
+            self.details().continuation = token;
+        }
+        self
+    }
+
+    pub(crate) fn item_count(self, count: usize) -> Self {
+        self.with_details(|details| details.item_count = Some(count))
+    }
+
+    /// The session tokens of all partitions that were reached.
+    pub(crate) fn sessions(mut self, tokens: String) -> Self {
+        if !tokens.is_empty() {
+            self.details().session = Some(tokens);
+        }
+        self
+    }
+
+    /// The same, with the first of the partitions: clients that find no range in an answer which they
+    /// know of read the list of ranges anew each time.
+    pub(crate) fn sessions_and_range(self, tokens: String) -> Self {
+        let range = tokens.split_once(':').and_then(|(range, _)| range.parse().ok());
+        self.sessions(tokens).range(range)
+    }
+
+    pub(crate) fn range(mut self, range: Option<u32>) -> Self {
+        if range.is_some() {
+            self.details().range = range;
+        }
+        self
+    }
+
+    pub(crate) fn lsn(mut self, lsn: Option<Lsn>) -> Self {
+        if lsn.is_some() {
+            self.details().lsn = lsn;
+        }
+        self
+    }
+
+    pub(crate) fn index_progress(self, percent: u8) -> Self {
+        self.with_details(|details| details.index_progress = Some(percent))
+    }
+
+    pub(crate) fn requires_distribution(self, requires: bool) -> Self {
+        self.with_details(|details| details.requires_distribution = Some(requires))
+    }
+
+    pub(crate) fn note(self, note: ReplyNote, text: impl Into<String>) -> Self {
+        self.with_details(|details| details.notes.push((note, text.into())))
+    }
+
+    pub(crate) fn note_if(self, note: ReplyNote, text: Option<impl Into<String>>) -> Self {
+        match text {
+            Some(text) => self.note(note, text),
+            None => self,
+        }
+    }
+
+    /// The log of a script, if it is not empty.
+    pub(crate) fn script_log(self, log: &str) -> Self {
+        self.note_if(ReplyNote::ScriptLog, headers::script_log(log))
+    }
+
+    /// The owner of the resources of this answer: by rid and by names.
+    pub(crate) fn owner(self, rid: String, names: String) -> Self {
+        Self { owner: ReplyOwner::Resource { rid, names }, ..self }
+    }
+
+    /// The container of the request owns the items of this answer.
+    pub(crate) fn of_container(self) -> Self {
+        Self { owner: ReplyOwner::Requested, ..self }
+    }
+
+    /// The quorum of a write.
+    pub(crate) fn written(self) -> Self {
+        Self { is_write: true, ..self }
+    }
+
+    /// An answer that says where it was made.
+    pub(crate) fn located(self) -> Self {
+        Self { is_located: true, ..self }
+    }
+
+    /// An answer after which the connection ends.
+    pub(crate) fn closing(self) -> Self {
+        Self { closes: true, ..self }
     }
 
     /// Where in its container an operation happened, and the session token for it.
     pub(crate) fn place(self, container: &Container, place: CommitPosition) -> Self {
-        self.place_headers(container, place, &PLACE_HEADERS)
+        Self { place: ReplyPlace::item(container, place), ..self }
     }
 
     /// The same for an operation that was refused: there is no item to speak of.
     pub(crate) fn refused_at(self, container: &Container, place: CommitPosition) -> Self {
-        self.place_headers(container, place, &PLACE_HEADERS[..PLACE_HEADERS.len() - 2])
-    }
-
-    fn place_headers(
-        mut self,
-        container: &Container,
-        place: CommitPosition,
-        headers: &[(&'static str, usize)],
-    ) -> Self {
-        let mut texts = HeaderTexts::<PLACE_TEXTS>::with_capacity(64);
-        add_place(&mut texts, container, place);
-        let values = texts.into_values();
-        for (name, text) in headers {
-            self.headers.insert(HeaderName::from_static(name), values[*text].clone());
-        }
-        self
+        let token = container.session_token(place.partition, place.lsn);
+        Self { place: ReplyPlace::Partition { token, item_lsn: None }, ..self }
     }
 
     /// The LSN of the catalog.
-    pub(crate) fn catalog_lsn(mut self, lsn: Lsn) -> Self {
-        let value = HeaderValue::from(lsn.0);
-        for name in LSN_HEADERS {
-            self.headers.insert(HeaderName::from_static(name), value.clone());
-        }
-        self
+    pub(crate) fn catalog_lsn(self, lsn: Lsn) -> Self {
+        Self { place: ReplyPlace::Catalog(lsn), ..self }
     }
 
-    /// The response and its charge.
-    pub(crate) fn into_response(self) -> (Response, f64) {
-        let mut response = Response::new(Full::new(self.body));
-        *response.status_mut() = self.status;
-        *response.headers_mut() = self.headers;
-        (response, self.charge)
-    }
-}
-
-/// An item's container, and where in it the item is.
-pub(crate) type At<'c> = (&'c Container, CommitPosition);
-
-const EMPTY: HeaderValue = HeaderValue::from_static("");
-
-/// The headers that hold the LSN of a partition. One node is its own quorum.
-const LSN_HEADERS: [&str; 5] = [
-    headers::LSN,
-    headers::LOCAL_LSN,
-    headers::QUORUM_ACKED_LSN,
-    headers::QUORUM_ACKED_LOCAL_LSN,
-    headers::GLOBAL_COMMITTED_LSN,
-];
-
-/// The quorum headers of a write: there is one node.
-const WRITTEN_HEADERS: [(&str, &str); 2] =
-    [(headers::WRITE_QUORUM, "1"), (headers::REPLICA_SET_SIZE, "1")];
-
-/// The headers of an operation's partition, and the index of the text that each takes; those of the item
-/// come last.
-const PLACE_HEADERS: [(&str, usize); 11] = [
-    (headers::PARTITION_KEY_RANGE_ID, 0),
-    (headers::INTERNAL_PARTITION_ID, 0),
-    (headers::PHYSICAL_PARTITION_ID, 0),
-    (headers::SESSION_TOKEN, 1),
-    (LSN_HEADERS[0], 2),
-    (LSN_HEADERS[1], 2),
-    (LSN_HEADERS[2], 2),
-    (LSN_HEADERS[3], 2),
-    (LSN_HEADERS[4], 2),
-    (headers::ITEM_LSN, 3),
-    (headers::ITEM_LOCAL_LSN, 3),
-];
-const PLACE_TEXTS: usize = 4;
-
-fn add_place<const N: usize>(
-    texts: &mut HeaderTexts<N>,
-    container: &Container,
-    place: CommitPosition,
-) {
-    texts.add_number(place.partition.into());
-    texts.add_text(&container.token(place.partition, place.lsn));
-    texts.add_number(place.lsn.0);
-    texts.add_number(place.item_lsn.0);
-}
-
-/// The other headers of an item's response, and the index of the text that each takes, after those of the
-/// partition.
-const ITEM_HEADERS: [(&str, usize); 5] = [
-    (headers::ETAG, PLACE_TEXTS),
-    (headers::REQUEST_CHARGE, PLACE_TEXTS + 1),
-    (headers::CONTENT_PATH, PLACE_TEXTS + 2),
-    (headers::ALT_CONTENT_PATH, PLACE_TEXTS + 3),
-    (headers::CONTENT_LOCATION, PLACE_TEXTS + 4),
-];
-const ITEM_TEXTS: usize = PLACE_TEXTS + ITEM_HEADERS.len();
-
-fn item_values<'l>(
-    etag: Etag,
-    charge: f64,
-    (container, place): At<'_>,
-    location: impl Iterator<Item = &'l [u8]>,
-) -> [HeaderValue; ITEM_TEXTS] {
-    let mut texts = HeaderTexts::<ITEM_TEXTS>::with_capacity(256);
-    add_place(&mut texts, container, place);
-    etag.with_text(|text| texts.add_text(text));
-    texts.add(|out| write_charge(out, charge));
-    texts.add_text(container.rid_text());
-    texts.add_text(&wire_text(container.alt_link()));
-    texts.add(|out| location.for_each(|piece| out.extend_from_slice(piece)));
-    texts.into_values()
-}
-
-/// A header map that is cloned and filled. Cloning is far cheaper than inserting name by name, and most
-/// responses are about items.
-struct Template {
-    headers: HeaderMap,
-    /// For each header in the order of the map, the index of its value.
-    takes: Vec<Option<usize>>,
-}
-
-static LOCATED_ITEM_TEMPLATE: LazyLock<Template> =
-    LazyLock::new(|| Template::new(&ITEM_HEADERS, &[]));
-static ITEM_TEMPLATE: LazyLock<Template> =
-    LazyLock::new(|| Template::new(&ITEM_HEADERS[..ITEM_HEADERS.len() - 1], &[]));
-static WRITTEN_ITEM_TEMPLATE: LazyLock<Template> =
-    LazyLock::new(|| Template::new(&ITEM_HEADERS[..ITEM_HEADERS.len() - 1], &WRITTEN_HEADERS));
-
-impl Template {
-    fn new(own: &[(&'static str, usize)], fixed: &[(&'static str, &'static str)]) -> Self {
-        let mut headers = HeaderMap::with_capacity(HEADERS_USUAL);
-        let filled: Vec<(&str, usize)> = PLACE_HEADERS.iter().chain(own).copied().collect();
-        for (name, _) in &filled {
-            headers.insert(HeaderName::from_static(name), EMPTY);
+    /// The range that it names, for the throughput that it is charged to.
+    pub(crate) fn range_reached(&self) -> Option<u32> {
+        match self.place {
+            ReplyPlace::Partition { token, .. } => Some(token.partition),
+            _ => self.details.as_ref()?.range,
         }
-        let json = HeaderValue::from_static("application/json");
-        headers.insert(http::header::CONTENT_TYPE, json);
-        for (name, value) in fixed {
-            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-        }
-        // The front sets these on every response; a clone has no spare capacity for them.
-        for name in [headers::ACTIVITY_ID, headers::REQUEST_DURATION_MS] {
-            headers.insert(HeaderName::from_static(name), EMPTY);
-        }
-        for (name, value) in &*USUAL_HEADERS {
-            headers.entry(name).or_insert_with(|| value.clone());
-        }
-        let text = |key: &HeaderName| filled.iter().find(|(name, _)| key == name);
-        let takes = headers.keys().map(|key| text(key).map(|(_, text)| *text)).collect();
-        Self { headers, takes }
     }
 
-    fn filled(&self, values: &[HeaderValue; ITEM_TEXTS]) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        for (header, taken) in headers.values_mut().zip(&self.takes) {
-            if let Some(value) = taken.and_then(|at| values.get(at)) {
-                header.clone_from(value);
-            }
-        }
-        headers
-    }
-}
-
-/// A charge has two decimals at most.
-fn write_charge(out: &mut Vec<u8>, charge: f64) {
-    #[expect(clippy::cast_possible_truncation, reason = "out of range, the other branch is taken")]
-    let hundredths = (charge * 100.0).round() as i64;
-    #[expect(clippy::cast_precision_loss, reason = "that is what is tested")]
-    let exact = (hundredths as f64 / 100.0 - charge).abs() < f64::EPSILON * charge.abs().max(1.0);
-    let Some(hundredths) = u64::try_from(hundredths).ok().filter(|_| exact) else {
-        out.extend_from_slice(charge.to_string().as_bytes());
-        return;
-    };
-    write_number(out, hundredths / 100);
-    match hundredths % 100 {
-        0 => {}
-        part if part % 10 == 0 => {
-            out.push(b'.');
-            write_number(out, part / 10);
-        }
-        part => {
-            out.extend_from_slice(if part < 10 { b".0" } else { b"." });
-            write_number(out, part);
+    /// Says what the container of the request is, now that the request is complete.
+    pub(crate) fn set_container(&mut self, container: Option<Arc<Container>>) {
+        if matches!(self.owner, ReplyOwner::Requested) {
+            self.owner = container.map_or(ReplyOwner::None, ReplyOwner::Container);
         }
     }
 }
 
-/// Names hold any character, headers ASCII. Clients compare the decoded text.
-fn wire_text(names: &str) -> Cow<'_, str> {
-    const KEPT: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS.add(b'%').add(b'"');
-    if names.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_control()) {
-        return names.into();
+impl ReplyOwner {
+    /// By rid and by names.
+    pub(crate) fn texts(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::None | Self::Requested => None,
+            Self::Container(container) => Some((container.rid_text(), container.alt_link())),
+            Self::Resource { rid, names } => Some((rid, names)),
+        }
     }
-    percent_encoding::utf8_percent_encode(names, KEPT).into()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn charge_text(charge: f64) -> String {
-        let mut out = Vec::new();
-        write_charge(&mut out, charge);
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn charges_are_written_as_numbers_are() {
-        for charge in [0.0, 1.0, 1.08, 2.5, 10.29, 5.3, 1234.56, 1e300, -1.5] {
-            assert_eq!(charge_text(charge).parse::<f64>().ok(), Some(charge), "{charge}");
-        }
-        assert_eq!((charge_text(3.0), charge_text(2.50)), ("3".into(), "2.5".into()));
-        assert_eq!((charge_text(1.08), charge_text(0.1 + 0.2)), ("1.08".into(), "0.3".into()));
-    }
-
-    #[test]
-    fn a_filled_template_has_every_value_under_its_name() {
-        let values: [HeaderValue; ITEM_TEXTS] = std::array::from_fn(HeaderValue::from);
-        let headers = LOCATED_ITEM_TEMPLATE.filled(&values);
-        for (name, text) in PLACE_HEADERS.into_iter().chain(ITEM_HEADERS) {
-            assert_eq!(headers.get(name), Some(&HeaderValue::from(text)), "{name}");
-        }
-        for (name, value) in &*USUAL_HEADERS {
-            let own = ITEM_HEADERS.iter().any(|(own, _)| name == own);
-            assert!(own || headers.get(name) == Some(value), "{name}");
-        }
-        let plain = ITEM_TEMPLATE.filled(&values);
-        assert_eq!(plain.get(headers::CONTENT_LOCATION), None);
-        assert_eq!(plain.len() + 1, headers.len());
-        let written = WRITTEN_ITEM_TEMPLATE.filled(&values);
-        assert_eq!(written.len(), plain.len() + WRITTEN_HEADERS.len());
-        for (name, value) in WRITTEN_HEADERS {
-            assert_eq!(written.get(name), Some(&HeaderValue::from_static(value)), "{name}");
-        }
+impl ReplyPlace {
+    fn item(container: &Container, place: CommitPosition) -> Self {
+        let token = container.session_token(place.partition, place.lsn);
+        Self::Partition { token, item_lsn: Some(place.item_lsn) }
     }
 }

@@ -7,7 +7,7 @@ use orrery_types::{Result, Value};
 use http::StatusCode;
 use orrery_engine::query::read_feed::PageSize;
 
-use crate::wire::headers::{self, RequestHeaders};
+use crate::wire::headers::RequestHeaders;
 use crate::wire::reply::Reply;
 
 /// Writes `{"_rid":…,"<list>":[…],"_count":n}` around items that are JSON text already.
@@ -40,8 +40,7 @@ pub(crate) fn values(rid: &str, list: &str, values: &[Value]) -> Reply {
 pub(crate) fn texts_of(rid: &str, list: &str, texts: &[String]) -> Reply {
     let size = texts.iter().map(String::len).sum();
     let body = feed_text(rid, list, texts.iter().map(String::as_bytes), size);
-    let count = texts.len().to_string();
-    Reply::json(StatusCode::OK, body).header(headers::ITEM_COUNT, &count)
+    Reply::json(StatusCode::OK, body).item_count(texts.len())
 }
 
 /// A page of a feed of catalog resources, which come in the order of their rids.
@@ -68,5 +67,5 @@ pub(crate) fn resources(
     let last = rest.get(page.len().wrapping_sub(1)).map(|r| r.rid.to_string());
     let token = last.filter(|_| more).map(|rid| continuation::encode(&owner, rid.as_bytes()));
     let reply = values(&parent, list, &page).charge(charge::catalog_read());
-    Ok(reply.header_if(headers::CONTINUATION, token.as_deref()))
+    Ok(reply.continuation(token))
 }

@@ -2,16 +2,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http_body_util::Full;
+use http::StatusCode;
 use orrery_server::net::cors::CorsPolicy;
 use orrery_server::net::tls::{Tls, TlsSource};
 use orrery_server::telemetry::Metrics;
-use orrery_server::{
-    Answer, Limits, ListenerConfig, MaybeFuture, Request, Response, Server, Service,
-};
+use orrery_server::{Answer, Limits, ListenerConfig, MaybeFuture, Reply, Request, Server, Service};
 use orrery_types::SystemClock;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -31,6 +29,21 @@ pub(crate) struct Echo {
     pub(crate) go: Arc<OpenGate>,
     /// Whether writes are refused.
     pub(crate) is_read_only: AtomicBool,
+    /// How many requests have come.
+    pub(crate) begun: AtomicUsize,
+    /// Told when a request for `/wait` is cancelled.
+    pub(crate) cancelled: Arc<Notify>,
+}
+
+/// Tells of a request that ends before it is answered.
+struct CancelGuard(Option<Arc<Notify>>);
+
+impl Drop for CancelGuard {
+    fn drop(&mut self) {
+        if let Some(cancelled) = self.0.take() {
+            cancelled.notify_one();
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -50,14 +63,17 @@ impl OpenGate {
 
 impl Service for Echo {
     fn call(self: &Arc<Self>, request: Request) -> MaybeFuture<Answer> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
         match request.path_and_query.as_str() {
             "/panic" => panic!("asked to"),
             "/panic-later" => MaybeFuture::boxed(async { panic!("asked to") }),
             "/wait" => {
                 let echo = Arc::clone(self);
                 MaybeFuture::boxed(async move {
+                    let mut guard = CancelGuard(Some(Arc::clone(&echo.cancelled)));
                     echo.waiting.notify_one();
                     echo.go.0.acquire().await.unwrap().forget();
+                    guard.0 = None;
                     echo_of(&request)
                 })
             }
@@ -79,9 +95,9 @@ fn echo_of(request: &Request) -> Answer {
         request.host().unwrap_or("-"),
         request.body.len()
     );
-    let response = Response::new(Full::new(text.into()));
+    let reply = Reply::json(StatusCode::OK, text);
     let is_authenticated = request.headers.contains_key("authorization");
-    Answer { response, operation: "echo", charge: 0.0, is_authenticated }
+    Answer { reply, operation: "echo", is_authenticated }
 }
 
 pub(crate) struct Running {

@@ -1,6 +1,8 @@
 //! Connections in Direct mode: how they are told apart, what bad input gets, and how they end. The
 //! service echoes; the path of the replica says what it does.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -12,7 +14,8 @@ use orrery_direct::{
 use orrery_server::{DrainOutcome, Limits};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::client::TlsStream;
 
 use crate::client::{PATIENCE, Running, get, hurried, read_to_close, start, status};
@@ -96,6 +99,26 @@ impl Client {
         let frame = self.read(FrameKind::Response).await;
         let response = FrameResponse::decode(&frame.head).unwrap();
         (response.tokens.transport_request_id.unwrap(), response.status)
+    }
+
+    /// The next answer, if the server does not close the connection instead.
+    async fn answer_or_close(&mut self) -> Option<(u32, u32)> {
+        let limits = FrameLimits::default();
+        let read = async {
+            loop {
+                let next = next_frame(&mut self.input, FrameKind::Response, &limits).unwrap();
+                if let FrameProgress::Whole(frame) = next {
+                    let response = FrameResponse::decode(&frame.head).unwrap();
+                    let id = response.tokens.transport_request_id.unwrap();
+                    return Some((id, response.status));
+                }
+                match self.stream.read_buf(&mut self.input).await {
+                    Ok(0) | Err(_) => return None,
+                    Ok(_) => {}
+                }
+            }
+        };
+        timeout(PATIENCE, read).await.expect("the server answers or closes")
     }
 
     async fn closes(mut self) {
@@ -270,6 +293,79 @@ async fn idle_connections_are_kept_longer_than_those_of_http() {
     };
     let running = start(limits).await;
     Client::open(&running).await.closes().await;
+}
+
+/// A client that sends a frame at the very moment at which its idle connection ends: the frame is served, or
+/// the client sees the end of the connection and nothing was begun.
+#[tokio::test]
+async fn a_frame_that_meets_the_end_of_an_idle_connection_is_answered_or_seen_unserved() {
+    let idle_time = Duration::from_millis(50);
+    let limits = Limits {
+        direct_unauthenticated_idle_time: idle_time,
+        direct_idle_time: idle_time,
+        head_time: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let running = Arc::new(start(limits).await);
+    let mut clients = JoinSet::new();
+    // From before the end of the idle time to after the close.
+    for step in 0..60_u32 {
+        let running = Arc::clone(&running);
+        clients.spawn(async move {
+            let mut client = Client::open(&running).await;
+            sleep(Duration::from_millis(6) * step).await;
+            let frame = request("/a", 7);
+            let sent = async {
+                client.stream.write_all(&frame).await?;
+                client.stream.flush().await
+            };
+            // A connection that has ended refuses it, or says so when it is read.
+            if sent.await.is_ok() { client.answer_or_close().await } else { None }
+        });
+    }
+    let (mut served, mut unserved) = (0, 0);
+    for answer in clients.join_all().await {
+        match answer {
+            Some((7, 200)) => served += 1,
+            None => unserved += 1,
+            answer => panic!("{answer:?}"),
+        }
+    }
+    let begun = running.service.begun.load(Ordering::Relaxed);
+    assert_eq!(begun, served, "{unserved} unserved");
+    assert!(served > 0 && unserved > 0);
+}
+
+#[tokio::test]
+async fn a_large_frame_that_comes_slowly_is_answered_although_the_server_stops() {
+    let running = start(Limits::default()).await;
+    let mut client = Client::open(&running).await;
+    let frame = request_with("/a", 1, &[b'x'; 3000]);
+    let (first, rest) = frame.split_at(1000);
+    client.send(first).await;
+    // The answer shows that what was sent before it has come.
+    let mut other = Client::open(&running).await;
+    other.send(&request("/a", 2)).await;
+    assert_eq!(other.answer().await, (2, 200));
+    let stopped = tokio::spawn(running.server.stop());
+    // Longer than it must be quiet for.
+    let early = timeout(Duration::from_millis(500), client.answer()).await;
+    assert!(early.is_err(), "{early:?}");
+    client.send(rest).await;
+    assert_eq!(client.answer().await, (1, 410));
+    client.closes().await;
+    assert_eq!(stopped.await.unwrap(), DrainOutcome::Complete);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_cancels_what_it_has_asked_for() {
+    let running = start(Limits::default()).await;
+    let mut client = Client::open(&running).await;
+    client.send(&request("/wait", 1)).await;
+    running.service.waiting.notified().await;
+    drop(client);
+    let cancelled = timeout(PATIENCE, running.service.cancelled.notified());
+    cancelled.await.expect("the request is cancelled");
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! Direct mode against a whole server: a client that sends frames as SDKs do, and what they rely on.
 
 mod addresses;
+mod kill;
 mod recorded;
+mod session;
 mod stale;
 mod ten;
 
@@ -32,20 +34,34 @@ pub(super) struct Client {
     next_id: u32,
 }
 
+/// What a client says of itself.
+fn context() -> ContextRequestTokens<'static> {
+    ContextRequestTokens {
+        protocol_version: Some(1),
+        client_version: Some("2020-07-15"),
+        user_agent: Some("the tests"),
+        ..ContextRequestTokens::default()
+    }
+}
+
+fn tls_config() -> rustls::ClientConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(trust::Anyone))
+        .with_no_client_auth()
+}
+
 /// Answers that are larger than requests may be.
 const LIMITS: FrameLimits = FrameLimits { head_bytes_max: 1 << 20, body_bytes_max: 8 << 20 };
 
 impl Client {
     pub(super) fn connect(local: &Local) -> Self {
         let mut client = Self::connect_without_context(local);
-        let tokens = ContextRequestTokens {
-            protocol_version: Some(1),
-            client_version: Some("2020-07-15"),
-            user_agent: Some("the tests"),
-            ..ContextRequestTokens::default()
-        };
         let mut out = BytesMut::new();
-        ContextRequest { activity_id: [3; 16], tokens }.encode(&mut out).unwrap();
+        ContextRequest { activity_id: [3; 16], tokens: context() }.encode(&mut out).unwrap();
         client.send_bytes(&out);
         let frame = client.read_frame(FrameKind::ContextResponse);
         let answer = ContextResponse::decode(&frame.head).unwrap();
@@ -54,15 +70,8 @@ impl Client {
     }
 
     fn connect_without_context(local: &Local) -> Self {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(trust::Anyone))
-            .with_no_client_auth();
         let name = "localhost".try_into().unwrap();
-        let connection = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+        let connection = rustls::ClientConnection::new(Arc::new(tls_config()), name).unwrap();
         let socket = TcpStream::connect(local.address).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let stream = rustls::StreamOwned::new(connection, socket);

@@ -2,7 +2,7 @@
 
 use orrery_direct::OperationCode;
 
-use super::{World, ask};
+use super::{PATIENCE, World, ask};
 
 #[test]
 fn a_range_that_was_split_is_410_1007_for_every_request_and_nothing_is_lost() {
@@ -38,6 +38,26 @@ fn a_range_that_was_split_is_410_1007_for_every_request_and_nothing_is_lost() {
     }
     found.sort_unstable();
     assert_eq!(found, (0..20).collect::<Vec<_>>(), "each once, and none that was turned away");
+}
+
+#[test]
+fn a_client_that_leaves_in_mid_query_frees_its_threads() {
+    let mut world = World::start();
+    let numbers: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
+    let body = format!(r#"{{"id":"a","pk":"a","l":[{}]}}"#, numbers.join(","));
+    world.must(&ask(OperationCode::Create, &body).key("[\"a\"]"));
+    // Time stands still, so that no deadline ends them, and together they take longer than the test waits.
+    let query = r#"{"query":"SELECT VALUE x FROM c JOIN x IN c.l JOIN y IN c.l JOIN z IN c.l WHERE x + y + z < 0"}"#;
+    for _ in 0..20 {
+        world.send(&ask(OperationCode::Query, query).key("[\"a\"]"));
+    }
+    // What comes behind them is answered first: they run on other threads.
+    let behind = world.send(&ask(OperationCode::Read, "").item("a").key("[\"a\"]"));
+    let answer = world.client.receive();
+    assert_eq!((answer.status(), answer.tokens().transport_request_id), (200, Some(behind)));
+    let World { local, client, .. } = world;
+    drop(client);
+    assert!(local.ends_within(PATIENCE), "the queries are still running");
 }
 
 #[test]

@@ -2,17 +2,14 @@
 //! protocol appear. One match without wildcard, so that a new kind of error does not compile
 //! until someone has decided what it looks like; `golden/errors/table.txt` shows the whole table.
 
-use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
-use http_body_util::Full;
+use http::StatusCode;
 use orrery_engine::item::read::Outcome;
 use orrery_engine::transaction::batch::BatchAnswer;
 use orrery_types::{Error, RoleDenial, TokenFault};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::service::Response;
-use crate::wire::headers;
+use crate::wire::reply::Reply;
 
 /// How long a client waits before it repeats a write that others were faster than.
 const RETRY_WITH_MS: u64 = 10;
@@ -196,27 +193,18 @@ pub fn body(error: &Error, activity_id: Uuid, uri: &str) -> Value {
 }
 
 /// The whole answer to a request that failed.
-pub fn response(error: &Error, activity_id: Uuid, uri: &str) -> Response {
+pub fn reply(error: &Error, activity_id: Uuid, uri: &str) -> Reply {
     log(error, activity_id, uri);
     let wire = WireError::of(error);
-    let body = Bytes::from(body(error, activity_id, uri).to_string());
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() =
+    let body = body(error, activity_id, uri).to_string();
+    let status =
         StatusCode::from_u16(wire.status).expect("every status of the table is a number of HTTP");
-    let headers = response.headers_mut();
-    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if wire.sub_status != 0 {
-        headers.insert(headers::SUB_STATUS, wire.sub_status.into());
+    let reply =
+        Reply::json(status, body).sub_status(wire.sub_status).retry_after_ms(wire.retry_after_ms);
+    match error {
+        Error::Script(failure) => reply.script_log(&failure.log),
+        _ => reply,
     }
-    if let Error::Script(failure) = error
-        && let Some(log) = headers::script_log(&failure.log)
-    {
-        headers.insert(headers::SCRIPT_LOG_RESULTS, log);
-    }
-    if let Some(retry_after_ms) = wire.retry_after_ms {
-        headers.insert(headers::RETRY_AFTER_MS, retry_after_ms.into());
-    }
-    response
 }
 
 /// The body of the response to a head that is refused by itself. That is no domain error: nothing
@@ -232,14 +220,9 @@ pub(crate) fn head_body(status: StatusCode, problem: &str, activity_id: Uuid) ->
 }
 
 /// The response to a head past its limits.
-pub(crate) fn head_too_large(problem: &str, activity_id: Uuid) -> Response {
+pub(crate) fn head_too_large(problem: &str, activity_id: Uuid) -> Reply {
     let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-    let body = head_body(status, problem, activity_id);
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
-    response
+    Reply::json(status, head_body(status, problem, activity_id))
 }
 
 #[cfg(test)]

@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use http_body_util::BodyExt as _;
-
 use orrery_types::{RoleDenial, ScriptFailure, TokenFault};
 
 use super::*;
@@ -119,37 +117,37 @@ fn the_table_is_the_golden_one() {
     assert_eq!(table, golden, "run with UPDATE_GOLDENFILES=1, read the difference, commit it");
 }
 
-async fn answer(error: Error) -> (http::response::Parts, Value) {
-    let (parts, body) = response(&error, Uuid::nil(), "/dbs/d").into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    (parts, serde_json::from_slice(&body).unwrap())
+fn answer(error: &Error) -> (Reply, Value) {
+    let reply = reply(error, Uuid::nil(), "/dbs/d");
+    let body = serde_json::from_slice(&reply.body).unwrap();
+    (reply, body)
 }
 
-#[tokio::test]
-async fn a_query_error_embeds_its_json() {
-    let (_, body) = answer(Error::Query("[{\"code\":\"SC1001\"}]".into())).await;
+#[test]
+fn a_query_error_embeds_its_json() {
+    let (_, body) = answer(&Error::Query("[{\"code\":\"SC1001\"}]".into()));
     let message = body["message"].as_str().unwrap();
     assert!(message.starts_with("Message: {\"errors\":[{\"code\":\"SC1001\"}]}\r\n"), "{message}");
 }
 
-#[tokio::test]
-async fn a_cross_partition_error_carries_the_plan() {
-    let (parts, body) = answer(Error::CrossPartition("{\"a\":1}".into())).await;
-    assert_eq!(parts.headers[headers::SUB_STATUS], "1004");
+#[test]
+fn a_cross_partition_error_carries_the_plan() {
+    let (reply, body) = answer(&Error::CrossPartition("{\"a\":1}".into()));
+    assert_eq!(reply.sub_status, 1004);
     assert_eq!(body["additionalErrorInfo"], "{\"a\":1}");
 }
 
-#[tokio::test]
-async fn a_rate_limit_says_when_to_come_back() {
-    let (parts, body) = answer(Error::RateLimited { retry_after_ms: 12 }).await;
-    assert_eq!((parts.status.as_u16(), &body["code"]), (429, &json!("429")));
-    assert_eq!(parts.headers[headers::RETRY_AFTER_MS], "12");
+#[test]
+fn a_rate_limit_says_when_to_come_back() {
+    let (reply, body) = answer(&Error::RateLimited { retry_after_ms: 12 });
+    assert_eq!((reply.status.as_u16(), &body["code"]), (429, &json!("429")));
+    assert_eq!(reply.details.unwrap().retry_after_ms, Some(12));
 }
 
-#[tokio::test]
-async fn an_internal_error_tells_the_client_no_more_than_the_activity_id() {
-    let (parts, body) = answer(Error::internal("a secret path")).await;
-    assert_eq!(parts.status.as_u16(), 500);
+#[test]
+fn an_internal_error_tells_the_client_no_more_than_the_activity_id() {
+    let (reply, body) = answer(&Error::internal("a secret path"));
+    assert_eq!(reply.status.as_u16(), 500);
     let text = body.to_string();
     assert!(!text.contains("secret") && text.contains(&Uuid::nil().to_string()), "{text}");
 }

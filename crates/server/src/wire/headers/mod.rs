@@ -5,8 +5,6 @@
 
 mod request;
 
-use http::HeaderValue;
-
 pub use orrery_engine::throughput::throttle::Priority;
 pub(crate) use request::parse_date;
 pub use request::{
@@ -139,11 +137,11 @@ pub const MODEL_WARNINGS: &str = "x-model-warnings";
 pub const PLAN: &str = "x-orrery-plan";
 
 /// What a script logged, as a header holds it: percent-encoded; nothing if it logged nothing.
-pub(crate) fn script_log(log: &str) -> Option<HeaderValue> {
+pub(crate) fn script_log(log: &str) -> Option<String> {
     const KEPT: &percent_encoding::AsciiSet =
         &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
     let text = percent_encoding::utf8_percent_encode(log, KEPT).to_string();
-    if text.is_empty() { None } else { HeaderValue::try_from(text).ok() }
+    if text.is_empty() { None } else { Some(text) }
 }
 
 /// Version of the protocol that every response names.
