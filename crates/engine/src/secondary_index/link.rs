@@ -38,11 +38,6 @@ impl SecondaryIndexLinks {
         ]))
     }
 
-    /// Whether indexes are kept from it, or were.
-    pub(crate) fn is_source(&self) -> bool {
-        !self.indexes.is_empty() || !self.former.is_empty()
-    }
-
     /// Reads them back; `None` if that is not possible.
     pub(crate) fn from_value(value: &Value) -> Option<Self> {
         if value.is_undefined() {
