@@ -19,7 +19,7 @@ use crate::query::read_feed::PageSize;
 use crate::throughput::charge;
 use crate::{Container, Engine};
 pub use image::Shape;
-use position::Position;
+use position::FeedPosition;
 use read::{Page, Reader};
 
 /// Which changes are read.
@@ -98,9 +98,9 @@ impl ChangeFeedReader<'_> {
         let reader = Reader { engine: self.engine, container, scope: &scope, request };
         let mut position = match request.after {
             Some("*") => position_of(container, range, |p| self.engine.sessions().shard_lsn(p))?,
-            Some(etag) => Position::parse(&owner, etag, range)?,
+            Some(etag) => FeedPosition::parse(&owner, etag, range)?,
             None => match request.since_s {
-                None => Position::at(range, Lsn(0)),
+                None => FeedPosition::at(range, Lsn(0)),
                 Some(since_s) => position_of(container, range, |p| reader.start_of(p, since_s))?,
             },
         };
@@ -124,8 +124,8 @@ fn position_of(
     container: &Container,
     range: &KeyRange,
     lsn_of: impl Fn(&PhysicalPartition) -> Result<Lsn>,
-) -> Result<Position> {
-    let mut position = Position::at(range, Lsn(0));
+) -> Result<FeedPosition> {
+    let mut position = FeedPosition::at(range, Lsn(0));
     for partition in &container.partitions {
         if let Some(part) = range.intersect(&partition.range) {
             position.advance(&part, lsn_of(partition)?);

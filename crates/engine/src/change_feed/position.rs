@@ -22,7 +22,7 @@ use crate::query::continuation::{self, invalid};
 
 /// A place in the feed of a range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct FeedPosition {
     min: EffectiveKey,
     intervals: Vec<Interval>,
     pub(super) turn: EffectiveKey,
@@ -38,14 +38,14 @@ struct Interval {
     lsn: Lsn,
 }
 
-impl Position {
+impl FeedPosition {
     /// The same LSN for a whole range.
     pub(crate) fn at(range: &KeyRange, lsn: Lsn) -> Self {
         let intervals = vec![Interval { until: range.max.clone(), lsn }];
         Self { min: range.min.clone(), intervals, turn: EffectiveKey::min() }
     }
 
-    /// Reads what a client sends back for a range: an LSN, or what [`Position::to_etag`] wrote; then
+    /// Reads what a client sends back for a range: an LSN, or what [`FeedPosition::to_etag`] wrote; then
     /// `owner` names the feed that it must belong to.
     pub(super) fn parse(owner: &str, etag: &str, range: &KeyRange) -> Result<Self> {
         let text = etag.trim().trim_matches('"');
@@ -208,45 +208,45 @@ mod tests {
     }
 
     /// The intervals as text: `until=lsn`.
-    fn shown(position: &Position) -> String {
+    fn shown(position: &FeedPosition) -> String {
         let one = |i: &Interval| format!("{}={}", i.until, i.lsn.0);
         position.intervals.iter().map(one).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn a_position_reads_back_what_it_wrote() {
-        let mut position = Position::at(&range("", "FF"), Lsn(7));
+        let mut position = FeedPosition::at(&range("", "FF"), Lsn(7));
         position.advance(&range("10", "20"), Lsn(9));
         position.turn = key("20");
         let all = range("", "FF");
         for reads_one in [false, true] {
             let etag = position.to_etag("feed", reads_one);
-            assert_eq!(Position::parse("feed", &etag, &all), Ok(position.clone()));
-            assert!(Position::parse("another", &etag, &all).is_err());
+            assert_eq!(FeedPosition::parse("feed", &etag, &all), Ok(position.clone()));
+            assert!(FeedPosition::parse("another", &etag, &all).is_err());
         }
-        assert!(Position::parse("feed", "\"1234567890123456789012345\"", &all).is_err());
+        assert!(FeedPosition::parse("feed", "\"1234567890123456789012345\"", &all).is_err());
     }
 
     #[test]
     fn a_reader_of_one_partition_gets_an_lsn_and_any_lsn_is_read() {
         let part = range("10", "20");
-        let position = Position::at(&part, Lsn(7));
+        let position = FeedPosition::at(&part, Lsn(7));
         assert_eq!(position.to_etag("feed", true), "\"7\"");
         assert!(position.to_etag("feed", false).len() > LSN_DIGITS_MAX + 2);
         for lsn in [0, 7, u64::MAX] {
             for text in [format!("\"{lsn}\""), lsn.to_string()] {
-                let read = Position::parse("whatever", &text, &part);
-                assert_eq!(read, Ok(Position::at(&part, Lsn(lsn))), "{text}");
+                let read = FeedPosition::parse("whatever", &text, &part);
+                assert_eq!(read, Ok(FeedPosition::at(&part, Lsn(lsn))), "{text}");
             }
         }
         for bad in ["", "\"\"", "-1", "1.5", "99999999999999999999", "1a"] {
-            assert!(Position::parse("feed", bad, &part).is_err(), "{bad}");
+            assert!(FeedPosition::parse("feed", bad, &part).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn parts_move_forward_by_themselves_and_join_when_they_are_level() {
-        let mut position = Position::at(&range("", "FF"), Lsn(5));
+        let mut position = FeedPosition::at(&range("", "FF"), Lsn(5));
         position.advance(&range("10", "20"), Lsn(8));
         assert_eq!(shown(&position), "10=5 20=8 FF=5");
         position.advance(&range("15", "30"), Lsn(6));
@@ -260,18 +260,18 @@ mod tests {
 
     #[test]
     fn two_positions_side_by_side_become_one() {
-        let joined = Position::at(&range("10", "20"), Lsn(5)).joined({
-            let mut behind = Position::at(&range("20", "40"), Lsn(7));
+        let joined = FeedPosition::at(&range("10", "20"), Lsn(5)).joined({
+            let mut behind = FeedPosition::at(&range("20", "40"), Lsn(7));
             behind.advance(&range("30", "40"), Lsn(9));
             behind
         });
         assert_eq!(shown(&joined), "20=5 30=7 40=9");
-        assert_eq!(Position::from_state(&joined.to_state()), Some(joined));
+        assert_eq!(FeedPosition::from_state(&joined.to_state()), Some(joined));
     }
 
     #[test]
     fn a_child_takes_its_part_of_the_parent_and_nothing_beyond() {
-        let mut position = Position::at(&range("10", "40"), Lsn(5));
+        let mut position = FeedPosition::at(&range("10", "40"), Lsn(5));
         position.advance(&range("20", "30"), Lsn(8));
         let child = position.within(&range("18", "30")).expect("it lies within");
         assert_eq!(shown(&child), "20=5 30=8");

@@ -5,7 +5,7 @@ use orrery_storage::version::Version;
 use orrery_storage::{Entry, ReadAt, Scan, Snapshot, Space, key, record};
 use orrery_types::{Error, KeyRange, Lsn, PartitionKey, Result, limits};
 
-use super::position::Position;
+use super::position::FeedPosition;
 use super::{ChangesRequest, Mode, Shape, image};
 use crate::change_feed::history::Horizon;
 use crate::error::storage;
@@ -99,7 +99,7 @@ impl Reader<'_> {
     pub(super) fn read(
         &self,
         range: &KeyRange,
-        position: &mut Position,
+        position: &mut FeedPosition,
         page: &mut Page,
     ) -> Result<()> {
         let parts: Vec<_> = self
@@ -131,7 +131,7 @@ impl Reader<'_> {
         &self,
         partition: &PhysicalPartition,
         part: &KeyRange,
-        position: &Position,
+        position: &FeedPosition,
         page: &mut Page,
     ) -> Result<Lsn> {
         let snapshot = self.snapshot(partition)?;
@@ -192,7 +192,7 @@ impl Reader<'_> {
         &self,
         snapshot: &dyn Snapshot,
         part: &KeyRange,
-        position: &Position,
+        position: &FeedPosition,
         entries: &[Entry],
         shape: Shape,
     ) -> Result<Commits> {
@@ -219,7 +219,12 @@ impl Reader<'_> {
     }
 
     /// All versions that the request wants of some entries, commit by commit.
-    fn versions(&self, part: &KeyRange, position: &Position, entries: &[Entry]) -> Result<Commits> {
+    fn versions(
+        &self,
+        part: &KeyRange,
+        position: &FeedPosition,
+        entries: &[Entry],
+    ) -> Result<Commits> {
         let mut commits = Commits::new();
         for entry in entries {
             let lsn = self.commit_of(entry)?;
@@ -239,7 +244,7 @@ impl Reader<'_> {
     fn wants(
         &self,
         part: &KeyRange,
-        position: &Position,
+        position: &FeedPosition,
         lsn: Lsn,
         item_key: &[u8],
     ) -> Result<bool> {

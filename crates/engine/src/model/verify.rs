@@ -23,6 +23,7 @@ use crate::maintain::buckets;
 use crate::maintain::kept_on_target::tally_of;
 use crate::maintain::references;
 use crate::partition::PhysicalPartition;
+use crate::secondary_index::SecondaryIndexes;
 use crate::transaction::reads::{DatabaseSnapshot, ReadView};
 use crate::transaction::state::{TransactionOptions, TransactionState};
 use crate::{Container, Engine};
@@ -149,7 +150,7 @@ impl ModelVerification<'_> {
             audit.stored(partition)?;
         }
         for index in database.containers().filter(|container| container.is_secondary_index()) {
-            for fault in self.engine.secondary_indexes().verify(&database, &snapshot, index)? {
+            for fault in SecondaryIndexes::verify(&database, &snapshot, index)? {
                 audit.drift(format!("the global secondary index '{}': {fault}", index.id));
             }
         }

@@ -308,7 +308,7 @@ mod tests {
         SecondaryIndexDef::parse(&body(one, other)).expect_err("they differ");
         assert_eq!(SecondaryIndexDef::parse(&value("{}")), Ok(None));
         for bad in [
-            r#"{}"#,
+            "{}",
             r#"{"sourceCollectionId":1,"definition":"SELECT * FROM c"}"#,
             r#"{"sourceCollectionId":"s","definition":""}"#,
             r#"{"sourceCollectionId":"s","definition":"SELECT * FROM c","sourceCollectionRid":"x"}"#,

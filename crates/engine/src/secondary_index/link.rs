@@ -113,7 +113,6 @@ impl Container {
 impl SecondaryIndexes<'_> {
     /// Checks the source that a new container names, if it names one, and notes its rid.
     pub(crate) fn resolve_source(
-        self,
         database: &Database,
         id: &str,
         definition: &mut ContainerDef,
@@ -158,7 +157,6 @@ impl SecondaryIndexes<'_> {
 
     /// Adds a new index to its source, whose epoch rises in the same commit.
     pub(crate) fn join(
-        self,
         change: &mut Change<'_>,
         database: &mut Database,
         index: &Container,
@@ -171,7 +169,6 @@ impl SecondaryIndexes<'_> {
 
     /// Takes a deleted index off its source in the same way.
     pub(crate) fn leave(
-        self,
         change: &mut Change<'_>,
         database: &mut Database,
         index: &Container,

@@ -4,12 +4,12 @@
 use orrery_storage::{Snapshot, Space, key};
 use orrery_types::{Error, KeyRange, Lsn, Result};
 
-use crate::change_feed::position::Position;
+use crate::change_feed::position::FeedPosition;
 use crate::error::storage;
 
 /// The position of an index in a shard of its source, as a snapshot has it.
 pub(crate) struct StoredPosition {
-    pub(crate) position: Position,
+    pub(crate) position: FeedPosition,
     /// The version of its key; `None` if the index has not begun to follow the shard.
     pub(crate) version: Option<Lsn>,
 }
@@ -19,9 +19,9 @@ impl StoredPosition {
     pub(crate) fn read(snapshot: &dyn Snapshot, index: u32, range: &KeyRange) -> Result<Self> {
         let stored = snapshot.get(Space::Meta, &key::secondary_position(index)).map_err(storage)?;
         let Some(stored) = stored else {
-            return Ok(Self { position: Position::at(range, Lsn(0)), version: None });
+            return Ok(Self { position: FeedPosition::at(range, Lsn(0)), version: None });
         };
-        let position = Position::from_state(&stored.bytes).ok_or_else(corrupt)?;
+        let position = FeedPosition::from_state(&stored.bytes).ok_or_else(corrupt)?;
         let position = position.within(range).map_err(|_| corrupt())?;
         Ok(Self { position, version: Some(stored.version) })
     }

@@ -31,7 +31,6 @@ struct IndexAudit<'v> {
 impl SecondaryIndexes<'_> {
     /// What is wrong with an index, as a snapshot of its database has it.
     pub(crate) fn verify(
-        self,
         database: &Database,
         snapshot: &DatabaseSnapshot<'_>,
         index: &Container,

@@ -126,7 +126,7 @@ fn a_split_and_a_merge_of_the_index_come_between_the_read_and_the_commit() {
     });
 }
 
-/// Two engines on one store, as two processes on one PostgreSQL: both apply the same changes at the same time.
+/// Two engines on one store, as two processes on one `PostgreSQL`: both apply the same changes at the same time.
 #[test]
 fn two_processes_that_apply_the_same_changes_apply_them_once() {
     let rig = rig();

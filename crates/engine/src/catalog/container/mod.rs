@@ -22,7 +22,7 @@ use crate::error::storage;
 use crate::partition::{PhysicalPartition, open_with_first_rows};
 use crate::script::remove_scripts;
 use crate::secondary_index::definition::DEFINITION_NAMES;
-use crate::secondary_index::{IndexFeeding, SecondaryIndexLinks};
+use crate::secondary_index::{IndexFeeding, SecondaryIndexLinks, SecondaryIndexes};
 use crate::{Database, Engine};
 use definition::ContainerDef;
 
@@ -236,7 +236,7 @@ impl ContainerCatalog<'_> {
                 )));
             }
         }
-        self.engine.secondary_indexes().resolve_source(&database, &id, &mut definition)?;
+        SecondaryIndexes::resolve_source(&database, &id, &mut definition)?;
         let shared = self.engine.offers().exists(&database.rid().to_string())?;
         let offer = throughput.for_container(shared)?;
         let count =
@@ -278,7 +278,7 @@ impl ContainerCatalog<'_> {
             )?;
         }
         let resource = container.to_resource();
-        self.engine.secondary_indexes().join(&mut change, &mut database, &container)?;
+        SecondaryIndexes::join(&mut change, &mut database, &container)?;
         database.insert(container.clone());
         change.state.insert(database);
         self.commit_made(change, &container, blocks)?;
@@ -399,7 +399,7 @@ impl ContainerCatalog<'_> {
         }
         container.secondary.check_deletable(&container.id)?;
         self.remove(&mut change, &container)?;
-        self.engine.secondary_indexes().leave(&mut change, &mut database, &container)?;
+        SecondaryIndexes::leave(&mut change, &mut database, &container)?;
         database.remove(&container);
         change.state.insert(database);
         change.commit()?;

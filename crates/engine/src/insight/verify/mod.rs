@@ -24,6 +24,7 @@ use crate::insight::Insight;
 use crate::item::operation::item_rid;
 use crate::maintain::unique_keys::unique_values;
 use crate::partition::PhysicalPartition;
+use crate::secondary_index::SecondaryIndexes;
 use crate::transaction::reads::DatabaseSnapshot;
 use terms::TermCount;
 
@@ -107,15 +108,17 @@ impl Insight<'_> {
             check.terms_without_item()?;
             check.scan(Space::Feed, Verifier::feed_entry)?;
             check.scan(Space::Ttl, Verifier::expiry_entry)?;
-            check.scan(Space::Meta, Verifier::meta_entry)?;
+            check.scan(Space::Meta, |verifier, entry| {
+                verifier.meta_entry(entry);
+                Ok(())
+            })?;
             faults = check.faults;
         }
         if container.is_secondary_index() {
             let database = Address::Rid(container.database_rid());
             let database = self.engine.catalog.database(&database)?;
             let snapshot = DatabaseSnapshot::open(self.engine, &database)?;
-            let indexes = self.engine.secondary_indexes();
-            faults.extend(indexes.verify(&database, &snapshot, container)?);
+            faults.extend(SecondaryIndexes::verify(&database, &snapshot, container)?);
         }
         Ok(faults)
     }
@@ -273,13 +276,12 @@ impl Verifier<'_> {
         }
     }
 
-    fn meta_entry(&mut self, entry: &Entry) -> Result<()> {
+    fn meta_entry(&mut self, entry: &Entry) {
         let index = key::parse_secondary_position(&entry.key)
             .or_else(|| key::parse_secondary(&entry.key).map(|(index, _)| index));
         if let Some(index) = index {
             self.secondary(index, &entry.key);
         }
-        Ok(())
     }
 
     fn index_entry(&mut self, entry: &Entry) -> Result<()> {
