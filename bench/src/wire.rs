@@ -70,7 +70,7 @@ impl Trust {
 impl Wire {
     pub(crate) async fn connect(&self, address: SocketAddr) -> Result<Connection> {
         Ok(match self {
-            Self::Http1 => Connection::Http1(Client::connect(address).await?),
+            Self::Http1 => Connection::Http1(Box::new(Client::connect(address).await?)),
             Self::Http1Tls(trust) => {
                 let stream = trust.connect(address, "http/1.1").await?;
                 Connection::Http1Tls(Box::new(Client::over(stream)))
@@ -94,7 +94,7 @@ impl Wire {
 
 /// One connection of any kind, with one request at a time.
 pub(crate) enum Connection {
-    Http1(Client),
+    Http1(Box<Client>),
     Http1Tls(Box<Client<TlsStream<TcpStream>>>),
     Http2(SendRequest<Full<Bytes>>),
     Direct(Box<DirectClient>),

@@ -29,7 +29,9 @@ pub(super) fn input(certificate: &[u8], key: &[u8], answers: &Answers) -> Vec<u8
     let mut input = Vec::new();
     add_part(&mut input, certificate);
     add_part(&mut input, key);
-    answers.iter().for_each(|answer| add_part(&mut input, answer));
+    for answer in answers {
+        add_part(&mut input, answer);
+    }
     input
 }
 

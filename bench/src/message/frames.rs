@@ -38,7 +38,7 @@ impl Signer {
     pub(crate) fn read_frame(&self, target: &Target, number: u64) -> Vec<u8> {
         let (item, key) = (id(number), key_header(&partition(number)));
         let tokens = RequestTokens { item_name: Some(&item), ..RequestTokens::default() };
-        self.frame(target, OperationCode::Read, "GET", Some(&item), &key, tokens, "")
+        self.frame(target, OperationCode::Read, "GET", Some(&item), &key, &tokens, "")
     }
 
     /// The frame of [`Signer::create`].
@@ -46,7 +46,7 @@ impl Signer {
         let key = key_header(&partition(0));
         let tokens = RequestTokens::default();
         let body = body(0);
-        Numbered::new(self.frame(target, OperationCode::Create, "POST", None, &key, tokens, &body))
+        Numbered::new(self.frame(target, OperationCode::Create, "POST", None, &key, &tokens, &body))
     }
 
     /// The frame of a query over one logical partition.
@@ -59,7 +59,7 @@ impl Signer {
     ) -> Vec<u8> {
         let key = key_header(partition);
         let tokens = RequestTokens { page_size: Some(page), ..RequestTokens::default() };
-        self.frame(target, OperationCode::Query, "POST", None, &key, tokens, body)
+        self.frame(target, OperationCode::Query, "POST", None, &key, &tokens, body)
     }
 
     #[expect(clippy::too_many_arguments, reason = "they are the parts of a frame")]
@@ -70,7 +70,7 @@ impl Signer {
         verb: &str,
         item: Option<&str>,
         key: &str,
-        tokens: RequestTokens<'_>,
+        tokens: &RequestTokens<'_>,
         body: &str,
     ) -> Vec<u8> {
         let container = format!("dbs/{DATABASE}/colls/{CONTAINER}");
@@ -87,7 +87,7 @@ impl Signer {
             partition_key: Some(key),
             container_rid: Some(&target.rid),
             transport_request_id: Some(1),
-            ..tokens
+            ..*tokens
         };
         let request =
             FrameRequest { resource: ResourceCode::Item, operation, activity_id: [7; 16], tokens };

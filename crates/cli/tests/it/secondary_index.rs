@@ -247,7 +247,7 @@ fn an_index_outlives_kills_splits_merges_and_a_restore() {
         // The writer ends when nobody listens.
         drop(receiver);
     });
-    let patience = std::time::Instant::now();
+    let patience = orrery_types::stopwatch::Stopwatch::start();
     while !is_active(&mut client) {
         assert!(patience.elapsed().as_secs() < 300, "the index is not built");
         std::thread::yield_now();

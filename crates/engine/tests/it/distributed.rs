@@ -20,15 +20,20 @@ use crate::rig::{Rig, pk, reads_item};
 use crate::stores::new_store;
 use crate::world::{START_S, World, json, manual, name};
 
-const A: &str = r#"{"id":"a","partitionKey":{"paths":["/p"],"kind":"Hash","version":2}}"#;
-const B: &str = r#"{"id":"b","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},"defaultTtl":-1,
+pub(crate) const A: &str =
+    r#"{"id":"a","partitionKey":{"paths":["/p"],"kind":"Hash","version":2}}"#;
+pub(crate) const B: &str = r#"{"id":"b","partitionKey":{"paths":["/p"],"kind":"Hash","version":2},"defaultTtl":-1,
     "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}"#;
 
-fn token(number: u8) -> IdempotencyToken {
+pub(crate) fn token(number: u8) -> IdempotencyToken {
     IdempotencyToken([number; 16])
 }
 
-fn operation(container: &Arc<Container>, key: &str, action: BatchAction) -> DistributedOperation {
+pub(crate) fn operation(
+    container: &Arc<Container>,
+    key: &str,
+    action: BatchAction,
+) -> DistributedOperation {
     let operation = BatchOperation {
         action,
         partition_key: None,
@@ -38,7 +43,7 @@ fn operation(container: &Arc<Container>, key: &str, action: BatchAction) -> Dist
     DistributedOperation { container: container.clone(), partition_key: pk(key), operation }
 }
 
-fn put(container: &Arc<Container>, key: &str, id: &str, n: i64) -> DistributedOperation {
+pub(crate) fn put(container: &Arc<Container>, key: &str, id: &str, n: i64) -> DistributedOperation {
     let body = format!(r#"{{"id":"{id}","p":"{key}","n":{n}}}"#);
     operation(container, key, BatchAction::Upsert(body.into_bytes().into()))
 }
@@ -48,12 +53,12 @@ fn create(container: &Arc<Container>, key: &str, id: &str) -> DistributedOperati
     operation(container, key, BatchAction::Create(body.into_bytes().into()))
 }
 
-fn read(container: &Arc<Container>, key: &str, id: &str) -> DistributedOperation {
+pub(crate) fn read(container: &Arc<Container>, key: &str, id: &str) -> DistributedOperation {
     operation(container, key, BatchAction::Read(name(id)))
 }
 
 /// What came of each operation, in a word.
-fn words(answers: &DistributedAnswers) -> Vec<String> {
+pub(crate) fn words(answers: &DistributedAnswers) -> Vec<String> {
     let word = |answer: &BatchAnswer| match answer {
         BatchAnswer::Read(item) => {
             let item = Value::parse(&item.body).unwrap_or_default();
@@ -426,7 +431,7 @@ fn a_lost_answer_is_found_again_by_the_token() {
     }
 }
 
-const MODEL: &str = r#"{"version":1,"types":{"author":{"container":"a"},"book":{"container":"b"}},
+pub(crate) const MODEL: &str = r#"{"version":1,"types":{"author":{"container":"a"},"book":{"container":"b"}},
     "relations":[{"name":"author","from":"book","path":"/authorId","to":"author","partitionKey":["/authorKey"],
         "onDelete":"restrict","propagate":"sync","inverse":{"name":"books"}}],
     "aggregates":[{"on":"author","path":"/count","of":"books","value":"COUNT(1)","propagate":"sync"}]}"#;

@@ -15,7 +15,7 @@ use orrery_storage::{Space, Store, key};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Clock, Error, ManualClock, Result};
 
-use crate::interleavings_background::let_others_run;
+use crate::commit_stop::let_others_run;
 use crate::interposed::{Hook, Interposed, Read, Step};
 use crate::rig::{Rig, pk, reads_item, scans_index_of};
 use crate::stores::new_store;

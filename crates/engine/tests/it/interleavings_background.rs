@@ -3,9 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread::ThreadId;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use orrery_engine::catalog::resource::Preconditions;
 use orrery_engine::item::read::ItemRead;
@@ -14,12 +12,10 @@ use orrery_storage::{Space, StorageError, Store};
 use orrery_types::{Error, ManualClock, PartitionKey, Result, Value};
 
 use crate::breakpoint::Breakpoint;
+use crate::commit_stop::{CommitStop, PATIENCE, let_others_run};
 use crate::interposed::{Interposed, Read, Step};
 use crate::stores::new_store;
 use crate::world::{START_S, json, manual, name};
-
-/// A test that waits longer than this has stopped for good.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 const PEOPLE: &str = r#"{"version":1,"types":{"person":{"container":"people"},"city":{"container":"cities"}},
     "relations":[{"name":"city","from":"person","path":"/cityId","to":"city",
@@ -69,67 +65,6 @@ fn set_ttl(engine: &Engine, id: &str, ttl: &str) {
 
 fn is_item_read(read: &Read<'_>) -> bool {
     matches!(read, Read::Key { space: Space::Items, key, .. } if key.len() > 9)
-}
-
-/// Stops the commits of one thread until it is told to let them go.
-#[derive(Default)]
-struct CommitStop {
-    thread: Mutex<Option<ThreadId>>,
-    reached: Mutex<bool>,
-    changed: Condvar,
-    released: AtomicBool,
-}
-
-impl CommitStop {
-    fn over(inner: &Arc<dyn Store>) -> (Arc<dyn Store>, Arc<Self>) {
-        let stop = Arc::new(Self::default());
-        let hooked = stop.clone();
-        let hook = Box::new(move |step: Step| {
-            if step == Step::Commit {
-                hooked.before_commit();
-            }
-            Ok(())
-        });
-        (Arc::new(Interposed::writes(inner.clone(), hook)), stop)
-    }
-
-    fn before_commit(&self) {
-        if *self.thread.lock().expect("sound") != Some(std::thread::current().id()) {
-            return;
-        }
-        *self.reached.lock().expect("sound") = true;
-        self.changed.notify_all();
-        let reached = self.reached.lock().expect("sound");
-        let held = |_: &mut bool| !self.released.load(Ordering::SeqCst);
-        drop(self.changed.wait_timeout_while(reached, PATIENCE, held).expect("sound"));
-    }
-
-    /// From now on the commits of this thread stop.
-    fn stop_me(&self) {
-        *self.thread.lock().expect("sound") = Some(std::thread::current().id());
-    }
-
-    fn wait_reached(&self) {
-        let reached = self.reached.lock().expect("sound");
-        let waited = self.changed.wait_timeout_while(reached, PATIENCE, |reached| !*reached);
-        assert!(!waited.expect("sound").1.timed_out(), "no commit came");
-    }
-
-    fn release(&self) {
-        self.released.store(true, Ordering::SeqCst);
-        let _reached = self.reached.lock().expect("sound");
-        self.changed.notify_all();
-    }
-}
-
-/// Gives other threads time to go on as far as they can, without knowing how far that is.
-pub(crate) fn let_others_run(done: impl Fn() -> bool) {
-    for _ in 0..200_000 {
-        if done() {
-            return;
-        }
-        std::thread::yield_now();
-    }
 }
 
 #[test]

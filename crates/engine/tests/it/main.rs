@@ -11,6 +11,7 @@ mod changes;
 mod charge;
 #[path = "../../../storage/tests/it/cluster.rs"]
 mod cluster;
+mod commit_stop;
 mod distributed;
 mod encryption_key;
 mod erasure;
@@ -23,6 +24,7 @@ mod insertion_order;
 mod insertion_order_large;
 mod interleavings;
 mod interleavings_background;
+mod interleavings_distributed;
 mod interposed;
 mod law;
 mod law_queries;

@@ -27,8 +27,17 @@ pub(crate) struct Rig {
 impl Rig {
     /// With containers, each with its throughput, and a model if there is one.
     pub(crate) fn new(containers: &[(&str, Option<i64>)], model: Option<&str>) -> Self {
+        Self::over(&new_store(), containers, model)
+    }
+
+    /// The same over a store of the test's.
+    pub(crate) fn over(
+        store: &Arc<dyn Store>,
+        containers: &[(&str, Option<i64>)],
+        model: Option<&str>,
+    ) -> Self {
         let clock = Arc::new(ManualClock::at_s(START_S));
-        Self::with_clock(containers, model, clock.clone(), clock)
+        Self::open(store, containers, model, clock.clone(), clock)
     }
 
     /// The same, where the engine has another clock than the test moves.
@@ -38,7 +47,17 @@ impl Rig {
         clock: Arc<ManualClock>,
         engine_clock: Arc<dyn Clock>,
     ) -> Self {
-        let (store, breakpoint) = Breakpoint::over(&new_store());
+        Self::open(&new_store(), containers, model, clock, engine_clock)
+    }
+
+    fn open(
+        store: &Arc<dyn Store>,
+        containers: &[(&str, Option<i64>)],
+        model: Option<&str>,
+        clock: Arc<ManualClock>,
+        engine_clock: Arc<dyn Clock>,
+    ) -> Self {
+        let (store, breakpoint) = Breakpoint::over(store);
         let engine = Arc::new(Engine::open(store.clone(), engine_clock, 1).expect("it opens"));
         engine.databases().create(&json(r#"{"id":"d"}"#), &manual(None)).expect("a database");
         let mut ids = Vec::new();

@@ -157,7 +157,7 @@ fn tokens<'a>(
     let listed = details.and_then(|details| details.session.as_deref()).or(own_session);
     let listed = listed.and_then(first_session).filter(|_| own.session_token.is_none());
     let lsn = lsn(reply, listed.map(|(_, token)| token));
-    let reached = ResponseTokens {
+    let mut tokens = ResponseTokens {
         lsn: Some(lsn),
         local_lsn: Some(lsn),
         quorum_acked_lsn: Some(lsn),
@@ -166,10 +166,10 @@ fn tokens<'a>(
         session_token: own.session_token.or(listed.map(|(_, token)| token)),
         ..own
     };
-    match details {
-        Some(details) => with_details(reached, details),
-        None => reached,
+    if let Some(details) = details {
+        add_details(&mut tokens, details);
     }
+    tokens
 }
 
 /// The LSN of an answer: that of what it has reached, or else of its session.
@@ -185,27 +185,24 @@ fn lsn(reply: &Reply, session: Option<&str>) -> i64 {
     lsn.map_or(LSN_MIN, |lsn| lsn.max(LSN_MIN))
 }
 
-fn with_details<'a>(own: ResponseTokens<'a>, details: &'a ReplyDetails) -> ResponseTokens<'a> {
+fn add_details<'a>(tokens: &mut ResponseTokens<'a>, details: &'a ReplyDetails) {
     // What only informs is left out where it is too long.
     let note = |note: ReplyNote| {
         let found = details.notes.iter().find(|(kind, _)| *kind == note);
         found.map(|(_, text)| &**text).filter(|text| text.len() <= TEXT_BYTES_MAX)
     };
-    ResponseTokens {
-        continuation: details.continuation.as_deref(),
-        etag: details.etag.as_deref().or(own.etag),
-        retry_after_ms: details.retry_after_ms.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX)),
-        item_count: details.item_count.and_then(|count| u32::try_from(count).ok()),
-        index_progress: details.index_progress.map(u32::from),
-        requires_distribution: details.requires_distribution.map(u8::from),
-        resource_quota: note(ReplyNote::ResourceQuota),
-        resource_usage: note(ReplyNote::ResourceUsage),
-        log_results: note(ReplyNote::ScriptLog),
-        query_metrics: note(ReplyNote::QueryMetrics),
-        index_utilization: note(ReplyNote::IndexUtilization),
-        query_advice: note(ReplyNote::QueryAdvice),
-        ..own
-    }
+    tokens.continuation = details.continuation.as_deref();
+    tokens.etag = details.etag.as_deref().or(tokens.etag);
+    tokens.retry_after_ms = details.retry_after_ms.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX));
+    tokens.item_count = details.item_count.and_then(|count| u32::try_from(count).ok());
+    tokens.index_progress = details.index_progress.map(u32::from);
+    tokens.requires_distribution = details.requires_distribution.map(u8::from);
+    tokens.resource_quota = note(ReplyNote::ResourceQuota);
+    tokens.resource_usage = note(ReplyNote::ResourceUsage);
+    tokens.log_results = note(ReplyNote::ScriptLog);
+    tokens.query_metrics = note(ReplyNote::QueryMetrics);
+    tokens.index_utilization = note(ReplyNote::IndexUtilization);
+    tokens.query_advice = note(ReplyNote::QueryAdvice);
 }
 
 /// The range of a session token and the token without it.

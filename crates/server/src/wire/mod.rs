@@ -5,7 +5,7 @@ pub mod link;
 pub mod headers;
 pub mod binary_json;
 pub mod batch_body;
-pub(crate) mod transaction_body;
+pub mod transaction_body;
 pub mod hybrid_row;
 pub(crate) mod resources;
 pub mod reply;

@@ -23,9 +23,9 @@ const ABORTED: u16 = 452;
 const ROLLED_BACK: (u16, u16) = (453, 5415);
 
 /// One operation of a transaction.
-pub(crate) struct ListedOperation {
+pub struct ListedOperation {
     /// Its number, which its result repeats.
-    pub(crate) index: usize,
+    pub index: usize,
     pub(crate) at: ContainerAddress,
     /// The rid of the container that the client means, as sent.
     pub(crate) container_rid: Option<String>,
@@ -62,7 +62,7 @@ struct JsonOperation<'a> {
 }
 
 /// Reads the operations.
-pub(crate) fn decode(body: &Bytes) -> Result<Vec<ListedOperation>> {
+pub fn decode(body: &Bytes) -> Result<Vec<ListedOperation>> {
     let text = json_text(body)?;
     let sent: JsonTransaction<'_> = serde_json::from_slice(&text).map_err(|e| {
         Error::invalid(format!("The body is not a transaction, which is a JSON object: {e}."))
