@@ -124,7 +124,9 @@ impl Transactions<'_> {
                     Some(TokenState::Answered(answers)) => {
                         let (lsns, is_repeated) = (BTreeMap::new(), true);
                         let finished = Finished { answers, lsns, is_repeated };
-                        return self.answer(containers, operations, finished).map(Attempt::Done);
+                        // Its ranges may have been split since the request found its containers.
+                        let now = self.current(containers);
+                        return self.answer(&now, operations, finished).map(Attempt::Done);
                     }
                     Some(TokenState::Free { version }) => version,
                     None => None,
@@ -156,6 +158,16 @@ impl Transactions<'_> {
                 Attempt::Again(reason) => Ok(Attempt::Again(reason)),
             }
         })
+    }
+
+    /// The containers as the catalog has them now; those that were deleted stay as they were.
+    fn current(self, containers: &[Arc<Container>]) -> Vec<Arc<Container>> {
+        let now = |container: &Arc<Container>| {
+            let database = Address::Rid(container.database_rid());
+            let found = self.engine.catalog.container(&database, &Address::Rid(container.rid()));
+            found.unwrap_or_else(|_| container.clone())
+        };
+        containers.iter().map(now).collect()
     }
 
     /// Begins on snapshots of all shards, taken at one instant.

@@ -2,7 +2,7 @@
 //! lost, while a split of one of their ranges copies and cuts over. Each is done once and whole, on containers
 //! of one range and of several.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use orrery_engine::partition::layout::LayoutChangeResult;
@@ -22,16 +22,21 @@ use crate::world::name;
 const THROUGHPUTS: [Option<i64>; 2] = [None, Some(18_000)];
 
 /// A store that says when a split has copied everything and is about to cut over.
-fn announcing_cutover(inner: Arc<dyn Store>) -> (Arc<dyn Store>, Arc<AtomicBool>) {
-    let flushed = Arc::new(AtomicBool::new(false));
-    let announced = flushed.clone();
+fn announcing_cutover(inner: Arc<dyn Store>) -> (Arc<dyn Store>, Arc<AtomicUsize>) {
+    let flushes = Arc::new(AtomicUsize::new(0));
+    let announced = flushes.clone();
     let hook: Hook = Box::new(move |step| {
         if step == Step::Flush {
-            announced.store(true, Ordering::SeqCst);
+            announced.fetch_add(1, Ordering::SeqCst);
         }
         Ok(())
     });
-    (Arc::new(Interposed::writes(inner, hook)), flushed)
+    (Arc::new(Interposed::writes(inner, hook)), flushes)
+}
+
+/// A split flushes once before it chooses where to divide the range, and once when it has copied.
+fn has_copied(flushes: &AtomicUsize) -> bool {
+    flushes.load(Ordering::SeqCst) >= 2
 }
 
 /// Item `x` in container `a` and `y` in `b`, and the range where `x` lies.
@@ -88,7 +93,7 @@ fn places_are_current(rig: &Rig, answers: &DistributedAnswers, split: u32) {
 fn a_split_cuts_over_after_a_transaction_that_is_about_to_commit() {
     for throughput in THROUGHPUTS {
         let (store, stop) = CommitStop::over(&new_store());
-        let (store, flushed) = announcing_cutover(store);
+        let (store, flushes) = announcing_cutover(store);
         let rig = Rig::over(&store, &[(A, throughput), (B, throughput)], None);
         let range = filled(&rig);
         let operations = mixed(&rig);
@@ -98,9 +103,9 @@ fn a_split_cuts_over_after_a_transaction_that_is_about_to_commit() {
                 rig.engine.transactions().distributed(&operations, Some(token(2)))
             });
             stop.wait_reached();
-            flushed.store(false, Ordering::SeqCst);
+            flushes.store(0, Ordering::SeqCst);
             let splitting = threads.spawn(|| split(&rig, range));
-            let_others_run(|| flushed.load(Ordering::SeqCst));
+            let_others_run(|| has_copied(&flushes));
             let_others_run(|| splitting.is_finished());
             assert!(!splitting.is_finished(), "the range goes under a transaction that locks it");
             stop.release();
@@ -198,7 +203,7 @@ fn a_split_of_a_range_that_only_a_model_reaches_makes_the_transaction_run_again(
 fn a_transaction_whose_answer_is_lost_before_a_cutover_is_found_by_its_token_after_it() {
     for throughput in THROUGHPUTS {
         let (store, stop) = CommitStop::losing_answers(&new_store());
-        let (store, flushed) = announcing_cutover(store);
+        let (store, flushes) = announcing_cutover(store);
         let rig = Rig::over(&store, &[(A, throughput), (B, throughput)], None);
         let range = filled(&rig);
         let operations = [increment(&rig, "a", "k1", "x"), increment(&rig, "b", "k2", "y")];
@@ -209,9 +214,9 @@ fn a_transaction_whose_answer_is_lost_before_a_cutover_is_found_by_its_token_aft
                 send()
             });
             stop.wait_reached();
-            flushed.store(false, Ordering::SeqCst);
+            flushes.store(0, Ordering::SeqCst);
             let splitting = threads.spawn(|| split(&rig, range));
-            let_others_run(|| flushed.load(Ordering::SeqCst));
+            let_others_run(|| has_copied(&flushes));
             assert!(send().expect("an answer").is_repeated, "its outcome is stored with it");
             stop.release();
             transaction.join().expect("no panic").expect_err("the answer is lost");
@@ -225,7 +230,7 @@ fn a_transaction_whose_answer_is_lost_before_a_cutover_is_found_by_its_token_aft
 /// What a split does at each of its steps.
 type AtStep = Arc<Mutex<Option<Box<dyn Fn() -> DistributedAnswers + Send>>>>;
 
-/// The client sends a transaction again while a split copies, when it has copied, and afterwards. If it was
+/// The client sends a transaction again when a split begins, while it copies, and afterwards. If it was
 /// applied before, it stays as it was; if not, the first of these does it, and the copy has to take it along.
 #[test]
 fn a_transaction_that_is_sent_again_during_a_split_is_done_once() {
@@ -283,7 +288,7 @@ fn a_transaction_that_is_sent_again_during_a_split_is_done_once() {
         let answers = answers.lock().expect("a lock");
         let steps: Vec<(Step, bool)> =
             answers.iter().map(|(step, answers)| (*step, answers.is_repeated)).collect();
-        assert_eq!(steps, [(Step::Copy, is_applied), (Step::Flush, true)]);
+        assert_eq!(steps, [(Step::Flush, is_applied), (Step::Copy, true)]);
         for (_, answers) in answers.iter() {
             let is_written =
                 answers.answers.iter().all(|a| matches!(a.answer, BatchAnswer::Written(_)));

@@ -272,8 +272,6 @@ impl Run {
 
     /// Everything that waits is done; then indexes, definitions and model agree.
     fn check(&mut self, step: usize) {
-        let now_s = self.now_s();
-        self.items.retain(|_, item| item.ttl.is_none_or(|ttl| item.written_s + ttl > now_s));
         self.world.run_tasks();
         // A unit that failed once is due in the next pass.
         self.world.run_tasks();
@@ -284,6 +282,9 @@ impl Run {
             self.world.clock.advance_s(1);
             self.world.run_tasks();
         }
+        // Items may have expired while failed units waited.
+        let now_s = self.now_s();
+        self.items.retain(|_, item| item.ttl.is_none_or(|ttl| item.written_s + ttl > now_s));
         if self.world.is_faulty() {
             return self.check_faulty(step);
         }
