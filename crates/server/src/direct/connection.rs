@@ -15,6 +15,7 @@
 //! thrown away and was never begun; the client sees that the connection has ended. A socket that is closed
 //! with unread bytes would be reset, and a reset can destroy answers that the client has not read yet.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -89,7 +90,7 @@ pub(crate) async fn serve<S: Service, I: AsyncRead + AsyncWrite + Send + 'static
         reader,
         writer,
         input: opening,
-        output: BytesMut::new(),
+        output: FrameQueue::default(),
         running: JoinSet::new(),
         state: State::Opening,
         discard_bytes: 0,
@@ -127,7 +128,7 @@ struct Connection<S, I> {
     reader: ReadHalf<I>,
     writer: WriteHalf<I>,
     input: BytesMut,
-    output: BytesMut,
+    output: FrameQueue,
     /// Requests that were not done at once.
     running: JoinSet<FinishedRequest>,
     state: State,
@@ -243,7 +244,7 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
             // What is done goes out before anything else is taken in.
             biased;
             Some(finished) = self.running.join_next() => Event::Finished(Box::new(finished)),
-            written = write_some(&mut self.writer, &mut self.output), if self.needs_flush => {
+            written = write_frame(&mut self.writer, &mut self.output), if self.needs_flush => {
                 Event::Wrote(written?)
             }
             read = self.reader.read_buf(&mut self.input), if may_read => Event::Read(read?),
@@ -304,9 +305,7 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
     fn wrote(&mut self, is_all: bool) {
         self.needs_flush = !is_all;
         self.progress_at = Instant::now();
-        if self.output.is_empty() && self.output.capacity() > KEPT_BYTES {
-            self.output = BytesMut::new();
-        }
+        self.output.shrink();
     }
 
     /// Begins every request that has come whole, as far as there is room.
@@ -386,9 +385,15 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
             unauthenticated_timeout_s: Some(seconds(self.limits.direct_unauthenticated_idle_time)),
         };
         let response = ContextResponse { status, activity_id, tokens };
-        let from = self.output.len();
-        if let Err(error) = response.encode(error, &mut self.output) {
-            self.output.truncate(from);
+        let mut encoded = Ok(());
+        self.output.add(|out| {
+            let from = out.len();
+            encoded = response.encode(error, out);
+            if encoded.is_err() {
+                out.truncate(from);
+            }
+        });
+        if let Err(error) = encoded {
             self.state = State::Failed(error);
         }
     }
@@ -490,19 +495,24 @@ impl<S: Service, I: AsyncRead + AsyncWrite + Send + 'static> Connection<S, I> {
         if answer.is_authenticated && !self.client.is_authenticated() {
             self.client.set_authenticated();
         }
-        encode::write(&context.envelope, &answer.reply, &mut self.output);
+        self.output.add(|out| encode::write(&context.envelope, &answer.reply, out));
         let outcome = RequestOutcome::of(&answer, context.began.elapsed());
         telemetry::request_ended(&context.span, context.envelope.activity(), &outcome);
     }
 }
 
-/// Writes some of what waits, and flushes if that was all; says whether it was.
-async fn write_some<W: AsyncWrite + Unpin>(
+/// Writes the next frame that waits, or a part of it, and flushes if that was all; says whether it was. Each
+/// frame has a TLS record of its own: the client for Java confuses the bodies of frames that come in one.
+async fn write_frame<W: AsyncWrite + Unpin>(
     writer: &mut W,
-    output: &mut BytesMut,
+    output: &mut FrameQueue,
 ) -> std::io::Result<bool> {
-    if !output.is_empty() && writer.write_buf(output).await? == 0 {
-        return Err(std::io::ErrorKind::WriteZero.into());
+    if !output.is_empty() {
+        let written = writer.write(output.next_frame()).await?;
+        if written == 0 {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        output.advance(written);
     }
     if !output.is_empty() {
         return Ok(false);
@@ -510,7 +520,99 @@ async fn write_some<W: AsyncWrite + Unpin>(
     writer.flush().await.map(|()| true)
 }
 
+/// Frames that wait to be written, one behind the other.
+#[derive(Default)]
+struct FrameQueue {
+    bytes: BytesMut,
+    /// How much of each is still to be written.
+    lengths: VecDeque<usize>,
+}
+
+impl FrameQueue {
+    /// Adds what is written as one frame, or nothing.
+    fn add(&mut self, write: impl FnOnce(&mut BytesMut)) {
+        let from = self.bytes.len();
+        write(&mut self.bytes);
+        let length = self.bytes.len() - from;
+        if length > 0 {
+            self.lengths.push_back(length);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn next_frame(&self) -> &[u8] {
+        &self.bytes[..self.lengths.front().copied().unwrap_or_default()]
+    }
+
+    /// So much of the next frame was written.
+    fn advance(&mut self, written: usize) {
+        self.bytes.advance(written);
+        match self.lengths.front_mut() {
+            Some(left) if *left > written => *left -= written,
+            _ => drop(self.lengths.pop_front()),
+        }
+    }
+
+    /// Gives back memory that only a large answer has needed.
+    fn shrink(&mut self) {
+        if self.is_empty() && self.bytes.capacity() > KEPT_BYTES {
+            self.bytes = BytesMut::new();
+        }
+    }
+}
+
 /// Waits until nothing has come for a moment. A timer is made only where one is waited for.
 async fn quiet_time(since: Instant) {
     sleep_until(since + QUIET_TIME).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use super::*;
+
+    /// Takes up to four bytes of each write, and keeps the writes apart.
+    #[derive(Default)]
+    struct Writes(Vec<Vec<u8>>);
+
+    impl AsyncWrite for Writes {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<std::io::Result<usize>> {
+            let taken = &bytes[..bytes.len().min(4)];
+            self.0.push(taken.to_vec());
+            Poll::Ready(Ok(taken.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn no_write_has_parts_of_two_frames() {
+        let (mut writes, mut output) = (Writes::default(), FrameQueue::default());
+        for frame in [&b"one"[..], b"", b"longer", b"two"] {
+            output.add(|out| out.extend_from_slice(frame));
+        }
+        assert_eq!((output.len(), output.next_frame()), (12, &b"one"[..]));
+        while !write_frame(&mut writes, &mut output).await.unwrap() {}
+        assert_eq!(writes.0, [&b"one"[..], b"long", b"er", b"two"]);
+        assert!(output.is_empty() && output.next_frame().is_empty());
+    }
 }
