@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for round in 0..options.rounds {
         syncs.push(disk::run(folder.path(), time / 4)?);
         let from = u64::try_from(round)? * CLIENTS * CLIENT_NUMBERS;
-        // Every other round goes backwards: nobody always comes first.
+        // Every other round goes backwards, so that each contestant comes first in half of them.
         let mut order: Vec<usize> = (0..creators.len()).collect();
         if round % 2 == 1 {
             order.reverse();

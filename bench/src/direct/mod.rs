@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut numbers = (1..).map(|run| run * LOADERS * CLIENT_NUMBERS);
     for round in 0..options.rounds {
         syncs.push(disk::run(folder.path(), time / 4)?);
-        // Every other round goes backwards: nobody always comes first.
+        // Every other round goes backwards, so that each contestant comes first in half of them.
         let mut order: Vec<usize> = (0..events.len()).collect();
         if round % 2 == 1 {
             order.reverse();

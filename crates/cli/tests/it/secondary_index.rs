@@ -244,7 +244,7 @@ fn an_index_outlives_kills_splits_merges_and_a_restore() {
         scope.spawn(move || writer.run(address, &key, &sender));
         assert_eq!(receiver.iter().take(50).count(), 50);
         tool.must(&with(&["backup", &file], &at(&server)));
-        // The writer ends when nobody listens.
+        // The writer ends when its channel is closed.
         drop(receiver);
     });
     let patience = orrery_types::stopwatch::Stopwatch::start();

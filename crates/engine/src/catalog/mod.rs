@@ -198,7 +198,7 @@ impl Catalog {
         for UnsettledShards { shards, closed_by } in unsettled {
             let resolution = closed_by.map(|commit| self.store.resolve(&shards, commit));
             match resolution {
-                // Whoever has closed them since is at work.
+                // Another change has closed them since, and is at work.
                 Some(Ok(Resolution::Never)) => continue,
                 Some(Ok(Resolution::NotKnown) | Err(_)) => {
                     self.left().unsettled.push(UnsettledShards { shards, closed_by });
@@ -301,7 +301,7 @@ impl Change<'_> {
     }
 
     /// Makes the change durable; the LSNs are of the system shard, and then of the others in the order in
-    /// which they were added. If the store cannot tell what became of it, nobody changes the catalog before
+    /// which they were added. If the store cannot tell what became of it, no other change is made before
     /// it can.
     pub(crate) fn write(&mut self) -> std::result::Result<Committed, WriteFailed> {
         if self.guard.is_some() {

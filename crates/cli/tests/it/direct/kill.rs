@@ -22,7 +22,7 @@ use crate::process::Running;
 use crate::random::Random;
 
 const KILLS: usize = 10;
-/// Items that nobody changes, each in a logical partition of its own.
+/// Items that stay unchanged, each in a logical partition of its own.
 const FIXED: usize = 40;
 const READERS: usize = 2;
 /// Of the writers, those over HTTP.
@@ -57,7 +57,7 @@ fn fixed_id(n: usize) -> String {
     format!("fixed-{n}")
 }
 
-/// Reads items that nobody changes, one by one and by queries, until the server is gone; returns how many.
+/// Reads the unchanged items, one by one and by queries, until the server is gone; returns how many.
 fn read(session: &Session, mut n: usize) -> usize {
     let mut done = 0;
     loop {

@@ -140,7 +140,7 @@ impl ContainerDef {
         }
     }
 
-    /// Its items are written by nobody but the index itself, so nothing may remove them or refuse them.
+    /// Only the index itself writes its items, so nothing may remove them or refuse them.
     fn check_secondary_index(&self) -> Result<()> {
         let refused = match &self.secondary_index {
             Some(_) if self.default_ttl.is_some() => "defaultTtl",
