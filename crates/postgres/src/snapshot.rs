@@ -6,18 +6,18 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use orrery_storage::{Entry, KeyCursor, Scan, Snapshot, Space, StorageError, Value};
+use orrery_storage::{Entry, Head, KeyCursor, Scan, Snapshot, Space, StorageError, Value};
+use orrery_types::ShardId;
 use orrery_types::limits::POSTGRES_COUNTED_MAX;
-use orrery_types::{Epoch, Lsn, ShardId};
 use postgres::SimpleQueryMessage;
 
 use crate::connection::Lent;
 use crate::failure::SUPERSEDED;
 use crate::folded_key::{self, StoredKey};
 use crate::scan::{PostgresKeys, ShardReader, SharedConnection, lock, lsn};
-use crate::store::shard_number;
+use crate::store::{head_of, shard_number};
 
-const HEADS: &str = "SELECT shard, lsn, epoch, owner FROM head WHERE shard = ANY ($1)";
+const HEADS: &str = "SELECT shard, lsn, epoch, state, owner FROM head WHERE shard = ANY ($1)";
 const GET_MANY: &str = "SELECT key, tail, ver, value FROM kv WHERE shard = $1 AND key = ANY ($2)";
 const COUNT: &str = "SELECT count(*) FROM (SELECT 1 FROM kv \
     WHERE shard = $1 AND key >= $2 AND key < $3 LIMIT $4) counted";
@@ -36,8 +36,7 @@ impl Drop for Open<'_> {
 
 pub(crate) struct PostgresSnapshot<'p> {
     reader: ShardReader<'p>,
-    lsn: Lsn,
-    epoch: Epoch,
+    head: Head,
     _open: Arc<Open<'p>>,
 }
 
@@ -61,16 +60,16 @@ impl<'p> PostgresSnapshot<'p> {
         let rows = lock(&connection).get().query(HEADS, &[&numbers]).map_err(failed)?;
         let mut heads = HashMap::new();
         for row in &rows {
-            if row.get::<_, i64>(3) != owner {
+            if row.get::<_, i64>(4) != owner {
                 return Err(StorageError::Unavailable(SUPERSEDED.into()));
             }
-            heads.insert(row.get::<_, i32>(0), (lsn(row, 1), Epoch(lsn(row, 2).0)));
+            heads.insert(row.get::<_, i32>(0), head_of(row, 1));
         }
         let view = |(shard, number): (&ShardId, i32)| {
             let gone = StorageError::Gone { epoch: None };
-            let (lsn, epoch) = heads.get(&number).copied().ok_or(gone)?;
+            let head = heads.get(&number).copied().ok_or(gone)?;
             let reader = ShardReader { connection: connection.clone(), shard: *shard, number };
-            Ok(Self { reader, lsn, epoch, _open: open.clone() })
+            Ok(Self { reader, head, _open: open.clone() })
         };
         shards.iter().zip(numbers).map(view).collect()
     }
@@ -109,12 +108,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 impl Snapshot for PostgresSnapshot<'_> {
-    fn lsn(&self) -> Lsn {
-        self.lsn
-    }
-
-    fn epoch(&self) -> Epoch {
-        self.epoch
+    fn head(&self) -> Head {
+        self.head
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, StorageError> {

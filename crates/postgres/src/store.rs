@@ -27,7 +27,7 @@ use crate::scan::lsn;
 use crate::schema::{self, PostgresOpenError};
 use crate::snapshot::PostgresSnapshot;
 
-const GET: &str = "SELECT p.lsn, p.owner, k.ver, k.value FROM head p \
+const GET: &str = "SELECT p.lsn, p.epoch, p.state, p.owner, k.ver, k.value FROM head p \
     LEFT JOIN kv k ON k.shard = p.shard AND k.key = $2 WHERE p.shard = $1";
 const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
 
@@ -239,6 +239,14 @@ fn state_of(row: &Row, column: usize) -> ShardState {
     }
 }
 
+/// A head, of which `column` has the LSN and the next ones epoch and state. Only this node changes it, so what it
+/// knows of the control LSN is enough.
+pub(crate) fn head_of(row: &Row, column: usize) -> Head {
+    let at = lsn(row, column);
+    let (epoch, state) = (Epoch(lsn(row, column + 1).0), state_of(row, column + 2));
+    Head { lsn: at, epoch, control: at, state }
+}
+
 /// Takes the advisory lock and raises the owner in all heads, under their locks: commits of an earlier node have
 /// either happened or are refused from now on. What that node was making or had closed nobody goes on with
 /// (`ShardState::recovered`).
@@ -355,17 +363,17 @@ impl Store for PostgresStore {
         shard: ShardId,
         space: Space,
         key: &[u8],
-    ) -> Result<(Lsn, Option<Value>), StorageError> {
+    ) -> Result<(Head, Option<Value>), StorageError> {
         let stored = StoredKey::new(space, key);
         let row = self.core.read_value(GET, shard, &stored.key);
         let row = row.map_err(|error| error.at(shard, space, key))?;
-        if row.get::<_, i64>(1) != self.core.owner {
+        if row.get::<_, i64>(3) != self.core.owner {
             return Err(StorageError::Unavailable(SUPERSEDED.into()));
         }
-        let value: Option<&[u8]> = row.get(3);
+        let value: Option<&[u8]> = row.get(5);
         let value = value
-            .map(|bytes| Value { version: lsn(&row, 2), bytes: Bytes::copy_from_slice(bytes) });
-        Ok((lsn(&row, 0), value))
+            .map(|bytes| Value { version: lsn(&row, 4), bytes: Bytes::copy_from_slice(bytes) });
+        Ok((head_of(&row, 0), value))
     }
 
     fn commit_once(&self, commit: Commit) -> Result<Committed, StorageError> {

@@ -162,7 +162,7 @@ impl<S: Store> Store for FaultStore<S> {
         shard: ShardId,
         space: Space,
         key: &[u8],
-    ) -> Result<(Lsn, Option<Value>), StorageError> {
+    ) -> Result<(Head, Option<Value>), StorageError> {
         self.before_read()?;
         self.inner.get(shard, space, key)
     }
@@ -201,6 +201,14 @@ impl<S: Store> Store for FaultStore<S> {
             return Ok(Resolution::NotKnown);
         }
         self.inner.resolve(shards, id)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    fn now_us(&self) -> Result<Option<u64>, StorageError> {
+        self.inner.now_us()
     }
 
     fn heads(&self, shards: &[ShardId]) -> Result<Vec<Option<Head>>, StorageError> {

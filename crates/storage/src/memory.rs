@@ -42,6 +42,7 @@ pub struct MemoryStore {
     shards: RwLock<Shards>,
     /// Locked after the shards.
     log: Mutex<CommitLog>,
+    is_shared: bool,
 }
 
 /// Everything a [`MemoryStore`] held at one instant.
@@ -52,6 +53,12 @@ impl MemoryStore {
     /// A store without shards.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A store that stands for one of several processes: every engine over it takes the others for nodes of
+    /// their own.
+    pub fn shared() -> Self {
+        Self { is_shared: true, ..Self::default() }
     }
 
     /// What the store holds now, to go back to later; shares the maps.
@@ -194,17 +201,12 @@ fn collect<'m>(range: impl Iterator<Item = (&'m [u8], &'m Stored)>, scan: &Scan<
 
 struct MemorySnapshot {
     shard: Shard,
-    lsn: Lsn,
-    epoch: Epoch,
+    head: Head,
 }
 
 impl Snapshot for MemorySnapshot {
-    fn lsn(&self) -> Lsn {
-        self.lsn
-    }
-
-    fn epoch(&self) -> Epoch {
-        self.epoch
+    fn head(&self) -> Head {
+        self.head
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, StorageError> {
@@ -281,10 +283,10 @@ impl Store for MemoryStore {
     fn snapshot(&self, shard: ShardId, at: ReadAt) -> Result<Box<dyn Snapshot + '_>, StorageError> {
         let shards = self.read();
         let shard = shards.get(&shard).ok_or(NO_SHARD)?.clone();
-        let (lsn, epoch) = (shard.head.lsn(), shard.head.epoch());
+        let head = shard.head.head();
         match at {
-            ReadAt::AtLeast(least) if lsn < least => Err(StorageError::Behind(lsn)),
-            _ => Ok(Box::new(MemorySnapshot { shard, lsn, epoch })),
+            ReadAt::AtLeast(least) if head.lsn < least => Err(StorageError::Behind(head.lsn)),
+            _ => Ok(Box::new(MemorySnapshot { shard, head })),
         }
     }
 
@@ -292,8 +294,8 @@ impl Store for MemoryStore {
         let all = self.read();
         let view = |shard: &ShardId| -> Result<Box<dyn Snapshot + '_>, StorageError> {
             let shard = all.get(shard).ok_or(NO_SHARD)?.clone();
-            let (lsn, epoch) = (shard.head.lsn(), shard.head.epoch());
-            Ok(Box::new(MemorySnapshot { shard, lsn, epoch }))
+            let head = shard.head.head();
+            Ok(Box::new(MemorySnapshot { shard, head }))
         };
         shards.iter().map(view).collect()
     }
@@ -303,10 +305,10 @@ impl Store for MemoryStore {
         shard: ShardId,
         space: Space,
         key: &[u8],
-    ) -> Result<(Lsn, Option<Value>), StorageError> {
+    ) -> Result<(Head, Option<Value>), StorageError> {
         let shards = self.read();
         let shard = shards.get(&shard).ok_or(NO_SHARD)?;
-        Ok((shard.head.lsn(), shard.get(space, key)))
+        Ok((shard.head.head(), shard.get(space, key)))
     }
 
     fn commit_once(&self, commit: Commit) -> Result<Committed, StorageError> {
@@ -336,6 +338,10 @@ impl Store for MemoryStore {
         // No commit is in progress while the shards can be read.
         let _shards = self.read();
         Ok(self.log().resolve(id))
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     fn heads(&self, shards: &[ShardId]) -> Result<Vec<Option<Head>>, StorageError> {

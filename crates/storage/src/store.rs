@@ -100,10 +100,16 @@ pub trait KeyCursor {
 
 /// A consistent view of one shard.
 pub trait Snapshot: Send {
+    /// The shard's head at that instant.
+    fn head(&self) -> Head;
     /// The last commit that the view shows.
-    fn lsn(&self) -> Lsn;
+    fn lsn(&self) -> Lsn {
+        self.head().lsn
+    }
     /// The shard's epoch at that instant.
-    fn epoch(&self) -> Epoch;
+    fn epoch(&self) -> Epoch {
+        self.head().epoch
+    }
     /// One value.
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, StorageError>;
     /// Several values, in the order of the keys; one round trip.
@@ -410,6 +416,14 @@ pub struct Head {
     pub state: ShardState,
 }
 
+impl Head {
+    /// The same with an LSN that is not lower than this one.
+    #[must_use]
+    pub fn at_least(self, lsn: Lsn) -> Self {
+        Self { lsn: self.lsn.max(lsn), ..self }
+    }
+}
+
 /// The LSN that each part got, in the order of the parts; of a part that only validates, the LSN that
 /// its shard had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -531,14 +545,14 @@ pub trait Store: Send + Sync {
     /// A shard may be named twice.
     fn snapshots(&self, shards: &[ShardId]) -> Result<Vec<Box<dyn Snapshot + '_>>, StorageError>;
 
-    /// One value as of now, with an LSN of the shard that is not older than it: the point read,
+    /// One value as of now, with a head of the shard that is not older than it: the point read,
     /// which needs no snapshot.
     fn get(
         &self,
         shard: ShardId,
         space: Space,
         key: &[u8],
-    ) -> Result<(Lsn, Option<Value>), StorageError>;
+    ) -> Result<(Head, Option<Value>), StorageError>;
 
     /// Writes all parts or none; when it returns `Ok`, the writes are durable. Commits that wait
     /// at the same time share one sync. A commit without writes validates its preconditions, all of them
@@ -581,6 +595,18 @@ pub trait Store: Send + Sync {
     /// that is reached over a network wait for it, and must not be made on a thread of an async runtime.
     fn reads_inline(&self) -> bool {
         true
+    }
+
+    /// Whether other processes may read and write the store at the same time. What this process caches of it is
+    /// then compared with the heads that come with every read.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The time of the store in microseconds since 1970, where several processes must agree on it; `None` if
+    /// the clock of this process is the only one.
+    fn now_us(&self) -> Result<Option<u64>, StorageError> {
+        Ok(None)
     }
 
     /// Why the store refuses writes at this time, if it does; reads go on.

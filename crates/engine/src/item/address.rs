@@ -109,7 +109,7 @@ impl ItemAccess<'_> {
                 };
                 let corrupt = || Error::internal("a row leads to no item");
                 key::parse_item(&entry.bytes).ok_or_else(corrupt)?;
-                let (lsn, Some(stored)) = get(&entry.bytes).map_err(storage)? else { continue };
+                let (head, Some(stored)) = get(&entry.bytes).map_err(storage)? else { continue };
                 let (header, text) = record::decode(&stored.bytes).map_err(storage)?;
                 if header.row != row {
                     continue;
@@ -121,7 +121,7 @@ impl ItemAccess<'_> {
                     return Err(Error::NotFound);
                 }
                 let key = entry.bytes.into();
-                return Ok((ItemKey { partition, partition_key: own, key }, lsn, stored));
+                return Ok((ItemKey { partition, partition_key: own, key }, head.lsn, stored));
             }
             return Err(Error::RetryWith);
         }

@@ -92,8 +92,8 @@ impl ItemAccess<'_> {
             let at = self.locate(container, partition_key, item)?;
             let shard = at.partition.shard;
             let found = self.engine.store.get(shard, Space::Items, &at.key);
-            let (lsn, value) = found.map_err(storage)?;
-            (at, lsn, value.ok_or(Error::NotFound)?)
+            let (head, value) = found.map_err(storage)?;
+            (at, head.lsn, value.ok_or(Error::NotFound)?)
         };
         let partition = at.partition;
         let (header, _) = record::decode(&value.bytes).map_err(storage)?;

@@ -93,12 +93,8 @@ impl HookedSnapshot<'_> {
 }
 
 impl Snapshot for HookedSnapshot<'_> {
-    fn lsn(&self) -> Lsn {
-        self.inner.lsn()
-    }
-
-    fn epoch(&self) -> Epoch {
-        self.inner.epoch()
+    fn head(&self) -> Head {
+        self.inner.head()
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Stored<Option<Value>> {
@@ -146,7 +142,7 @@ impl Store for Interposed {
         Ok(shards.iter().zip(views).map(|(shard, view)| self.hooked(*shard, view)).collect())
     }
 
-    fn get(&self, shard: ShardId, space: Space, key: &[u8]) -> Stored<(Lsn, Option<Value>)> {
+    fn get(&self, shard: ShardId, space: Space, key: &[u8]) -> Stored<(Head, Option<Value>)> {
         let value = self.inner.get(shard, space, key);
         (self.after_read)(Read::Key { shard, space, key });
         value
@@ -163,6 +159,14 @@ impl Store for Interposed {
         (self.hook)(Step::Resolve)?;
         (self.after_commit)(Step::Resolve)?;
         self.inner.resolve(shards, id)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    fn now_us(&self) -> Stored<Option<u64>> {
+        self.inner.now_us()
     }
 
     fn heads(&self, shards: &[ShardId]) -> Stored<Vec<Option<Head>>> {

@@ -284,14 +284,14 @@ impl Store for RocksStore {
         shard: ShardId,
         space: Space,
         key: &[u8],
-    ) -> Result<(Lsn, Option<Value>), StorageError> {
+    ) -> Result<(Head, Option<Value>), StorageError> {
         let core = &*self.core;
         let shards = core.shards.load();
         let head = shards.get(&shard).ok_or(NO_SHARD)?;
         let physical = layout::key(shard, key);
         let (use_cache, point) = (space == Space::Items, core.sequence.point());
         if use_cache && let Some(value) = core.row_cache.get(&physical, Lsn(u64::MAX)) {
-            return Ok((head.lsn().max(value.version), Some(value)));
+            return Ok((head.head().at_least(value.version), Some(value)));
         }
         let damaged = |error: StorageError| error.at(shard, space, key);
         let found = core.db.get_pinned_cf(core.cf(space), &physical);
@@ -304,13 +304,13 @@ impl Store for RocksStore {
                 if use_cache {
                     core.row_cache.insert(&physical, &value, point);
                 }
-                Ok((head.lsn().max(value.version), Some(value)))
+                Ok((head.head().at_least(value.version), Some(value)))
             }
             Some(bytes) => {
                 let value = layout::value(space, &bytes).map_err(damaged)?;
-                Ok((core.stored_header(shard)?.lsn, Some(value)))
+                Ok((head.head().at_least(core.stored_header(shard)?.lsn), Some(value)))
             }
-            None => Ok((core.stored_header(shard)?.lsn, None)),
+            None => Ok((head.head().at_least(core.stored_header(shard)?.lsn), None)),
         }
     }
 

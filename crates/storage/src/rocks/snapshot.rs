@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use orrery_types::{Epoch, Lsn, ShardId};
+use orrery_types::ShardId;
 use rocksdb::properties::{ESTIMATE_NUM_KEYS, LIVE_SST_FILES_SIZE};
 use rocksdb::{DBRawIterator, Range, ReadOptions};
 
 use super::layout::{self, Header};
 use super::row_cache::SequencePoint;
 use super::{Core, NO_SHARD, read_error};
-use crate::{Entry, KeyCursor, Scan, Snapshot, Space, StorageError, Value};
+use crate::{Entry, Head, KeyCursor, Scan, Snapshot, Space, StorageError, Value};
 
 /// An estimate counts up to here.
 const COUNTED_MAX: u64 = 128;
@@ -33,8 +33,7 @@ pub(super) struct RocksSnapshot<'s> {
     /// Shared by the shards of which it is a view.
     view: Arc<rocksdb::Snapshot<'s>>,
     shard: ShardId,
-    lsn: Lsn,
-    epoch: Epoch,
+    head: Head,
     /// When it was taken, or just before.
     point: SequencePoint,
 }
@@ -61,18 +60,18 @@ impl<'s> RocksSnapshot<'s> {
         shard: ShardId,
         point: SequencePoint,
     ) -> Result<Self, StorageError> {
-        let known = core.shards.load().get(&shard).map(|head| (head.epoch(), head.lsn()));
-        let (epoch, lsn) = match known {
+        let known = core.shards.load().get(&shard).map(|head| head.head());
+        let head = match known {
             // Nothing was written since before the snapshot, so what is known is what it shows.
             Some(known) if core.sequence.is_current(point) => known,
             _ => view
                 .get_pinned_cf(core.cf(Space::Meta), layout::header_key(shard))
                 .map_err(read_error)
                 .and_then(|bytes| Header::decode(&bytes.ok_or(NO_SHARD)?))
-                .map(|header| (header.epoch, header.lsn))
+                .map(|Header { epoch, lsn, state }| Head { lsn, epoch, control: lsn, state })
                 .map_err(|error| error.at(shard, Space::Meta, &layout::header_key(shard)))?,
         };
-        Ok(Self { core, view, shard, lsn, epoch, point })
+        Ok(Self { core, view, shard, head, point })
     }
 
     /// Entries of a range, as far as they are counted.
@@ -145,7 +144,7 @@ impl<'s> RocksSnapshot<'s> {
 
     /// The cached value of a key, if this view shows it.
     fn cached(&self, space: Space, key: &[u8]) -> Option<Value> {
-        if space == Space::Items { self.core.row_cache.get(key, self.lsn) } else { None }
+        if space == Space::Items { self.core.row_cache.get(key, self.head.lsn) } else { None }
     }
 
     fn cache(&self, space: Space, key: &[u8], value: &Value) {
@@ -171,12 +170,8 @@ fn are_near(keys: &[Vec<u8>]) -> bool {
 }
 
 impl Snapshot for RocksSnapshot<'_> {
-    fn lsn(&self) -> Lsn {
-        self.lsn
-    }
-
-    fn epoch(&self) -> Epoch {
-        self.epoch
+    fn head(&self) -> Head {
+        self.head
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, StorageError> {

@@ -118,10 +118,10 @@ fn writers_of_every_kind_lose_no_update_and_share_no_lsn() {
                 scope.spawn(move || (0..UPDATES).for_each(|_| update(writer)));
             }
         });
-        let (all, (lsn, found)) =
+        let (all, (head, found)) =
             (WRITERS * UPDATES, store.get(SHARD, Space::Items, b"n").expect("a read"));
         assert_eq!(found.expect("the counter").bytes, all.to_string());
-        assert_eq!((lsn, lsns.into_inner()), (Lsn(all), all * (all + 1) / 2), "each LSN once");
+        assert_eq!((head.lsn, lsns.into_inner()), (Lsn(all), all * (all + 1) / 2), "each LSN once");
     });
 }
 

@@ -11,8 +11,8 @@ use orrery_types::limits::{COMMIT_BYTES_MAX, COMMIT_FEED_ENTRIES_MAX as FEED_ENT
 use orrery_types::{Epoch, Lsn, ShardId};
 
 use crate::stores::{
-    EPOCH, SHARD, all, commit, conflict, keys, latest, on_every_store, part, put, texts, unchanged,
-    value, write,
+    EPOCH, SHARD, all, commit, conflict, get, keys, latest, on_every_store, part, put, texts,
+    unchanged, value, write,
 };
 
 #[test]
@@ -23,10 +23,10 @@ fn a_commit_writes_deletes_and_counts() {
         second.deletes = vec![(Space::Items, b"a".to_vec()), (Space::Items, b"none".to_vec())];
         second.puts = vec![put(Space::Items, "b", "3"), put(Space::Index, "i", "4")];
         assert_eq!(commit(store, second), Ok(Lsn(2)));
-        assert_eq!(store.get(SHARD, Space::Items, b"a"), Ok((Lsn(2), None)));
-        assert_eq!(store.get(SHARD, Space::Items, b"b"), Ok((Lsn(2), Some(value(2, "3")))));
-        assert_eq!(store.get(SHARD, Space::Index, b"i"), Ok((Lsn(2), Some(value(0, "4")))));
-        assert_eq!(store.get(SHARD, Space::Ttl, b"b"), Ok((Lsn(2), None)), "spaces are apart");
+        assert_eq!(get(store, SHARD, Space::Items, b"a"), Ok((Lsn(2), None)));
+        assert_eq!(get(store, SHARD, Space::Items, b"b"), Ok((Lsn(2), Some(value(2, "3")))));
+        assert_eq!(get(store, SHARD, Space::Index, b"i"), Ok((Lsn(2), Some(value(0, "4")))));
+        assert_eq!(get(store, SHARD, Space::Ttl, b"b"), Ok((Lsn(2), None)), "spaces are apart");
         assert_eq!(store.stats(SHARD).map(|s| s.lsn), Ok(Lsn(2)));
     });
 }
@@ -65,7 +65,7 @@ fn a_failed_precondition_is_named_and_nothing_is_written() {
         check(unchanged("a", Some(2)), false);
         check(unchanged("c", Some(1)), false);
         check(unchanged("c", Some(0)), false);
-        assert_eq!(store.get(SHARD, Space::Meta, b"m"), Ok((Lsn(2), None)));
+        assert_eq!(get(store, SHARD, Space::Meta, b"m"), Ok((Lsn(2), None)));
         assert!(all(&*latest(store, SHARD), Space::Feed).is_empty());
         check(unchanged("a", Some(1)), true);
         check(unchanged("c", None), true);
@@ -144,7 +144,7 @@ fn parts_happen_together_or_not_at_all() {
         };
         let refused = both(Some(1));
         assert_eq!(refused, Err(conflict(other, &unchanged("right", Some(1)))));
-        assert_eq!(store.get(SHARD, Space::Items, b"left"), Ok((Lsn(0), None)));
+        assert_eq!(get(store, SHARD, Space::Items, b"left"), Ok((Lsn(0), None)));
         assert_eq!(both(None), Ok(vec![Lsn(1), Lsn(1)]));
         assert_eq!(write(store, &[("x", "")]), Lsn(2), "each shard counts for itself");
         assert_eq!(both(Some(1)), Ok(vec![Lsn(3), Lsn(2)]));
@@ -419,7 +419,7 @@ fn what_is_too_large_is_refused_whole() {
         let mut long = part(SHARD);
         long.feed = vec![vec![]; FEED_ENTRIES_MAX + 1];
         assert_eq!(commit(store, long.clone()), Err(StorageError::TooLarge));
-        assert_eq!(store.get(SHARD, Space::Items, b"k"), Ok((Lsn(0), None)));
+        assert_eq!(get(store, SHARD, Space::Items, b"k"), Ok((Lsn(0), None)));
         long.feed.pop();
         assert_eq!(commit(store, long), Ok(Lsn(1)), "at the limit it fits");
         assert_eq!(all(&*latest(store, SHARD), Space::Feed).len(), FEED_ENTRIES_MAX);

@@ -6,8 +6,8 @@ use orrery_storage::{
 use orrery_types::{Lsn, ShardId};
 
 use crate::stores::{
-    EPOCH, SHARD, all, commit, keys, latest, on_every_store, open, open_copy, part, put, value,
-    write,
+    EPOCH, SHARD, all, commit, get, keys, latest, on_every_store, open, open_copy, part, put,
+    value, write,
 };
 
 const COPY: ShardId = ShardId(8);
@@ -135,8 +135,8 @@ fn a_copy_that_took_over_is_on_disk() {
     // As the disk has it now, without closing the store.
     checkpoint(&store, &copy).expect("a checkpoint");
     let reopened = open(&copy);
-    assert_eq!(reopened.get(COPY, Space::Items, b"a"), Ok((Lsn(7), Some(value(5, "1")))));
-    assert_eq!(reopened.get(COPY, Space::Items, b"b"), Ok((Lsn(7), Some(value(6, "2")))));
+    assert_eq!(get(&reopened, COPY, Space::Items, b"a"), Ok((Lsn(7), Some(value(5, "1")))));
+    assert_eq!(get(&reopened, COPY, Space::Items, b"b"), Ok((Lsn(7), Some(value(6, "2")))));
     let mut next = part(COPY);
     next.puts.push(put(Space::Items, "c", "3"));
     assert_eq!(commit(&reopened, next), Ok(Lsn(8)), "nothing is closed after opening");

@@ -13,7 +13,8 @@ use orrery_types::{Lsn, ShardId};
 
 use crate::random::Random;
 use crate::stores::{
-    EPOCH, SHARD, all, commit, epochs, keys, latest, on_every_store, open, part, put, value, write,
+    EPOCH, SHARD, all, commit, epochs, get, keys, latest, on_every_store, open, part, put, value,
+    write,
 };
 
 fn refusal(path: &Path) -> OpenError {
@@ -33,7 +34,7 @@ fn everything_is_there_when_the_folder_is_opened_again() {
     }
     let store = open(&path);
     assert_eq!(epochs(&store), [(ShardId(0), EPOCH), (SHARD, EPOCH)]);
-    assert_eq!(store.get(SHARD, Space::Items, b"a"), Ok((Lsn(2), Some(value(2, "2")))));
+    assert_eq!(get(&store, SHARD, Space::Items, b"a"), Ok((Lsn(2), Some(value(2, "2")))));
     assert_eq!(write(&store, &[("b", "3")]), Lsn(3));
 }
 
@@ -111,7 +112,7 @@ fn a_checkpoint_opens_as_a_store_of_its_moment() {
         assert!(matches!(again, StorageError::Io(_)), "{again}");
         let copied = open(&copy);
         assert_eq!(epochs(&copied), [(SHARD, EPOCH)]);
-        assert_eq!(copied.get(SHARD, Space::Items, b"a"), Ok((Lsn(1), Some(value(1, "1")))));
+        assert_eq!(get(&copied, SHARD, Space::Items, b"a"), Ok((Lsn(1), Some(value(1, "1")))));
         assert_eq!(write(&copied, &[("c", "3")]), Lsn(2));
         assert_eq!(keys(&*latest(&copied, SHARD), Space::Items), ["a", "c"]);
         assert_eq!(keys(&*latest(store, SHARD), Space::Items), ["a", "b"]);

@@ -13,7 +13,7 @@ use postgres::{Client, NoTls};
 use crate::postgres_store;
 use crate::random::Random;
 use crate::stores::{
-    EPOCH, SHARD, all, commit, epochs, latest, part, put, unchanged, value, write,
+    EPOCH, SHARD, all, commit, epochs, get, latest, part, put, unchanged, value, write,
 };
 
 struct Bench {
@@ -57,7 +57,7 @@ fn everything_is_there_when_the_store_is_opened_again() {
     let heads = store.heads(&[SHARD, ShardId(8)]).expect("heads").into_iter().flatten();
     let states: Vec<ShardState> = heads.map(|head| head.state).collect();
     assert_eq!(states, [ShardState::Open, ShardState::Dropped], "nobody goes on with either");
-    assert_eq!(store.get(SHARD, Space::Items, b"a"), Ok((Lsn(1), Some(value(1, "1")))));
+    assert_eq!(get(&store, SHARD, Space::Items, b"a"), Ok((Lsn(1), Some(value(1, "1")))));
     assert_eq!(write(&store, &[("a", "3")]), Lsn(2), "nothing is closed after opening");
 }
 
@@ -97,7 +97,7 @@ fn a_node_that_was_replaced_neither_writes_nor_reads() {
     }
     // A view of before shows what was then.
     assert_eq!(held.get(Space::Items, b"a"), Ok(Some(value(1, "1"))));
-    assert_eq!(second.get(SHARD, Space::Items, b"a"), Ok((Lsn(2), Some(value(2, "2")))));
+    assert_eq!(get(&second, SHARD, Space::Items, b"a"), Ok((Lsn(2), Some(value(2, "2")))));
     assert_eq!(epochs(&second), [(SHARD, EPOCH)]);
 }
 

@@ -9,8 +9,8 @@ use orrery_storage::{
 use orrery_types::{Epoch, Lsn, ShardId};
 
 use crate::stores::{
-    EPOCH, SHARD, all, commit, conflict, keys, latest, on_every_store, part, put, unchanged, value,
-    write,
+    EPOCH, SHARD, all, commit, conflict, get, keys, latest, on_every_store, part, put, unchanged,
+    value, write,
 };
 
 const GONE: StorageError = StorageError::Gone { epoch: None };
@@ -19,7 +19,7 @@ const GONE: StorageError = StorageError::Gone { epoch: None };
 fn a_shard_that_was_never_made_is_gone() {
     on_every_store(|store| {
         let none = ShardId(99);
-        assert_eq!(store.get(none, Space::Items, b"k"), Err(GONE));
+        assert_eq!(get(store, none, Space::Items, b"k"), Err(GONE));
         assert_eq!(store.snapshot(none, ReadAt::Latest).map(|s| s.lsn()), Err(GONE));
         assert_eq!(commit(store, part(none)), Err(GONE));
         assert_eq!(store.watch(none, Lsn(0), 0), Err(GONE));
@@ -36,7 +36,7 @@ fn making_a_shard_twice_changes_nothing() {
     on_every_store(|store| {
         write(store, &[("a", "1")]);
         assert_eq!(store.create_shard(SHARD, EPOCH), Ok(()));
-        assert_eq!(store.get(SHARD, Space::Items, b"a"), Ok((Lsn(1), Some(value(1, "1")))));
+        assert_eq!(get(store, SHARD, Space::Items, b"a"), Ok((Lsn(1), Some(value(1, "1")))));
         let other = store.create_shard(SHARD, Epoch(9));
         assert_eq!(other, Err(StorageError::Gone { epoch: Some(EPOCH) }));
         assert_eq!(store.create_open_shard(SHARD, EPOCH), Ok(()));
@@ -199,7 +199,7 @@ fn a_dropped_shard_takes_everything_with_it_and_nothing_else() {
         }
         store.retire_shard(SHARD).expect("out of use");
         store.drop_shard(SHARD).expect("a drop");
-        assert_eq!(store.get(SHARD, Space::Items, b"k"), Err(GONE));
+        assert_eq!(get(store, SHARD, Space::Items, b"k"), Err(GONE));
         assert_eq!(commit(store, part(SHARD)), Err(GONE));
         store.create_open_shard(SHARD, Epoch(2)).expect("a shard anew");
         for space in Space::ALL {

@@ -37,6 +37,16 @@ pub(crate) fn open(path: &std::path::Path) -> RocksStore {
     RocksStore::open(path, &RocksOptions::default()).expect("the folder opens")
 }
 
+/// A value, and the LSN of the shard.
+pub(crate) fn get(
+    store: &dyn Store,
+    shard: ShardId,
+    space: Space,
+    key: &[u8],
+) -> Result<(Lsn, Option<Value>), StorageError> {
+    store.get(shard, space, key).map(|(head, value)| (head.lsn, value))
+}
+
 pub(crate) fn part(shard: ShardId) -> Part {
     Part::new(shard, EPOCH)
 }
