@@ -32,6 +32,8 @@ pub(crate) fn failure(error: PostgresOpenError) -> anyhow::Error {
         | PostgresOpenError::Version { .. }
         | PostgresOpenError::Exists(_)
         | PostgresOpenError::InUse(_)
+        | PostgresOpenError::Changing
+        | PostgresOpenError::TooFewConnections { .. }
         | PostgresOpenError::Statement(_) => Exit::Refused,
         PostgresOpenError::Incomplete { .. } => Exit::Damaged,
     };

@@ -98,7 +98,7 @@ async fn serve(settings: Settings, extras: Extras) -> Result<()> {
         tokio::task::spawn_blocking(move || open_store(&settings, on_log_damage)).await??
     };
     let store_place = store.postgres.as_ref().map(|store| store.place().to_owned());
-    let superseded = superseded(store.postgres.clone());
+    let outdated = outdated(store.postgres.clone());
     let engine = open_engine(&settings, store.store, clock.clone()).await?;
     let background = Background::start(engine.clone()).context("Cannot start a thread")?;
     let lag = tokio::spawn(watch_background(engine.clone()));
@@ -126,8 +126,8 @@ async fn serve(settings: Settings, extras: Extras) -> Result<()> {
     announced.context("Cannot write to standard output")?;
     let ended = tokio::select! {
         () = stop => Ok(()),
-        () = superseded => {
-            let reason = "another node has taken the store over; this one has stopped";
+        () = outdated => {
+            let reason = "another release has changed the tables of the store; this node has stopped";
             Err(Failure::new(Exit::Refused, reason).into())
         }
     };
@@ -213,10 +213,10 @@ fn open_account(
     Ok((place, keys, tls))
 }
 
-/// Resolves when another node has taken the store over.
-async fn superseded(store: Option<Arc<PostgresStore>>) {
+/// Resolves when another release has changed the tables of the store.
+async fn outdated(store: Option<Arc<PostgresStore>>) {
     let Some(store) = store else { return std::future::pending().await };
-    while !store.is_superseded() {
+    while !store.is_outdated() {
         tokio::time::sleep(UPKEEP_PAUSE).await;
     }
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
-use orrery_postgres::{NodeSession, StoreStatus};
+use orrery_postgres::{NodeOfStore, StoreStatus};
 use orrery_server::config::{Choices, Settings, StoreSettings};
-use orrery_types::{Object, Value};
+use orrery_storage::{Head, ShardState};
+use orrery_types::{Object, ShardId, Value};
 
 use crate::exit::{Exit, Failure, UNREAD, usage};
 use crate::postgres::{failure, options};
@@ -18,7 +19,7 @@ use crate::table::Table;
 pub(crate) enum StoreCommand {
     /// Create an empty store in a database that exists
     Init(StoreArguments),
-    /// Show the server, the tables and the node that uses them; exit code 4 if no node could start
+    /// Show the server, the tables and the nodes that use them; exit code 4 if no node could start
     Status {
         #[command(flatten)]
         store: StoreArguments,
@@ -93,9 +94,13 @@ fn status(store: &StoreSettings, json: bool) -> Result<()> {
     }
 }
 
-fn node_text(node: &NodeSession) -> String {
+fn node_text(node: &NodeOfStore) -> String {
     let host = node.host.as_deref().unwrap_or("the machine of the server");
     format!("on {host} since {}, session {}", node.since, node.pid)
+}
+
+fn shard_count(status: &StoreStatus, state: ShardState) -> usize {
+    status.heads.iter().filter(|(_, head)| head.state == state).count()
 }
 
 fn to_text(status: &StoreStatus) -> String {
@@ -104,6 +109,16 @@ fn to_text(status: &StoreStatus) -> String {
         names => names.to_owned(),
     };
     let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    let (declared, available) = (status.connections_declared, status.connections_available);
+    let connections = format!("{declared} of {available} may be opened by nodes");
+    let count = |state| shard_count(status, state);
+    let shards = format!(
+        "{} open, {} being made, {} closed, {} dropped",
+        count(ShardState::Open),
+        count(ShardState::Building),
+        count(ShardState::Closed),
+        count(ShardState::Dropped)
+    );
     let mut table = Table::new(["store", &*status.place]);
     let rows = [
         ("server", format!("PostgreSQL {}", status.server_version)),
@@ -114,14 +129,44 @@ fn to_text(status: &StoreStatus) -> String {
         ("synchronous_commit", status.synchronous_commit.clone()),
         ("synchronous standbys", standbys),
         ("tables", format!("version {}, needed {}", status.version, status.version_needed)),
-        ("node", status.node.as_ref().map_or_else(|| "none".to_owned(), node_text)),
-        ("shards", status.shards.to_string()),
+        ("nodes", status.nodes.len().to_string()),
+        ("connections", connections),
+        ("shards", shards),
         ("size in bytes", status.size_bytes.to_string()),
     ];
     for (name, value) in rows {
         table.row([name.to_owned(), value]);
     }
+    for node in &status.nodes {
+        table.row(["node".to_owned(), node_text(node)]);
+    }
     table.to_text(usize::MAX)
+}
+
+fn node_json(node: &NodeOfStore) -> Value {
+    let mut object = Object::new();
+    object.set("session", i64::from(node.pid).into());
+    object.set("application", node.application.as_str().into());
+    object.set("host", node.host.as_deref().map_or(Value::Null, Value::from));
+    object.set("since", node.since.as_str().into());
+    Value::object(object)
+}
+
+fn head_json((shard, head): &(ShardId, Head)) -> Value {
+    let number = |number: u64| Value::from(i64::try_from(number).unwrap_or(i64::MAX));
+    let state = match head.state {
+        ShardState::Building => "building",
+        ShardState::Open => "open",
+        ShardState::Closed => "closed",
+        ShardState::Dropped => "dropped",
+    };
+    let mut object = Object::new();
+    object.set("shard", i64::from(shard.0).into());
+    object.set("lsn", number(head.lsn.0));
+    object.set("epoch", number(head.epoch.0));
+    object.set("control", number(head.control.0));
+    object.set("state", state.into());
+    Value::object(object)
 }
 
 fn to_json(status: &StoreStatus) -> String {
@@ -136,16 +181,10 @@ fn to_json(status: &StoreStatus) -> String {
     object.set("synchronousStandbys", status.synchronous_standbys.as_str().into());
     object.set("version", i64::from(status.version).into());
     object.set("versionNeeded", i64::from(status.version_needed).into());
-    let node = status.node.as_ref().map_or(Value::Null, |node| {
-        let mut object = Object::new();
-        object.set("session", i64::from(node.pid).into());
-        object.set("application", node.application.as_str().into());
-        object.set("host", node.host.as_deref().map_or(Value::Null, Value::from));
-        object.set("since", node.since.as_str().into());
-        Value::object(object)
-    });
-    object.set("node", node);
-    object.set("shards", status.shards.into());
+    object.set("nodes", Value::array(status.nodes.iter().map(node_json).collect()));
+    object.set("connectionsDeclared", status.connections_declared.into());
+    object.set("connectionsAvailable", status.connections_available.into());
+    object.set("shards", Value::array(status.heads.iter().map(head_json).collect()));
     object.set("sizeBytes", status.size_bytes.into());
     object.set("problem", status.problem.as_deref().map_or(Value::Null, Value::from));
     Value::object(object).to_json() + "\n"

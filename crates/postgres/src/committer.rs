@@ -1,10 +1,13 @@
-//! The threads that write, each with a connection and a queue of its own. A shard belongs to one of them, which
-//! sends the commits that wait for it in groups: while one group is on its way the next collects.
+//! The threads that write, each with a connection and a queue of its own. The commits of this node to a shard go
+//! through one of them, which sends those that wait in groups: while one group is on its way the next collects. Other
+//! nodes write beside it; the lock of the head orders all.
 //!
 //! An answer that is lost with the connection is resolved by the id of the commit before anybody is answered. A
 //! commit that did not happen is sent again under another id.
 
 use std::collections::VecDeque;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,15 +16,18 @@ use orrery_storage::{
     Commit, CommitId, FailedPrecondition, HeadChange, OnCommitted, Part, Resolution, ShardState,
     StorageError,
 };
-use orrery_types::limits::{POSTGRES_RESOLVE_MS_MAX, POSTGRES_TRIM_COMMITS, POSTGRES_WAIT_MS_MAX};
+use orrery_types::limits::{
+    POSTGRES_LOCKED_MS_MAX, POSTGRES_RESOLVE_MS_MAX, POSTGRES_TRIM_COMMITS, POSTGRES_WAIT_MS_MAX,
+};
 use orrery_types::stopwatch::Stopwatch;
 use orrery_types::{Lsn, ShardId};
 use postgres::types::ToSql;
 
 use crate::connection::ServerConnection;
-use crate::failure::{SUPERSEDED, StatementFailure};
+use crate::failure::StatementFailure;
 use crate::group::{Arrays, Overlap, signed};
-use crate::store::{Core, OwnedShard, head_epoch, shard_number, state_number};
+use crate::heads::{shard_number, state_number};
+use crate::store::{Core, head_epoch};
 
 pub(crate) type CommitAnswer = Result<Vec<Lsn>, StorageError>;
 
@@ -164,47 +170,39 @@ impl Committer<'_> {
         }
     }
 
-    /// Commits a group under the lock of its shard, so that LSNs are published in their order.
+    /// Commits a group.
     fn commit_group(&mut self, commits: &[&Commit]) -> Vec<CommitAnswer> {
         let Some(part) = commits.first().and_then(|commit| commit.parts.first()) else {
             return vec![];
         };
-        let Some(shard) = self.core.shard(part.shard) else {
-            return commits.iter().map(|_| Err(StorageError::Gone { epoch: None })).collect();
-        };
-        let lock = shard.lock();
         let mut arrays = Arrays::default();
         for commit in commits {
             commit.parts.iter().for_each(|part| arrays.add(commit.id, part));
         }
-        let owner = self.core.owner;
-        let sent = self.with_connection(|connection| arrays.send(connection, owner, part, true));
+        let sent = self.with_connection(|connection| arrays.send(connection, part, true));
         match sent {
             Ok(rows) => {
                 let answers = commits.iter().zip(&rows).map(|(commit, row)| member(commit, row));
                 let answers: Vec<CommitAnswer> = answers.collect();
-                for (commit, answer) in commits.iter().zip(&answers) {
-                    publish(commit, answer, std::slice::from_ref(&shard));
-                }
+                commits
+                    .iter()
+                    .zip(&answers)
+                    .for_each(|(commit, answer)| self.heard(commit, answer));
                 answers
             }
             // Each is looked at by itself: it may have happened, or another one may be the reason.
             Err(StatementFailure::Connection(reason)) => {
                 let resolved = commits.iter().map(|commit| self.resolve_lost(commit, &reason));
                 let resolved: Vec<_> = resolved.collect();
-                for (commit, answer) in commits.iter().zip(&resolved) {
-                    if let Some(answer) = answer {
-                        publish(commit, answer, std::slice::from_ref(&shard));
-                    }
-                }
-                drop(lock);
                 let again = commits.iter().zip(resolved);
-                again
-                    .map(|(commit, answer)| answer.unwrap_or_else(|| self.again(commit, 0)))
-                    .collect()
+                let answers = again.map(|(commit, answer)| {
+                    let answer = answer.unwrap_or_else(|| self.again(commit, 0));
+                    self.heard(commit, &answer);
+                    answer
+                });
+                answers.collect()
             }
-            Err(StatementFailure::Late) => {
-                drop(lock);
+            Err(StatementFailure::Late { .. }) => {
                 commits.iter().map(|commit| self.commit_one(commit, 0)).collect()
             }
             Err(failure) => commits.iter().map(|_| Err(failure.clone().into_error())).collect(),
@@ -213,32 +211,30 @@ impl Committer<'_> {
 
     /// Commits by itself what does not share a group. `resends` counts how often it was sent before.
     fn commit_one(&mut self, commit: &Commit, resends: usize) -> CommitAnswer {
-        let mut shards = Vec::with_capacity(commit.parts.len());
-        for part in &commit.parts {
-            let gone = StorageError::Gone { epoch: None };
-            shards.push(self.core.shard(part.shard).ok_or(gone)?);
-        }
-        // In ascending order, as everybody takes them.
-        let mut order: Vec<(ShardId, usize)> = Vec::with_capacity(shards.len());
-        order.extend(commit.parts.iter().enumerate().map(|(nth, part)| (part.shard, nth)));
-        order.sort_unstable();
-        let locks: Vec<_> = order.iter().map(|(_, nth)| shards[*nth].lock()).collect();
-        let owner = self.core.owner;
-        let sent = self.with_connection(|connection| send_parts(connection, commit, owner));
-        let answer = match sent {
+        let answer = match self.with_connection(|connection| send_parts(connection, commit)) {
             Ok(outcome) => outcome,
             Err(StatementFailure::Connection(reason)) => {
                 let Some(answer) = self.resolve_lost(commit, &reason) else {
-                    drop(locks);
                     return self.again(commit, resends);
                 };
                 answer
             }
-            Err(StatementFailure::Late) => Err(StorageError::refused(commit.id)),
+            Err(StatementFailure::Late { forgotten }) => {
+                // Another node gives higher ids, because its clock or the server's was wrong.
+                forgotten.into_iter().for_each(CommitId::raise);
+                Err(StorageError::refused(commit.id))
+            }
             Err(failure) => Err(failure.into_error()),
         };
-        publish(commit, &answer, &shards);
+        self.heard(commit, &answer);
         answer
+    }
+
+    /// Wakes who watches the shards of a commit, before it is answered.
+    fn heard(&self, commit: &Commit, answer: &CommitAnswer) {
+        for (part, lsn) in commit.parts.iter().zip(answer.iter().flatten()) {
+            self.core.known.saw(part.shard, *lsn);
+        }
     }
 
     /// Sends a commit that did not happen again, under another id.
@@ -291,10 +287,13 @@ impl Committer<'_> {
             };
             let has_time = watch.elapsed() < Duration::from_millis(POSTGRES_WAIT_MS_MAX);
             match sent {
-                Err(StatementFailure::Again(_)) if attempts < ATTEMPTS_MAX => attempts += 1,
+                Err(StatementFailure::Again(_)) if attempts < ATTEMPTS_MAX => {
+                    attempts += 1;
+                    std::thread::sleep(jittered(pause));
+                }
                 Err(StatementFailure::Later(_)) if has_time => {
                     self.connection = None;
-                    std::thread::sleep(pause);
+                    std::thread::sleep(jittered(pause));
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
                 other => {
@@ -316,8 +315,8 @@ impl Committer<'_> {
 
     /// Trims the commit log of a shard, every so many commits. If that fails, the next ones try again.
     fn trim(&mut self, id: ShardId) {
-        let Some(shard) = self.core.shard(id) else { return };
-        let lsn = shard.head.lsn().0;
+        let Some(shard) = self.core.known.find(id) else { return };
+        let lsn = shard.lsn().0;
         if lsn / POSTGRES_TRIM_COMMITS == shard.trimmed_at(lsn) / POSTGRES_TRIM_COMMITS {
             return;
         }
@@ -331,26 +330,10 @@ impl Committer<'_> {
     }
 }
 
-/// Makes an answer known to the watchers and copiers of the shards, before it is given.
-fn publish(commit: &Commit, answer: &CommitAnswer, shards: &[Arc<OwnedShard>]) {
-    for (nth, (part, shard)) in commit.parts.iter().zip(shards).enumerate() {
-        match answer {
-            Ok(lsns) if !part.only_validates() => {
-                let Some(lsn) = lsns.get(nth) else { continue };
-                shard.head.record(part, *lsn);
-                if part.sets_control {
-                    shard.head.set_control(*lsn);
-                }
-                if let Some(change) = &part.head {
-                    shard.head.change(change);
-                }
-                shard.head.raise(*lsn);
-            }
-            // It may have happened, and a copy would lack it.
-            Err(StorageError::Unknown(_)) => shard.head.break_journal(),
-            _ => {}
-        }
-    }
+/// A pause that is not the same on two nodes, so that they do not meet again.
+fn jittered(pause: Duration) -> Duration {
+    let share = RandomState::new().hash_one(0) % 100;
+    pause.mul_f64(0.5 + f64::from(u32::try_from(share).unwrap_or_default()) / 100.0)
 }
 
 /// The requests that share a group with the first, taken out of those that wait.
@@ -403,74 +386,79 @@ fn begin_head_change(
     connection: &mut ServerConnection,
     part: &Part,
     change: &HeadChange,
-    owner: i64,
 ) -> Result<Result<(), StorageError>, postgres::Error> {
     let (number, from) = (shard_number(part.shard), state_number(change.from));
     let (before, after) = (signed(part.epoch.0), signed(change.epoch.0));
     // The function adds one if the part writes.
     let least = signed(change.least_lsn.0.saturating_sub(u64::from(part.takes_lsn())));
-    let text = "UPDATE head SET epoch = $4, state = 1, lsn = greatest(lsn, $6) \
-        WHERE shard = $1 AND owner = $2 AND epoch = $3 AND state = $5 RETURNING shard";
-    let parameters: &[&(dyn ToSql + Sync)] = &[&number, &owner, &before, &after, &from, &least];
+    let text = "UPDATE head SET epoch = $3, state = 1, lsn = greatest(lsn, $5) \
+        WHERE shard = $1 AND epoch = $2 AND state = $4 RETURNING shard";
+    let parameters: &[&(dyn ToSql + Sync)] = &[&number, &before, &after, &from, &least];
     if !connection.query(text, parameters)?.is_empty() {
         return Ok(Ok(()));
     }
-    Ok(Err(match head_epoch(connection, number)? {
-        Some((_, found)) if found != owner => StorageError::Unavailable(SUPERSEDED.into()),
-        found => StorageError::Gone { epoch: found.map(|(epoch, _)| epoch) },
-    }))
+    Ok(Err(StorageError::Gone { epoch: head_epoch(connection, number)? }))
 }
 
-/// Gives the head the state that it is to have.
+/// Gives the head the state that it is to have, and the control LSN of a part that writes nothing.
 fn end_head_change(
     connection: &mut ServerConnection,
     part: &Part,
     change: &HeadChange,
 ) -> Result<(), postgres::Error> {
-    if change.to != ShardState::Open {
+    if change.to != ShardState::Open || part.sets_control {
         let (number, to) = (shard_number(part.shard), state_number(change.to));
-        connection.query("UPDATE head SET state = $2 WHERE shard = $1", &[&number, &to])?;
+        let text = "UPDATE head SET state = $2, control = CASE WHEN $3 THEN lsn ELSE control END \
+            WHERE shard = $1";
+        connection.query(text, &[&number, &to, &part.sets_control])?;
     }
     Ok(())
 }
 
+/// Sends a part with its changes of the head.
+fn send_part(
+    connection: &mut ServerConnection,
+    commit: &Commit,
+    part: &Part,
+) -> Result<CommitAnswer, postgres::Error> {
+    if let Some(change) = &part.head
+        && let Err(error) = begin_head_change(connection, part, change)?
+    {
+        return Ok(Err(error));
+    }
+    let mut arrays = Arrays::default();
+    arrays.add(commit.id, part);
+    let writes = commit.parts.iter().any(|part| !part.only_validates());
+    let rows = arrays.send(connection, part, writes)?;
+    if let Some(change) = &part.head {
+        end_head_change(connection, part, change)?;
+    }
+    Ok(rows.first().map_or_else(|| Ok(vec![]), |row| answer_of(Some(part), row)))
+}
+
 /// Sends the parts of a commit in one transaction. The heads are locked first, in ascending order: everybody does,
-/// so nobody waits in a circle. A conflict rolls all of it back.
+/// so nobody waits in a circle. A conflict rolls all of it back. The server ends the session of a node that stops in
+/// the middle, because all others wait for the locks.
 fn send_parts(
     connection: &mut ServerConnection,
     commit: &Commit,
-    owner: i64,
 ) -> Result<CommitAnswer, postgres::Error> {
-    let writes = commit.parts.iter().any(|part| !part.only_validates());
-    let send =
-        |connection: &mut ServerConnection, part: &Part| -> Result<CommitAnswer, postgres::Error> {
-            if let Some(change) = &part.head
-                && let Err(error) = begin_head_change(connection, part, change, owner)?
-            {
-                return Ok(Err(error));
-            }
-            let mut arrays = Arrays::default();
-            arrays.add(commit.id, part);
-            let rows = arrays.send(connection, owner, part, writes)?;
-            if let Some(change) = &part.head {
-                end_head_change(connection, part, change)?;
-            }
-            Ok(rows.first().map_or_else(|| Ok(vec![]), |row| answer_of(Some(part), row)))
-        };
     if let [part] = &commit.parts[..]
         && part.head.is_none()
     {
-        return send(connection, part);
+        return send_part(connection, commit, part);
     }
     let mut shards: Vec<i32> = commit.parts.iter().map(|part| shard_number(part.shard)).collect();
     shards.sort_unstable();
-    connection.execute("BEGIN")?;
+    connection.execute(&format!(
+        "BEGIN; SET LOCAL idle_in_transaction_session_timeout = {POSTGRES_LOCKED_MS_MAX}"
+    ))?;
     let mut parts = || -> Result<CommitAnswer, postgres::Error> {
         let lock = "SELECT shard FROM head WHERE shard = ANY ($1) ORDER BY shard FOR NO KEY UPDATE";
         connection.query(lock, &[&shards])?;
         let mut lsns = Vec::with_capacity(commit.parts.len());
         for part in &commit.parts {
-            match send(connection, part)? {
+            match send_part(connection, commit, part)? {
                 Ok(lsn) => lsns.extend(lsn),
                 Err(conflict) => return Ok(Err(conflict)),
             }

@@ -1,6 +1,6 @@
 //! What an error of the server means: what certainly did not happen, what nobody knows, and who must act.
 
-use orrery_storage::StorageError;
+use orrery_storage::{CommitId, StorageError};
 use orrery_types::Epoch;
 use postgres::Error;
 
@@ -9,10 +9,9 @@ use postgres::Error;
 pub(crate) enum StatementFailure {
     /// The shard is gone or has another epoch. Nothing was written.
     Gone { epoch: Option<Epoch> },
-    /// The commit was resolved as one that never happens. Nothing was written.
-    Late,
-    /// Another node has taken the store over. Nothing was written.
-    Superseded,
+    /// The commit was resolved as one that never happens, or may have been: its id is not above one that the log has
+    /// forgotten. Nothing was written.
+    Late { forgotten: Option<CommitId> },
     /// Nothing was written; the same may be tried at once.
     Again(Box<str>),
     /// Nothing was written; the same may be tried after a pause.
@@ -38,9 +37,8 @@ impl StatementFailure {
                 let epoch = db.detail().and_then(|epoch| epoch.parse().ok()).map(Epoch);
                 Self::Gone { epoch }
             }
-            "KV003" => Self::Late,
-            "23505" if db.constraint() == Some("log_pkey") => Self::Late,
-            "KV004" => Self::Superseded,
+            "KV003" => Self::Late { forgotten: db.detail().and_then(commit_id) },
+            "23505" if db.constraint() == Some("log_pkey") => Self::Late { forgotten: None },
             "40001" | "40P01" | "55P03" => Self::Again(reason),
             // Too many connections, starting up, out of memory, a standby in the place of the primary.
             "53300" | "57P03" | "53200" | "25006" => Self::Later(reason),
@@ -56,8 +54,7 @@ impl StatementFailure {
     pub(crate) fn into_error(self) -> StorageError {
         match self {
             Self::Gone { epoch } => StorageError::Gone { epoch },
-            Self::Late => StorageError::NotCommitted("the commit came too late".into()),
-            Self::Superseded => StorageError::Unavailable(SUPERSEDED.into()),
+            Self::Late { .. } => StorageError::NotCommitted("the commit came too late".into()),
             Self::Again(reason) | Self::Later(reason) | Self::Connection(reason) => {
                 StorageError::Unavailable(reason)
             }
@@ -69,7 +66,14 @@ impl StatementFailure {
 }
 
 /// Why a node answers nothing any more.
-pub(crate) const SUPERSEDED: &str = "another node has taken the store over";
+pub(crate) const OUTDATED: &str = "another release has changed the tables of the store";
+
+/// An id in the server's words.
+fn commit_id(text: &str) -> Option<CommitId> {
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    let number = u128::from_str_radix(&digits, 16).ok()?;
+    Some(CommitId::from_bytes(number.to_be_bytes()))
+}
 
 /// What went wrong, without the text of the connection, which may hold a password.
 fn with_cause(error: &Error) -> String {

@@ -46,6 +46,12 @@ impl StoredKey {
     }
 }
 
+/// The space of a stored key.
+pub(crate) fn space_of(stored: &[u8]) -> Option<Space> {
+    let first = stored.first()?;
+    Space::ALL.into_iter().find(|space| space_byte(*space) == *first)
+}
+
 /// The key that was stored.
 pub(crate) fn original(stored: &[u8], tail: Option<&[u8]>) -> Vec<u8> {
     match tail {

@@ -11,7 +11,7 @@ use postgres::types::ToSql;
 
 use crate::connection::{ServerConnection, Uuid};
 use crate::folded_key::{StoredKey, plain};
-use crate::store::shard_number;
+use crate::heads::shard_number;
 
 const COMMIT: &str = "SELECT member, lsn, failed FROM kv_commit($1, $2, $3, $4, $5, $6, $7, $8, \
     $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)";
@@ -80,7 +80,7 @@ pub(crate) struct Arrays {
     is_control: bool,
     checks: (Vec<i32>, Vec<i32>, Column, Vec<i64>),
     ranges: (Vec<i32>, Vec<i32>, Column, Vec<i64>),
-    deletes: (Vec<i32>, Column),
+    deletes: (Vec<i32>, Column, Tails),
     puts: (Vec<i32>, Column, Tails, Column, Vec<bool>),
     feed: (Vec<i32>, Column, Vec<i32>, Column),
 }
@@ -123,8 +123,10 @@ impl Arrays {
             self.checks.3.push(version);
         }
         for (space, key) in &part.deletes {
+            let StoredKey { key, tail } = StoredKey::new(*space, key);
             self.deletes.0.push(member);
-            self.deletes.1.push(StoredKey::new(*space, key).key);
+            self.deletes.1.push(key);
+            self.deletes.2.push(tail);
         }
         self.add_puts(member, part);
         self.add_feed(member, &[], &part.feed);
@@ -164,7 +166,6 @@ impl Arrays {
     pub(crate) fn send(
         &self,
         connection: &mut ServerConnection,
-        owner: i64,
         part: &Part,
         is_logged: bool,
     ) -> Result<Vec<Row>, postgres::Error> {
@@ -174,7 +175,6 @@ impl Arrays {
         let parameters: &[&(dyn ToSql + Sync)] = &[
             &shard,
             &epoch,
-            &owner,
             &advances,
             &is_logged,
             &self.is_control,
@@ -190,6 +190,7 @@ impl Arrays {
             &self.ranges.3,
             &self.deletes.0,
             &self.deletes.1,
+            &self.deletes.2,
             &self.puts.0,
             &self.puts.1,
             &self.puts.2,

@@ -1,37 +1,41 @@
-//! `PostgreSQL` as a storage engine, for one node at a time.
+//! `PostgreSQL` as a storage engine, for any number of nodes.
 //!
 //! ```text
 //! writers ──▶ a queue for each committer ──▶ groups of one shard ──▶ kv_commit ──▶ head ──▶ answers
 //! readers ──▶ pooled connections; a snapshot is a transaction of its own
 //! ```
 //!
-//! - `schema.sql`  tables and functions, with a version
+//! - `schema.sql`  tables, with a version; `functions.sql` what is done in the server
 //! - `schema`      creates them, migrates them, and checks them at the start
 //! - `address`     where the server is; `password` and `tls` how it is reached
 //! - `connection`  connections, prepared statements, pools
-//! - `lease`       one node at a time
+//! - `node_session` how the server knows a node
+//! - `heads`       heads of shards, and what was last heard of them
 //! - `account`     what an account keeps beside its data
 //! - `status`      what `orrery store status` shows
 //! - `failure`     what an error of the server means to the caller
 //! - `folded_key`  keys as the server stores them
 //! - `group`       commits that go to the server together
 //! - `committer`   the threads that write
+//! - `journal`     what is written to a shard while it is copied; `copies` the copy
 //! - `snapshot`    reads of one instant
 //! - `scan`        ranges of keys
 //!
-//! **One node.** A node holds an advisory lock as long as it runs, and a second one is refused (`lease`). The lock is a
-//! courtesy; what protects the data is the *owner*, a number that each node raises when it opens the store and
-//! that stands in the head of every shard. Every commit requires it under the lock of the head, and every read
-//! compares it, so a node that was cut off and replaced neither writes nor answers.
+//! **Many nodes.** No node owns anything. The row of a shard's head is what orders commits: each locks it, tests its
+//! preconditions against what is committed then, and gives the next LSN. What a node remembers of heads are lower bounds
+//! that save a question (`heads`).
 
 mod account;
 mod address;
 mod committer;
 mod connection;
+mod copies;
 mod failure;
 mod folded_key;
 mod group;
-mod lease;
+mod heads;
+mod journal;
+mod node_session;
 mod password;
 mod scan;
 mod schema;
@@ -42,5 +46,5 @@ mod tls;
 
 pub use account::AccountTable;
 pub use schema::{PostgresOpenError, init, migrate};
-pub use status::{NodeSession, StoreStatus, status};
+pub use status::{NodeOfStore, StoreStatus, status};
 pub use store::{PostgresOptions, PostgresStore};

@@ -4,13 +4,15 @@ use postgres::{Error, Row};
 
 use crate::address::StoreAddress;
 use crate::connection::{Connector, ServerConnection};
+use crate::node_session;
 use crate::store::PostgresOptions;
 
 /// The version of the tables that this release reads and writes.
-pub(crate) const VERSION: i32 = 2;
+pub(crate) const VERSION: i32 = 3;
 /// `PostgreSQL` 14.
 const SERVER_VERSION_MIN: i32 = 140_000;
-const SCHEMA: &str = include_str!("schema.sql");
+const TABLES: &str = include_str!("schema.sql");
+const FUNCTIONS: &str = include_str!("functions.sql");
 
 /// Why a store cannot be opened or created.
 #[derive(Debug, thiserror::Error)]
@@ -66,12 +68,24 @@ pub enum PostgresOpenError {
     /// The name may have letters, digits and underscores only.
     #[error("'{0}' is no name of a schema: use lower-case letters, digits and underscores.")]
     Name(String),
-    /// Another node runs on the store.
+    /// The tables cannot be changed while a node runs.
     #[error(
-        "Another node uses the store{0}. Only one node at a time may; stop that one first. One that is \
+        "A node uses the store{0}. Its tables change only while no node runs; stop all of them first. One that is \
          gone without a word gives the store free within a minute."
     )]
     InUse(String),
+    /// Somebody changes the tables.
+    #[error(
+        "The tables of the store are being changed at this time. Try again when that has ended."
+    )]
+    Changing,
+    /// The server has too few connections for one more node.
+    #[error(
+        "PostgreSQL takes {available} connections. This node may open {own}, and others may open {others}. Raise \
+         max_connections, or run fewer nodes."
+    )]
+    #[expect(missing_docs, reason = "the message says it")]
+    TooFewConnections { available: i64, own: usize, others: i64 },
     /// A statement failed.
     #[error("PostgreSQL refused a statement: {0}")]
     Statement(String),
@@ -154,7 +168,8 @@ pub fn init(address: &str, options: &PostgresOptions) -> Result<(), PostgresOpen
     let create = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
     let created = connection.transaction(|connection| {
         connection.execute(&create)?;
-        connection.execute(SCHEMA)
+        connection.execute(TABLES)?;
+        connection.execute(FUNCTIONS)
     });
     created.map_err(statement)
 }
@@ -166,6 +181,11 @@ pub fn migrate(address: &str, options: &PostgresOptions) -> Result<i32, Postgres
     let mut connection = connector.connect().map_err(connect)?;
     let facts = ServerFacts::read(&mut connection)?;
     facts.check_server()?;
+    if read_version(&mut connection, &facts, &options.schema)? == VERSION {
+        return Ok(VERSION);
+    }
+    node_session::lock_alone(&mut connection)?;
+    // Another command may have been faster.
     let found = read_version(&mut connection, &facts, &options.schema)?;
     if found == VERSION {
         return Ok(found);
@@ -173,21 +193,30 @@ pub fn migrate(address: &str, options: &PostgresOptions) -> Result<i32, Postgres
     let first = usize::try_from(found - 1).unwrap_or(usize::MAX);
     let steps = MIGRATIONS.get(first..);
     let steps = steps.ok_or(PostgresOpenError::Version { found, expected: VERSION })?;
-    crate::lease::lock(&mut connection)?;
     let changed = connection.transaction(|connection| {
         for step in steps {
             connection.execute(step)?;
         }
+        connection.execute(FUNCTIONS)?;
         connection.execute(&format!("UPDATE meta SET version = {VERSION}"))
     });
     changed.map_err(statement)?;
     Ok(found)
 }
 
-/// What leads from each version to the next, the first from 1 to 2.
-const MIGRATIONS: [&str; 1] = [ACCOUNT];
+/// What leads from each version to the next, the first from 1 to 2. The functions are made anew after all of them.
+const MIGRATIONS: [&str; 2] = [ACCOUNT, MANY_NODES];
 /// The table that version 2 has brought.
 const ACCOUNT: &str = "CREATE TABLE account (name text PRIMARY KEY, value text NOT NULL)";
+/// Version 3 lets several nodes use a store: heads have no owner any more, and the journal is a table. What the
+/// last node was making or had closed nobody goes on with, and what it had changed of the catalog is not known.
+const MANY_NODES: &str = "\
+    DROP FUNCTION kv_commit; DROP FUNCTION kv_resolve; DROP FUNCTION kv_trim; \
+    ALTER TABLE meta DROP COLUMN owner; \
+    ALTER TABLE head DROP COLUMN owner, ADD COLUMN journal uuid, ADD COLUMN journal_until timestamptz; \
+    UPDATE head SET control = lsn, state = CASE state WHEN 0 THEN 3 WHEN 2 THEN 1 ELSE state END; \
+    CREATE TABLE journal (shard int NOT NULL, lsn bigint NOT NULL, key bytea NOT NULL, tail bytea); \
+    CREATE INDEX journal_lsn ON journal (shard, lsn)";
 
 /// What a store consists of, beside its version.
 const PARTS: &str = "SELECT \
@@ -197,6 +226,7 @@ const PARTS: &str = "SELECT \
     ('the table', 'head', to_regclass('head') IS NULL), \
     ('the table', 'log', to_regclass('log') IS NULL), \
     ('the table', 'account', to_regclass('account') IS NULL), \
+    ('the table', 'journal', to_regclass('journal') IS NULL), \
     ('the function', 'kv_commit', to_regproc('kv_commit') IS NULL), \
     ('the function', 'kv_resolve', to_regproc('kv_resolve') IS NULL), \
     ('the function', 'kv_trim', to_regproc('kv_trim') IS NULL)) part(kind, name, is_missing)";
@@ -341,8 +371,16 @@ mod tests {
 
     #[test]
     fn the_tables_say_the_version_that_the_code_expects() {
-        assert!(SCHEMA.contains(&format!("INSERT INTO meta VALUES ({VERSION}, 0)")));
+        assert!(TABLES.contains(&format!("INSERT INTO meta VALUES ({VERSION})")));
         assert_eq!(MIGRATIONS.len() + 1, usize::try_from(VERSION).unwrap());
-        assert!(SCHEMA.contains(ACCOUNT), "a new store and an old one get the same table");
+        let alike = |step: &str| {
+            step.split("; ")
+                .filter(|s| s.trim().starts_with("CREATE"))
+                .all(|s| TABLES.contains(s.trim()))
+        };
+        assert!(
+            MIGRATIONS.into_iter().all(alike),
+            "a new store and an old one get the same tables"
+        );
     }
 }

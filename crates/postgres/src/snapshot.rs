@@ -9,21 +9,22 @@ use bytes::Bytes;
 use orrery_storage::{Entry, Head, KeyCursor, Scan, Snapshot, Space, StorageError, Value};
 use orrery_types::ShardId;
 use orrery_types::limits::POSTGRES_COUNTED_MAX;
-use postgres::SimpleQueryMessage;
+use postgres::{Row, SimpleQueryMessage};
 
-use crate::connection::Lent;
-use crate::failure::SUPERSEDED;
+use crate::connection::{Lent, Parameters};
+use crate::failure::read_error;
 use crate::folded_key::{self, StoredKey};
+use crate::heads::{head_of, shard_id, shard_number};
 use crate::scan::{PostgresKeys, ShardReader, SharedConnection, lock, lsn};
-use crate::store::{head_of, shard_number};
+use crate::store::Core;
 
-const HEADS: &str = "SELECT shard, lsn, epoch, state, owner FROM head WHERE shard = ANY ($1)";
+const HEADS: &str = "SELECT shard, lsn, epoch, control, state FROM head WHERE shard = ANY ($1)";
 const GET_MANY: &str = "SELECT key, tail, ver, value FROM kv WHERE shard = $1 AND key = ANY ($2)";
 const COUNT: &str = "SELECT count(*) FROM (SELECT 1 FROM kv \
     WHERE shard = $1 AND key >= $2 AND key < $3 LIMIT $4) counted";
 
-/// Ends the transaction before the connection goes back to its pool.
-struct Open<'p> {
+/// A transaction of one instant on a pooled connection. It ends before the connection goes back to its pool.
+pub(crate) struct Open<'p> {
     connection: SharedConnection<'p>,
 }
 
@@ -34,40 +35,57 @@ impl Drop for Open<'_> {
     }
 }
 
+impl Open<'_> {
+    /// Runs a statement, the first of which sets the instant.
+    pub(crate) fn rows(
+        &self,
+        text: &'static str,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, StorageError> {
+        lock(&self.connection).get().query(text, parameters).map_err(read_error)
+    }
+}
+
 pub(crate) struct PostgresSnapshot<'p> {
     reader: ShardReader<'p>,
     head: Head,
     _open: Arc<Open<'p>>,
 }
 
+/// Begins a transaction, whose snapshot is taken by its first statement.
+fn begin(lent: &mut Lent<'_>) -> Result<(), StorageError> {
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    lent.get().execute(begin).map_err(read_error)
+}
+
 impl<'p> PostgresSnapshot<'p> {
-    /// Begins a transaction, whose snapshot is taken by its first statement.
-    pub(crate) fn begin(lent: &mut Lent<'p>) -> Result<(), StorageError> {
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        lent.get().execute(begin).map_err(crate::failure::read_error)
+    /// A transaction that shows one instant.
+    pub(crate) fn lend(core: &'p Core) -> Result<Open<'p>, StorageError> {
+        let pool = &core.snapshots;
+        let mut lent = pool.take(&core.connector)?;
+        if let Err(error) = begin(&mut lent) {
+            if !pool.was_lost(&mut lent) {
+                return Err(error);
+            }
+            drop(lent);
+            lent = pool.take(&core.connector)?;
+            begin(&mut lent)?;
+        }
+        Ok(Open { connection: Arc::new(Mutex::new(lent)) })
     }
 
-    /// Views of shards as of one instant, on a connection with a transaction.
-    pub(crate) fn open(
-        lent: Lent<'p>,
-        shards: &[ShardId],
-        owner: i64,
-    ) -> Result<Vec<Self>, StorageError> {
-        let failed = crate::failure::read_error;
-        let connection: SharedConnection<'p> = Arc::new(Mutex::new(lent));
-        let open = Arc::new(Open { connection: connection.clone() });
+    /// Views of shards as of one instant.
+    pub(crate) fn open(core: &'p Core, shards: &[ShardId]) -> Result<Vec<Self>, StorageError> {
+        let open = Arc::new(Self::lend(core)?);
+        let connection = &open.connection;
         let numbers: Vec<i32> = shards.iter().map(|shard| shard_number(*shard)).collect();
-        let rows = lock(&connection).get().query(HEADS, &[&numbers]).map_err(failed)?;
-        let mut heads = HashMap::new();
-        for row in &rows {
-            if row.get::<_, i64>(4) != owner {
-                return Err(StorageError::Unavailable(SUPERSEDED.into()));
-            }
-            heads.insert(row.get::<_, i32>(0), head_of(row, 1));
-        }
+        let rows = open.rows(HEADS, &[&numbers])?;
+        let heads = rows.iter().map(|row| (shard_id(row, 0), head_of(row, 1)));
+        let heads: HashMap<ShardId, Head> = heads.collect();
         let view = |(shard, number): (&ShardId, i32)| {
             let gone = StorageError::Gone { epoch: None };
-            let head = heads.get(&number).copied().ok_or(gone)?;
+            let head = heads.get(shard).copied().ok_or(gone)?;
+            core.known.saw(*shard, head.lsn);
             let reader = ShardReader { connection: connection.clone(), shard: *shard, number };
             Ok(Self { reader, head, _open: open.clone() })
         };
@@ -89,7 +107,7 @@ impl<'p> PostgresSnapshot<'p> {
             hexadecimal(to)
         );
         let mut lent = lock(&self.reader.connection);
-        let answer = lent.get().simple(&text).map_err(crate::failure::read_error)?;
+        let answer = lent.get().simple(&text).map_err(read_error)?;
         let first = answer.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0),
             _ => None,

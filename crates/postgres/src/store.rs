@@ -1,35 +1,41 @@
-//! The store: shards, their heads, and what is done to whole shards.
+//! The store: what it shares with its threads, reads of single values and heads, and what is done to whole shards.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use orrery_storage::shard_head::ShardHead;
 use orrery_storage::{
     Commit, CommitId, Committed, Copied, Head, Journal, OnCommitted, ReadAt, Resolution,
-    ShardState, ShardStats, Snapshot, Space, StorageError, Store, Value, key,
+    ShardStats, Snapshot, Space, StorageError, Store, Value, key,
 };
 use orrery_types::limits::POSTGRES_LOG_COMMITS;
 use orrery_types::{Epoch, Lsn, ShardId};
 use postgres::Row;
 
 use crate::committer::{self, CommitRequest, Queue};
-use crate::connection::{Connector, Pool, ServerConnection, Uuid};
-use crate::failure::{SUPERSEDED, StatementFailure, read_error};
+use crate::connection::{Connector, Parameters, Pool, ServerConnection, Uuid};
+use crate::copies;
+use crate::failure::{OUTDATED, StatementFailure, read_error};
 use crate::folded_key::{StoredKey, plain};
 use crate::group::signed;
-use crate::lease::{self, NodeLease};
+use crate::heads::{KnownShards, head_of, shard_id, shard_number};
+use crate::journal::PostgresJournal;
+use crate::node_session::{self, Asked, NodeSession};
 use crate::scan::lsn;
 use crate::schema::{self, PostgresOpenError};
 use crate::snapshot::PostgresSnapshot;
 
-const GET: &str = "SELECT p.lsn, p.epoch, p.state, p.owner, k.ver, k.value FROM head p \
+const GET: &str = "SELECT p.lsn, p.epoch, p.control, p.state, k.ver, k.value FROM head p \
     LEFT JOIN kv k ON k.shard = p.shard AND k.key = $2 WHERE p.shard = $1";
+const HEADS: &str = "SELECT shard, lsn, epoch, control, state FROM head WHERE shard = ANY ($1)";
+pub(crate) const ALL_HEADS: &str =
+    "SELECT shard, lsn, epoch, control, state FROM head ORDER BY shard";
 const NO_SHARD: StorageError = StorageError::Gone { epoch: None };
+/// Connections beside those of the pools and the committers: the session of the node, and that of the account.
+const CONNECTIONS_BESIDE: usize = 2;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -42,7 +48,7 @@ pub struct PostgresOptions {
     pub snapshots_max: usize,
     /// Connections for single reads and for what is done to whole shards.
     pub reads_max: usize,
-    /// Threads that commit, each with a connection. A shard belongs to one of them.
+    /// Threads that commit, each with a connection. Each shard has its commits sent by one of them.
     pub committers: usize,
     /// Commits that the commit log of a shard keeps.
     pub log_commits: u64,
@@ -61,94 +67,73 @@ impl Default for PostgresOptions {
     }
 }
 
-/// A shard as this node knows it. It is the only one that writes, so what it knows is current.
-pub(crate) struct OwnedShard {
-    pub(crate) head: ShardHead,
-    /// Held while a commit or a change of the head is on its way, so that they are published in their order.
-    committing: Mutex<()>,
-    trimmed_at: AtomicU64,
-}
-
-impl OwnedShard {
-    fn new(epoch: Epoch, lsn: Lsn, state: ShardState) -> Self {
-        let head = ShardHead::new(epoch, lsn, state);
-        Self { head, committing: Mutex::default(), trimmed_at: AtomicU64::new(lsn.0) }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
-        self.committing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The LSN at which its log was last looked at, which becomes this one.
-    pub(crate) fn trimmed_at(&self, lsn: u64) -> u64 {
-        self.trimmed_at.swap(lsn, Relaxed)
+impl PostgresOptions {
+    /// Connections that a node opens at most.
+    pub fn connections_max(&self) -> usize {
+        self.snapshots_max + self.reads_max + self.committers.max(1) + CONNECTIONS_BESIDE
     }
 }
 
-/// What committers and callers share.
+/// What callers, committers and the thread of the node's session share.
 pub(crate) struct Core {
     pub(crate) connector: Connector,
-    pub(crate) owner: i64,
     pub(crate) log_commits: u64,
-    shards: RwLock<BTreeMap<ShardId, Arc<OwnedShard>>>,
-    snapshots: Pool,
+    pub(crate) connections_max: usize,
+    pub(crate) known: KnownShards,
+    /// What the thread of the node's session is asked to do.
+    pub(crate) asked: Asked,
+    pub(crate) snapshots: Pool,
     reads: Pool,
 }
 
-/// A store in a database of `PostgreSQL`.
+/// A store in a database of `PostgreSQL`, which other nodes may have open too.
 pub struct PostgresStore {
     core: Arc<Core>,
     queues: Vec<Arc<Queue>>,
     committers: Vec<JoinHandle<()>>,
-    /// Whether another node has taken over.
-    superseded: Arc<AtomicBool>,
+    /// Whether another release has changed the tables.
+    outdated: Arc<AtomicBool>,
     place: String,
-    /// Holds the advisory lock that tells a second node of this one; given back after all else has ended.
-    lease: Option<NodeLease>,
+    /// Ends after all else has.
+    session: Option<NodeSession>,
 }
 
 impl std::fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PostgresStore").field("owner", &self.core.owner).finish_non_exhaustive()
+        f.debug_struct("PostgresStore").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
-/// The number of a shard in the server's type.
-pub(crate) fn shard_number(shard: ShardId) -> i32 {
-    i32::try_from(shard.0).expect("shards are numbered from 0, and no account has so many")
-}
-
 impl PostgresStore {
-    /// Opens a store that [`init`](crate::init) has created, and takes it over from the node before. The address is a URL
-    /// or a list of settings, as `libpq` has them.
+    /// Opens a store that [`init`](crate::init) has created. The address is a URL or a list of settings, as `libpq` has
+    /// them.
     pub fn open(address: &str, options: &PostgresOptions) -> Result<Self, PostgresOpenError> {
         let (address, connector) = schema::connector(address, options)?;
-        let mut lock = schema::check(&connector, options)?;
-        let (owner, heads) = take_over(&mut lock)?;
-        let shards = heads.iter().map(|row| {
-            let shard = ShardId(row.get::<_, i32>(0).unsigned_abs());
-            let (epoch, state) = (Epoch(lsn(row, 1).0), state_of(row, 4));
-            (shard, Arc::new(OwnedShard::new(epoch, lsn(row, 2), state)))
-        });
+        let mut session = schema::check(&connector, options)?;
+        let connections_max = options.connections_max();
+        node_session::register(&mut session, connections_max)?;
+        above_trimmed_ids(&mut session).map_err(schema::statement)?;
         let core = Arc::new(Core {
             connector,
-            owner,
             log_commits: options.log_commits,
-            shards: RwLock::new(shards.collect()),
+            connections_max,
+            known: KnownShards::default(),
+            asked: Asked::default(),
             snapshots: Pool::new(options.snapshots_max),
             reads: Pool::new(options.reads_max),
         });
+        let no_thread =
+            |error: std::io::Error| PostgresOpenError::Statement(format!("no thread: {error}"));
         let queues: Vec<Arc<Queue>> =
             (0..options.committers.max(1)).map(|_| Arc::default()).collect();
-        let started = queues.iter().map(|queue| committer::start(&core, queue));
-        let committers = started.collect::<std::io::Result<Vec<_>>>();
-        let committers =
-            committers.map_err(|error| PostgresOpenError::Statement(error.to_string()))?;
-        let superseded = Arc::<AtomicBool>::default();
-        let lease = NodeLease::keep(&core, lock, &superseded)
-            .map_err(|error| PostgresOpenError::Statement(error.to_string()))?;
+        let mut committers = Vec::with_capacity(queues.len());
+        for queue in &queues {
+            committers.push(committer::start(&core, queue).map_err(no_thread)?);
+        }
+        let outdated = Arc::<AtomicBool>::default();
+        let session = NodeSession::keep(&core, session, &outdated).map_err(no_thread)?;
         let place = format!("{address}, schema {}", options.schema);
-        Ok(Self { core, queues, committers, superseded, place, lease: Some(lease) })
+        Ok(Self { core, queues, committers, outdated, place, session: Some(session) })
     }
 
     /// Where it is: hosts, database and schema; never a password.
@@ -156,9 +141,9 @@ impl PostgresStore {
         &self.place
     }
 
-    /// Whether another node has taken the store over. This one neither reads nor writes from then on.
-    pub fn is_superseded(&self) -> bool {
-        self.superseded.load(SeqCst)
+    /// Whether another release has changed the tables. This node can neither read nor write from then on.
+    pub fn is_outdated(&self) -> bool {
+        self.outdated.load(SeqCst)
     }
 
     fn queue(&self, commit: &Commit) -> &Queue {
@@ -166,108 +151,30 @@ impl PostgresStore {
         &self.queues[first as usize % self.queues.len()]
     }
 
-    /// Runs statements about whole shards.
-    fn control<T>(
-        &self,
-        work: impl FnOnce(&mut ServerConnection) -> Result<T, postgres::Error>,
-    ) -> Result<T, StorageError> {
-        let mut lent = self.core.reads.take(&self.core.connector)?;
-        // Nothing is sent before it is known that the connection is there.
-        if lent.get().execute("").is_err() && self.core.reads.was_lost(&mut lent) {
-            drop(lent);
-            lent = self.core.reads.take(&self.core.connector)?;
-        }
-        lent.get().transaction(work).map_err(|error| match StatementFailure::of(&error) {
-            // It may have happened; what is done to a whole shard may be repeated.
-            StatementFailure::Connection(reason) => StorageError::unknown(None, reason),
-            failure => failure.into_error(),
-        })
-    }
-
-    /// Reads a head again, after the answer to a commit that may have changed it was lost.
-    fn reload(&self, shard: ShardId) -> Result<(), StorageError> {
-        let Some(known) = self.core.shard(shard) else { return Ok(()) };
-        let _lock = known.lock();
-        let (number, owner) = (shard_number(shard), self.core.owner);
-        let text = "SELECT epoch, lsn, state FROM head WHERE shard = $1 AND owner = $2";
-        let rows = self.control(|connection| connection.query(text, &[&number, &owner]))?;
-        if let Some(row) = rows.first() {
-            known.head.reload(Epoch(lsn(row, 0).0), state_of(row, 2), lsn(row, 1));
-        }
-        Ok(())
-    }
-
-    /// The epoch of a head that an update did not match.
-    fn mismatch(&self, shard: ShardId) -> Result<Epoch, StorageError> {
-        let number = shard_number(shard);
-        let found = self.control(|connection| head_epoch(connection, number))?;
-        let (epoch, owner) = found.ok_or(NO_SHARD)?;
-        if owner == self.core.owner {
-            Ok(epoch)
-        } else {
-            Err(StorageError::Unavailable(SUPERSEDED.into()))
-        }
+    /// The epoch of a shard that a statement did not match.
+    fn epoch(&self, shard: ShardId) -> Result<Epoch, StorageError> {
+        let rows = self.core.rows(HEADS, &[&vec![shard_number(shard)]])?;
+        rows.first().map(|row| head_of(row, 1).epoch).ok_or(NO_SHARD)
     }
 }
 
-/// The epoch and the owner of a head.
+/// Makes the ids of this node's commits be above those that the logs have forgotten, even if the clock of the server was
+/// set back.
+fn above_trimmed_ids(connection: &mut ServerConnection) -> Result<(), postgres::Error> {
+    let last = "SELECT trimmed_id FROM head ORDER BY trimmed_id DESC LIMIT 1";
+    for row in connection.query(last, &[])? {
+        CommitId::raise(row.get::<_, Uuid>(0).0);
+    }
+    Ok(())
+}
+
+/// The epoch of a head.
 pub(crate) fn head_epoch(
     connection: &mut ServerConnection,
     number: i32,
-) -> Result<Option<(Epoch, i64)>, postgres::Error> {
-    let rows = connection.query("SELECT epoch, owner FROM head WHERE shard = $1", &[&number])?;
-    Ok(rows.first().map(|row| (Epoch(lsn(row, 0).0), row.get(1))))
-}
-
-/// The number of a state in the table of heads.
-pub(crate) fn state_number(state: ShardState) -> i16 {
-    match state {
-        ShardState::Building => 0,
-        ShardState::Open => 1,
-        ShardState::Closed => 2,
-        ShardState::Dropped => 3,
-    }
-}
-
-/// The state in a column.
-fn state_of(row: &Row, column: usize) -> ShardState {
-    match row.get::<_, i16>(column) {
-        0 => ShardState::Building,
-        1 => ShardState::Open,
-        2 => ShardState::Closed,
-        _ => ShardState::Dropped,
-    }
-}
-
-/// A head, of which `column` has the LSN and the next ones epoch and state. Only this node changes it, so what it
-/// knows of the control LSN is enough.
-pub(crate) fn head_of(row: &Row, column: usize) -> Head {
-    let at = lsn(row, column);
-    let (epoch, state) = (Epoch(lsn(row, column + 1).0), state_of(row, column + 2));
-    Head { lsn: at, epoch, control: at, state }
-}
-
-/// Takes the advisory lock and raises the owner in all heads, under their locks: commits of an earlier node have
-/// either happened or are refused from now on. What that node was making or had closed nobody goes on with
-/// (`ShardState::recovered`).
-fn take_over(connection: &mut ServerConnection) -> Result<(i64, Vec<Row>), PostgresOpenError> {
-    lease::lock(connection)?;
-    let taken = connection.transaction(|connection| {
-        let rows = connection.query("UPDATE meta SET owner = owner + 1 RETURNING owner", &[])?;
-        let owner: i64 = rows.first().map_or(0, |row| row.get(0));
-        let order = "SELECT shard FROM head ORDER BY shard FOR NO KEY UPDATE";
-        connection.query(order, &[])?;
-        let text = "UPDATE head SET owner = $1, \
-            state = CASE state WHEN 0 THEN 3 WHEN 2 THEN 1 ELSE state END \
-            RETURNING shard, epoch, lsn, trimmed_id, state";
-        Ok((owner, connection.query(text, &[&owner])?))
-    });
-    let (owner, heads) = taken.map_err(schema::statement)?;
-    // Ids of this node must be above those that the log has forgotten, even if its clock is behind.
-    for row in &heads {
-        CommitId::raise(row.get::<_, Uuid>(3).0);
-    }
-    Ok((owner, heads))
+) -> Result<Option<Epoch>, postgres::Error> {
+    let rows = connection.query("SELECT epoch FROM head WHERE shard = $1", &[&number])?;
+    Ok(rows.first().map(|row| Epoch(lsn(row, 0).0)))
 }
 
 impl Drop for PostgresStore {
@@ -277,17 +184,47 @@ impl Drop for PostgresStore {
         for committer in self.committers.drain(..) {
             let _ = committer.join();
         }
-        drop(self.lease.take());
+        drop(self.session.take());
     }
 }
 
 impl Core {
-    pub(crate) fn shard(&self, shard: ShardId) -> Option<Arc<OwnedShard>> {
-        self.shards.read().unwrap_or_else(PoisonError::into_inner).get(&shard).cloned()
+    /// Runs statements about a whole shard, in a transaction.
+    pub(crate) fn control<T>(
+        &self,
+        work: impl FnOnce(&mut ServerConnection) -> Result<T, postgres::Error>,
+    ) -> Result<T, StorageError> {
+        let mut lent = self.reads.take(&self.connector)?;
+        // Nothing is sent before it is known that the connection is there.
+        if lent.get().execute("").is_err() && self.reads.was_lost(&mut lent) {
+            drop(lent);
+            lent = self.reads.take(&self.connector)?;
+        }
+        lent.get().transaction(work).map_err(|error| match StatementFailure::of(&error) {
+            // It may have happened; what is done to a whole shard may be repeated.
+            StatementFailure::Connection(reason) => StorageError::unknown(None, reason),
+            failure => failure.into_error(),
+        })
     }
 
-    fn known(&self, shard: ShardId) -> Result<Arc<OwnedShard>, StorageError> {
-        self.shard(shard).ok_or(NO_SHARD)
+    /// Runs a statement that may be repeated, once more if its connection was lost.
+    pub(crate) fn rows(
+        &self,
+        text: &'static str,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, StorageError> {
+        let mut is_first = true;
+        loop {
+            let mut lent = self.reads.take(&self.connector)?;
+            match lent.get().query(text, parameters) {
+                Ok(rows) => return Ok(rows),
+                Err(error) if is_first && self.reads.was_lost(&mut lent) => {
+                    tracing::debug!(%error, "a read is repeated on another connection");
+                    is_first = false;
+                }
+                Err(error) => return Err(read_error(error)),
+            }
+        }
     }
 
     /// Asks the server once what became of a commit.
@@ -298,9 +235,8 @@ impl Core {
     ) -> Result<Resolution, StorageError> {
         let numbers: Vec<i32> = shards.iter().map(|shard| shard_number(*shard)).collect();
         let mut lent = self.reads.take(&self.connector)?;
-        let text = "SELECT kv_resolve($1, $2, $3)";
-        let rows =
-            lent.get().query(text, &[&numbers, &self.owner, &Uuid(id)]).map_err(read_error)?;
+        let rows = lent.get().query("SELECT kv_resolve($1, $2)", &[&numbers, &Uuid(id)]);
+        let rows = rows.map_err(read_error)?;
         let lsns: Option<Vec<i64>> = rows.first().and_then(|row| row.get(0));
         Ok(match lsns {
             Some(lsns) if lsns.is_empty() => Resolution::Never,
@@ -310,27 +246,6 @@ impl Core {
             }
             None => Resolution::NotKnown,
         })
-    }
-
-    fn read_value(
-        &self,
-        text: &'static str,
-        shard: ShardId,
-        key: &[u8],
-    ) -> Result<Row, StorageError> {
-        let number = shard_number(shard);
-        let mut attempt = 0;
-        loop {
-            let mut lent = self.reads.take(&self.connector)?;
-            match lent.get().query(text, &[&number, &key]) {
-                Ok(rows) => return rows.into_iter().next().ok_or(NO_SHARD),
-                Err(error) if attempt == 0 && self.reads.was_lost(&mut lent) => {
-                    tracing::debug!(%error, "a read is repeated on another connection");
-                    attempt += 1;
-                }
-                Err(error) => return Err(read_error(error)),
-            }
-        }
     }
 }
 
@@ -344,17 +259,7 @@ impl Store for PostgresStore {
     }
 
     fn snapshots(&self, shards: &[ShardId]) -> Result<Vec<Box<dyn Snapshot + '_>>, StorageError> {
-        let pool = &self.core.snapshots;
-        let mut lent = pool.take(&self.core.connector)?;
-        if let Err(error) = PostgresSnapshot::begin(&mut lent) {
-            if !pool.was_lost(&mut lent) {
-                return Err(error);
-            }
-            drop(lent);
-            lent = pool.take(&self.core.connector)?;
-            PostgresSnapshot::begin(&mut lent)?;
-        }
-        let views = PostgresSnapshot::open(lent, shards, self.core.owner)?;
+        let views = PostgresSnapshot::open(&self.core, shards)?;
         Ok(views.into_iter().map(|view| Box::new(view) as Box<dyn Snapshot + '_>).collect())
     }
 
@@ -365,15 +270,15 @@ impl Store for PostgresStore {
         key: &[u8],
     ) -> Result<(Head, Option<Value>), StorageError> {
         let stored = StoredKey::new(space, key);
-        let row = self.core.read_value(GET, shard, &stored.key);
-        let row = row.map_err(|error| error.at(shard, space, key))?;
-        if row.get::<_, i64>(3) != self.core.owner {
-            return Err(StorageError::Unavailable(SUPERSEDED.into()));
-        }
+        let rows = self.core.rows(GET, &[&shard_number(shard), &stored.key]);
+        let rows = rows.map_err(|error| error.at(shard, space, key))?;
+        let row = rows.first().ok_or(NO_SHARD)?;
         let value: Option<&[u8]> = row.get(5);
-        let value = value
-            .map(|bytes| Value { version: lsn(&row, 4), bytes: Bytes::copy_from_slice(bytes) });
-        Ok((head_of(&row, 0), value))
+        let value =
+            value.map(|bytes| Value { version: lsn(row, 4), bytes: Bytes::copy_from_slice(bytes) });
+        let head = head_of(row, 0);
+        self.core.known.saw(shard, head.lsn);
+        Ok((head, value))
     }
 
     fn commit_once(&self, commit: Commit) -> Result<Committed, StorageError> {
@@ -394,106 +299,111 @@ impl Store for PostgresStore {
     }
 
     fn writable(&self) -> Result<(), StorageError> {
-        if self.is_superseded() {
-            Err(StorageError::Unavailable(SUPERSEDED.into()))
-        } else {
-            Ok(())
-        }
+        if self.is_outdated() { Err(StorageError::Unavailable(OUTDATED.into())) } else { Ok(()) }
     }
 
     fn reads_inline(&self) -> bool {
         false
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn now_us(&self) -> Result<Option<u64>, StorageError> {
+        let rows = self.core.rows(node_session::NOW, &[])?;
+        Ok(rows.first().map(|row| lsn(row, 0).0))
+    }
+
     fn resolve(&self, shards: &[ShardId], id: CommitId) -> Result<Resolution, StorageError> {
-        let resolution = self.core.resolve_now(shards, id)?;
-        if matches!(resolution, Resolution::Committed(_)) {
-            shards.iter().try_for_each(|shard| self.reload(*shard))?;
-        }
-        Ok(resolution)
+        self.core.resolve_now(shards, id)
     }
 
     fn heads(&self, shards: &[ShardId]) -> Result<Vec<Option<Head>>, StorageError> {
-        Ok(shards.iter().map(|shard| self.core.shard(*shard).map(|s| s.head.head())).collect())
+        let numbers: Vec<i32> = shards.iter().map(|shard| shard_number(*shard)).collect();
+        let rows = self.core.rows(HEADS, &[&numbers])?;
+        let head = |shard: &ShardId| {
+            let Some(row) = rows.iter().find(|row| shard_id(row, 0) == *shard) else {
+                self.core.known.forget(*shard);
+                return None;
+            };
+            let head = head_of(row, 1);
+            self.core.known.saw(*shard, head.lsn);
+            Some(head)
+        };
+        Ok(shards.iter().map(head).collect())
     }
 
-    fn lsn(&self, shard: ShardId) -> Result<Lsn, StorageError> {
-        Ok(self.core.known(shard)?.head.lsn())
+    fn lsn_at_least(&self, shard: ShardId, least: Lsn) -> Result<Lsn, StorageError> {
+        match self.core.known.find(shard).map(|known| known.lsn()) {
+            Some(known) if known >= least && known > Lsn(0) => Ok(known),
+            _ => self.lsn(shard),
+        }
     }
 
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {
-        self.core.known(shard)?.head.watch(after, timeout_ms)
+        // Whether it exists, and a commit that came before, show at once.
+        let now = self.lsn_at_least(shard, Lsn(after.0.saturating_add(1)))?;
+        if now > after || timeout_ms == 0 {
+            return Ok(now);
+        }
+        let known = self.core.known.shard(shard);
+        let watch = known.watch();
+        self.core.asked.watch();
+        watch.wait(after, timeout_ms)
     }
 
     fn create_shard(&self, shard: ShardId, epoch: Epoch) -> Result<(), StorageError> {
-        if let Some(existing) = self.core.shard(shard) {
-            let current = existing.head.epoch();
-            let gone = StorageError::Gone { epoch: Some(current) };
-            return if current == epoch { Ok(()) } else { Err(gone) };
-        }
-        let (number, owner, first) = (shard_number(shard), self.core.owner, signed(epoch.0));
-        // The lock on the owner keeps a node that takes over from missing the new head.
-        let text = "WITH own AS (SELECT owner FROM meta WHERE owner = $3 FOR SHARE) \
-            INSERT INTO head (shard, epoch, lsn, control, state, owner) \
-            SELECT $1::int, $2::bigint, 0, 0, 0, owner FROM own \
-            ON CONFLICT (shard) DO UPDATE SET owner = excluded.owner RETURNING epoch, lsn, state";
-        let made = self.control(|c| c.query(text, &[&number, &first, &owner]))?;
-        let superseded = || StorageError::Unavailable(SUPERSEDED.into());
-        let row = made.first().ok_or_else(superseded)?;
-        // It exists already if an earlier attempt got no answer.
-        let current = Epoch(lsn(row, 0).0);
-        let mut shards = self.core.shards.write().unwrap_or_else(PoisonError::into_inner);
-        shards.insert(shard, Arc::new(OwnedShard::new(current, lsn(row, 1), state_of(row, 2))));
-        if current == epoch { Ok(()) } else { Err(StorageError::Gone { epoch: Some(current) }) }
+        let (number, first) = (shard_number(shard), signed(epoch.0));
+        let text = "INSERT INTO head (shard, epoch, lsn, control, state) \
+            VALUES ($1, $2, 0, 0, 0) ON CONFLICT (shard) DO NOTHING";
+        let found = self.core.control(|connection| {
+            connection.query(text, &[&number, &first])?;
+            head_epoch(connection, number)
+        })?;
+        // It exists already if another node has made it, or an earlier attempt got no answer.
+        if found == Some(epoch) { Ok(()) } else { Err(StorageError::Gone { epoch: found }) }
     }
 
     fn drop_shard(&self, shard: ShardId) -> Result<(), StorageError> {
-        let Some(known) = self.core.shard(shard) else { return Ok(()) };
-        let lock = known.lock();
-        known.head.may_be_dropped()?;
-        let (number, owner) = (shard_number(shard), self.core.owner);
-        self.control(|connection| {
-            let head = "DELETE FROM head WHERE shard = $1 AND owner = $2 AND state IN (0, 3) \
-                RETURNING shard";
-            if !connection.query(head, &[&number, &owner])?.is_empty() {
-                connection.query("DELETE FROM kv WHERE shard = $1", &[&number])?;
-                connection.query("DELETE FROM log WHERE shard = $1", &[&number])?;
+        let number = shard_number(shard);
+        let head = "DELETE FROM head WHERE shard = $1 AND state IN (0, 3) RETURNING shard";
+        let in_use = self.core.control(|connection| {
+            if connection.query(head, &[&number])?.is_empty() {
+                return head_epoch(connection, number);
             }
-            Ok(())
+            connection.query("DELETE FROM kv WHERE shard = $1", &[&number])?;
+            connection.query("DELETE FROM log WHERE shard = $1", &[&number])?;
+            connection.query("DELETE FROM journal WHERE shard = $1", &[&number])?;
+            Ok(None)
         })?;
-        self.core.shards.write().unwrap_or_else(PoisonError::into_inner).remove(&shard);
-        drop(lock);
-        known.head.end();
+        if in_use.is_some() {
+            return Err(StorageError::Gone { epoch: in_use });
+        }
+        self.core.known.forget(shard);
         Ok(())
     }
 
     fn shards(&self) -> Result<Vec<(ShardId, Head)>, StorageError> {
-        let shards = self.core.shards.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(shards.iter().map(|(id, shard)| (*id, shard.head.head())).collect())
+        let rows = self.core.rows(ALL_HEADS, &[])?;
+        Ok(rows.iter().map(|row| (shard_id(row, 0), head_of(row, 1))).collect())
     }
 
-    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
-        let known = self.core.known(shard)?;
-        // No commit is between its answer from the server and the journal.
-        let _lock = known.lock();
-        known.head.begin_journal(bytes_max).ok_or(StorageError::JournalInUse)
+    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<dyn Journal>, StorageError> {
+        Ok(Arc::new(PostgresJournal::start(&self.core, shard, bytes_max)?))
     }
 
     fn copy_into(&self, shard: ShardId, entries: &[Copied]) -> Result<(), StorageError> {
-        let known = self.core.known(shard)?;
-        let _lock = known.lock();
-        known.head.takes_copies()?;
-        let (number, owner) = (shard_number(shard), self.core.owner);
-        let copied = self.control(|connection| {
-            let head = "SELECT shard FROM head WHERE shard = $1 AND owner = $2 AND state = 0 \
-                FOR NO KEY UPDATE";
-            if connection.query(head, &[&number, &owner])?.is_empty() {
+        let number = shard_number(shard);
+        let copied = self.core.control(|connection| {
+            let head = "SELECT shard FROM head WHERE shard = $1 AND state = 0 FOR NO KEY UPDATE";
+            if connection.query(head, &[&number])?.is_empty() {
                 return Ok(false);
             }
-            copy(connection, number, entries)?;
+            copies::copy(connection, number, entries)?;
             Ok(true)
         })?;
-        if copied { Ok(()) } else { self.mismatch(shard).and(Err(StorageError::NotEmpty)) }
+        if copied { Ok(()) } else { self.epoch(shard).and(Err(StorageError::NotEmpty)) }
     }
 
     fn flush(&self) -> Result<(), StorageError> {
@@ -501,11 +411,10 @@ impl Store for PostgresStore {
     }
 
     fn stats(&self, shard: ShardId) -> Result<ShardStats, StorageError> {
-        let lsn = self.core.known(shard)?.head.lsn();
         let view = self.snapshot(shard, ReadAt::Latest)?;
         let size_bytes = |space| self.space_bytes(&*view, shard, space);
         let (items_bytes, index_bytes) = (size_bytes(Space::Items)?, size_bytes(Space::Index)?);
-        Ok(ShardStats { lsn, items_bytes, index_bytes })
+        Ok(ShardStats { lsn: view.lsn(), items_bytes, index_bytes })
     }
 }
 
@@ -521,49 +430,11 @@ impl PostgresStore {
         space: Space,
     ) -> Result<u64, StorageError> {
         let (number, from, to) = (shard_number(shard), plain(space, &[]), plain(space, key::END));
-        let mut lent = self.core.reads.take(&self.core.connector)?;
-        let rows = lent.get().query(SAMPLE, &[&number, &from, &to]).map_err(read_error)?;
+        let rows = self.core.rows(SAMPLE, &[&number, &from, &to])?;
         let (count, bytes) = rows.first().map_or((0, 0), |row| (lsn(row, 0).0, lsn(row, 1).0));
         if count == 0 {
             return Ok(0);
         }
         Ok(view.estimate(space, &[], key::END)?.max(count).saturating_mul(bytes) / count)
     }
-}
-
-/// Writes copied entries. Of several with one key the last counts: what is read again while it is written comes twice,
-/// and the server refuses to write a row twice.
-fn copy(
-    connection: &mut ServerConnection,
-    shard: i32,
-    entries: &[Copied],
-) -> Result<(), postgres::Error> {
-    let (mut gone, mut keys, mut tails) = (vec![], vec![], vec![]);
-    let (mut versions, mut values) = (vec![], vec![]);
-    let mut last = BTreeMap::new();
-    for Copied { space, key, value } in entries {
-        last.insert((*space, &key[..]), value);
-    }
-    for ((space, key), value) in last {
-        let stored = StoredKey::new(space, key);
-        match value {
-            Some(value) => {
-                keys.push(stored.key);
-                tails.push(stored.tail);
-                versions.push(signed(value.version.0));
-                values.push(&value.bytes[..]);
-            }
-            None => gone.push(stored.key),
-        }
-    }
-    if !gone.is_empty() {
-        connection.query("DELETE FROM kv WHERE shard = $1 AND key = ANY ($2)", &[&shard, &gone])?;
-    }
-    let text = "INSERT INTO kv SELECT $1, k, v, b, t FROM unnest($2::bytea[], $3::bigint[], \
-        $4::bytea[], $5::bytea[]) u(k, v, b, t) ON CONFLICT (shard, key) \
-        DO UPDATE SET ver = excluded.ver, value = excluded.value, tail = excluded.tail";
-    if !keys.is_empty() {
-        connection.query(text, &[&shard, &keys, &versions, &values, &tails])?;
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher as _;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use orrery_types::{Clock as _, SystemClock};
 
@@ -16,6 +16,8 @@ pub struct CommitId(u128);
 /// Milliseconds and a count of the last id of this process: 48 and 16 bits. A clock that is set back
 /// does not take it back, and more than 65,536 ids in a millisecond borrow from the next.
 static LAST: AtomicU64 = AtomicU64::new(0);
+/// Microseconds that are added to the clock of this process.
+static OFFSET_US: AtomicI64 = AtomicI64::new(0);
 /// Tells the ids of this process from those of others.
 static PROCESS: OnceLock<u64> = OnceLock::new();
 
@@ -30,7 +32,8 @@ impl CommitId {
     /// An id that no commit has.
     #[expect(clippy::new_without_default, reason = "a default would be the same each time")]
     pub fn new() -> Self {
-        let now = (SystemClock.now_us() / 1000) << COUNT_BITS;
+        let now_us = SystemClock.now_us().saturating_add_signed(OFFSET_US.load(Relaxed));
+        let now = (now_us / 1000) << COUNT_BITS;
         let after = |last: u64| Some((last + 1).max(now));
         let last = LAST.fetch_update(Relaxed, Relaxed, after).unwrap_or_default();
         let place = (last + 1).max(now);
@@ -40,6 +43,13 @@ impl CommitId {
         let high = (u128::from(time_ms) << 80) | VERSION | (u128::from(count >> 4) << 64);
         let low = (u128::from(count & 0xf) << 58) | u128::from(process >> 6);
         Self(high | VARIANT | low)
+    }
+
+    /// From now on ids are made from the clock of a store, which shows this time now: those of several processes
+    /// are in one order then, roughly.
+    pub fn follow(now_us: u64) {
+        let offset = i128::from(now_us) - i128::from(SystemClock.now_us());
+        OFFSET_US.store(i64::try_from(offset).unwrap_or_default(), Relaxed);
     }
 
     /// From now on the ids of this process are greater than this one, whatever the clock says.

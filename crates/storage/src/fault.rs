@@ -216,6 +216,11 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.heads(shards)
     }
 
+    fn lsn_at_least(&self, shard: ShardId, least: Lsn) -> Result<Lsn, StorageError> {
+        self.before_read()?;
+        self.inner.lsn_at_least(shard, least)
+    }
+
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError> {
         self.inner.watch(shard, after, timeout_ms)
     }
@@ -234,7 +239,7 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.shards()
     }
 
-    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
+    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<dyn Journal>, StorageError> {
         self.inner.journal(shard, bytes_max)
     }
 

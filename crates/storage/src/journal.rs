@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use orrery_types::Lsn;
 
-use crate::{Part, Space, Value};
+use crate::{Part, Space, StorageError, Value};
 
 /// A key with its value and version, or that it is not there any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +27,24 @@ impl Copied {
 }
 
 /// The changes of one shard that nobody has taken yet. Commits are added to it as long as it is
-/// held, each after it was written and before it is answered.
+/// held, whichever process makes them, and before they are answered.
+pub trait Journal: std::fmt::Debug + Send + Sync {
+    /// Takes the changes, items before what leads to them: of each key that was changed, the state that it has now.
+    fn take(&self) -> Result<Vec<Copied>, JournalError>;
+}
+
+/// Why a journal has no changes to give. A copy that depends on it has to begin again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JournalError {
+    /// More was written than a journal holds, or it was not read for too long; what it held is lost.
+    Overflown,
+    /// It could not be read.
+    Failed(StorageError),
+}
+
+/// The journal of an engine in this process.
 #[derive(Debug)]
-pub struct Journal {
+pub struct MemoryJournal {
     bytes_max: usize,
     state: Mutex<State>,
 }
@@ -41,11 +56,22 @@ struct State {
     overflown: bool,
 }
 
-/// More was written than a journal holds; what it held is lost, and the copy with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overflown;
+impl Journal for MemoryJournal {
+    fn take(&self) -> Result<Vec<Copied>, JournalError> {
+        let mut state = self.lock();
+        if state.overflown {
+            return Err(JournalError::Overflown);
+        }
+        let taken = std::mem::take(&mut *state);
+        drop(state);
+        let copied = |((space, key), value)| Copied { space, key, value };
+        let mut changes: Vec<Copied> = taken.changes.into_iter().map(copied).collect();
+        changes.sort_unstable_by(|a, b| (a.space, &a.key).cmp(&(b.space, &b.key)));
+        Ok(changes)
+    }
+}
 
-impl Journal {
+impl MemoryJournal {
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, state: Mutex::default() }
     }
@@ -57,20 +83,6 @@ impl Journal {
     /// Bytes of the changes that wait.
     pub fn size_bytes(&self) -> usize {
         self.lock().bytes
-    }
-
-    /// Takes the changes, items before what leads to them.
-    pub fn take(&self) -> Result<Vec<Copied>, Overflown> {
-        let mut state = self.lock();
-        if state.overflown {
-            return Err(Overflown);
-        }
-        let taken = std::mem::take(&mut *state);
-        drop(state);
-        let copied = |((space, key), value)| Copied { space, key, value };
-        let mut changes: Vec<Copied> = taken.changes.into_iter().map(copied).collect();
-        changes.sort_unstable_by(|a, b| (a.space, &a.key).cmp(&(b.space, &b.key)));
-        Ok(changes)
     }
 
     /// Forgets everything: it may lack a commit.
@@ -136,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_last_state_of_each_key_is_kept() {
-        let journal = Journal::new(1000);
+        let journal = MemoryJournal::new(1000);
         journal.record(&part(&[], &[("a", "1"), ("b", "1")]), Lsn(5));
         let mut fed = part(&["b"], &[("a", "two")]);
         fed.feed.push(b"a".to_vec());
@@ -163,9 +175,9 @@ mod tests {
 
     #[test]
     fn too_much_is_told_and_not_kept() {
-        let journal = Journal::new(10);
+        let journal = MemoryJournal::new(10);
         journal.record(&part(&[], &[("a", "0123456789")]), Lsn(1));
         journal.record(&part(&[], &[("a", "0")]), Lsn(2));
-        assert_eq!((journal.size_bytes(), journal.take()), (0, Err(Overflown)));
+        assert_eq!((journal.size_bytes(), journal.take()), (0, Err(JournalError::Overflown)));
     }
 }

@@ -25,7 +25,7 @@ pub use commit_id::CommitId;
 pub use commit_log::Resolution;
 pub use copy_run::{BufferedRun, CopyRun, copy_run};
 pub use fault::FaultStore;
-pub use journal::{Copied, Journal};
+pub use journal::{Copied, Journal, JournalError};
 pub use memory::MemoryStore;
 pub use rocks::{LogDamage, OnLogDamage, OpenError, RocksOptions, RocksStore, SpaceSize};
 pub use store::{

@@ -379,11 +379,11 @@ impl Store for MemoryStore {
         Ok(self.read().iter().map(|(id, shard)| (*id, shard.head.head())).collect())
     }
 
-    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
+    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<dyn Journal>, StorageError> {
         // No commit is half done while the shards can be read.
         let shards = self.read();
         let head = &shards.get(&shard).ok_or(NO_SHARD)?.head;
-        head.begin_journal(bytes_max).ok_or(StorageError::JournalInUse)
+        head.begin_journal(bytes_max).map(|journal| journal as _).ok_or(StorageError::JournalInUse)
     }
 
     fn copy_into(&self, shard: ShardId, entries: &[Copied]) -> Result<(), StorageError> {

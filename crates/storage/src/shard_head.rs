@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use orrery_types::{Epoch, Lsn};
 
-use crate::journal::Journal;
+use crate::journal::MemoryJournal;
 use crate::{Head, HeadChange, Part, ShardState, StorageError};
 
 /// Stripes of a shard: as many as a byte names.
@@ -29,7 +29,7 @@ pub struct ShardHead {
     state: AtomicU8,
     /// Whether a journal may exist; most commits read only this flag.
     journaled: AtomicBool,
-    journal: Mutex<Weak<Journal>>,
+    journal: Mutex<Weak<MemoryJournal>>,
     /// For each stripe the LSN of the last commit that changed it.
     stripes: Box<[AtomicU64; STRIPES]>,
     waiters: AtomicUsize,
@@ -141,12 +141,12 @@ impl ShardHead {
     }
 
     /// Starts a journal; `None` if another one is in use.
-    pub fn begin_journal(&self, bytes_max: usize) -> Option<Arc<Journal>> {
+    pub fn begin_journal(&self, bytes_max: usize) -> Option<Arc<MemoryJournal>> {
         let mut current = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         if current.strong_count() > 0 {
             return None;
         }
-        let journal = Arc::new(Journal::new(bytes_max));
+        let journal = Arc::new(MemoryJournal::new(bytes_max));
         *current = Arc::downgrade(&journal);
         self.journaled.store(true, SeqCst);
         Some(journal)

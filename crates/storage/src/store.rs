@@ -624,6 +624,12 @@ pub trait Store: Send + Sync {
         head.map(|head| head.lsn).ok_or(StorageError::Gone { epoch: None })
     }
 
+    /// The last LSN of a shard, or an earlier one that is not below `least`: whether a shard is as far as
+    /// that, which a process may know without asking.
+    fn lsn_at_least(&self, shard: ShardId, _least: Lsn) -> Result<Lsn, StorageError> {
+        self.lsn(shard)
+    }
+
     /// Waits until the shard has an LSN after `after` or the time is over, and returns the LSN it
     /// has then. A hint: callers also poll.
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Result<Lsn, StorageError>;
@@ -666,10 +672,10 @@ pub trait Store: Send + Sync {
     /// Every shard with its head.
     fn shards(&self) -> Result<Vec<(ShardId, Head)>, StorageError>;
 
-    /// From now on, and as long as the journal is held, what commits do to a shard is added to it.
-    /// Whatever a snapshot taken later lacks, the journal has. [`StorageError::JournalInUse`] if
+    /// From now on, and as long as the journal is held, what commits do to a shard is added to it, those of
+    /// other processes too. Whatever a snapshot taken later lacks, the journal has. [`StorageError::JournalInUse`] if
     /// another journal of the shard is in use.
-    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError>;
+    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<dyn Journal>, StorageError>;
 
     /// Writes entries, each with its version, into a shard that is being made, without preconditions;
     /// durable when it returns. [`StorageError::NotEmpty`] if the shard has another state.

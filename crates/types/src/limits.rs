@@ -367,11 +367,17 @@ pub const POSTGRES_GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const POSTGRES_LOG_COMMITS: u64 = 32_768;
 /// See [`POSTGRES_LOG_COMMITS`].
 pub const POSTGRES_TRIM_COMMITS: u64 = 1024;
-/// Milliseconds after which the server ends the session by which a node holds its store, unless the node uses it;
-/// then another node may take over.
-pub const POSTGRES_LEASE_MS: u64 = 20_000;
-/// Milliseconds after which a node uses that session again.
-pub const POSTGRES_LEASE_RENEWAL_MS: u64 = 2000;
+/// Milliseconds after which a node uses the session again by which the server knows it. Ours.
+pub const POSTGRES_RENEWAL_MS: u64 = 2000;
+/// Milliseconds between two looks at the heads of shards that are watched, and as many while nothing happens. Ours.
+pub const POSTGRES_WATCH_MS_MIN: u64 = 100;
+/// See [`POSTGRES_WATCH_MS_MIN`].
+pub const POSTGRES_WATCH_MS_MAX: u64 = 1000;
+/// Milliseconds after which the server ends the session of a node that stopped in the middle of a commit over several
+/// shards, and frees their heads. Ours.
+pub const POSTGRES_LOCKED_MS_MAX: u64 = 2000;
+/// Seconds after which a journal ends that nobody has read. Ours.
+pub const POSTGRES_JOURNAL_S: f64 = 120.0;
 /// Expired items removed in one commit of the sweeper. Ours.
 pub const SWEEP_ITEMS_MAX: usize = 256;
 /// Entries of the change feed that one request looks at. Ours; the page ends there, and the next one

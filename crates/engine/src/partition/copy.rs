@@ -14,9 +14,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orrery_storage::journal::Overflown;
 use orrery_storage::key::{self, Bounds, Row};
-use orrery_storage::{Copied, CopyRun, Journal, ReadAt, Snapshot, Space, Store, copy_run};
+use orrery_storage::{
+    Copied, CopyRun, Journal, JournalError, ReadAt, Snapshot, Space, Store, copy_run,
+};
 use orrery_types::{Clock, Error, Lsn, Result, limits};
 
 use crate::error::storage;
@@ -114,7 +115,7 @@ impl CopyPosition {
 pub(super) struct ShardCopier<'e, C> {
     store: &'e dyn Store,
     clock: &'e dyn Clock,
-    parents: Vec<(&'e PhysicalPartition, Arc<Journal>)>,
+    parents: Vec<(&'e PhysicalPartition, Arc<dyn Journal>)>,
     children: &'e [PhysicalPartition],
     router: C,
     routed: RoutedEntries,
@@ -219,7 +220,7 @@ impl<'e, C: EntryRouter> ShardCopier<'e, C> {
         let mut bytes = 0;
         for parent in 0..self.parents.len() {
             let (_, journal) = &self.parents[parent];
-            let mut changes = journal.take().map_err(|Overflown| overflown())?;
+            let mut changes = journal.take().map_err(journal_error)?;
             let place = |space| ORDER.iter().position(|s| *s == space);
             changes.sort_by_key(|change| place(change.space));
             let names = changes.partition_point(|change| change.space == Space::Meta);
@@ -319,10 +320,13 @@ impl<'e, C: EntryRouter> ShardCopier<'e, C> {
     }
 }
 
-fn overflown() -> Error {
-    Error::Unavailable(
-        "The partition was written to faster than it could be copied. Try again when there are \
-         fewer writes."
-            .into(),
-    )
+fn journal_error(error: JournalError) -> Error {
+    match error {
+        JournalError::Overflown => Error::Unavailable(
+            "The partition was written to faster than it could be copied. Try again when there are \
+             fewer writes."
+                .into(),
+        ),
+        JournalError::Failed(error) => storage(error),
+    }
 }

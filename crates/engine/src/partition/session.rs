@@ -71,19 +71,20 @@ impl Sessions<'_> {
             if version > 0 && version != i64::from(container.number) {
                 continue;
             }
-            if lsn > self.reached(container, range)?.unwrap_or(Lsn(u64::MAX)) {
+            if lsn > self.reached(container, range, lsn)?.unwrap_or(Lsn(u64::MAX)) {
                 return Err(Error::SessionNotAvailable);
             }
         }
         Ok(())
     }
 
-    /// How far a partition is, or those that took its place, which go on counting where it ended;
-    /// `None` if the container never had it.
-    fn reached(self, container: &Container, id: u32) -> Result<Option<Lsn>> {
+    /// How far a partition is, at least if it is as far as `least`, or those that took its place, which go on
+    /// counting where it ended; `None` if the container never had it.
+    fn reached(self, container: &Container, id: u32, least: Lsn) -> Result<Option<Lsn>> {
         let mut reached = None;
         for partition in container.partitions.iter().filter(|p| p.id == id || p.descends_from(id)) {
-            reached = reached.max(Some(self.shard_lsn(partition)?));
+            let lsn = self.engine.store.lsn_at_least(partition.shard, least).map_err(storage)?;
+            reached = reached.max(Some(lsn));
         }
         Ok(reached)
     }

@@ -389,9 +389,9 @@ impl Store for RocksStore {
         Ok(list)
     }
 
-    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<Journal>, StorageError> {
+    fn journal(&self, shard: ShardId, bytes_max: usize) -> Result<Arc<dyn Journal>, StorageError> {
         let head = self.core.head(shard)?;
-        head.begin_journal(bytes_max).ok_or(StorageError::JournalInUse)
+        head.begin_journal(bytes_max).map(|journal| journal as _).ok_or(StorageError::JournalInUse)
     }
 
     fn copy_into(&self, shard: ShardId, entries: &[Copied]) -> Result<(), StorageError> {

@@ -11,9 +11,11 @@ mod fault;
 mod folder;
 mod format;
 mod model;
+mod nodes;
 mod postgres;
 #[cfg(unix)]
 mod postgres_cut;
+mod postgres_nodes;
 mod postgres_store;
 #[cfg(unix)]
 mod postgres_tls;

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use orrery_postgres::PostgresStore;
 use orrery_storage::{
     Commit, Entry, MemoryStore, Part, Precondition, Put, Scan, Space, StorageError, Store, Value,
     key,
 };
 use orrery_types::{Lsn, ShardId};
 
+use crate::nodes::Nodes;
 use crate::postgres_store;
 use crate::random::Random;
 use crate::stores::{EPOCH, conflict, latest, open};
@@ -214,12 +214,12 @@ fn the_memory_store_does_what_the_model_says() {
 }
 
 #[test]
-fn the_postgres_store_does_what_the_model_says_and_keeps_it_when_reopened() {
+fn two_nodes_of_postgres_do_what_the_model_says_and_keep_it_when_reopened() {
     let Some((address, options)) = postgres_store::new_store() else { return };
     let mut random = Random::from_environment("model of postgres");
     let mut model = Model::default();
     for round in 0..3 {
-        let store = PostgresStore::open(&address, &options).expect("the store opens");
+        let store = Nodes::open(&address, &options);
         if round == 0 {
             create_shards(&store);
         }

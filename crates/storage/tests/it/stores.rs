@@ -7,18 +7,24 @@ use orrery_storage::{
 };
 use orrery_types::{Epoch, Lsn, ShardId};
 
+use crate::nodes::Nodes;
 use crate::postgres_store;
 
 pub(crate) const SHARD: ShardId = ShardId(7);
 pub(crate) const EPOCH: Epoch = Epoch(1);
 
-/// Runs a test on every engine, each with one empty shard.
+/// Runs a test on every engine, each with one empty shard, and on two nodes of `PostgreSQL` that take turns.
 pub(crate) fn on_every_store(test: impl Fn(&dyn Store)) {
     on_embedded_stores(&test);
     if let Some((address, options)) = postgres_store::new_store() {
         let postgres = PostgresStore::open(&address, &options).expect("the store opens");
         postgres.create_open_shard(SHARD, EPOCH).expect("a shard");
         test(&postgres);
+    }
+    if let Some((address, options)) = postgres_store::new_store() {
+        let nodes = Nodes::open(&address, &options);
+        nodes.create_open_shard(SHARD, EPOCH).expect("a shard");
+        test(&nodes);
     }
 }
 
