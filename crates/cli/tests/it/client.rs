@@ -82,9 +82,14 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr) -> std::io::Result<Self> {
+        Self::open_for(address, PATIENCE)
+    }
+
+    /// A connection that waits for so long at most.
+    fn open_for(address: SocketAddr, patience: Duration) -> std::io::Result<Self> {
         let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream: BufReader::new(stream) })
     }
@@ -136,7 +141,16 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn open(address: SocketAddr, key: &str) -> std::io::Result<Self> {
-        Ok(Self { connection: Connection::open(address)?, key: key.to_owned() })
+        Self::open_for(address, key, PATIENCE)
+    }
+
+    /// The same with a connection that waits for so long at most.
+    pub(crate) fn open_for(
+        address: SocketAddr,
+        key: &str,
+        patience: Duration,
+    ) -> std::io::Result<Self> {
+        Ok(Self { connection: Connection::open_for(address, patience)?, key: key.to_owned() })
     }
 
     /// Sends a signed request.

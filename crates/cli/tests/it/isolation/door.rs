@@ -21,9 +21,36 @@ pub(crate) struct Wish {
     pub(crate) reads: Vec<Key>,
 }
 
+/// Where requests go.
+pub(crate) trait Way {
+    /// The answer to a request; `None` if none came, or none that says what became of it.
+    fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Option<Answer>;
+}
+
+/// To the one server that there is, which answers everything as long as it lives.
+impl Way for Client {
+    fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Option<Answer> {
+        let answer = Client::send(self, method, path, headers, body).ok()?;
+        assert!(answer.status < 500, "{method} {path} {body}: {answer:?}");
+        Some(answer)
+    }
+}
+
 /// A client with a logical partition to work on.
 pub(crate) struct Visitor<'a> {
-    pub(crate) client: Client,
+    pub(crate) client: Box<dyn Way + 'a>,
     pub(crate) partition: &'a str,
     /// Counts what is sent and what is answered, for all clients.
     pub(crate) ticks: &'a AtomicU64,
@@ -60,9 +87,7 @@ impl Visitor<'_> {
         let key = format!("[\"{}\"]", self.partition);
         let mut headers = vec![("x-ms-documentdb-partitionkey", &*key)];
         headers.extend_from_slice(more);
-        let answer = self.client.send(method, path, &headers, body).ok()?;
-        assert!(answer.status < 500, "{method} {path} {body}: {answer:?}");
-        Some(answer)
+        self.client.send(method, path, &headers, body)
     }
 
     fn send_batch(&mut self, operations: &[String]) -> Option<Answer> {

@@ -7,6 +7,8 @@ mod checker;
 mod door;
 mod history;
 mod item;
+#[cfg(unix)]
+mod nodes;
 mod planted;
 
 use std::collections::BTreeMap;
@@ -22,7 +24,7 @@ use crate::kill::faults;
 use crate::place::Place;
 use crate::process::Running;
 use crate::random::Random;
-use door::{DOORS, Door, ITEMS, Visitor, Wish};
+use door::{DOORS, Door, ITEMS, Visitor, Way, Wish};
 use history::{History, Key, List, Outcome, Transaction};
 
 const TRANSACTIONS: usize = 2000;
@@ -57,10 +59,30 @@ impl Round {
         wish
     }
 
-    /// One client: transactions until enough are answered, or the server is gone.
+    fn new(number: usize) -> Self {
+        Self {
+            partition: format!("round-{number}"),
+            ticks: AtomicU64::new(0),
+            elements: AtomicU64::new(1),
+            answered: AtomicUsize::new(0),
+        }
+    }
+
+    /// One client of the one server: transactions until enough are answered, or the server is gone.
     fn visit(&self, at: &(SocketAddr, String), until: usize, random: u64) -> Vec<Transaction> {
-        let mut random = Random::new(random);
         let Ok(client) = Client::open(at.0, &at.1) else { return vec![] };
+        self.visit_by(Box::new(client), until, random, true)
+    }
+
+    /// One client: transactions until enough are answered, or, if `may_end`, until one is not.
+    fn visit_by(
+        &self,
+        client: Box<dyn Way + '_>,
+        until: usize,
+        random: u64,
+        may_end: bool,
+    ) -> Vec<Transaction> {
+        let mut random = Random::new(random);
         let mut visitor = Visitor { client, partition: &self.partition, ticks: &self.ticks };
         let ways: Vec<Door> =
             DOORS.iter().flat_map(|(door, times)| std::iter::repeat_n(*door, *times)).collect();
@@ -72,7 +94,7 @@ impl Round {
             let answered = transactions.iter().filter(|t| t.outcome != Outcome::Unknown).count();
             done.extend(transactions);
             self.answered.fetch_add(answered, Ordering::Relaxed);
-            if is_over {
+            if is_over && may_end {
                 break;
             }
         }
@@ -162,19 +184,18 @@ fn prepare(place: &Place) {
 
 /// One logical partition, from its accounts' making to the verdict; a kill comes in between.
 fn round(place: &Place, number: usize, transactions: usize, random: &mut Random) -> History {
-    let round = Round {
-        partition: format!("round-{number}"),
-        ticks: AtomicU64::new(0),
-        elements: AtomicU64::new(1),
-        answered: AtomicUsize::new(0),
-    };
+    let round = Round::new(number);
     let (server, at, mut client) = start(place);
     round.open(&mut client);
     let before_kill = 1 + random.below(transactions);
     let mut done = round.run(&at, before_kill, Some(server), random);
     let (_server, at, mut client) = start(place);
     done.extend(round.run(&at, transactions, None, random));
-    let history = History { transactions: done, last: round.last(&mut client) };
+    verdict(number, History { transactions: done, last: round.last(&mut client) })
+}
+
+/// The history of a round, which has no anomaly.
+fn verdict(number: usize, history: History) -> History {
     let anomalies = checker::check(&history);
     for anomaly in &anomalies {
         eprintln!("round {number}: {anomaly}");
