@@ -11,7 +11,7 @@ pub(crate) fn options(store: &StoreSettings) -> PostgresOptions {
     PostgresOptions {
         schema: store.schema.clone(),
         password_file: store.password_file.clone(),
-        ..PostgresOptions::default()
+        ..PostgresOptions::with_connections(store.connections)
     }
 }
 

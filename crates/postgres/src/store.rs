@@ -11,7 +11,7 @@ use orrery_storage::{
     Commit, CommitId, Committed, Copied, Head, Journal, OnCommitted, ReadAt, Resolution,
     ShardStats, Snapshot, Space, StorageError, Store, Value, key,
 };
-use orrery_types::limits::POSTGRES_LOG_COMMITS;
+use orrery_types::limits::{POSTGRES_CONNECTIONS, POSTGRES_CONNECTIONS_MIN, POSTGRES_LOG_COMMITS};
 use orrery_types::{Epoch, Lsn, ShardId};
 use postgres::Row;
 
@@ -56,18 +56,26 @@ pub struct PostgresOptions {
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self {
-            schema: "orrery".into(),
-            password_file: None,
-            snapshots_max: 32,
-            reads_max: 8,
-            committers: 4,
-            log_commits: POSTGRES_LOG_COMMITS,
-        }
+        Self::with_connections(POSTGRES_CONNECTIONS)
     }
 }
 
 impl PostgresOptions {
+    /// For a node that opens so many connections at most.
+    pub fn with_connections(connections: usize) -> Self {
+        let connections = connections.max(POSTGRES_CONNECTIONS_MIN);
+        let (committers, reads_max) =
+            ((connections / 10).clamp(1, 4), (connections / 5).clamp(2, 8));
+        Self {
+            schema: "orrery".into(),
+            password_file: None,
+            snapshots_max: connections - committers - reads_max - CONNECTIONS_BESIDE,
+            reads_max,
+            committers,
+            log_commits: POSTGRES_LOG_COMMITS,
+        }
+    }
+
     /// Connections that a node opens at most.
     pub fn connections_max(&self) -> usize {
         self.snapshots_max + self.reads_max + self.committers.max(1) + CONNECTIONS_BESIDE
@@ -436,5 +444,22 @@ impl PostgresStore {
             return Ok(0);
         }
         Ok(view.estimate(space, &[], key::END)?.max(count).saturating_mul(bytes) / count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_connections_of_a_node_are_shared_out_whole() {
+        for connections in POSTGRES_CONNECTIONS_MIN..200 {
+            let options = PostgresOptions::with_connections(connections);
+            assert_eq!(options.connections_max(), connections);
+            assert!(options.snapshots_max >= 3 && options.reads_max >= 2, "{options:?}");
+        }
+        let options = PostgresOptions::default();
+        let shares = (options.snapshots_max, options.reads_max, options.committers);
+        assert_eq!(shares, (32, 8, 4));
     }
 }

@@ -65,6 +65,9 @@ pub struct Choices {
     /// File with the password of the database [default: PGPASSWORD, PGPASSFILE or ~/.pgpass]
     #[arg(long, env = "ORRERY_STORE_PASSWORD_FILE", value_name = "FILE")]
     pub store_password_file: Option<PathBuf>,
+    /// Connections that the server may open to the database [default: 46]
+    #[arg(long, env = "ORRERY_STORE_CONNECTIONS", value_name = "NUMBER")]
+    pub store_connections: Option<usize>,
 
     /// Primary key of the account, in base64 [default: made at the first start]
     #[arg(long, env = "ORRERY_KEY", hide_env_values = true, value_name = "BASE64")]
@@ -207,6 +210,7 @@ impl Choices {
             store: self.store.or(there.store),
             store_schema: self.store_schema.or(there.store_schema),
             store_password_file: self.store_password_file.or(there.store_password_file),
+            store_connections: self.store_connections.or(there.store_connections),
             key: self.key.or(there.key),
             secondary_key: self.secondary_key.or(there.secondary_key),
             readonly_key: self.readonly_key.or(there.readonly_key),
@@ -254,15 +258,19 @@ pub struct StoreSettings {
     pub schema: String,
     /// The file with its password.
     pub password_file: Option<PathBuf>,
+    /// Connections that a node may open.
+    pub connections: usize,
 }
 
 impl StoreSettings {
     /// What the choices say of it.
     fn of(choices: &Choices) -> Result<Option<Self>, ConfigError> {
         let Some(address) = &choices.store else {
-            let is_named = choices.store_schema.is_some() || choices.store_password_file.is_some();
-            let alone =
-                "store-schema and store-password-file need the address of a store: --store.";
+            let is_named = choices.store_schema.is_some()
+                || choices.store_password_file.is_some()
+                || choices.store_connections.is_some();
+            let alone = "store-schema, store-password-file and store-connections need the address of \
+                a store: --store.";
             return if is_named { Err(ConfigError::Conflict(alone)) } else { Ok(None) };
         };
         if choices.memory.unwrap_or(false) || choices.data.is_some() {
@@ -271,7 +279,12 @@ impl StoreSettings {
         }
         let schema = choices.store_schema.clone().unwrap_or_else(|| "orrery".to_owned());
         let password_file = choices.store_password_file.clone();
-        Ok(Some(Self { address: address.clone(), schema, password_file }))
+        let connections = choices.store_connections.unwrap_or(limits::POSTGRES_CONNECTIONS);
+        if connections < limits::POSTGRES_CONNECTIONS_MIN {
+            let (name, value) = ("store-connections", connections.to_string());
+            return Err(ConfigError::Value { name, value, expected: "a number from 8 up" });
+        }
+        Ok(Some(Self { address: address.clone(), schema, password_file, connections }))
     }
 }
 
@@ -512,6 +525,13 @@ mod tests {
         let store = Some("postgres://u:secret@h/d".to_owned());
         check_refused(Choices { store, ..in_memory() }, "both asked for");
         check_refused(Choices { store_schema: Some("s".into()), ..in_memory() }, "--store");
+        check_refused(Choices { store_connections: Some(20), ..in_memory() }, "--store");
+        let few = Choices {
+            store: Some("postgres://h/d".to_owned()),
+            store_connections: Some(7),
+            ..Choices::default()
+        };
+        check_refused(few, "a number from 8 up");
         let endpoint = Some("localhost:8081".to_owned());
         check_refused(Choices { endpoint, ..in_memory() }, "'localhost:8081'");
         check_refused(Choices { connections_max: Some(0), ..in_memory() }, "connections-max");

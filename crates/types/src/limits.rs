@@ -356,6 +356,10 @@ pub const POSTGRES_KEY_BYTES_MAX: usize = 2048;
 pub const POSTGRES_WAIT_MS_MAX: u64 = 2000;
 /// Milliseconds that a lost answer is asked about before its outcome counts as unknown. Ours; 503.
 pub const POSTGRES_RESOLVE_MS_MAX: u64 = 10_000;
+/// Connections that a node may open to `PostgreSQL`, unless the settings say otherwise. Ours.
+pub const POSTGRES_CONNECTIONS: usize = 46;
+/// The least that the settings may say. Ours.
+pub const POSTGRES_CONNECTIONS_MIN: usize = 8;
 /// Entries of a range that are counted in `PostgreSQL`; of more the planner's estimate is taken. Ours.
 pub const POSTGRES_COUNTED_MAX: u64 = 512;
 /// Commits that go to `PostgreSQL` together, and their bytes. Ours.

@@ -167,6 +167,12 @@ fn what_cannot_be_used_ends_with_one_line_and_its_exit_code() {
     missing.args(["--store-password-file", "/none/secret-file"]);
     let line = missing.stdin(Stdio::null()).output().unwrap();
     assert_eq!(line.status.code(), Some(2));
+    let mut many = at(&store.address);
+    many.args(["--store-connections", "600"]);
+    check(many, 4, &["may open 600", "max_connections"]);
+    let mut few = at(&store.address);
+    few.args(["--store-connections", "7"]);
+    check(few, 2, &["a number from 8 up"]);
     let mut both = at(&store.address);
     check(
         {
