@@ -168,8 +168,8 @@ fn what_cannot_be_used_ends_with_one_line_and_its_exit_code() {
     let line = missing.stdin(Stdio::null()).output().unwrap();
     assert_eq!(line.status.code(), Some(2));
     let mut many = at(&store.address);
-    many.args(["--store-connections", "600"]);
-    check(many, 4, &["may open 600", "max_connections"]);
+    many.args(["--store-connections", "6000"]);
+    check(many, 4, &["may open 6000", "max_connections"]);
     let mut few = at(&store.address);
     few.args(["--store-connections", "7"]);
     check(few, 2, &["a number from 8 up"]);
@@ -227,7 +227,7 @@ fn two_nodes_serve_one_store_and_one_that_was_paused_goes_on() {
         let read = reader.send("GET", &format!("{items}/{n}"), &part, "").unwrap();
         assert_eq!(read.status, 200, "{read:?}");
         let again =
-            reader.send("POST", items, &part, &format!(r#"{{"id":"{n}","p":"p"}}"#)).unwrap();
+            reader.send("POST", items, &part, format!(r#"{{"id":"{n}","p":"p"}}"#)).unwrap();
         assert_eq!(again.status, 409, "{again:?}");
     }
     let signal = |pid: u32, signal: &str| {

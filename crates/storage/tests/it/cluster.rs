@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 
 /// The server refuses to run as root; Debian's package creates this user.
 const USER: &str = "postgres";
-/// Connections are as many as the tests side by side need.
-const SETTINGS: &str = "-c listen_addresses='' -c max_connections=500 -c shared_buffers=64MB \
+/// Connections are as many as the stores of tests side by side may open; few of them are.
+const SETTINGS: &str = "-c listen_addresses='' -c max_connections=2000 -c shared_buffers=64MB \
     -c autovacuum=off";
 /// A file system in memory, and the kilobytes that must be free in it.
 const MEMORY: (&str, u64) = ("/dev/shm", 4_000_000);

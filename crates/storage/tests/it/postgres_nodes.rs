@@ -454,12 +454,12 @@ fn a_node_whose_clock_was_behind_is_refused_once() {
 fn a_node_that_does_not_fit_beside_the_others_is_refused_with_the_numbers() {
     let Some(bench) = Bench::new() else { return };
     let mut options = bench.options.clone();
-    options.snapshots_max = 490;
+    options.snapshots_max = 1990;
     let refused = PostgresStore::open(&bench.address, &options).expect_err("too many");
     let PostgresOpenError::TooFewConnections { available, own, others } = refused else {
         panic!("{refused}")
     };
-    assert_eq!((available, own), (497, options.connections_max()));
+    assert_eq!((available, own), (1997, options.connections_max()));
     assert!(others >= 2 * i64::try_from(bench.options.connections_max()).expect("a number"));
     drop(PostgresStore::open(&bench.address, &bench.options).expect("one that fits"));
 }
