@@ -99,6 +99,12 @@ impl Call {
         Ok(container)
     }
 
+    /// Forgets which container the request was found to be about; whether there was one.
+    pub(crate) fn forget_container(&mut self) -> bool {
+        self.pass = OnceLock::new();
+        self.labels.container.take().is_some()
+    }
+
     /// Refuses the request if its container has no throughput left.
     fn admit(&self, container: &Container) -> Result<()> {
         // The handler reports what is wrong with the scope.

@@ -41,6 +41,11 @@ fn operations_on_memory_agree_with_the_model() {
 }
 
 #[test]
+fn operations_on_three_nodes_agree_with_the_model() {
+    Run::new(World::several(3), Random::from_environment("model on three nodes")).run(1500);
+}
+
+#[test]
 fn operations_on_disk_agree_with_the_model() {
     Run::new(World::rocks(), Random::from_environment("model on disk")).run(1000);
 }
@@ -232,6 +237,7 @@ impl Run {
     }
 
     fn step(&mut self) {
+        self.world.turn();
         let container = self.random.below(CONTAINERS.len());
         match self.random.below(100) {
             0..70 => self.change(container),
