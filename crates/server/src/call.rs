@@ -74,7 +74,14 @@ impl Call {
     /// The container of a path, for an operation on what is in it.
     pub(crate) fn container(&self, address: &ContainerAddress) -> Result<&Arc<Container>> {
         let found = self.engine().containers().read(&address.database, &address.container);
-        let container = found.map_err(|_| Error::OwnerNotFound)?;
+        let mut container = found.map_err(|_| Error::OwnerNotFound)?;
+        let range = self.headers.partition_key_range_id.as_deref();
+        if range.is_some_and(|id| container.partition_by_id(id).is_err()) {
+            // Another process may have made it.
+            self.engine().refresh_catalog()?;
+            let found = self.engine().containers().read(&address.database, &address.container);
+            container = found.map_err(|_| Error::OwnerNotFound)?;
+        }
         if let Some(intended) = &self.headers.intended_collection_rid
             && intended != container.rid_text()
         {

@@ -161,6 +161,7 @@ fn type_identity(document: &Value, name: &str) -> String {
 impl Models<'_> {
     /// The model of a database.
     pub fn read(self, database: &Address) -> Result<Resource> {
+        self.engine.catalog.refresh()?;
         self.engine.epochs().redo(&mut || {
             let found = self.engine.catalog.database(database);
             let database = found.map_err(|_| Error::OwnerNotFound)?;
@@ -212,6 +213,7 @@ impl Models<'_> {
             .redo(&mut || self.replace(database, document.clone(), conditions))?;
         self.purge(&address, &gone)?;
         // A little is built before it is answered; the background thread does the rest.
+        self.engine.erasure().load_all_changed()?;
         self.engine.model_builds().build_model(&address, limits::MODEL_BUILD_ITEMS_INLINE);
         let resource = self.read(&address)?;
         Ok((outcome, resource))

@@ -11,6 +11,7 @@ use orrery_storage::{Commit, Head, HeadChange, Part, ShardState};
 use orrery_types::{Epoch, Error, Result, ShardId, limits};
 
 use crate::error::storage;
+use crate::model::ModelContext;
 use crate::nodes::observed_store::ObservedStore;
 use crate::{Container, Engine};
 
@@ -44,15 +45,18 @@ impl Epochs<'_> {
         let mut result = work(container);
         let mut now: Option<Arc<Container>> = None;
         for _ in 0..RELOADS_MAX {
-            if !matches!(result, Err(Error::PartitionGone)) {
+            let used = now.as_deref().unwrap_or(container);
+            if !matches!(result, Err(Error::PartitionGone))
+                && !self.rests_on_old_picture(&result, used)?
+            {
                 return result;
             }
             let Some(mut newer) = self.reload(container)? else {
                 return self.unless_deleted(result);
             };
-            let used = now.as_deref().unwrap_or(container);
             // What is gone was never in the layout, unless it is closed at this moment.
-            if self.engine.is_shared() && self.is_same(&newer, used, loaded) {
+            let is_refused = matches!(result, Err(Error::PartitionGone));
+            if is_refused && self.engine.is_shared() && self.is_same(&newer, used, loaded) {
                 if !self.wait_for_cutover(&newer)? {
                     return result;
                 }
@@ -128,7 +132,7 @@ impl Epochs<'_> {
         for _ in 0..RELOADS_MAX {
             let used = now.as_deref().unwrap_or(container);
             let is_refused = matches!(result, Err(Error::PartitionGone));
-            if !is_refused && self.is_current(used) {
+            if !is_refused && self.is_current(used) && !self.rests_on_old_picture(&result, used)? {
                 return result;
             }
             let Some(reloaded) = self.reload(container)? else { return Err(Error::OwnerNotFound) };
@@ -141,6 +145,25 @@ impl Epochs<'_> {
             now = Some(reloaded);
         }
         self.unless_outrun(result)
+    }
+
+    /// Whether a refusal may rest on a definition or a model that another process has replaced: no read has
+    /// compared it with the store. The newest picture is shown afterwards.
+    fn rests_on_old_picture<T>(self, result: &Result<T>, used: &Container) -> Result<bool> {
+        let by_definition = |error: &Error| {
+            matches!(
+                error,
+                Error::Invalid(_)
+                    | Error::Query(_)
+                    | Error::PartitionKeyMismatch(_)
+                    | Error::ModelViolated(_)
+            )
+        };
+        if !self.engine.is_shared() || !result.as_ref().err().is_some_and(by_definition) {
+            return Ok(false);
+        }
+        self.engine.catalog.refresh()?;
+        Ok(!self.is_current(used))
     }
 
     /// Changes whenever this process has loaded what others have changed.
@@ -202,10 +225,15 @@ impl Epochs<'_> {
         self.engine.catalog.wait_for_changes();
         self.engine.catalog.refresh()?;
         let now = self.engine.catalog.state().container_by_rid(container).cloned();
-        if let Some(now) = &now {
-            self.engine.erasure().load_changed(now)?;
+        let Some(now) = now else { return Ok(None) };
+        self.engine.erasure().load_changed(&now)?;
+        // A model leads to other containers of the database.
+        if let Some(database) = self.engine.models().database_of(&now)
+            && ModelContext::of(Some(&database), &now).is_some()
+        {
+            database.containers().try_for_each(|c| self.engine.erasure().load_changed(c))?;
         }
-        Ok(now)
+        Ok(Some(now))
     }
 
     /// Makes a change of the catalog, and makes it again on a newer picture while other processes are faster.

@@ -69,7 +69,7 @@ pub(crate) fn item_part<'s>(
     Ok((part, unique))
 }
 
-/// What locks protect within a process: every writer names its stripes, for those who have read a range, and
+/// What locks protect within a process: every writer names its stripes, for readers of a range, and
 /// requires that no logical partition of which it has seen an item was erased.
 fn protect_from_processes(container: &Container, entries: &[&ItemEntry<'_>], part: &mut Part) {
     let written = entries.iter().filter(|entry| entry.is_written());

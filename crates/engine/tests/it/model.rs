@@ -553,6 +553,8 @@ impl Run {
         let mut continuation: Option<String> = None;
         loop {
             let page = self.world.insist(|engine| {
+                // A range that another node has made is looked for in the newest layout.
+                engine.refresh_catalog()?;
                 let container = engine.containers().read(&name("d"), &name(id))?;
                 let scope = container.scope(scope)?;
                 let size = PageSize::from_header(size)?;

@@ -80,7 +80,9 @@ fn every_engine_goes_on_under_what_another_one_has_changed() {
             (0..40).try_for_each(|n| get(node, &format!("{n}"), "x")).expect(what);
             (0..40).try_for_each(|n| put(node, &format!("{n}"), "x")).expect(what);
         }
-        nodes.iter().for_each(|node| check_sound(node, what));
+        for node in &nodes {
+            check_sound(node, what);
+        }
     }
 }
 
@@ -100,10 +102,10 @@ fn what_one_engine_creates_every_other_finds() {
         let found = a.containers().read(&name(&database), &name(&container)).expect("it is found");
         a.items().read(&found, Some(&pk("p")), &name("1")).expect("the item is found");
     }
-    nodes.iter().for_each(|node| {
+    for node in &nodes {
         node.refresh_catalog().expect("it reads");
         assert_eq!(node.databases().list().len(), 30);
-    });
+    }
 }
 
 #[test]
@@ -135,7 +137,9 @@ fn an_index_is_not_relied_on_that_another_engine_has_given_up() {
         assert_eq!(count(b, "c.a = 1"), Ok(2 + round), "round {round}");
         a.background().run_tasks(&|| false).expect("the index is built");
     }
-    nodes.iter().for_each(|node| check_sound(node, "policies"));
+    for node in &nodes {
+        check_sound(node, "policies");
+    }
 }
 
 #[test]
@@ -172,7 +176,9 @@ fn what_one_engine_erases_is_gone_on_every_other() {
         }
         assert_eq!(count(a, "c.p = 'p'"), Ok(1));
     }
-    nodes.iter().for_each(|node| check_sound(node, "erasures"));
+    for node in &nodes {
+        check_sound(node, "erasures");
+    }
 }
 
 /// A replacement that was prepared before the erasure of another engine, and is committed after it.
@@ -419,7 +425,9 @@ fn no_two_engines_give_the_same_row_number_or_etag() {
     });
     assert_eq!(rids.iter().collect::<HashSet<_>>().len(), 600);
     assert_eq!(etags.iter().collect::<HashSet<_>>().len(), 600);
-    nodes.iter().for_each(|node| check_sound(node, "creates"));
+    for node in &nodes {
+        check_sound(node, "creates");
+    }
 }
 
 #[test]

@@ -177,6 +177,8 @@ impl World {
     }
 
     pub(crate) fn container(&self, id: &str) -> Arc<Container> {
+        // What a test takes from it, such as the list of ranges, is that of every engine.
+        self.engine().refresh_catalog().expect("the store reads");
         self.engine().containers().read(&name("d"), &name(id)).expect("the container is there")
     }
 }
