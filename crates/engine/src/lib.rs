@@ -40,6 +40,9 @@ pub mod throughput;
 
 pub mod insight;
 
+// Several processes over one store.
+mod nodes;
+
 mod error;
 
 use std::collections::HashSet;
@@ -56,6 +59,7 @@ use catalog::Catalog;
 use catalog::resource::Stamper;
 use error::storage;
 use insight::workload;
+use nodes::observed_store::ObservedStore;
 use throughput::throttle::Throttle;
 
 pub use catalog::container::Container;
@@ -65,6 +69,8 @@ pub use catalog::resource::Resource;
 /// The database: a store, what is in it, and the time. Shared by all requests.
 pub struct Engine {
     pub(crate) store: Arc<dyn Store>,
+    /// The same store, if other processes use it too: what this one has loaded of it.
+    pub(crate) observed: Option<Arc<ObservedStore>>,
     pub(crate) catalog: Catalog,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stamper: Stamper,
@@ -98,7 +104,14 @@ impl Engine {
     pub fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, node: u32) -> Result<Self> {
         // Listed first: what the catalog then does not name was never opened for a container, or is no longer.
         let shards = store.shards().map_err(storage)?;
-        let catalog = Catalog::open(store.clone())?;
+        let observed = store.is_shared().then(|| Arc::new(ObservedStore::new(store.clone())));
+        let store = observed.clone().map_or(store, |observed| observed);
+        let catalog = Catalog::open(store.clone(), observed.clone())?;
+        let node = match observed {
+            // One that no process had before, so that no two of them give the same etag.
+            Some(_) => catalog.reserve_numbers("node", 1)?,
+            None => node,
+        };
         let stamper = Stamper::new(clock.clone(), node);
         let (tasks, units) = (Tasks::default(), Units::default());
         let scripts = Scripts::new(Bounds::default());
@@ -111,6 +124,7 @@ impl Engine {
         let query_memory = MemoryPool::default();
         let engine = Self {
             store,
+            observed,
             catalog,
             clock,
             stamper,
@@ -127,25 +141,61 @@ impl Engine {
             slices: query::slices::Slices::default(),
             query_memory,
         };
-        engine.drop_orphans(&shards)?;
-        for container in engine.catalog.state().containers() {
-            engine.epochs().catch_up(container)?;
-            if container.ttl_backfill_pending {
-                engine.tasks.backfill_ttl(container.clone());
-            }
-            if !container.index.is_complete() {
-                engine.tasks.reindex(container.clone());
-            }
+        if engine.observed.is_none() {
+            engine.recover(&shards)?;
         }
-        for container in engine.catalog.state().containers() {
-            engine.erasure().load_erasures(container)?;
-        }
-        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
-        for container in engine.catalog.state().containers().filter(|c| !kept(c)) {
+        let state = engine.catalog.state();
+        state.containers().for_each(|container| engine.begin_work_on(container));
+        for container in state.containers().filter(|c| c.definition.versions_kept_s().is_none()) {
             // A history that was being removed when the last process ended.
             engine.tasks.rebase_history(container.clone());
         }
         Ok(engine)
+    }
+
+    /// Takes over a store that no other process can be using.
+    fn recover(&self, shards: &[(ShardId, Head)]) -> Result<()> {
+        self.drop_orphans(shards)?;
+        let state = self.catalog.state();
+        state.containers().try_for_each(|container| self.epochs().catch_up(container))?;
+        state.containers().try_for_each(|container| self.erasure().load_erasures(container))
+    }
+
+    /// Begins the background work that the definition of a container asks for.
+    fn begin_work_on(&self, container: &Arc<Container>) {
+        if container.ttl_backfill_pending {
+            self.tasks.backfill_ttl(container.clone());
+        }
+        if !container.index.is_complete() {
+            self.tasks.reindex(container.clone());
+        }
+    }
+
+    /// Begins the work that changes of the catalog by other processes ask for.
+    pub(crate) fn follow_catalog(&self) {
+        for container in self.catalog.take_changed() {
+            self.begin_work_on(&container);
+            if container.definition.versions_kept_s().is_none() {
+                self.tasks.rebase_history(container);
+            }
+        }
+    }
+
+    /// Returns when what is known of the catalog shows every change that was answered before the call, by
+    /// whichever process.
+    pub fn refresh_catalog(&self) -> Result<()> {
+        self.catalog.refresh()
+    }
+
+    /// Whether other processes may use the store at the same time.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.observed.is_some()
+    }
+
+    /// The store for what goes by its own state and not by the catalog: its reads are never refused because
+    /// another process has changed something.
+    pub(crate) fn unchecked_store(&self) -> &Arc<dyn Store> {
+        self.observed.as_ref().map_or(&self.store, |observed| observed.inner())
     }
 
     /// The same with other bounds of scripts.
@@ -200,6 +250,7 @@ impl Engine {
 
     /// Frees shards that no container has, of those that there were before the catalog was read. What is being
     /// made is left to its maker: a store that no other process can be using has none when it is opened.
+    /// On a shared store nothing may call it that has not found out whether the makers still run.
     fn drop_orphans(&self, shards: &[(ShardId, Head)]) -> Result<()> {
         let state = self.catalog.state();
         let mut owned: HashSet<ShardId> =

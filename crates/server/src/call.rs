@@ -74,7 +74,14 @@ impl Call {
     /// The container of a path, for an operation on what is in it.
     pub(crate) fn container(&self, address: &ContainerAddress) -> Result<&Arc<Container>> {
         let found = self.engine().containers().read(&address.database, &address.container);
-        let container = found.map_err(|_| Error::OwnerNotFound)?;
+        let mut container = found.map_err(|_| Error::OwnerNotFound)?;
+        let range = self.headers.partition_key_range_id.as_deref();
+        if range.is_some_and(|id| container.partition_by_id(id).is_err()) {
+            // Another process may have made it.
+            self.engine().refresh_catalog()?;
+            let found = self.engine().containers().read(&address.database, &address.container);
+            container = found.map_err(|_| Error::OwnerNotFound)?;
+        }
         if let Some(intended) = &self.headers.intended_collection_rid
             && intended != container.rid_text()
         {
@@ -97,6 +104,12 @@ impl Call {
             self.admit(container)?;
         }
         Ok(container)
+    }
+
+    /// Forgets which container the request was found to be about; whether there was one.
+    pub(crate) fn forget_container(&mut self) -> bool {
+        self.pass = OnceLock::new();
+        self.labels.container.take().is_some()
     }
 
     /// Refuses the request if its container has no throughput left.

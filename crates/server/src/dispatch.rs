@@ -3,6 +3,7 @@
 
 use orrery_types::{Error, Result};
 
+use crate::auth::Principal;
 use crate::call::Call;
 use crate::handlers::{
     account, addresses, backup, batch, change, container, database, encryption_key, grant, item,
@@ -45,8 +46,27 @@ pub(crate) fn is_of_catalog(call: &Call) -> bool {
     }
 }
 
+/// Whether the answer rests on the catalog alone, or on the roles of the sender: then it must not be an older
+/// catalog than the newest of any process. Whatever is read of items is compared with it by the store.
+fn goes_by_catalog(call: &Call) -> bool {
+    let of_roles = matches!(
+        call.link.target,
+        Target::RoleDefinitions
+            | Target::RoleDefinition(_)
+            | Target::RoleAssignments
+            | Target::RoleAssignment(_)
+    );
+    matches!(call.principal, Principal::Directory(_))
+        || is_of_catalog(call)
+        || of_roles
+        || matches!(call.link.target, Target::Model(_))
+}
+
 /// Refuses what the principal may not do.
 pub(crate) fn authorize(call: &Call) -> Result<()> {
+    if goes_by_catalog(call) {
+        call.engine().refresh_catalog()?;
+    }
     call.principal.allow(call.operation.access())?;
     grant::check(call)?;
     role_check::check(call)

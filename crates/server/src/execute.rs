@@ -202,7 +202,14 @@ async fn run_blocking(mut call: Call, task: Task, completion: Completion) -> Ans
     let _cancel_on_drop = cancellation.cancel_on_drop();
     let shared = call.shared.clone();
     let (activity_id, uri) = (call.request.activity_id, call.request.path_and_query.clone());
-    let run = move || (call.reply(task.run(&call)), call.labels);
+    let run = move || {
+        let mut result = task.run(&call);
+        if matches!(result, Err(Error::OwnerNotFound)) && call.forget_container() {
+            // Another process has deleted it, and may have made another one under its name.
+            result = Task::Request.run(&call);
+        }
+        (call.reply(result), call.labels)
+    };
     let (reply, labels) = shared.blocking.spawn_blocking(run).await.unwrap_or_else(|_| {
         let panicked = Error::internal("an operation panicked");
         (error::reply(&panicked, activity_id, uri.as_str()), Labels::default())

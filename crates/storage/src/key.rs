@@ -22,7 +22,7 @@
 //! Ttl    expiry      second u64 | row u64                                          → item key
 //! Meta   record      01 | kind u8 | parent u64 | number u64                       → the engine's
 //!        name        02 | kind u8 | parent u64 | name                             → number u64
-//!        counter     10 | name
+//!        counter     10 | name                (`catalog`: the catalog head)
 //!        rows        11                       (of each shard: row numbers handed out)
 //!        path        12 | path u32 | 00                       (its elements)       → path u32
 //!        path        12 | path u32 | 01 | name                (a property)         → path u32
@@ -69,11 +69,11 @@ pub use index::{
     parse_term, shapes_of, split_index_key, term, term_kind, term_prefix, terms_of,
 };
 pub use meta::{
-    PathStep, RecordKind, composite_name, counter, erasure, erasure_of_prefix, erasures, index_ids,
-    index_names, index_rebuilt, is_index_name, merged_at, outcome_expiry, outcomes_expired_at,
-    parse_erasure, parse_outcome_expiry, parse_path_node, parse_shape_name, path_node, record,
-    record_name, records, rows_reserved, shape_name, shape_names, transaction_outcome,
-    versions_horizon,
+    PathStep, RecordKind, catalog_head, composite_name, counter, erasure, erasure_of_prefix,
+    erasures, index_ids, index_names, index_rebuilt, is_index_name, merged_at, outcome_expiry,
+    outcomes_expired_at, parse_erasure, parse_outcome_expiry, parse_path_node, parse_shape_name,
+    path_node, record, record_name, records, rows_reserved, shape_name, shape_names,
+    transaction_outcome, versions_horizon,
 };
 pub use model::{
     AggregateId, Due, all_buckets_of, all_due, all_tallies, bucket, buckets_of, built, delta,

@@ -337,6 +337,14 @@ pub const METRICS_READINGS_MAX: usize = 360;
 /// See [`METRICS_READINGS_MAX`]; 4 MiB.
 pub const METRICS_CHANGES_MAX: usize = 262_144;
 
+/// Pause between two looks at the catalog of a store that several processes share. Ours.
+pub const CATALOG_POLL_MS: u64 = 500;
+/// Time for which a writer waits while another process replaces the partition that it writes to. Ours; 503.
+pub const CUTOVER_WAIT_MS: u64 = 5000;
+/// Row numbers that a process reserves at once in a physical partition. Ours.
+pub const ROW_BLOCK: u64 = 1 << 16;
+/// The same where several processes do, of which each leaves the rest of a block when it ends. Ours.
+pub const ROW_BLOCK_SHARED: u64 = 1 << 12;
 /// Attempts at a commit whose checks fail because another writer was faster. Ours; 449.
 pub const COMMIT_ATTEMPTS_MAX: usize = 50;
 /// Attempts that a writer makes under the shared lock; after them it takes the lock exclusively. Ours.

@@ -11,7 +11,7 @@ use orrery_storage::key::{self, Bounds};
 use orrery_storage::{
     Commit, Entry, Part, Precondition, Put, ReadAt, Snapshot, Space, StorageError,
 };
-use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, PartitionKey, Result, limits};
+use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, PartitionKey, Result, ShardId, limits};
 
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::background::{BATCHES_PER_STEP, BackgroundPass, UnitCursor, UnitProgress};
@@ -23,7 +23,8 @@ use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::model::Purged;
 use crate::partition::PhysicalPartition;
 use crate::transaction::commit::item_part;
-use crate::transaction::locks::{LockGuard, LockMode};
+use crate::transaction::locks::{LockGuard, LockMode, stripe_of};
+use crate::transaction::retry::{self, Attempt};
 use crate::transaction::write_buffer::ItemEntry;
 use crate::{Container, Engine};
 
@@ -38,6 +39,8 @@ pub(crate) struct Erasure {
     /// Of a prefix of a key: the keys of the shard under it.
     part: Option<KeyRange>,
     up_to: Lsn,
+    /// The shard that it is stored in, and the commit that stored it.
+    stored: (ShardId, Lsn),
     /// When its items were all removed.
     done_s: Option<u64>,
 }
@@ -51,10 +54,16 @@ pub(crate) struct Erasures(ArcSwap<Vec<Erasure>>);
 pub(crate) type Pending = std::sync::Arc<Vec<Erasure>>;
 
 impl Erasure {
-    fn of_key(container: &Container, partition_key: PartitionKey, up_to: Lsn) -> Self {
+    fn of_key(
+        container: &Container,
+        partition_key: PartitionKey,
+        up_to: Lsn,
+        stored: (ShardId, Lsn),
+    ) -> Self {
         let effective = container.definition.partition_key.effective(&partition_key);
         let prefix = key::items_of(&effective, &partition_key).from;
-        Self { partition_key, name: prefix.clone(), prefix, part: None, up_to, done_s: None }
+        let (name, done_s) = (prefix.clone(), None);
+        Self { partition_key, name, prefix, part: None, up_to, stored, done_s }
     }
 
     fn of_prefix(
@@ -62,11 +71,12 @@ impl Erasure {
         partition_key: PartitionKey,
         part: KeyRange,
         up_to: Lsn,
+        stored: (ShardId, Lsn),
     ) -> Self {
         let prefix =
             key::items_in(&container.definition.partition_key.range_of(&partition_key)).from;
         let name = key::erasure_of_prefix(&prefix, &part.min, &partition_key);
-        Self { partition_key, name, prefix, part: Some(part), up_to, done_s: None }
+        Self { partition_key, name, prefix, part: Some(part), up_to, stored, done_s: None }
     }
 
     /// Whether it is about an item, by the item's key. Hashes can be made to collide: under a prefix the
@@ -128,6 +138,33 @@ impl Erasures {
         }
     }
 
+    /// What a shard has stored takes the place of what was known of it. What it no longer has is done.
+    fn replace_of(&self, shard: ShardId, stored: &[Erasure], now_s: u64) {
+        self.0.rcu(|all| {
+            let mut all: Vec<Erasure> = (**all).clone();
+            all.retain(|e| !stored.iter().any(|newer| newer.name == e.name));
+            for erasure in all.iter_mut().filter(|e| e.stored.0 == shard) {
+                erasure.done_s = erasure.done_s.or(Some(now_s));
+            }
+            all.extend(stored.iter().cloned());
+            all
+        });
+    }
+
+    /// The commit that stored the erasure of a logical partition, by what the keys of its items start with;
+    /// `None` if the shard has none.
+    fn version_of(&self, prefix: &[u8]) -> Option<Lsn> {
+        let all = self.0.load();
+        let of_key = all.iter().find(|e| e.name == prefix && e.done_s.is_none());
+        of_key.map(|erasure| erasure.stored.1)
+    }
+
+    /// What holds as long as no other process erases a logical partition, or finishes an erasure of it.
+    /// Whoever has seen or not seen one of its items requires it: an erasure writes to no item.
+    pub(crate) fn precondition(&self, prefix: &[u8]) -> Precondition {
+        Precondition::unchanged(Space::Meta, key::erasure(prefix), self.version_of(prefix))
+    }
+
     fn undone(&self) -> usize {
         self.0.load().iter().filter(|e| e.done_s.is_none()).count()
     }
@@ -182,44 +219,98 @@ impl KeyErasure<'_> {
                 self.engine.expiry_sweep().erase_modelled(container, partition, &key)?,
             ]);
         }
+        let committed = retry::run(|_| self.store_erasures(container, &key, &reached))?;
+        let place = |((partition, _), lsn): (&(&PhysicalPartition, KeyRange), &Lsn)| {
+            CommitPosition { partition: partition.id, lsn: *lsn, item_lsn: *lsn }
+        };
+        Ok(reached.iter().zip(&committed).map(place).collect())
+    }
+
+    /// Stores the erasure of a key in each shard, under the locks of its logical partition; returns the LSNs.
+    fn store_erasures(
+        self,
+        container: &Container,
+        partition_key: &PartitionKey,
+        reached: &[(&PhysicalPartition, KeyRange)],
+    ) -> Result<Attempt<Vec<Lsn>>> {
+        let stripe = stripe_of(&partition_key.to_canonical());
         let (mut parts, mut erasures) = (vec![], vec![]);
-        for (partition, _) in &reached {
+        for (partition, _) in reached {
             let up_to = self.engine.sessions().shard_lsn(partition)?;
-            let erasure = Erasure::of_key(container, key.clone(), up_to);
+            let unstored = (partition.shard, Lsn(0));
+            let erasure = Erasure::of_key(container, partition_key.clone(), up_to, unstored);
             let mut part = Part::new(partition.shard, partition.epoch);
             let (key, value) = (key::erasure(&erasure.name), erasure.to_bytes());
             part.puts.push(Put { space: Space::Meta, key, value });
             part.sets_control = true;
+            if self.engine.is_shared() {
+                // Other processes do not see the locks.
+                part.stripes.push(stripe);
+                part.preconditions.push(Precondition::StripeUnchanged { stripe, since: up_to });
+            }
             parts.push(part);
             erasures.push(erasure);
         }
-        let committed = self.engine.store.commit(Commit::new(parts)).map_err(storage)?;
-        for erasure in &erasures {
-            container.erasures.insert(erasure);
+        match self.engine.store.commit(Commit::new(parts)) {
+            Ok(committed) => {
+                for (mut erasure, lsn) in erasures.into_iter().zip(&committed.lsns) {
+                    erasure.stored.1 = *lsn;
+                    container.erasures.insert(&erasure);
+                }
+                Ok(Attempt::Done(committed.lsns))
+            }
+            Err(StorageError::Conflict(_)) => {
+                Ok(Attempt::Again("the logical partition was written to"))
+            }
+            Err(error) => Err(storage(error)),
         }
-        let place = |((partition, _), lsn): (&(&PhysicalPartition, KeyRange), &Lsn)| {
-            CommitPosition { partition: partition.id, lsn: *lsn, item_lsn: *lsn }
-        };
-        Ok(reached.iter().zip(&committed.lsns).map(place).collect())
     }
 
     /// Reads the erasures that an earlier process has not done.
     pub(crate) fn load_erasures(self, container: &Container) -> Result<()> {
-        for partition in &container.partitions {
-            let snapshot =
-                self.engine.store.snapshot(partition.shard, ReadAt::Latest).map_err(storage)?;
-            let mut bounds = key::erasures();
-            loop {
-                let entries = read(&*snapshot, Space::Meta, &bounds)?;
-                for entry in &entries {
-                    let erasure = Erasure::from_entry(container, &entry.key, &entry.value.bytes);
-                    container.erasures.insert(&erasure.ok_or_else(corrupt)?);
-                }
-                let Some(last) = entries.last() else { break };
-                bounds = bounds.after(&last.key);
+        container.partitions.iter().try_for_each(|p| self.load_erasures_of(container, p).map(drop))
+    }
+
+    /// The same of one shard; returns the LSN as of which they were read.
+    fn load_erasures_of(self, container: &Container, partition: &PhysicalPartition) -> Result<Lsn> {
+        let shard = partition.shard;
+        let snapshot = self.engine.unchecked_store().snapshot(shard, ReadAt::Latest);
+        let snapshot = snapshot.map_err(storage)?;
+        let (mut bounds, mut stored) = (key::erasures(), vec![]);
+        loop {
+            let entries = read(&*snapshot, Space::Meta, &bounds)?;
+            for entry in &entries {
+                stored.push(Erasure::from_entry(container, shard, entry).ok_or_else(corrupt)?);
+            }
+            let Some(last) = entries.last() else { break };
+            bounds = bounds.after(&last.key);
+        }
+        container.erasures.replace_of(shard, &stored, self.engine.clock.now_s());
+        Ok(snapshot.lsn())
+    }
+
+    /// Reads the erasures of a container again that other processes have stored or finished.
+    pub(crate) fn load_changed(self, container: &Container) -> Result<()> {
+        let Some(observed) = &self.engine.observed else { return Ok(()) };
+        let shards: Vec<ShardId> = container.partitions.iter().map(|p| p.shard).collect();
+        for shard in observed.with_other_erasures(&shards).map_err(storage)? {
+            match self.load_erasures_of(container, container.partition_with(shard)?) {
+                Ok(lsn) => observed.loaded_erasures(shard, lsn),
+                // The layout has changed meanwhile.
+                Err(Error::PartitionGone) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// The same for all containers, of the newest picture of the catalog.
+    pub(crate) fn load_all_changed(self) -> Result<()> {
+        if !self.engine.is_shared() {
+            return Ok(());
+        }
+        self.engine.catalog.refresh()?;
+        self.engine.catalog.state().containers().try_for_each(|c| self.load_changed(c))
     }
 
     /// Removes the items of all erasures, in turns.
@@ -391,15 +482,16 @@ impl Erasure {
         bytes
     }
 
-    fn from_entry(container: &Container, key: &[u8], value: &[u8]) -> Option<Self> {
-        let name = key::parse_erasure(key)?.to_vec();
-        let (part, up_to, header) = parts_of(value)?;
+    fn from_entry(container: &Container, shard: ShardId, entry: &Entry) -> Option<Self> {
+        let name = key::parse_erasure(&entry.key)?.to_vec();
+        let (part, up_to, header) = parts_of(&entry.value.bytes)?;
+        let stored = (shard, entry.value.version);
         let partition_key = PartitionKey::parse_header(std::str::from_utf8(header).ok()?).ok()?;
         if let Some(part) = part {
-            return Some(Self::of_prefix(container, partition_key, part, up_to));
+            return Some(Self::of_prefix(container, partition_key, part, up_to, stored));
         }
         let prefix = name.clone();
-        Some(Self { partition_key, name, prefix, part: None, up_to, done_s: None })
+        Some(Self { partition_key, name, prefix, part: None, up_to, stored, done_s: None })
     }
 }
 

@@ -80,7 +80,9 @@ impl ExpirySweep<'_> {
         partition: &PhysicalPartition,
         bounds: &Bounds,
     ) -> Result<Option<Vec<Entry>>> {
-        let snapshot = match self.engine.store.snapshot(partition.shard, ReadAt::Latest) {
+        // Its own writes are refused if it goes by what another process has changed.
+        let store = self.engine.unchecked_store();
+        let snapshot = match store.snapshot(partition.shard, ReadAt::Latest) {
             Err(StorageError::Gone { .. }) => return Ok(None),
             other => other.map_err(storage)?,
         };
@@ -121,8 +123,7 @@ impl ExpirySweep<'_> {
         partition: &PhysicalPartition,
         entries: &[Entry],
     ) -> Result<usize> {
-        let part = self.sweep_part(container, partition, entries)?;
-        let removed = part.preconditions.len();
+        let (part, removed) = self.sweep_part(container, partition, entries)?;
         match self.engine.store.commit(Commit::new(vec![part])) {
             Ok(_) => Ok(removed),
             // The terms of many large items may be more than one commit takes.
@@ -135,13 +136,13 @@ impl ExpirySweep<'_> {
     }
 
     /// The commit that removes what has expired; an item that lives on under a changed definition
-    /// loses only its stale entry. There is one check for each item removed.
+    /// loses only its stale entry. With the number of items that it removes.
     fn sweep_part(
         self,
         container: &Container,
         partition: &PhysicalPartition,
         entries: &[Entry],
-    ) -> Result<Part> {
+    ) -> Result<(Part, usize)> {
         let mut part = Part::new(partition.shard, partition.epoch);
         let mut removed = HashSet::new();
         for entry in entries {
@@ -161,9 +162,10 @@ impl ExpirySweep<'_> {
                 part.deletes.extend(removal.deletes);
                 part.puts.extend(removal.puts);
                 part.versions.extend(removal.versions);
+                part.stripes.extend(removal.stripes);
             }
         }
-        Ok(part)
+        Ok((part, removed.len()))
     }
 
     /// Removes the item with a row if it is hidden; whether it is gone afterwards.

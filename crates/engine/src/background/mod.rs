@@ -170,6 +170,9 @@ impl BackgroundWork<'_> {
                 Some(turn)
             }
             Err(failure) => {
+                if failure.error == Error::PartitionGone {
+                    self.load_changed();
+                }
                 self.unit_failed(key, version, &failure);
                 run.failed.insert(key.clone());
                 run.cursors.remove(key);
@@ -181,6 +184,14 @@ impl BackgroundWork<'_> {
                 None
             }
         }
+    }
+
+    /// Loads what other processes have changed, and begins what follows from it.
+    fn load_changed(self) {
+        if let Err(error) = self.engine.erasure().load_all_changed() {
+            tracing::warn!(%error, "what other processes have changed cannot be read");
+        }
+        self.engine.follow_catalog();
     }
 
     /// Does all work that is due, deferred effects of models and global secondary indexes included; returns the
@@ -199,6 +210,7 @@ impl BackgroundWork<'_> {
             |kind: UnitKind| kind != UnitKind::ModelEffects && !kind.is_of_secondary_indexes();
         self.engine.units.begin_pass(is_of_pass);
         let mut run = BackgroundPass::new(stop);
+        self.load_changed();
         loop {
             run.unfinished = false;
             self.run_queue(
@@ -285,7 +297,21 @@ impl Background {
         let tasks = Self::start_tasks(engine.clone(), stop.clone())?;
         let propagation = Self::start_propagation(engine.clone(), stop.clone())?;
         let indexes = Self::start_indexes(engine.clone(), stop.clone())?;
-        Ok(Self { engine, stop, threads: vec![tasks, propagation, indexes, splits] })
+        let mut threads = vec![tasks, propagation, indexes, splits];
+        if engine.is_shared() {
+            threads.push(Self::start_catalog_watch(engine.clone(), stop.clone())?);
+        }
+        Ok(Self { engine, stop, threads })
+    }
+
+    /// Changes of the catalog by other processes are shown before requests ask for them.
+    fn start_catalog_watch(
+        engine: Arc<Engine>,
+        signal: Arc<(Mutex<bool>, Condvar)>,
+    ) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("orrery-catalog".into()).spawn(move || {
+            engine.watch_catalog(&|| *signal.0.lock().unwrap_or_else(PoisonError::into_inner));
+        })
     }
 
     /// Deferred effects have a thread of their own, so that they do not wait for an index build.

@@ -86,7 +86,9 @@ impl<'e> TtlBackfill<'e> {
         bounds: &Bounds,
         step: Step<'e>,
     ) -> Result<Option<Vec<u8>>> {
-        let snapshot = match self.engine.store.snapshot(partition.shard, ReadAt::Latest) {
+        // Its own writes are refused if it goes by what another process has changed.
+        let store = self.engine.unchecked_store();
+        let snapshot = match store.snapshot(partition.shard, ReadAt::Latest) {
             // The container was deleted meanwhile.
             Err(StorageError::Gone { .. }) => return Ok(None),
             other => other.map_err(storage)?,
@@ -192,27 +194,31 @@ impl<'e> TtlBackfill<'e> {
 
     /// Notes in the catalog that it is done, unless the default has changed again.
     fn ttl_backfill_done(self, container: &Container) -> Result<()> {
-        let mut change = self.engine.catalog.change();
-        let found = change.state.database(&Address::Rid(container.database_rid()));
-        let Some(mut database) = found.map(|d| (**d).clone()) else { return Ok(()) };
-        let Some(current) = database.container(&Address::Rid(container.rid())) else {
-            return Ok(());
-        };
-        // After a split or a merge there may be items elsewhere that were not seen.
-        if current.shards() != container.shards() {
-            return Err(Error::PartitionGone);
-        }
-        let same = current.definition.default_ttl == container.definition.default_ttl;
-        if !current.ttl_backfill_pending || !same {
-            return Ok(());
-        }
-        let mut current = (**current).clone();
-        current.ttl_backfill_pending = false;
-        let (kind, parent) = (RecordKind::Container, u64::from(database.number));
-        let version = change.record(kind, parent, u64::from(current.number))?.version;
-        change.replace(kind, parent, &current.record(version))?;
-        database.insert(current);
-        change.state.insert(database);
-        change.commit()
+        let is_same_layout = self.engine.epochs().redo(&mut || {
+            let mut change = self.engine.catalog.change()?;
+            let found = change.state.database(&Address::Rid(container.database_rid()));
+            let Some(mut database) = found.map(|d| (**d).clone()) else { return Ok(true) };
+            let Some(current) = database.container(&Address::Rid(container.rid())) else {
+                return Ok(true);
+            };
+            // After a split or a merge there may be items elsewhere that were not seen.
+            if current.shards() != container.shards() {
+                return Ok(false);
+            }
+            let same = current.definition.default_ttl == container.definition.default_ttl;
+            if !current.ttl_backfill_pending || !same {
+                return Ok(true);
+            }
+            let mut current = (**current).clone();
+            current.ttl_backfill_pending = false;
+            let (kind, parent) = (RecordKind::Container, u64::from(database.number));
+            let version = change.record(kind, parent, u64::from(current.number))?.version;
+            change.replace(kind, parent, &current.record(version))?;
+            database.insert(current);
+            change.state.insert(database);
+            change.commit()?;
+            Ok(true)
+        })?;
+        if is_same_layout { Ok(()) } else { Err(Error::PartitionGone) }
     }
 }

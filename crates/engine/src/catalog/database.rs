@@ -78,8 +78,13 @@ impl Database {
 
     /// Adds a container or replaces the one with its number.
     pub(crate) fn insert(&mut self, container: Container) {
+        self.insert_shared(Arc::new(container));
+    }
+
+    /// The same with one that other pictures have too.
+    pub(crate) fn insert_shared(&mut self, container: Arc<Container>) {
         self.names.insert(container.id.clone(), container.number);
-        self.containers.insert(container.number, Arc::new(container));
+        self.containers.insert(container.number, container);
     }
 
     pub(crate) fn remove(&mut self, container: &Container) {
@@ -97,41 +102,43 @@ pub struct DatabaseCatalog<'e> {
 impl DatabaseCatalog<'_> {
     /// Makes a database, with throughput of its own if asked for.
     pub fn create(self, body: &Value, throughput: &ThroughputRequest) -> Result<Resource> {
-        let id = resource_id(body)?;
-        let offer = throughput.for_database()?;
-        let mut change = self.engine.catalog.change();
-        if change.state.database(&Address::Name(id.to_string())).is_some() {
-            return Err(Error::AlreadyExists);
-        }
-        let record = Record {
-            number: u64::from(change.next_number("database")?),
-            version: Lsn(0),
-            id,
-            stamp: self.engine.stamper.next(),
-            body: Value::Null,
-        };
-        let database = Database::from_record(&record)?;
-        change.insert(RecordKind::Database, 0, &record)?;
-        if let Some(offer) = offer {
-            self.engine.offers().insert(
-                &mut change,
-                &offer,
-                database.rid(),
-                &database.self_link(),
-            )?;
-        }
-        let resource = database.to_resource();
-        change.state.insert(database);
-        change.commit()?;
-        Ok(resource)
+        self.engine.epochs().redo(&mut || {
+            let id = resource_id(body)?;
+            let offer = throughput.for_database()?;
+            let mut change = self.engine.catalog.change()?;
+            if change.state.database(&Address::Name(id.to_string())).is_some() {
+                return Err(Error::AlreadyExists);
+            }
+            let record = Record {
+                number: u64::from(change.next_number("database")?),
+                version: Lsn(0),
+                id,
+                stamp: self.engine.stamper.next(),
+                body: Value::Null,
+            };
+            let database = Database::from_record(&record)?;
+            change.insert(RecordKind::Database, 0, &record)?;
+            if let Some(offer) = offer {
+                self.engine.offers().insert(
+                    &mut change,
+                    &offer,
+                    database.rid(),
+                    &database.self_link(),
+                )?;
+            }
+            let resource = database.to_resource();
+            change.state.insert(database);
+            change.commit()?;
+            Ok(resource)
+        })
     }
 
-    /// One database.
+    /// One database, as this process knows it ([`Engine::refresh_catalog`]).
     pub fn read(self, address: &Address) -> Result<Arc<Database>> {
         self.engine.catalog.database(address)
     }
 
-    /// All databases in the order of creation.
+    /// All databases in the order of creation, as this process knows them.
     pub fn list(self) -> Vec<Resource> {
         self.engine.catalog.state().databases().map(|d| d.to_resource()).collect()
     }
@@ -143,48 +150,52 @@ impl DatabaseCatalog<'_> {
         body: &Value,
         conditions: &Preconditions,
     ) -> Result<Resource> {
-        let id = resource_id(body)?;
-        let mut change = self.engine.catalog.change();
-        let mut database = (**change.state.database(address).ok_or(Error::NotFound)?).clone();
-        conditions.check_write(Some(database.stamp))?;
-        if id != database.id {
-            return Err(Error::invalid("The id of a database cannot be changed."));
-        }
-        let number = u64::from(database.number);
-        let mut record = change.record(RecordKind::Database, 0, number)?;
-        database.stamp = self.engine.stamper.next();
-        record.stamp = database.stamp;
-        change.replace(RecordKind::Database, 0, &record)?;
-        let resource = database.to_resource();
-        change.state.insert(database);
-        change.commit()?;
-        Ok(resource)
+        self.engine.epochs().redo(&mut || {
+            let id = resource_id(body)?;
+            let mut change = self.engine.catalog.change()?;
+            let mut database = (**change.state.database(address).ok_or(Error::NotFound)?).clone();
+            conditions.check_write(Some(database.stamp))?;
+            if id != database.id {
+                return Err(Error::invalid("The id of a database cannot be changed."));
+            }
+            let number = u64::from(database.number);
+            let mut record = change.record(RecordKind::Database, 0, number)?;
+            database.stamp = self.engine.stamper.next();
+            record.stamp = database.stamp;
+            change.replace(RecordKind::Database, 0, &record)?;
+            let resource = database.to_resource();
+            change.state.insert(database);
+            change.commit()?;
+            Ok(resource)
+        })
     }
 
     /// Deletes a database with everything in it.
     pub fn delete(self, address: &Address, conditions: &Preconditions) -> Result<()> {
-        let mut change = self.engine.catalog.change();
-        let database = change.state.database(address).cloned().ok_or(Error::NotFound)?;
-        conditions.check_write(Some(database.stamp))?;
-        let parent = u64::from(database.number);
-        for container in database.containers() {
-            self.engine.containers().remove(&mut change, container)?;
-        }
-        for user in change.remove_all(RecordKind::User, parent)? {
-            change.remove_all(
-                RecordKind::Permission,
-                crate::catalog::user::permission_parent(parent, user.number),
-            )?;
-        }
-        change.remove_all(RecordKind::EncryptionKey, parent)?;
-        change.remove_all(RecordKind::Model, parent)?;
-        self.engine.offers().remove(&mut change, &database.rid().to_string())?;
-        change.remove(RecordKind::Database, 0, parent, &database.id);
-        change.state.remove(&database);
-        change.commit()?;
-        for container in database.containers() {
-            self.engine.containers().drop_shards(container);
-        }
-        Ok(())
+        self.engine.epochs().redo(&mut || {
+            let mut change = self.engine.catalog.change()?;
+            let database = change.state.database(address).cloned().ok_or(Error::NotFound)?;
+            conditions.check_write(Some(database.stamp))?;
+            let parent = u64::from(database.number);
+            for container in database.containers() {
+                self.engine.containers().remove(&mut change, container)?;
+            }
+            for user in change.remove_all(RecordKind::User, parent)? {
+                change.remove_all(
+                    RecordKind::Permission,
+                    crate::catalog::user::permission_parent(parent, user.number),
+                )?;
+            }
+            change.remove_all(RecordKind::EncryptionKey, parent)?;
+            change.remove_all(RecordKind::Model, parent)?;
+            self.engine.offers().remove(&mut change, &database.rid().to_string())?;
+            change.remove(RecordKind::Database, 0, parent, &database.id);
+            change.state.remove(&database);
+            change.commit()?;
+            for container in database.containers() {
+                self.engine.containers().drop_shards(container);
+            }
+            Ok(())
+        })
     }
 }

@@ -66,22 +66,24 @@ impl EncryptionKeyCatalog<'_> {
 
     /// Keeps a new key.
     pub fn create(self, database: &Address, body: &Value) -> Result<Resource> {
-        let id = resource_id(body)?;
-        let mut properties = key_body(body)?;
-        let mut change = self.engine.catalog.change();
-        let database = self.engine.users().database_number(database)?;
-        let (kind, parent) = (RecordKind::EncryptionKey, u64::from(database));
-        if records::by_name(&*self.engine.store, kind, parent, &id)?.is_some() {
-            return Err(Error::AlreadyExists);
-        }
-        let number = u64::from(change.next_number("encryption key")?);
-        let stamp = self.engine.stamper.next();
-        properties.set(CREATED, i64::try_from(stamp.ts).unwrap_or(i64::MAX).into());
-        let body = Value::object(properties);
-        let record = Record { number, version: Lsn(0), id, stamp, body };
-        change.insert(kind, parent, &record)?;
-        change.commit()?;
-        key_resource(database, &record)
+        self.engine.epochs().redo(&mut || {
+            let id = resource_id(body)?;
+            let mut properties = key_body(body)?;
+            let mut change = self.engine.catalog.change()?;
+            let database = self.engine.users().database_number(database)?;
+            let (kind, parent) = (RecordKind::EncryptionKey, u64::from(database));
+            if records::by_name(&*self.engine.store, kind, parent, &id)?.is_some() {
+                return Err(Error::AlreadyExists);
+            }
+            let number = u64::from(change.next_number("encryption key")?);
+            let stamp = self.engine.stamper.next();
+            properties.set(CREATED, i64::try_from(stamp.ts).unwrap_or(i64::MAX).into());
+            let body = Value::object(properties);
+            let record = Record { number, version: Lsn(0), id, stamp, body };
+            change.insert(kind, parent, &record)?;
+            change.commit()?;
+            key_resource(database, &record)
+        })
     }
 
     /// One key.
@@ -107,21 +109,23 @@ impl EncryptionKeyCatalog<'_> {
         body: &Value,
         conditions: &Preconditions,
     ) -> Result<Resource> {
-        let id = resource_id(body)?;
-        let mut properties = key_body(body)?;
-        let mut change = self.engine.catalog.change();
-        let database = self.engine.users().database_number(database)?;
-        let mut record = self.record(database, key)?;
-        conditions.check_write(Some(record.stamp))?;
-        if id != record.id {
-            return Err(Error::invalid("The id of a client encryption key cannot be changed."));
-        }
-        record.stamp = self.engine.stamper.next();
-        properties.set(CREATED, record.body.get(CREATED).clone());
-        record.body = Value::object(properties);
-        change.replace(RecordKind::EncryptionKey, u64::from(database), &record)?;
-        change.commit()?;
-        key_resource(database, &record)
+        self.engine.epochs().redo(&mut || {
+            let id = resource_id(body)?;
+            let mut properties = key_body(body)?;
+            let mut change = self.engine.catalog.change()?;
+            let database = self.engine.users().database_number(database)?;
+            let mut record = self.record(database, key)?;
+            conditions.check_write(Some(record.stamp))?;
+            if id != record.id {
+                return Err(Error::invalid("The id of a client encryption key cannot be changed."));
+            }
+            record.stamp = self.engine.stamper.next();
+            properties.set(CREATED, record.body.get(CREATED).clone());
+            record.body = Value::object(properties);
+            change.replace(RecordKind::EncryptionKey, u64::from(database), &record)?;
+            change.commit()?;
+            key_resource(database, &record)
+        })
     }
 
     /// Deletes a key.
@@ -131,12 +135,14 @@ impl EncryptionKeyCatalog<'_> {
         key: &Address,
         conditions: &Preconditions,
     ) -> Result<()> {
-        let mut change = self.engine.catalog.change();
-        let database = self.engine.users().database_number(database)?;
-        let record = self.record(database, key)?;
-        conditions.check_write(Some(record.stamp))?;
-        let parent = u64::from(database);
-        change.remove(RecordKind::EncryptionKey, parent, record.number, &record.id);
-        change.commit()
+        self.engine.epochs().redo(&mut || {
+            let mut change = self.engine.catalog.change()?;
+            let database = self.engine.users().database_number(database)?;
+            let record = self.record(database, key)?;
+            conditions.check_write(Some(record.stamp))?;
+            let parent = u64::from(database);
+            change.remove(RecordKind::EncryptionKey, parent, record.number, &record.id);
+            change.commit()
+        })
     }
 }

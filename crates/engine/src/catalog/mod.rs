@@ -12,6 +12,7 @@ pub mod permission;
 pub(crate) mod records;
 pub mod resource;
 pub mod role;
+pub(crate) mod shared;
 pub mod user;
 
 use std::collections::BTreeMap;
@@ -19,20 +20,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
-use orrery_storage::key::RecordKind;
+use orrery_storage::key::{self, RecordKind};
 use orrery_storage::{
-    Commit, CommitId, Committed, Head, HeadChange, Part, Resolution, ShardState, StorageError,
-    Store,
+    Commit, CommitId, Committed, Head, HeadChange, Part, ReadAt, Resolution, ShardState, Snapshot,
+    Space, StorageError, Store,
 };
 use orrery_types::ids::{Address, Rid};
-use orrery_types::{Epoch, Error, Result, ShardId};
+use orrery_types::{Epoch, Error, Lsn, Result, ShardId, limits};
 
 use crate::catalog::container::Container;
 use crate::catalog::database::Database;
 use crate::catalog::role::RoleTable;
 use crate::error::storage;
 use crate::model::StoredModel;
+use crate::nodes::observed_store::ObservedStore;
 use records::Record;
+use shared::Origin;
 
 /// The shard of the catalog.
 pub(crate) const SYSTEM_SHARD: ShardId = ShardId(0);
@@ -42,10 +45,13 @@ pub(crate) const SYSTEM_EPOCH: Epoch = Epoch(1);
 /// The picture in memory and the lock under which it changes.
 pub(crate) struct Catalog {
     store: Arc<dyn Store>,
+    /// The same store, if other processes change the catalog too ([`shared`]).
+    observed: Option<Arc<ObservedStore>>,
     state: ArcSwap<State>,
     /// Holds a change of which nobody knows yet whether it was stored.
     changing: Mutex<Option<Unresolved>>,
     left: Mutex<LeftShards>,
+    refreshes: shared::Refreshes,
 }
 
 /// A change whose commit got no answer: its id, the shards of its parts, and the picture after it.
@@ -85,32 +91,33 @@ pub(crate) struct State {
     databases: BTreeMap<u32, Arc<Database>>,
     names: HashMap<Box<str>, u32>,
     pub(crate) roles: Arc<RoleTable>,
+    /// The commit of the system shard that it shows with all before it. Only kept up to date on a shared store.
+    shows: Lsn,
+    /// The version of the key that every change writes on a shared store.
+    head_version: Option<Lsn>,
 }
 
 impl Catalog {
-    pub(crate) fn open(store: Arc<dyn Store>) -> Result<Self> {
+    pub(crate) fn open(
+        store: Arc<dyn Store>,
+        observed: Option<Arc<ObservedStore>>,
+    ) -> Result<Self> {
         let head = store.heads(&[SYSTEM_SHARD]).map_err(storage)?.into_iter().next().flatten();
-        if head.is_some_and(|head| head.state == ShardState::Dropped) {
+        if observed.is_none() && head.is_some_and(|head| head.state == ShardState::Dropped) {
             // The first start ended before it was open.
             store.drop_shard(SYSTEM_SHARD).map_err(storage)?;
         }
         store.create_open_shard(SYSTEM_SHARD, SYSTEM_EPOCH).map_err(storage)?;
-        let roles = Arc::new(RoleTable::load(&*store)?);
-        let mut state = State { roles, ..State::default() };
-        for record in records::list(&*store, RecordKind::Database, 0)? {
-            let mut database = Database::from_record(&record)?;
-            let parent = u64::from(database.number);
-            for record in records::list(&*store, RecordKind::Container, parent)? {
-                database.insert(Container::from_record(&database, &record)?);
-            }
-            if let Some(record) = records::list(&*store, RecordKind::Model, parent)?.first() {
-                let model = StoredModel::from_record(&database, record)?;
-                database.model = Some(Arc::new(model));
-            }
-            state.insert(database);
+        let state = {
+            let snapshot = store.snapshot(SYSTEM_SHARD, ReadAt::Latest).map_err(storage)?;
+            State::load(&*snapshot, None)?
+        };
+        if let Some(observed) = &observed {
+            observed.name_shards(state.shards());
         }
         let state = ArcSwap::from_pointee(state);
-        Ok(Self { store, state, changing: Mutex::new(None), left: Mutex::default() })
+        let (changing, left) = (Mutex::new(None), Mutex::default());
+        Ok(Self { store, observed, state, changing, left, refreshes: shared::Refreshes::default() })
     }
 
     /// The picture of now.
@@ -120,7 +127,7 @@ impl Catalog {
 
     /// A database by name or rid.
     pub(crate) fn database(&self, address: &Address) -> Result<Arc<Database>> {
-        self.state.load().database(address).cloned().ok_or(Error::NotFound)
+        self.look_up(|state| state.database(address).cloned().ok_or(Error::NotFound))
     }
 
     /// A container by names or rids: a missing database is a missing owner.
@@ -129,17 +136,25 @@ impl Catalog {
         database: &Address,
         container: &Address,
     ) -> Result<Arc<Container>> {
-        let state = self.state.load();
-        let database = state.database(database).ok_or(Error::OwnerNotFound)?;
-        database.container(container).cloned().ok_or(Error::NotFound)
+        self.look_up(|state| {
+            let database = state.database(database).ok_or(Error::OwnerNotFound)?;
+            database.container(container).cloned().ok_or(Error::NotFound)
+        })
     }
 
     /// Takes numbers at once, whatever becomes of the change in whose course it happens.
     pub(crate) fn reserve_numbers(&self, counter: &str, count: u32) -> Result<u32> {
-        let mut part = Part::new(SYSTEM_SHARD, SYSTEM_EPOCH);
-        let first = records::next_numbers(&*self.store, &mut part, counter, count)?;
-        self.store.commit(Commit::new(vec![part])).map_err(storage)?;
-        Ok(first)
+        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+            let mut part = Part::new(SYSTEM_SHARD, SYSTEM_EPOCH);
+            let first = records::next_numbers(&*self.store, &mut part, counter, count)?;
+            match self.store.commit(Commit::new(vec![part])) {
+                Ok(_) => return Ok(first),
+                // Another process has taken some.
+                Err(StorageError::Conflict(_)) => {}
+                Err(error) => return Err(storage(error)),
+            }
+        }
+        Err(Error::RetryWith)
     }
 
     /// Returns when every change that had begun is over. If the outcome of the last one was unknown, the store
@@ -160,12 +175,15 @@ impl Catalog {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a change; nobody else changes the catalog until the guard is dropped.
-    pub(crate) fn change(&self) -> Change<'_> {
+    /// Begins a change of the newest picture; nobody else in this process changes the catalog until the guard is
+    /// dropped. If another process does, the commit gets a conflict (`Epochs::redo`).
+    pub(crate) fn change(&self) -> Result<Change<'_>> {
         let mut guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.resolve(&mut guard);
+        self.refresh()?;
         let part = Part::new(SYSTEM_SHARD, SYSTEM_EPOCH);
-        Change { catalog: self, guard, part, shards: vec![], state: (*self.state()).clone() }
+        let state = (*self.state()).clone();
+        Ok(Change { catalog: self, guard, part, shards: vec![], state })
     }
 
     /// Finds out about a change whose outcome was unknown, and shows it if it was stored. It stays
@@ -173,6 +191,8 @@ impl Catalog {
     fn resolve(&self, unresolved: &mut Option<Unresolved>) {
         if let Some(change) = unresolved.take() {
             match self.store.resolve(&change.shards, change.commit) {
+                // On a shared store it is read from there.
+                Ok(Resolution::Committed(_)) if self.observed.is_some() => {}
                 Ok(Resolution::Committed(_)) => self.state.store(Arc::new(change.state)),
                 Ok(Resolution::Never) => {}
                 Ok(Resolution::NotKnown) | Err(_) => {
@@ -311,13 +331,20 @@ impl Change<'_> {
         }
         let mut part = std::mem::replace(&mut self.part, Part::new(SYSTEM_SHARD, SYSTEM_EPOCH));
         part.sets_control = true;
+        if self.catalog.observed.is_some() {
+            self.state.require_as_seen(&mut part);
+        }
         let mut parts = vec![part];
         parts.append(&mut self.shards);
         let shards = parts.iter().map(|part| part.shard).collect();
         let commit = Commit::new(parts);
         let id = commit.id;
         match self.catalog.store.commit(commit) {
-            Ok(committed) => Ok(committed),
+            Ok(committed) => {
+                let lsn = committed.lsns.first().copied().unwrap_or_default();
+                (self.state.shows, self.state.head_version) = (lsn, Some(lsn));
+                Ok(committed)
+            }
             Err(error @ StorageError::Unknown(_)) => {
                 let state = self.state.clone();
                 *self.guard = Some(Unresolved { commit: id, shards, state });
@@ -329,11 +356,50 @@ impl Change<'_> {
 
     /// Makes a durable change visible.
     pub(crate) fn publish(self) {
-        self.catalog.state.store(Arc::new(self.state));
+        self.catalog.show(self.state, Origin::Own);
+    }
+
+    /// Numbers for shards that the change makes. On a shared store they are taken at once: a shard is made
+    /// before the commit, and another process must not make the same.
+    pub(crate) fn shard_numbers(&mut self, count: u32) -> Result<u32> {
+        match self.catalog.observed {
+            Some(_) => self.catalog.reserve_numbers("shard", count),
+            None => self.next_numbers("shard", count),
+        }
     }
 }
 
 impl State {
+    /// Reads the catalog. What `before` has in memory beside the records is kept.
+    fn load(snapshot: &dyn Snapshot, before: Option<&Self>) -> Result<Self> {
+        let head = snapshot.get(Space::Meta, &key::catalog_head()).map_err(storage)?;
+        let mut state = Self {
+            roles: Arc::new(RoleTable::load(snapshot)?),
+            shows: snapshot.lsn(),
+            head_version: head.map(|head| head.version),
+            ..Self::default()
+        };
+        for record in records::list_in(snapshot, RecordKind::Database, 0)? {
+            let mut database = Database::from_record(&record)?;
+            let known = before.and_then(|before| before.databases.get(&database.number));
+            let parent = u64::from(database.number);
+            for record in records::list_in(snapshot, RecordKind::Container, parent)? {
+                let container = Container::from_record(&database, &record)?;
+                let rid = Address::Rid(container.rid());
+                match known.and_then(|known| known.container(&rid)) {
+                    Some(known) => database.insert_shared(container.going_on_from(known)),
+                    None => database.insert(container),
+                }
+            }
+            if let Some(record) = records::list_in(snapshot, RecordKind::Model, parent)?.first() {
+                let model = StoredModel::from_record(&database, record)?;
+                database.model = Some(Arc::new(model));
+            }
+            state.insert(database);
+        }
+        Ok(state)
+    }
+
     pub(crate) fn databases(&self) -> impl Iterator<Item = &Arc<Database>> {
         self.databases.values()
     }

@@ -324,8 +324,19 @@ impl OfferCatalog<'_> {
         migration: Migration,
         conditions: &Preconditions,
     ) -> Result<Resource> {
+        self.engine.epochs().redo(&mut || self.replace_once(number, body, migration, conditions))
+    }
+
+    /// The same on one picture of the catalog.
+    fn replace_once(
+        self,
+        number: u32,
+        body: &Value,
+        migration: Migration,
+        conditions: &Preconditions,
+    ) -> Result<Resource> {
         require_object(body)?;
-        let mut change = self.engine.catalog.change();
+        let mut change = self.engine.catalog.change()?;
         let mut record = change.record(RecordKind::Offer, 0, u64::from(number))?;
         conditions.check_write(Some(record.stamp))?;
         let terms = offer_terms(&record)?;

@@ -144,30 +144,32 @@ impl PermissionCatalog<'_> {
         body: &Value,
         upsert: bool,
     ) -> Result<(Resource, bool)> {
-        let id = resource_id(body)?;
-        let properties = permission_body(body)?;
-        let mut change = self.engine.catalog.change();
-        let owner = self.owner(database, user)?;
-        let old =
-            records::by_name(&*self.engine.store, RecordKind::Permission, owner.parent(), &id)?;
-        if old.is_some() && !upsert {
-            return Err(Error::AlreadyExists);
-        }
-        self.check_is_alone(owner, &properties, old.as_ref().map(|r| r.number))?;
-        let created = old.is_none();
-        let (number, version) = match &old {
-            Some(old) => (old.number, old.version),
-            None => (u64::from(change.next_number("permission")?), Lsn(0)),
-        };
-        let stamp = self.engine.stamper.next();
-        let record = Record { number, version, id, stamp, body: Value::object(properties) };
-        if created {
-            change.insert(RecordKind::Permission, owner.parent(), &record)?;
-        } else {
-            change.replace(RecordKind::Permission, owner.parent(), &record)?;
-        }
-        change.commit()?;
-        Ok((owner.resource(&record), created))
+        self.engine.epochs().redo(&mut || {
+            let id = resource_id(body)?;
+            let properties = permission_body(body)?;
+            let mut change = self.engine.catalog.change()?;
+            let owner = self.owner(database, user)?;
+            let old =
+                records::by_name(&*self.engine.store, RecordKind::Permission, owner.parent(), &id)?;
+            if old.is_some() && !upsert {
+                return Err(Error::AlreadyExists);
+            }
+            self.check_is_alone(owner, &properties, old.as_ref().map(|r| r.number))?;
+            let created = old.is_none();
+            let (number, version) = match &old {
+                Some(old) => (old.number, old.version),
+                None => (u64::from(change.next_number("permission")?), Lsn(0)),
+            };
+            let stamp = self.engine.stamper.next();
+            let record = Record { number, version, id, stamp, body: Value::object(properties) };
+            if created {
+                change.insert(RecordKind::Permission, owner.parent(), &record)?;
+            } else {
+                change.replace(RecordKind::Permission, owner.parent(), &record)?;
+            }
+            change.commit()?;
+            Ok((owner.resource(&record), created))
+        })
     }
 
     /// One permission.
@@ -206,28 +208,30 @@ impl PermissionCatalog<'_> {
         body: &Value,
         conditions: &Preconditions,
     ) -> Result<Resource> {
-        let id = resource_id(body)?;
-        let properties = permission_body(body)?;
-        let mut change = self.engine.catalog.change();
-        let owner = self.owner(database, user)?;
-        let mut record = self.record(owner, permission)?;
-        conditions.check_write(Some(record.stamp))?;
-        self.check_is_alone(owner, &properties, Some(record.number))?;
-        record.stamp = self.engine.stamper.next();
-        record.body = Value::object(properties);
-        let (kind, parent) = (RecordKind::Permission, owner.parent());
-        if id == record.id {
-            change.replace(kind, parent, &record)?;
-        } else {
-            if records::by_name(&*self.engine.store, kind, parent, &id)?.is_some() {
-                return Err(Error::AlreadyExists);
+        self.engine.epochs().redo(&mut || {
+            let id = resource_id(body)?;
+            let properties = permission_body(body)?;
+            let mut change = self.engine.catalog.change()?;
+            let owner = self.owner(database, user)?;
+            let mut record = self.record(owner, permission)?;
+            conditions.check_write(Some(record.stamp))?;
+            self.check_is_alone(owner, &properties, Some(record.number))?;
+            record.stamp = self.engine.stamper.next();
+            record.body = Value::object(properties);
+            let (kind, parent) = (RecordKind::Permission, owner.parent());
+            if id == record.id {
+                change.replace(kind, parent, &record)?;
+            } else {
+                if records::by_name(&*self.engine.store, kind, parent, &id)?.is_some() {
+                    return Err(Error::AlreadyExists);
+                }
+                change.remove(kind, parent, record.number, &record.id);
+                record.id = id;
+                change.insert(kind, parent, &record)?;
             }
-            change.remove(kind, parent, record.number, &record.id);
-            record.id = id;
-            change.insert(kind, parent, &record)?;
-        }
-        change.commit()?;
-        Ok(owner.resource(&record))
+            change.commit()?;
+            Ok(owner.resource(&record))
+        })
     }
 
     /// Deletes a permission. Tokens that were issued for it open nothing from then on.
@@ -238,11 +242,13 @@ impl PermissionCatalog<'_> {
         permission: &Address,
         conditions: &Preconditions,
     ) -> Result<()> {
-        let mut change = self.engine.catalog.change();
-        let owner = self.owner(database, user)?;
-        let record = self.record(owner, permission)?;
-        conditions.check_write(Some(record.stamp))?;
-        change.remove(RecordKind::Permission, owner.parent(), record.number, &record.id);
-        change.commit()
+        self.engine.epochs().redo(&mut || {
+            let mut change = self.engine.catalog.change()?;
+            let owner = self.owner(database, user)?;
+            let record = self.record(owner, permission)?;
+            conditions.check_write(Some(record.stamp))?;
+            change.remove(RecordKind::Permission, owner.parent(), record.number, &record.id);
+            change.commit()
+        })
     }
 }

@@ -2,7 +2,7 @@
 //! that lists come in the order of creation and names are unique by the commit's own check.
 
 use orrery_storage::key::{self, RecordKind};
-use orrery_storage::{Part, Precondition, Put, Scan, Space, Store};
+use orrery_storage::{Part, Precondition, Put, Scan, Snapshot, Space, Store};
 use orrery_types::{Error, Etag, Lsn, Object, Result, Value};
 
 use super::SYSTEM_SHARD;
@@ -110,9 +110,18 @@ pub(crate) fn by_name(
 
 /// Every record of a kind under a parent, in the order of creation.
 pub(crate) fn list(store: &dyn Store, kind: RecordKind, parent: u64) -> Result<Vec<Record>> {
+    let snapshot = store.snapshot(SYSTEM_SHARD, orrery_storage::ReadAt::Latest).map_err(storage)?;
+    list_in(&*snapshot, kind, parent)
+}
+
+/// The same from a snapshot of the system shard.
+pub(crate) fn list_in(
+    snapshot: &dyn Snapshot,
+    kind: RecordKind,
+    parent: u64,
+) -> Result<Vec<Record>> {
     let prefix = key::records(kind, parent);
     let to = key::prefix_end(&prefix);
-    let snapshot = store.snapshot(SYSTEM_SHARD, orrery_storage::ReadAt::Latest).map_err(storage)?;
     let mut from = prefix;
     let mut all = Vec::new();
     loop {

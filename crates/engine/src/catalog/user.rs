@@ -54,31 +54,33 @@ impl UserCatalog<'_> {
         body: &Value,
         upsert: bool,
     ) -> Result<(Resource, bool)> {
-        let id = resource_id(body)?;
-        let mut change = self.engine.catalog.change();
-        let database = self.database_number(database)?;
-        let parent = u64::from(database);
-        let old = records::by_name(&*self.engine.store, RecordKind::User, parent, &id)?;
-        let created = old.is_none();
-        let mut record = match old {
-            Some(_) if !upsert => return Err(Error::AlreadyExists),
-            Some(old) => old,
-            None => Record {
-                number: u64::from(change.next_number("user")?),
-                version: Lsn(0),
-                id,
-                stamp: self.engine.stamper.next(),
-                body: Value::Null,
-            },
-        };
-        record.stamp = self.engine.stamper.next();
-        if created {
-            change.insert(RecordKind::User, parent, &record)?;
-        } else {
-            change.replace(RecordKind::User, parent, &record)?;
-        }
-        change.commit()?;
-        Ok((user_resource(database, &record)?, created))
+        self.engine.epochs().redo(&mut || {
+            let id = resource_id(body)?;
+            let mut change = self.engine.catalog.change()?;
+            let database = self.database_number(database)?;
+            let parent = u64::from(database);
+            let old = records::by_name(&*self.engine.store, RecordKind::User, parent, &id)?;
+            let created = old.is_none();
+            let mut record = match old {
+                Some(_) if !upsert => return Err(Error::AlreadyExists),
+                Some(old) => old,
+                None => Record {
+                    number: u64::from(change.next_number("user")?),
+                    version: Lsn(0),
+                    id,
+                    stamp: self.engine.stamper.next(),
+                    body: Value::Null,
+                },
+            };
+            record.stamp = self.engine.stamper.next();
+            if created {
+                change.insert(RecordKind::User, parent, &record)?;
+            } else {
+                change.replace(RecordKind::User, parent, &record)?;
+            }
+            change.commit()?;
+            Ok((user_resource(database, &record)?, created))
+        })
     }
 
     /// One user.
@@ -103,25 +105,27 @@ impl UserCatalog<'_> {
         body: &Value,
         conditions: &Preconditions,
     ) -> Result<Resource> {
-        let id = resource_id(body)?;
-        let mut change = self.engine.catalog.change();
-        let database = self.database_number(database)?;
-        let parent = u64::from(database);
-        let mut record = self.record(database, user)?;
-        conditions.check_write(Some(record.stamp))?;
-        record.stamp = self.engine.stamper.next();
-        if id == record.id {
-            change.replace(RecordKind::User, parent, &record)?;
-        } else {
-            if records::by_name(&*self.engine.store, RecordKind::User, parent, &id)?.is_some() {
-                return Err(Error::AlreadyExists);
+        self.engine.epochs().redo(&mut || {
+            let id = resource_id(body)?;
+            let mut change = self.engine.catalog.change()?;
+            let database = self.database_number(database)?;
+            let parent = u64::from(database);
+            let mut record = self.record(database, user)?;
+            conditions.check_write(Some(record.stamp))?;
+            record.stamp = self.engine.stamper.next();
+            if id == record.id {
+                change.replace(RecordKind::User, parent, &record)?;
+            } else {
+                if records::by_name(&*self.engine.store, RecordKind::User, parent, &id)?.is_some() {
+                    return Err(Error::AlreadyExists);
+                }
+                change.remove(RecordKind::User, parent, record.number, &record.id);
+                record.id = id;
+                change.insert(RecordKind::User, parent, &record)?;
             }
-            change.remove(RecordKind::User, parent, record.number, &record.id);
-            record.id = id;
-            change.insert(RecordKind::User, parent, &record)?;
-        }
-        change.commit()?;
-        user_resource(database, &record)
+            change.commit()?;
+            user_resource(database, &record)
+        })
     }
 
     /// Deletes a user with its permissions.
@@ -131,13 +135,15 @@ impl UserCatalog<'_> {
         user: &Address,
         conditions: &Preconditions,
     ) -> Result<()> {
-        let mut change = self.engine.catalog.change();
-        let database = self.database_number(database)?;
-        let parent = u64::from(database);
-        let record = self.record(database, user)?;
-        conditions.check_write(Some(record.stamp))?;
-        change.remove_all(RecordKind::Permission, permission_parent(parent, record.number))?;
-        change.remove(RecordKind::User, parent, record.number, &record.id);
-        change.commit()
+        self.engine.epochs().redo(&mut || {
+            let mut change = self.engine.catalog.change()?;
+            let database = self.database_number(database)?;
+            let parent = u64::from(database);
+            let record = self.record(database, user)?;
+            conditions.check_write(Some(record.stamp))?;
+            change.remove_all(RecordKind::Permission, permission_parent(parent, record.number))?;
+            change.remove(RecordKind::User, parent, record.number, &record.id);
+            change.commit()
+        })
     }
 }

@@ -6,7 +6,9 @@
 
 use orrery_storage::key;
 use orrery_storage::version::Version;
-use orrery_storage::{Commit, Entry, Part, Put, ReadAt, Snapshot, Space, StorageError};
+use orrery_storage::{
+    Commit, Entry, Part, Precondition, Put, ReadAt, Snapshot, Space, StorageError,
+};
 use orrery_types::ids::Address;
 use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result, limits};
 
@@ -86,7 +88,9 @@ impl ChangeFeedReader<'_> {
 
     /// One commit's worth of it; whether there may be more.
     fn trim_step(self, partition: &PhysicalPartition, before_s: u64) -> Result<bool> {
-        let snapshot = match self.engine.store.snapshot(partition.shard, ReadAt::Latest) {
+        // Its own writes are refused if it goes by what another process has changed.
+        let store = self.engine.unchecked_store();
+        let snapshot = match store.snapshot(partition.shard, ReadAt::Latest) {
             // The container was deleted meanwhile.
             Err(StorageError::Gone { .. }) => return Ok(false),
             other => other.map_err(storage)?,
@@ -94,6 +98,9 @@ impl ChangeFeedReader<'_> {
         let entries = first_versions(&*snapshot)?;
         let mut part = Part::new(partition.shard, partition.epoch);
         let mut horizon = Horizon::read(&*snapshot)?;
+        let (space, key) = (Space::Meta, key::versions_horizon());
+        let stored = snapshot.get(space, &key).map_err(storage)?.map(|stored| stored.version);
+        let unchanged = Precondition::unchanged(space, key, stored);
         for entry in &entries {
             if Version::decode(&entry.value.bytes).map_err(storage)?.time_s >= before_s {
                 break;
@@ -107,9 +114,12 @@ impl ChangeFeedReader<'_> {
         if removed == 0 {
             return Ok(false);
         }
+        part.preconditions.push(unchanged);
         part.puts.push(horizon.to_put());
         match self.engine.store.commit(Commit::new(vec![part])) {
             Err(StorageError::Gone { .. }) => Ok(false),
+            // Another process has moved it, perhaps further.
+            Err(StorageError::Conflict(_)) => Ok(true),
             other => other.map(|_| removed == entries.len()).map_err(storage),
         }
     }

@@ -38,6 +38,10 @@ impl Insight<'_> {
 
     /// Findings about a database.
     pub fn advise(self, database: &Address) -> Result<Value> {
+        self.engine.epochs().redo(&mut || self.advise_once(database))
+    }
+
+    fn advise_once(self, database: &Address) -> Result<Value> {
         let database = self.engine.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
         let model = database.model.as_ref().map(|model| Model::parse(model.document()));
         let model = model.transpose().map_err(|e| Error::internal(e.to_string()))?;

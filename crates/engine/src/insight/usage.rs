@@ -21,18 +21,22 @@ impl Insight<'_> {
     /// What the store knows of each physical partition, in little time.
     pub fn shard_sizes(self, container: &Container) -> Result<Vec<ShardStats>> {
         let stats = |partition: &PhysicalPartition| self.engine.store.stats(partition.shard);
-        container.partitions.iter().map(|p| stats(p).map_err(storage)).collect()
+        self.engine.epochs().retry_on_gone_shard(container, &mut |now| {
+            now.partitions.iter().map(|p| stats(p).map_err(storage)).collect()
+        })
     }
 
     /// Counts the rows of a container; takes time in proportion to them.
     pub fn usage(self, container: &Container) -> Result<Usage> {
-        let mut total = Usage::default();
-        for partition in &container.partitions {
-            let usage = self.partition_usage(partition)?;
-            total.items += usage.items;
-            total.kilobytes += usage.kilobytes;
-        }
-        Ok(total)
+        self.engine.epochs().retry_on_gone_shard(container, &mut |now| {
+            let mut total = Usage::default();
+            for partition in &now.partitions {
+                let usage = self.partition_usage(partition)?;
+                total.items += usage.items;
+                total.kilobytes += usage.kilobytes;
+            }
+            Ok(total)
+        })
     }
 
     /// The same by physical partition, in the form that clients get it.
@@ -47,8 +51,9 @@ impl Insight<'_> {
                 ("partitionKeys", Value::array(vec![])),
             ])))
         };
-        let partitions = container.partitions.iter().map(of).collect::<Result<_>>()?;
-        Ok(Value::array(partitions))
+        self.engine.epochs().retry_on_gone_shard(container, &mut |now| {
+            Ok(Value::array(now.partitions.iter().map(of).collect::<Result<_>>()?))
+        })
     }
 
     fn partition_usage(self, partition: &PhysicalPartition) -> Result<Usage> {

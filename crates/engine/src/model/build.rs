@@ -349,43 +349,51 @@ impl<'e> ModelBuilds<'e> {
 
     /// All items are under a rule: it holds, unless some break it. Whether something was done.
     fn finish_rule(self, database: &Database, index: usize) -> Result<bool> {
-        {
-            let _schema = self.engine.model_locks.schema_shared();
-            let state = self.engine.catalog.state();
-            let now = state.databases().find(|now| now.number == database.number);
-            let Some((now, model)) = now.and_then(|now| now.model.as_deref().map(|m| (now, m)))
-            else {
+        self.engine.epochs().redo(&mut || {
+            {
+                let _schema = self.engine.model_locks.schema_shared();
+                let state = self.engine.catalog.state();
+                let now = state.databases().find(|now| now.number == database.number);
+                let Some((now, model)) = now.and_then(|now| now.model.as_deref().map(|m| (now, m)))
+                else {
+                    return Ok(false);
+                };
+                if !model.is_building(index) {
+                    return Ok(false);
+                }
+                let scope = ModelContext { database: now, model };
+                let site = Site { scope, index, number: model.numbers[index] };
+                if !self.recheck_violations(site)? {
+                    return Ok(false);
+                }
+            }
+            let mut change = self.engine.catalog.change()?;
+            let number = u64::from(database.number);
+            let found = change.state.databases().find(|now| now.number == database.number);
+            let Some(mut now) = found.map(|now| (**now).clone()) else { return Ok(false) };
+            let Some(mut model) = now.model.as_deref().cloned() else { return Ok(false) };
+            let old = database.model.as_ref();
+            if old.is_none_or(|old| old.numbers.get(index) != model.numbers.get(index)) {
                 return Ok(false);
+            }
+            let Some(stage) = model.stages.get_mut(index) else { return Ok(false) };
+            *stage = match *stage {
+                Stage::Building => Stage::Verified,
+                Stage::Verified | Stage::Enforced => Stage::Enforced,
             };
-            if !model.is_building(index) {
-                return Ok(false);
+            let version = change.record(RecordKind::Model, number, store::NUMBER)?.version;
+            change.replace(RecordKind::Model, number, &model.record(version))?;
+            let model = Arc::new(model);
+            if self.engine.is_shared() {
+                // No writer in another process goes on by the stage before.
+                let named = now.containers_of(Some(&model));
+                change.replace_definitions(&mut now, &named)?;
             }
-            let scope = ModelContext { database: now, model };
-            let site = Site { scope, index, number: model.numbers[index] };
-            if !self.recheck_violations(site)? {
-                return Ok(false);
-            }
-        }
-        let mut change = self.engine.catalog.change();
-        let number = u64::from(database.number);
-        let found = change.state.databases().find(|now| now.number == database.number);
-        let Some(mut now) = found.map(|now| (**now).clone()) else { return Ok(false) };
-        let Some(mut model) = now.model.as_deref().cloned() else { return Ok(false) };
-        let old = database.model.as_ref();
-        if old.is_none_or(|old| old.numbers.get(index) != model.numbers.get(index)) {
-            return Ok(false);
-        }
-        let Some(stage) = model.stages.get_mut(index) else { return Ok(false) };
-        *stage = match *stage {
-            Stage::Building => Stage::Verified,
-            Stage::Verified | Stage::Enforced => Stage::Enforced,
-        };
-        let version = change.record(RecordKind::Model, number, store::NUMBER)?.version;
-        change.replace(RecordKind::Model, number, &model.record(version))?;
-        now.model = Some(Arc::new(model));
-        change.state.insert(now);
-        change.commit()?;
-        Ok(true)
+            now.model = Some(model);
+            change.state.insert(now);
+            change.commit()?;
+            Ok(true)
+        })
     }
 
     /// Looks again at the items that broke a rule; whether none does.

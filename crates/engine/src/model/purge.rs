@@ -29,7 +29,8 @@ impl ModelBuilds<'_> {
         dead: &dyn Fn(u32) -> bool,
     ) -> Result<()> {
         loop {
-            let snapshot = match self.engine.store.snapshot(partition.shard, ReadAt::Latest) {
+            let store = self.engine.unchecked_store();
+            let snapshot = match store.snapshot(partition.shard, ReadAt::Latest) {
                 Err(StorageError::Gone { .. }) => return Ok(()),
                 other => other.map_err(storage)?,
             };

@@ -28,6 +28,18 @@ const NAME: &str = "model";
 /// What the server adds to the document, and takes off when it is sent back.
 const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_ts", "_state"];
 
+/// Rules that are gone, by number. Numbers rise: those of a model that comes meanwhile are newer.
+struct GoneRules {
+    newest: u32,
+    kept: Vec<u32>,
+}
+
+impl GoneRules {
+    fn has(&self, number: u32) -> bool {
+        number <= self.newest && !self.kept.contains(&number)
+    }
+}
+
 impl StoredModel {
     /// Compiles a document; numbers are zero until they are given.
     fn compile(
@@ -149,9 +161,13 @@ fn type_identity(document: &Value, name: &str) -> String {
 impl Models<'_> {
     /// The model of a database.
     pub fn read(self, database: &Address) -> Result<Resource> {
-        let database = self.engine.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
-        let model = database.model.as_ref().ok_or(Error::NotFound)?;
-        self.resource(&database, model)
+        self.engine.catalog.refresh()?;
+        self.engine.epochs().redo(&mut || {
+            let found = self.engine.catalog.database(database);
+            let database = found.map_err(|_| Error::OwnerNotFound)?;
+            let model = database.model.as_ref().ok_or(Error::NotFound)?;
+            self.resource(&database, model)
+        })
     }
 
     fn resource(self, database: &Database, model: &StoredModel) -> Result<Resource> {
@@ -160,6 +176,10 @@ impl Models<'_> {
 
     /// Milliseconds since the oldest change that is still to be followed was made, over all models.
     pub fn lag_ms(self) -> Result<u64> {
+        self.engine.epochs().redo(&mut || self.lag_now_ms())
+    }
+
+    fn lag_now_ms(self) -> Result<u64> {
         let mut oldest = None;
         for database in self.engine.catalog.state().databases() {
             let Some(model) = database.model.as_deref() else { continue };
@@ -187,8 +207,13 @@ impl Models<'_> {
             document.remove(name);
         }
         let document = Value::object(document);
-        let (outcome, address) = self.replace(database, document, conditions)?;
+        let (outcome, address, gone) = self
+            .engine
+            .epochs()
+            .redo(&mut || self.replace(database, document.clone(), conditions))?;
+        self.purge(&address, &gone)?;
         // A little is built before it is answered; the background thread does the rest.
+        self.engine.erasure().load_all_changed()?;
         self.engine.model_builds().build_model(&address, limits::MODEL_BUILD_ITEMS_INLINE);
         let resource = self.read(&address)?;
         Ok((outcome, resource))
@@ -200,8 +225,8 @@ impl Models<'_> {
         database: &Address,
         document: Value,
         conditions: &Preconditions,
-    ) -> Result<(Outcome, Address)> {
-        let mut change = self.engine.catalog.change();
+    ) -> Result<(Outcome, Address, GoneRules)> {
+        let mut change = self.engine.catalog.change()?;
         let found = change.state.database(database).ok_or(Error::OwnerNotFound)?;
         let mut database = (**found).clone();
         let old = database.model.take();
@@ -245,11 +270,16 @@ impl Models<'_> {
         change.state.insert(database.clone());
         change.commit()?;
         drop((locks, schema));
-        // Numbers rise: those of a model that comes meanwhile are newer.
-        self.engine
-            .model_builds()
-            .purge_kept(&database, &|number| number <= newest && !numbers.contains(&number))?;
-        Ok((outcome, Address::Rid(database.rid())))
+        let gone = GoneRules { newest, kept: numbers };
+        Ok((outcome, Address::Rid(database.rid()), gone))
+    }
+
+    /// Removes what is kept for rules that are gone.
+    fn purge(self, database: &Address, gone: &GoneRules) -> Result<()> {
+        self.engine.epochs().redo(&mut || {
+            let Ok(database) = self.engine.catalog.database(database) else { return Ok(()) };
+            self.engine.model_builds().purge_kept(&database, &|number| gone.has(number))
+        })
     }
 
     /// Elements of an array that gets another name, or buckets that get other ids, would be left
@@ -337,7 +367,18 @@ impl Models<'_> {
 
     /// Deletes the model of a database; the data stays as it is.
     pub fn delete(self, database: &Address, conditions: &Preconditions) -> Result<()> {
-        let mut change = self.engine.catalog.change();
+        let (address, gone) =
+            self.engine.epochs().redo(&mut || self.delete_once(database, conditions))?;
+        self.purge(&address, &gone)
+    }
+
+    /// The same on one picture of the catalog, without what was kept for its rules.
+    fn delete_once(
+        self,
+        database: &Address,
+        conditions: &Preconditions,
+    ) -> Result<(Address, GoneRules)> {
+        let mut change = self.engine.catalog.change()?;
         let found = change.state.database(database).ok_or(Error::OwnerNotFound)?;
         let mut database = (**found).clone();
         let model = database.model.take().ok_or(Error::NotFound)?;
@@ -351,6 +392,6 @@ impl Models<'_> {
         change.commit()?;
         drop((locks, schema));
         let newest = model.numbers.iter().max().copied().unwrap_or_default();
-        self.engine.model_builds().purge_kept(&database, &|number| number <= newest)
+        Ok((Address::Rid(database.rid()), GoneRules { newest, kept: vec![] }))
     }
 }

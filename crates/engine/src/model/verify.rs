@@ -111,7 +111,9 @@ impl ModelVerification<'_> {
         let mut attempts = 0..ATTEMPTS;
         loop {
             match self.verify_snapshot(database, progress) {
-                Err(Error::PartitionGone) if attempts.next().is_some() => {}
+                Err(Error::PartitionGone) if attempts.next().is_some() => {
+                    self.engine.erasure().load_all_changed()?;
+                }
                 result => return result,
             }
         }

@@ -5,16 +5,16 @@
 use orrery_storage::key::RecordKind;
 use orrery_storage::{Commit, HeadChange, Part, ShardState, StorageError};
 use orrery_types::ids::Address;
-use orrery_types::{Epoch, Error, Lsn, Result, ShardId};
+use orrery_types::{Epoch, Error, Lsn, Result, ShardId, limits};
 
 use super::copy::{EntryRouter, ShardCopier};
 use super::layout::{LayoutChange, newest_epoch};
-use crate::Container;
-use crate::catalog::{Catalog, UnsettledShards};
+use crate::catalog::{Catalog, Change, UnsettledShards, WriteFailed};
 use crate::error::storage;
 use crate::partition::PhysicalPartition;
 use crate::partition::layout::Layouts;
 use crate::transaction::locks::LockGuard;
+use crate::{Container, Database};
 
 /// Why a split or merge was aborted, and whether the children's shards may be dropped.
 pub(super) struct CutoverError {
@@ -36,12 +36,8 @@ impl Layouts<'_> {
         layout: &LayoutChange,
         copy: &mut ShardCopier<'_, C>,
     ) -> std::result::Result<(), CutoverError> {
-        let mut change = self.engine.catalog.change();
-        let found = change.state.database(&Address::Rid(container.database_rid()));
-        let mut database = (**found.ok_or(Error::OwnerNotFound)?).clone();
-        let found = database.container(&Address::Rid(container.rid()));
-        let mut next = (**found.ok_or(Error::NotFound)?).clone();
-        let parents = next.take_partitions(&layout.parents)?;
+        let mut change = self.engine.catalog.change()?;
+        let parents = NextLayout::of(&change, container, layout)?.parents;
         // Writers in progress finish first; later ones wait here and then read the new layout.
         let _guards: Vec<LockGuard> = parents.iter().flat_map(|p| p.locks.lock_all()).collect();
         let mut closed = self.close(&parents)?;
@@ -51,6 +47,58 @@ impl Layouts<'_> {
             lsn = lsn.max(self.engine.sessions().shard_lsn(parent)?);
         }
         copy.conclude(lsn)?;
+        for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
+            match NextLayout::of(&change, container, layout)?.store(change, layout, lsn)? {
+                Ok(()) => {
+                    closed.shards.clear();
+                    return Ok(());
+                }
+                // Another process has changed the catalog. It has changed nothing of closed shards.
+                Err(WriteFailed { error: StorageError::Conflict(_), .. })
+                    if self.engine.is_shared() =>
+                {
+                    change = self.engine.catalog.change()?;
+                }
+                Err(WriteFailed { error, unknown }) => {
+                    if unknown {
+                        // Either layout may be the stored one: neither may be written to or dropped before
+                        // the catalog has found out.
+                        closed.shards.clear();
+                    }
+                    return Err(CutoverError { error: storage(error), drop_children: !unknown });
+                }
+            }
+        }
+        Err(Error::RetryWith.into())
+    }
+}
+
+/// A container without the parents of a split or merge.
+struct NextLayout {
+    database: Database,
+    container: Container,
+    parents: Vec<PhysicalPartition>,
+}
+
+impl NextLayout {
+    /// As the picture of a change has it.
+    fn of(change: &Change<'_>, container: &Container, layout: &LayoutChange) -> Result<Self> {
+        let found = change.state.database(&Address::Rid(container.database_rid()));
+        let database = (**found.ok_or(Error::OwnerNotFound)?).clone();
+        let found = database.container(&Address::Rid(container.rid()));
+        let mut container = (**found.ok_or(Error::NotFound)?).clone();
+        let parents = container.take_partitions(&layout.parents)?;
+        Ok(Self { database, container, parents })
+    }
+
+    /// Puts the children in the place of the parents.
+    fn store(
+        self,
+        mut change: Change<'_>,
+        layout: &LayoutChange,
+        lsn: Lsn,
+    ) -> Result<std::result::Result<(), WriteFailed>> {
+        let Self { mut database, container: mut next, parents } = self;
         let epoch = newest_epoch(&parents);
         for child in &layout.children {
             let open = HeadChange::state(ShardState::Building, ShardState::Open, epoch);
@@ -66,18 +114,7 @@ impl Layouts<'_> {
         change.replace(kind, owner, &next.record(version))?;
         database.insert(next);
         change.state.insert(database);
-        if let Err(failed) = change.write() {
-            if failed.unknown {
-                // Either layout may be the stored one: neither may be written to or dropped before the
-                // catalog has found out.
-                closed.shards.clear();
-            }
-            let drop_children = !failed.unknown;
-            return Err(CutoverError { error: storage(failed.error), drop_children });
-        }
-        closed.shards.clear();
-        change.publish();
-        Ok(())
+        Ok(change.write().map(|_| change.publish()))
     }
 }
 

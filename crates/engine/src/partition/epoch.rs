@@ -5,12 +5,14 @@
 //! definition and starts over.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use orrery_storage::{Commit, Head, HeadChange, Part, ShardState};
-use orrery_types::ids::Address;
-use orrery_types::{Epoch, Error, Result, ShardId};
+use orrery_types::{Epoch, Error, Result, ShardId, limits};
 
 use crate::error::storage;
+use crate::model::ModelContext;
+use crate::nodes::observed_store::ObservedStore;
 use crate::{Container, Engine};
 
 /// How often a request reloads a definition that changes under it.
@@ -22,6 +24,9 @@ impl Container {
         self.partitions.iter().map(|p| (p.shard, p.epoch)).collect()
     }
 }
+
+/// Pause between two looks at a shard that another process has closed.
+const CUTOVER_PAUSE_MS: u64 = 20;
 
 /// Epochs of shards, and what runs again under a new one.
 #[derive(Clone, Copy)]
@@ -36,15 +41,32 @@ impl Epochs<'_> {
         container: &Container,
         work: &mut dyn FnMut(&Container) -> Result<T>,
     ) -> Result<T> {
+        let mut loaded = self.generation();
         let mut result = work(container);
+        let mut now: Option<Arc<Container>> = None;
         for _ in 0..RELOADS_MAX {
-            if !matches!(result, Err(Error::PartitionGone)) {
-                break;
+            let used = now.as_deref().unwrap_or(container);
+            if !matches!(result, Err(Error::PartitionGone))
+                && !self.rests_on_old_picture(&result, used)?
+            {
+                return result;
             }
-            let Some(now) = self.reload(container) else { break };
-            result = work(&now);
+            let Some(mut newer) = self.reload(container)? else {
+                return self.unless_deleted(result);
+            };
+            // What is gone was never in the layout, unless it is closed at this moment.
+            let is_refused = matches!(result, Err(Error::PartitionGone));
+            if is_refused && self.engine.is_shared() && self.is_same(&newer, used, loaded) {
+                if !self.wait_for_cutover(&newer)? {
+                    return result;
+                }
+                newer = self.reload(container)?.unwrap_or(newer);
+            }
+            loaded = self.generation();
+            result = work(&newer);
+            now = Some(newer);
         }
-        result
+        self.unless_outrun(result)
     }
 
     /// The same for work on several containers. One that was deleted meanwhile has no items.
@@ -56,15 +78,15 @@ impl Epochs<'_> {
         let mut result = work(containers);
         for _ in 0..RELOADS_MAX {
             if !matches!(result, Err(Error::PartitionGone)) {
-                break;
+                return result;
             }
             let mut now = Vec::with_capacity(containers.len());
             for container in containers {
-                now.push(self.reload(container).ok_or(Error::OwnerNotFound)?);
+                now.push(self.reload(container)?.ok_or(Error::OwnerNotFound)?);
             }
             result = work(&now);
         }
-        result
+        self.unless_outrun(result)
     }
 
     /// Runs a read with the current layout, and again if one of the shards that it began with is gone.
@@ -73,13 +95,16 @@ impl Epochs<'_> {
         container: &Container,
         work: &mut dyn FnMut(&Container) -> Result<T>,
     ) -> Result<T> {
+        if let Some(observed) = &self.engine.observed {
+            return self.retry_read(observed, container, work);
+        }
         let mut result = work(container);
         if !matches!(result, Err(Error::PartitionGone)) {
             return result;
         }
         let mut tried = container.shards();
         for _ in 0..RELOADS_MAX {
-            let Some(now) = self.reload(container) else { break };
+            let Some(now) = self.reload(container)? else { break };
             // What is gone was never in the layout: the client asked for it.
             if now.shards() == tried {
                 break;
@@ -93,11 +118,149 @@ impl Epochs<'_> {
         result
     }
 
-    /// The container as of now, after every catalog change in progress has ended; `None` if it is gone.
-    fn reload(self, container: &Container) -> Option<Arc<Container>> {
+    /// The same where other processes change definitions, layouts and erasures. A read that began with an older
+    /// definition than the process has by its end may have passed under the new one, so it runs again too.
+    fn retry_read<T>(
+        self,
+        observed: &ObservedStore,
+        container: &Container,
+        work: &mut dyn FnMut(&Container) -> Result<T>,
+    ) -> Result<T> {
+        let mut loaded = observed.generation();
+        let mut result = work(container);
+        let mut now = None;
+        for _ in 0..RELOADS_MAX {
+            let used = now.as_deref().unwrap_or(container);
+            let is_refused = matches!(result, Err(Error::PartitionGone));
+            if !is_refused && self.is_current(used) && !self.rests_on_old_picture(&result, used)? {
+                return result;
+            }
+            let Some(reloaded) = self.reload(container)? else { return Err(Error::OwnerNotFound) };
+            // What is gone was never in the layout: the client asked for it.
+            if is_refused && self.is_same(&reloaded, used, loaded) {
+                return result;
+            }
+            loaded = observed.generation();
+            result = work(&reloaded);
+            now = Some(reloaded);
+        }
+        self.unless_outrun(result)
+    }
+
+    /// Whether a refusal may rest on a definition or a model that another process has replaced: no read has
+    /// compared it with the store. The newest picture is shown afterwards.
+    fn rests_on_old_picture<T>(self, result: &Result<T>, used: &Container) -> Result<bool> {
+        let by_definition = |error: &Error| {
+            matches!(
+                error,
+                Error::Invalid(_)
+                    | Error::Query(_)
+                    | Error::PartitionKeyMismatch(_)
+                    | Error::ModelViolated(_)
+            )
+        };
+        if !self.engine.is_shared() || !result.as_ref().err().is_some_and(by_definition) {
+            return Ok(false);
+        }
+        self.engine.catalog.refresh()?;
+        Ok(!self.is_current(used))
+    }
+
+    /// Changes whenever this process has loaded what others have changed.
+    fn generation(self) -> u64 {
+        self.engine.observed.as_ref().map_or(0, |observed| observed.generation())
+    }
+
+    /// Whether there is nothing new since a container was used, and since a generation was noted.
+    fn is_same(self, newer: &Container, used: &Container, loaded: u64) -> bool {
+        self.generation() == loaded && newer.shards() == used.shards()
+    }
+
+    /// Waits while another process cuts over to a new layout, for some seconds at most; whether one did.
+    fn wait_for_cutover(self, container: &Container) -> Result<bool> {
+        let shards: Vec<ShardId> = container.partitions.iter().map(|p| p.shard).collect();
+        let mut pauses = 0..limits::CUTOVER_WAIT_MS / CUTOVER_PAUSE_MS;
+        let mut waited = false;
+        loop {
+            let heads = self.engine.store.heads(&shards).map_err(storage)?;
+            let is_closed = |head: &Option<Head>| head.is_some_and(|h| h.state != ShardState::Open);
+            if !heads.iter().any(is_closed) || pauses.next().is_none() {
+                return Ok(waited || heads.iter().any(Option::is_none));
+            }
+            waited = true;
+            std::thread::sleep(Duration::from_millis(CUTOVER_PAUSE_MS));
+        }
+    }
+
+    /// Whether the catalog's picture has the same definition and layout of a container.
+    pub(crate) fn is_current(self, container: &Container) -> bool {
+        let state = self.engine.catalog.state();
+        let now = state.container_by_rid(container);
+        now.is_some_and(|now| {
+            std::ptr::eq(&raw const **now, container) || now.shards() == container.shards()
+        })
+    }
+
+    /// A refusal because of a container that is no longer there.
+    fn unless_deleted<T>(self, result: Result<T>) -> Result<T> {
+        match result {
+            Err(Error::PartitionGone) if self.engine.is_shared() => Err(Error::OwnerNotFound),
+            other => other,
+        }
+    }
+
+    /// Definitions that change again and again are no reason to look for another range.
+    fn unless_outrun<T>(self, result: Result<T>) -> Result<T> {
+        match result {
+            Err(Error::PartitionGone) if self.engine.is_shared() => Err(Error::Unavailable(
+                "The definition of the container changes all the time; retry later.".into(),
+            )),
+            other => other,
+        }
+    }
+
+    /// The container as of now, after every catalog change in progress has ended, with what other processes
+    /// have changed of it; `None` if it is gone.
+    pub(crate) fn reload(self, container: &Container) -> Result<Option<Arc<Container>>> {
         self.engine.catalog.wait_for_changes();
-        let database = Address::Rid(container.database_rid());
-        self.engine.catalog.container(&database, &Address::Rid(container.rid())).ok()
+        self.engine.catalog.refresh()?;
+        let now = self.engine.catalog.state().container_by_rid(container).cloned();
+        let Some(now) = now else { return Ok(None) };
+        self.engine.erasure().load_changed(&now)?;
+        // A model leads to other containers of the database.
+        if let Some(database) = self.engine.models().database_of(&now)
+            && ModelContext::of(Some(&database), &now).is_some()
+        {
+            database.containers().try_for_each(|c| self.engine.erasure().load_changed(c))?;
+        }
+        Ok(Some(now))
+    }
+
+    /// Makes a change of the catalog, and makes it again on a newer picture while other processes are faster.
+    /// Nothing was written by an attempt that failed.
+    pub(crate) fn redo<T>(self, change: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+        let mut result = change();
+        if !self.engine.is_shared() {
+            return result;
+        }
+        for attempt in 1..limits::COMMIT_ATTEMPTS_MAX {
+            match result {
+                Err(Error::RetryWith) => {}
+                Err(Error::PartitionGone) => self.engine.erasure().load_all_changed()?,
+                _ => break,
+            }
+            self.pause(attempt);
+            result = change();
+        }
+        result
+    }
+
+    /// Waits for a time that differs between processes: two that are in each other's way are not in step.
+    fn pause(self, attempt: usize) {
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let etag = self.engine.stamper.next().etag;
+        let spread = (etag.stamp ^ u64::from(etag.node)).wrapping_mul(SPREAD) >> 54;
+        std::thread::sleep(Duration::from_micros(spread * attempt.min(16) as u64));
     }
 
     /// Brings shards to the epochs that the catalog has. In version 0.1 the catalog was changed first, so

@@ -100,6 +100,7 @@ impl<'e> Layouts<'e> {
     ) -> Result<LayoutChangeResult> {
         let _running =
             self.engine.layout_changes.running.lock().unwrap_or_else(PoisonError::into_inner);
+        self.engine.erasure().load_all_changed()?;
         let container = self.engine.catalog.container(database, container)?;
         self.unless_deleted(&container, self.split(&container, cut, stop))
     }
@@ -151,6 +152,7 @@ impl<'e> Layouts<'e> {
     ) -> Result<LayoutChangeResult> {
         let _running =
             self.engine.layout_changes.running.lock().unwrap_or_else(PoisonError::into_inner);
+        self.engine.erasure().load_all_changed()?;
         let container = self.engine.catalog.container(database, container)?;
         self.unless_deleted(&container, self.merge(&container, ids, stop))
     }
@@ -170,7 +172,7 @@ impl<'e> Layouts<'e> {
         let range = KeyRange { min: first.range.min.clone(), max: second.range.max.clone() };
         let parents = vec![first.clone(), second.clone()];
         let children = self.new_partitions(container, &parents, &[range])?;
-        let router = MergeRouter::begin(&*self.engine.store, first, second)?;
+        let router = MergeRouter::begin(&**self.engine.unchecked_store(), first, second)?;
         let change = LayoutChange { parents, children, announced_ms: 0 };
         self.change_layout(container, &change, router, stop)
     }
@@ -199,7 +201,7 @@ impl<'e> Layouts<'e> {
         let next = container.partitions.iter().map(|p| p.id).max().map_or(0, |id| id + 1);
         let count = u32::try_from(ranges.len()).map_err(|_| Error::internal("too many ranges"))?;
         let first_shard = {
-            let _alone = self.engine.catalog.change();
+            let _alone = self.engine.catalog.change()?;
             self.engine.catalog.reserve_numbers("shard", count)?
         };
         let mut ancestors: Vec<u32> = Vec::new();
@@ -278,7 +280,7 @@ impl<'e> Layouts<'e> {
             self.engine.store.create_shard(child.shard, child.epoch).map_err(storage)?;
         }
         let mut copy = ShardCopier::begin(
-            &*self.engine.store,
+            &**self.engine.unchecked_store(),
             &*self.engine.clock,
             &change.parents,
             &change.children,

@@ -80,6 +80,17 @@ impl PhysicalPartition {
         }
     }
 
+    /// Takes what this process has in memory of the partition, read again from the catalog.
+    pub(crate) fn go_on_from(&mut self, known: &Self) {
+        let Self { locks, rows, splitting, dictionary, items, term_sizes, .. } = known.clone();
+        self.locks = locks;
+        self.rows = rows;
+        self.splitting = splitting;
+        self.dictionary = dictionary;
+        self.items = items;
+        self.term_sizes = term_sizes;
+    }
+
     pub(crate) fn to_value(&self) -> Value {
         let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
         let parents = self.parents.iter().map(|p| number(u64::from(*p))).collect();

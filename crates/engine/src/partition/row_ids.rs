@@ -8,12 +8,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orrery_storage::{Commit, Committed, Part, Precondition, Put, Space, StorageError, Store, key};
-use orrery_types::{Epoch, Error, Lsn, Result, ShardId};
+use orrery_types::{Epoch, Error, Lsn, Result, ShardId, limits};
 
 use crate::error::storage;
-
-/// Numbers that are reserved at once.
-const BLOCK: u64 = 1 << 16;
 
 #[derive(Debug, Default)]
 pub(super) struct RowIds {
@@ -29,6 +26,8 @@ struct State {
     counter: Option<(Lsn, u64)>,
     /// A commit that reserves the next block is on its way.
     is_reserving: bool,
+    /// Numbers of the block that was added last.
+    block: u64,
 }
 
 impl State {
@@ -40,11 +39,12 @@ impl State {
     }
 
     fn is_low(&self) -> bool {
-        self.next.is_empty() && self.current.end - self.current.start < BLOCK / 2
+        self.next.is_empty() && self.current.end - self.current.start < self.block / 2
     }
 
     fn add(&mut self, block: Range<u64>, version: Lsn) {
         self.counter = Some((version, block.end));
+        self.block = block.end - block.start;
         if self.current.is_empty() {
             self.current = block;
         } else {
@@ -63,16 +63,18 @@ impl Reservation {
     /// Reads the counter.
     pub(super) fn read(store: &dyn Store, shard: ShardId, epoch: Epoch) -> Result<Self> {
         let found = store.get(shard, Space::Meta, &key::rows_reserved()).map_err(storage)?.1;
-        let Some(value) = found else { return Ok(Self::after(shard, epoch, None)) };
+        let Some(value) = found else { return Ok(Self::after(store, shard, epoch, None)) };
         let start = value.bytes[..].try_into().map(u64::from_be_bytes);
         let start = start.map_err(|_| Error::internal("a row counter is corrupt"))?;
-        Ok(Self::after(shard, epoch, Some((value.version, start))))
+        Ok(Self::after(store, shard, epoch, Some((value.version, start))))
     }
 
-    fn after(shard: ShardId, epoch: Epoch, counter: Option<(Lsn, u64)>) -> Self {
+    fn after(store: &dyn Store, shard: ShardId, epoch: Epoch, counter: Option<(Lsn, u64)>) -> Self {
         let (space, key) = (Space::Meta, key::rows_reserved());
         let (version, start) = counter.map_or((None, 1), |(lsn, start)| (Some(lsn), start));
-        let block = start..start + BLOCK;
+        let shared = store.is_shared();
+        let size = if shared { limits::ROW_BLOCK_SHARED } else { limits::ROW_BLOCK };
+        let block = start..start + size;
         let mut part = Part::new(shard, epoch);
         part.preconditions.push(Precondition::unchanged(space, key.clone(), version));
         part.puts.push(Put { space, key, value: block.end.to_be_bytes().to_vec() });
@@ -104,7 +106,7 @@ impl RowIds {
         {
             state.is_reserving = true;
             drop(state);
-            self.reserve_ahead(store, Reservation::after(shard, epoch, Some(counter)));
+            self.reserve_ahead(store, Reservation::after(store, shard, epoch, Some(counter)));
         }
         Some(number)
     }
@@ -158,6 +160,7 @@ mod tests {
 
     use super::*;
 
+    const BLOCK: u64 = limits::ROW_BLOCK;
     const SHARD: ShardId = ShardId(3);
     const EPOCH: Epoch = Epoch(1);
 
@@ -186,6 +189,15 @@ mod tests {
         let first = Arc::new(RowIds::default()).next(&store, SHARD, EPOCH).unwrap();
         let second = Arc::new(RowIds::default()).next(&store, SHARD, EPOCH).unwrap();
         assert_eq!((first, second), (1, 1 + BLOCK));
+    }
+
+    #[test]
+    fn blocks_are_small_where_several_processes_reserve_them() {
+        let store = MemoryStore::shared();
+        store.create_open_shard(SHARD, EPOCH).unwrap();
+        let owners = [Arc::new(RowIds::default()), Arc::new(RowIds::default())];
+        let first = owners.iter().map(|ids| ids.next(&store, SHARD, EPOCH).unwrap());
+        assert_eq!(first.collect::<Vec<_>>(), [1, 1 + limits::ROW_BLOCK_SHARED]);
     }
 
     #[test]

@@ -189,8 +189,19 @@ impl<'e> ServerScripts<'e> {
         let id = resource_id(body)?;
         let properties = Value::object(accept(kind, body)?);
         let stamp = self.engine.stamper.next();
-        let mut record = Record { number: 0, version: Lsn(0), id, stamp, body: properties };
+        let record = Record { number: 0, version: Lsn(0), id, stamp, body: properties };
         self.check(&record)?;
+        self.engine.epochs().redo(&mut || self.store(container, kind, record.clone(), upsert))
+    }
+
+    /// Stores a script that was checked.
+    fn store(
+        self,
+        container: &Container,
+        kind: ScriptKind,
+        mut record: Record,
+        upsert: bool,
+    ) -> Result<(Resource, bool)> {
         let mut change = self.change_in(container)?;
         let old =
             records::by_name(&*self.engine.store, kind.record(), parent(container), &record.id)?;
@@ -212,7 +223,7 @@ impl<'e> ServerScripts<'e> {
 
     /// A change under a container that is still there.
     fn change_in(self, container: &Container) -> Result<Change<'e>> {
-        let change = self.engine.catalog.change();
+        let change = self.engine.catalog.change()?;
         let database = Address::Rid(container.database_rid());
         self.engine
             .catalog
@@ -260,7 +271,22 @@ impl<'e> ServerScripts<'e> {
         let id = resource_id(body)?;
         let properties = Value::object(accept(kind, body)?);
         let stamp = self.engine.stamper.next();
-        self.check(&new_version(&id, stamp, &properties))?;
+        let newer = new_version(&id, stamp, &properties);
+        self.check(&newer)?;
+        self.engine
+            .epochs()
+            .redo(&mut || self.replace_once(container, kind, script, newer.clone(), conditions))
+    }
+
+    /// Replaces a script by a version that was checked.
+    fn replace_once(
+        self,
+        container: &Container,
+        kind: ScriptKind,
+        script: &Address,
+        Record { id, stamp, body: properties, .. }: Record,
+        conditions: &Preconditions,
+    ) -> Result<Resource> {
         let mut change = self.change_in(container)?;
         let old = self.record(container, kind, script)?;
         conditions.check_write(Some(old.stamp))?;
@@ -289,11 +315,13 @@ impl<'e> ServerScripts<'e> {
         script: &Address,
         conditions: &Preconditions,
     ) -> Result<()> {
-        let mut change = self.change_in(container)?;
-        let record = self.record(container, kind, script)?;
-        conditions.check_write(Some(record.stamp))?;
-        change.remove(kind.record(), parent(container), record.number, &record.id);
-        change.commit()
+        self.engine.epochs().redo(&mut || {
+            let mut change = self.change_in(container)?;
+            let record = self.record(container, kind, script)?;
+            conditions.check_write(Some(record.stamp))?;
+            change.remove(kind.record(), parent(container), record.number, &record.id);
+            change.commit()
+        })
     }
 }
 

@@ -33,7 +33,9 @@ impl SecondaryIndexes<'_> {
 
     /// One commit's worth of it; whether there may be more.
     fn remove_some(self, partition: &PhysicalPartition, index: u32) -> Result<bool> {
-        let snapshot = match self.engine.store.snapshot(partition.shard, ReadAt::Latest) {
+        // Its own writes are refused if it goes by what another process has changed.
+        let store = self.engine.unchecked_store();
+        let snapshot = match store.snapshot(partition.shard, ReadAt::Latest) {
             // The source was deleted meanwhile.
             Err(StorageError::Gone { .. }) => return Ok(false),
             other => other.map_err(storage)?,

@@ -113,6 +113,7 @@ impl SecondaryIndexes<'_> {
             match work(FollowedShard { engine: self.engine, index, source, partition }) {
                 Err(Error::PartitionGone) if attempt < LOSSES_MAX => {
                     self.engine.catalog.wait_for_changes();
+                    self.engine.erasure().load_all_changed()?;
                 }
                 result => return result.map(Some),
             }

@@ -182,40 +182,46 @@ impl SecondaryIndexes<'_> {
 
     /// Notes in the catalog that the initial build of an index is done.
     pub(super) fn set_built(self, index: &Container) -> Result<()> {
-        let mut change = self.engine.catalog.change();
-        let found = change.state.database(&Address::Rid(index.database_rid()));
-        let Some(mut database) = found.map(|found| (**found).clone()) else { return Ok(()) };
-        let Some(current) = database.container(&Address::Rid(index.rid())) else { return Ok(()) };
-        let mut current = (**current).clone();
-        if current.secondary.is_built {
-            return Ok(());
-        }
-        current.secondary.is_built = true;
-        // Clients that read only what has changed see the new status.
-        current.stamp = self.engine.stamper.next();
-        replace(&mut change, &mut database, current)?;
-        change.state.insert(database);
-        change.commit()
+        self.engine.epochs().redo(&mut || {
+            let mut change = self.engine.catalog.change()?;
+            let found = change.state.database(&Address::Rid(index.database_rid()));
+            let Some(mut database) = found.map(|found| (**found).clone()) else { return Ok(()) };
+            let Some(current) = database.container(&Address::Rid(index.rid())) else {
+                return Ok(());
+            };
+            let mut current = (**current).clone();
+            if current.secondary.is_built {
+                return Ok(());
+            }
+            current.secondary.is_built = true;
+            // Clients that read only what has changed see the new status.
+            current.stamp = self.engine.stamper.next();
+            replace(&mut change, &mut database, current)?;
+            change.state.insert(database);
+            change.commit()
+        })
     }
 
     /// Notes in the catalog that nothing is left of a former index in the shards of its source; false if
     /// these are others by now.
     pub(super) fn forget_former(self, source: &Container, index: u32) -> Result<bool> {
-        let mut change = self.engine.catalog.change();
-        let found = change.state.database(&Address::Rid(source.database_rid()));
-        let Some(mut database) = found.map(|found| (**found).clone()) else { return Ok(true) };
-        let Some(current) = database.container(&Address::Rid(source.rid())) else {
-            return Ok(true);
-        };
-        if current.shards() != source.shards() {
-            return Ok(false);
-        }
-        let mut current = (**current).clone();
-        current.secondary.former.retain(|number| *number != index);
-        replace(&mut change, &mut database, current)?;
-        change.state.insert(database);
-        change.commit()?;
-        Ok(true)
+        self.engine.epochs().redo(&mut || {
+            let mut change = self.engine.catalog.change()?;
+            let found = change.state.database(&Address::Rid(source.database_rid()));
+            let Some(mut database) = found.map(|found| (**found).clone()) else { return Ok(true) };
+            let Some(current) = database.container(&Address::Rid(source.rid())) else {
+                return Ok(true);
+            };
+            if current.shards() != source.shards() {
+                return Ok(false);
+            }
+            let mut current = (**current).clone();
+            current.secondary.former.retain(|number| *number != index);
+            replace(&mut change, &mut database, current)?;
+            change.state.insert(database);
+            change.commit()?;
+            Ok(true)
+        })
     }
 }
 

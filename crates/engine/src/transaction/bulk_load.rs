@@ -60,6 +60,14 @@ impl Transactions<'_> {
         bodies: Vec<ItemBody>,
         existing: Existing,
     ) -> Result<Vec<Result<Loaded>>> {
+        let now;
+        let container = if self.engine.is_shared() {
+            // What another process has changed before; it writes nothing to the container meanwhile.
+            now = self.engine.epochs().reload(container)?.ok_or(Error::OwnerNotFound)?;
+            &*now
+        } else {
+            container
+        };
         let mut answers: Vec<Result<Loaded>> = bodies.iter().map(|_| Ok(Loaded::Kept)).collect();
         let mut groups: Vec<Vec<Arrival<'_>>> = Vec::new();
         groups.resize_with(container.partitions.len(), Vec::new);

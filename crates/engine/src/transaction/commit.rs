@@ -7,18 +7,18 @@
 
 use std::collections::BTreeSet;
 
-use orrery_storage::{Commit, Part, Put, StorageError};
+use orrery_storage::{Commit, Part, Put, StorageError, key};
 use orrery_types::{Error, Result};
 
 use super::state::TransactionState;
 use super::write_buffer::{ItemEntry, ShardIndex, ShardWrites};
-use crate::Engine;
 use crate::error::storage;
 use crate::maintain::index_terms::{Indexer, PathIdAllocation};
 use crate::maintain::references;
 use crate::maintain::unique_keys::{self, UniqueKeyCheck};
 use crate::maintain::{COMMIT_MAINTAINERS, CommitContext};
 use crate::partition::PhysicalPartition;
+use crate::{Container, Engine};
 
 /// A commit that is ready, with the unique keys that it requires to be free.
 pub(crate) struct PreparedCommit<'t> {
@@ -63,7 +63,25 @@ pub(crate) fn item_part<'s>(
         }
     }
     let unique = unique_keys::maintain(indexer.container, entries, &mut part)?;
+    if engine.is_shared() {
+        protect_from_processes(indexer.container, entries, &mut part);
+    }
     Ok((part, unique))
+}
+
+/// What locks protect within a process: every writer names its stripes, for readers of a range, and
+/// requires that no logical partition of which it has seen an item was erased.
+fn protect_from_processes(container: &Container, entries: &[&ItemEntry<'_>], part: &mut Part) {
+    let written = entries.iter().filter(|entry| entry.is_written());
+    let stripes: BTreeSet<u8> = written.map(|entry| entry.at.stripe()).collect();
+    part.stripes.extend(stripes);
+    let definition = &container.definition.partition_key;
+    let prefix = |entry: &&ItemEntry<'_>| {
+        let key = &entry.at.partition_key;
+        key::items_of(&definition.effective(key), key).from
+    };
+    let seen: BTreeSet<Vec<u8>> = entries.iter().map(prefix).collect();
+    part.preconditions.extend(seen.iter().map(|prefix| container.erasures.precondition(prefix)));
 }
 
 impl TransactionState<'_> {
@@ -88,7 +106,9 @@ impl TransactionState<'_> {
         for (_, shard) in self.writes.shards() {
             let Some(model) = self.model_of(shard.container) else { continue };
             put_keys(shard, &mut parts);
-            name_stripes(shard, &mut parts);
+            if !self.engine.is_shared() {
+                name_stripes(shard, &mut parts);
+            }
             references::put_references(self, model, shard, &mut parts)?;
         }
         if let (PathIdAllocation::WithCommit(ids), Some(part)) =
@@ -101,6 +121,9 @@ impl TransactionState<'_> {
 
     /// Whether all that was read is of one instant, so that a refusal needs no validation.
     pub(crate) fn is_of_one_instant(&self) -> bool {
+        if self.engine.is_shared() && !self.is_under_current_definitions() {
+            return false;
+        }
         if self.view().is_database() {
             return true;
         }
@@ -114,6 +137,12 @@ impl TransactionState<'_> {
         }
         // What a model looks at beside items has no version of its own.
         self.options().model.is_none() && first.items().len() + self.reads.len() <= 1
+    }
+
+    /// Whether no other process has replaced a definition that it goes by, as far as this one knows: what it has
+    /// read may have passed under the new one.
+    fn is_under_current_definitions(&self) -> bool {
+        self.writes.shards().all(|(_, shard)| self.engine.epochs().is_current(shard.container))
     }
 
     /// The read set as parts without writes.

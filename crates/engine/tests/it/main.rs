@@ -39,6 +39,7 @@ mod model_names;
 mod modelled;
 mod modelled_layouts;
 mod modelled_together;
+mod nodes;
 mod path_numbers;
 mod plan_ranges;
 #[path = "../../../storage/tests/it/postgres_store.rs"]
@@ -59,6 +60,7 @@ mod secondary_index_model;
 mod secondary_index_races;
 mod secondary_index_view;
 mod several_engines;
+mod several_engines_shared;
 mod split_merge;
 mod split_merge_beside;
 mod split_merge_interrupted;

@@ -41,6 +41,11 @@ fn operations_on_memory_agree_with_the_model() {
 }
 
 #[test]
+fn operations_on_three_nodes_agree_with_the_model() {
+    Run::new(World::several(3), Random::from_environment("model on three nodes")).run(1500);
+}
+
+#[test]
 fn operations_on_disk_agree_with_the_model() {
     Run::new(World::rocks(), Random::from_environment("model on disk")).run(1000);
 }
@@ -232,6 +237,7 @@ impl Run {
     }
 
     fn step(&mut self) {
+        self.world.turn();
         let container = self.random.below(CONTAINERS.len());
         match self.random.below(100) {
             0..70 => self.change(container),
@@ -547,6 +553,8 @@ impl Run {
         let mut continuation: Option<String> = None;
         loop {
             let page = self.world.insist(|engine| {
+                // A range that another node has made is looked for in the newest layout.
+                engine.refresh_catalog()?;
                 let container = engine.containers().read(&name("d"), &name(id))?;
                 let scope = container.scope(scope)?;
                 let size = PageSize::from_header(size)?;

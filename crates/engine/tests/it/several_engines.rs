@@ -1,4 +1,5 @@
-//! Several engines over one store. What is protected between them is tested here; `docs/store.md` lists what is not.
+//! Several engines over one store that does not know of them: what the store itself protects. With what the engine does on a
+//! shared store they are in `several_engines_shared`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +45,7 @@ fn read(engine: &Engine, id: &str) -> Result<()> {
 }
 
 #[track_caller]
-fn check_sound(engine: &Engine, what: &str) {
+pub(crate) fn check_sound(engine: &Engine, what: &str) {
     engine.background().run_tasks(&|| false).expect(what);
     let container = engine.containers().read(&name("d"), &name("people")).expect("a container");
     assert_eq!(engine.insight().verify(&container), Ok(vec![]), "{what}");

@@ -23,6 +23,11 @@ impl Disk {
         postgres().unwrap_or_else(|| Self::Memory(Arc::new(MemoryStore::new())))
     }
 
+    /// What several engines run on at the same time.
+    pub(crate) fn shared() -> Self {
+        Self::Memory(Arc::new(MemoryStore::shared()))
+    }
+
     /// What a test runs on whose store is closed and opened.
     pub(crate) fn rocks() -> Self {
         postgres().unwrap_or_else(|| Self::Rocks(tempfile::tempdir().expect("a folder")))

@@ -10,6 +10,7 @@ use orrery_storage::{FaultStore, MemoryStore, StorageError, Store};
 use orrery_types::ids::Address;
 use orrery_types::{Clock, Lsn, ManualClock, Value};
 
+use crate::random::Random;
 use crate::stores::Disk;
 
 /// The second at which every test begins.
@@ -24,15 +25,31 @@ enum Place {
 pub(crate) struct World {
     place: Place,
     pub(crate) clock: Arc<ManualClock>,
-    /// Taken while the store is closed.
-    engine: Option<Engine>,
+    /// Taken while the store is closed. On a shared store there are several, which take turns.
+    engines: Vec<Option<Engine>>,
+    /// Which of them is used, and what chooses the next.
+    current: usize,
+    random: Random,
     /// Processes on one store have different numbers; so have one's lives.
     node: u32,
 }
 
+/// How many engines work on one store of a test that does not care: `ORRERY_NODES`.
+fn nodes() -> usize {
+    std::env::var("ORRERY_NODES").map_or(1, |text| text.parse().expect("a number of engines"))
+}
+
 impl World {
     pub(crate) fn memory() -> Self {
-        Self::on(Place::Disk(Disk::memory()))
+        match nodes() {
+            1 => Self::on(Place::Disk(Disk::memory())),
+            count => Self::several(count),
+        }
+    }
+
+    /// Several engines over one store, of which one after the other is used, at random.
+    pub(crate) fn several(count: usize) -> Self {
+        Self::with(Place::Disk(Disk::shared()), count)
     }
 
     pub(crate) fn rocks() -> Self {
@@ -50,21 +67,34 @@ impl World {
     }
 
     fn on(place: Place) -> Self {
+        Self::with(place, 1)
+    }
+
+    fn with(place: Place, count: usize) -> Self {
         let clock = Arc::new(ManualClock::at_s(START_S));
-        let mut world = Self { place, clock, engine: None, node: 0 };
-        world.reopen();
+        let random = Random::new(count as u64);
+        let engines = (0..count).map(|_| None).collect();
+        let mut world = Self { place, clock, engines, current: 0, random, node: 0 };
+        for current in 0..count {
+            world.current = current;
+            world.reopen();
+        }
         world
     }
 
     /// The same under another policy of layouts, until it is reopened.
     pub(crate) fn with_layout(mut self, layout: LayoutPolicy) -> Self {
-        self.engine = self.engine.take().map(|engine| engine.with_layout(layout));
+        for engine in &mut self.engines {
+            *engine = engine.take().map(|engine| engine.with_layout(layout));
+        }
         self
     }
 
     /// The same with less memory for queries, until it is reopened.
     pub(crate) fn with_query_memory(mut self, bytes_max: usize) -> Self {
-        self.engine = self.engine.take().map(|engine| engine.with_query_memory(bytes_max));
+        for engine in &mut self.engines {
+            *engine = engine.take().map(|engine| engine.with_query_memory(bytes_max));
+        }
         self
     }
 
@@ -73,13 +103,18 @@ impl World {
     }
 
     pub(crate) fn engine(&self) -> &Engine {
-        self.engine.as_ref().expect("the engine is open")
+        self.engines[self.current].as_ref().expect("the engine is open")
+    }
+
+    /// Goes on with another engine, if there are several.
+    pub(crate) fn turn(&mut self) {
+        self.current = self.random.below(self.engines.len());
     }
 
     /// Ends the engine and starts it again on what is stored. A faulty disk comes back too, and may
     /// fail again at once.
     pub(crate) fn reopen(&mut self) {
-        self.engine = None;
+        self.engines[self.current] = None;
         self.node += 1;
         let clock: Arc<dyn Clock> = self.clock.clone();
         for _ in 0..100 {
@@ -98,7 +133,7 @@ impl World {
             };
             match Engine::open(store, clock.clone(), self.node) {
                 Ok(engine) => {
-                    self.engine = Some(engine);
+                    self.engines[self.current] = Some(engine);
                     return;
                 }
                 Err(error) => assert!(self.is_faulty(), "{error}"),
@@ -109,6 +144,7 @@ impl World {
 
     /// Does it, again and again where the disk fails.
     pub(crate) fn insist<T>(&mut self, what: impl Fn(&Engine) -> orrery_types::Result<T>) -> T {
+        self.turn();
         for _ in 0..100 {
             match what(self.engine()) {
                 Ok(done) => return done,
@@ -141,6 +177,8 @@ impl World {
     }
 
     pub(crate) fn container(&self, id: &str) -> Arc<Container> {
+        // What a test takes from it, such as the list of ranges, is that of every engine.
+        self.engine().refresh_catalog().expect("the store reads");
         self.engine().containers().read(&name("d"), &name(id)).expect("the container is there")
     }
 }

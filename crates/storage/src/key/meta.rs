@@ -74,6 +74,11 @@ pub fn counter(name: &str) -> Vec<u8> {
     key
 }
 
+/// Key that every change of the catalog writes where several processes make them.
+pub fn catalog_head() -> Vec<u8> {
+    counter("catalog")
+}
+
 /// Key, in every shard, of how many row numbers have been handed out.
 pub fn rows_reserved() -> Vec<u8> {
     vec![ROWS_RESERVED]

@@ -184,30 +184,38 @@ impl<'e> IndexBuild<'e> {
 
     /// Notes in the catalog that it is done, unless the policy has changed again.
     fn reindexed(self, container: &Container) -> Result<UnitProgress> {
-        let mut change = self.engine.catalog.change();
-        let found = change.state.database(&Address::Rid(container.database_rid()));
-        let Some(mut database) = found.map(|d| (**d).clone()) else {
-            return Ok(UnitProgress::Done);
-        };
-        let Some(current) = database.container(&Address::Rid(container.rid())) else {
-            return Ok(UnitProgress::Done);
-        };
-        if current.shards() != container.shards() {
-            return Ok(UnitProgress::Unfinished);
-        }
-        let mut current = (**current).clone();
-        current.index = index_state(&current.definition, vec![]);
-        let (kind, parent) = (RecordKind::Container, u64::from(database.number));
-        let version = change.record(kind, parent, u64::from(current.number))?.version;
-        change.replace(kind, parent, &current.record(version))?;
-        database.insert(current);
-        change.state.insert(database);
-        change.commit()?;
-        Ok(UnitProgress::Done)
+        self.engine.epochs().redo(&mut || {
+            let mut change = self.engine.catalog.change()?;
+            let found = change.state.database(&Address::Rid(container.database_rid()));
+            let Some(mut database) = found.map(|d| (**d).clone()) else {
+                return Ok(UnitProgress::Done);
+            };
+            let Some(current) = database.container(&Address::Rid(container.rid())) else {
+                return Ok(UnitProgress::Done);
+            };
+            if current.shards() != container.shards() {
+                return Ok(UnitProgress::Unfinished);
+            }
+            let mut current = (**current).clone();
+            current.index = index_state(&current.definition, vec![]);
+            let (kind, parent) = (RecordKind::Container, u64::from(database.number));
+            let version = change.record(kind, parent, u64::from(current.number))?.version;
+            change.replace(kind, parent, &current.record(version))?;
+            database.insert(current);
+            change.state.insert(database);
+            change.commit()?;
+            Ok(UnitProgress::Done)
+        })
     }
 
     /// How much of a container's index has been built, in percent.
     pub fn index_progress(self, container: &Container) -> Result<u8> {
+        let epochs = self.engine.epochs();
+        epochs.retry_on_gone_shard(container, &mut |now| self.progress_in(now))
+    }
+
+    /// The same under one layout.
+    fn progress_in(self, container: &Container) -> Result<u8> {
         if container.index.is_complete() {
             return Ok(100);
         }

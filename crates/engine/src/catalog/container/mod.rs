@@ -104,6 +104,21 @@ impl Container {
         })
     }
 
+    /// The same as its record was read again, with what this process has in memory of it.
+    pub(crate) fn going_on_from(mut self, known: &Arc<Self>) -> Arc<Self> {
+        if self.stamp == known.stamp && self.body().to_json() == known.body().to_json() {
+            return known.clone();
+        }
+        self.erasures = known.erasures.clone();
+        self.feeding = known.feeding.clone();
+        for partition in &mut self.partitions {
+            if let Some(before) = known.partitions.iter().find(|p| p.shard == partition.shard) {
+                partition.go_on_from(before);
+            }
+        }
+        Arc::new(self)
+    }
+
     fn body(&self) -> Value {
         let partitions = self.partitions.iter().map(PhysicalPartition::to_value).collect();
         Value::object(object([
@@ -221,9 +236,19 @@ impl ContainerCatalog<'_> {
         body: &Value,
         throughput: &ThroughputRequest,
     ) -> Result<Resource> {
+        self.engine.epochs().redo(&mut || self.create_once(database, body, throughput))
+    }
+
+    /// The same on one picture of the catalog.
+    fn create_once(
+        self,
+        database: &Address,
+        body: &Value,
+        throughput: &ThroughputRequest,
+    ) -> Result<Resource> {
         let id = resource_id(body)?;
         let mut definition = ContainerDef::accept(body)?;
-        let mut change = self.engine.catalog.change();
+        let mut change = self.engine.catalog.change()?;
         let mut database = owner(&change, database)?;
         if database.container(&Address::Name(id.to_string())).is_some() {
             return Err(Error::AlreadyExists);
@@ -241,7 +266,7 @@ impl ContainerCatalog<'_> {
         let offer = throughput.for_container(shared)?;
         let count =
             offer.map_or(1, Throughput::partitions_first).max(self.engine.layout.partitions_first);
-        let first_shard = change.next_numbers("shard", count)?;
+        let first_shard = change.shard_numbers(count)?;
         let ranges = definition.partition_key.even_ranges(count);
         let partitions = (0..)
             .zip(ranges)
@@ -311,7 +336,8 @@ impl ContainerCatalog<'_> {
         }
     }
 
-    /// One container.
+    /// One container, as this process knows it: the store refuses reads and writes of items that go by an older
+    /// definition than that of now.
     pub fn read(self, database: &Address, container: &Address) -> Result<Arc<Container>> {
         self.engine.catalog.container(database, container)
     }
@@ -330,8 +356,19 @@ impl ContainerCatalog<'_> {
         body: &Value,
         conditions: &Preconditions,
     ) -> Result<Resource> {
+        self.engine.epochs().redo(&mut || self.replace_once(database, address, body, conditions))
+    }
+
+    /// The same on one picture of the catalog.
+    fn replace_once(
+        self,
+        database: &Address,
+        address: &Address,
+        body: &Value,
+        conditions: &Preconditions,
+    ) -> Result<Resource> {
         let id = resource_id(body)?;
-        let mut change = self.engine.catalog.change();
+        let mut change = self.engine.catalog.change()?;
         let mut database = owner(&change, database)?;
         let old = database.container(address).cloned().ok_or(Error::NotFound)?;
         conditions.check_write(Some(old.stamp))?;
@@ -386,25 +423,27 @@ impl ContainerCatalog<'_> {
         address: &Address,
         conditions: &Preconditions,
     ) -> Result<()> {
-        let mut change = self.engine.catalog.change();
-        let mut database = owner(&change, database)?;
-        let container = database.container(address).cloned().ok_or(Error::NotFound)?;
-        conditions.check_write(Some(container.stamp))?;
-        if database.model.as_ref().is_some_and(|model| model.rules.concerns(&container.id)) {
-            return Err(Error::invalid(format!(
-                "The model of the database names the container '{}'. Change or delete the model \
-                 first.",
-                container.id
-            )));
-        }
-        container.secondary.check_deletable(&container.id)?;
-        self.remove(&mut change, &container)?;
-        SecondaryIndexes::leave(&mut change, &mut database, &container)?;
-        database.remove(&container);
-        change.state.insert(database);
-        change.commit()?;
-        self.drop_shards(&container);
-        Ok(())
+        self.engine.epochs().redo(&mut || {
+            let mut change = self.engine.catalog.change()?;
+            let mut database = owner(&change, database)?;
+            let container = database.container(address).cloned().ok_or(Error::NotFound)?;
+            conditions.check_write(Some(container.stamp))?;
+            if database.model.as_ref().is_some_and(|model| model.rules.concerns(&container.id)) {
+                return Err(Error::invalid(format!(
+                    "The model of the database names the container '{}'. Change or delete the model \
+                     first.",
+                    container.id
+                )));
+            }
+            container.secondary.check_deletable(&container.id)?;
+            self.remove(&mut change, &container)?;
+            SecondaryIndexes::leave(&mut change, &mut database, &container)?;
+            database.remove(&container);
+            change.state.insert(database);
+            change.commit()?;
+            self.drop_shards(&container);
+            Ok(())
+        })
     }
 
     /// Gathers the removal of a container's records.

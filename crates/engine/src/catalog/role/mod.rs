@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use orrery_storage::Store;
+use orrery_storage::Snapshot;
 use orrery_storage::key::RecordKind;
 use orrery_types::{Error, Lsn, Object, Result, Value, limits};
 
@@ -69,15 +69,15 @@ pub struct RoleTable {
 }
 
 impl RoleTable {
-    pub(crate) fn load(store: &dyn Store) -> Result<Self> {
+    pub(crate) fn load(snapshot: &dyn Snapshot) -> Result<Self> {
         let corrupt = |_| Error::internal("a record of a role is corrupt");
         let mut table = Self::default();
-        for record in records::list(store, RecordKind::RoleDefinition, PARENT)? {
+        for record in records::list_in(snapshot, RecordKind::RoleDefinition, PARENT)? {
             let Record { id, number, stamp, body, .. } = &record;
             let role = RoleDefinition::parse(id, *number, *stamp, body).map_err(corrupt)?;
             table.definitions.insert(role.id.clone(), Arc::new(role));
         }
-        for record in records::list(store, RecordKind::RoleAssignment, PARENT)? {
+        for record in records::list_in(snapshot, RecordKind::RoleAssignment, PARENT)? {
             let Record { id, number, stamp, body, .. } = &record;
             let found = RoleAssignment::parse(id, *number, *stamp, body).map_err(corrupt)?;
             table.assignments.insert(found.id.clone(), Arc::new(found));
@@ -185,57 +185,61 @@ impl RoleCatalog<'_> {
         body: &Value,
         conditions: &Preconditions,
     ) -> Result<(Outcome, RoleResource)> {
-        let mut change = self.engine.catalog.change();
-        let mut table = (*change.state.roles).clone();
-        let stamp = self.engine.stamper.next();
-        let mut role = RoleDefinition::parse(id, 1, stamp, body)?;
-        let current = table.definitions.get(&role.id).cloned();
-        if current.as_ref().is_some_and(|role| role.is_built_in()) {
-            return Err(built_in());
-        }
-        conditions.check_upsert(current.as_ref().map(|role| role.stamp))?;
-        let has_name = |other: &RoleDefinition| other.name == role.name && other.id != role.id;
-        if table.definitions().any(has_name) {
-            return Err(Error::AlreadyExists);
-        }
-        let custom = table.definitions().filter(|role| !role.is_built_in()).count();
-        if current.is_none() && custom >= limits::ROLE_DEFINITIONS_MAX {
-            return Err(too_many("role definitions", limits::ROLE_DEFINITIONS_MAX));
-        }
-        for assignment in table.assignments.values().filter(|one| one.role == role.id) {
-            check_assignable(&role, &assignment.scope)?;
-        }
-        let kind = RecordKind::RoleDefinition;
-        role.number = number(&mut change, current.map(|role| role.number))?;
-        let body = Value::object(role.properties());
-        let outcome = put(&mut change, kind, role.number, &role.id, stamp, body)?;
-        let answer = RoleResource::of_definition(&role);
-        table.definitions.insert(role.id.clone(), Arc::new(role));
-        change.state.roles = Arc::new(table.completed());
-        change.commit()?;
-        Ok((outcome, answer))
+        self.engine.epochs().redo(&mut || {
+            let mut change = self.engine.catalog.change()?;
+            let mut table = (*change.state.roles).clone();
+            let stamp = self.engine.stamper.next();
+            let mut role = RoleDefinition::parse(id, 1, stamp, body)?;
+            let current = table.definitions.get(&role.id).cloned();
+            if current.as_ref().is_some_and(|role| role.is_built_in()) {
+                return Err(built_in());
+            }
+            conditions.check_upsert(current.as_ref().map(|role| role.stamp))?;
+            let has_name = |other: &RoleDefinition| other.name == role.name && other.id != role.id;
+            if table.definitions().any(has_name) {
+                return Err(Error::AlreadyExists);
+            }
+            let custom = table.definitions().filter(|role| !role.is_built_in()).count();
+            if current.is_none() && custom >= limits::ROLE_DEFINITIONS_MAX {
+                return Err(too_many("role definitions", limits::ROLE_DEFINITIONS_MAX));
+            }
+            for assignment in table.assignments.values().filter(|one| one.role == role.id) {
+                check_assignable(&role, &assignment.scope)?;
+            }
+            let kind = RecordKind::RoleDefinition;
+            role.number = number(&mut change, current.map(|role| role.number))?;
+            let body = Value::object(role.properties());
+            let outcome = put(&mut change, kind, role.number, &role.id, stamp, body)?;
+            let answer = RoleResource::of_definition(&role);
+            table.definitions.insert(role.id.clone(), Arc::new(role));
+            change.state.roles = Arc::new(table.completed());
+            change.commit()?;
+            Ok((outcome, answer))
+        })
     }
 
     /// Deletes a role that nobody has.
     pub fn delete_definition(self, id: &str, conditions: &Preconditions) -> Result<()> {
-        let id = document::guid(id)?;
-        let mut change = self.engine.catalog.change();
-        let mut table = (*change.state.roles).clone();
-        let role = table.definitions.get(&id).cloned().ok_or(Error::NotFound)?;
-        if role.is_built_in() {
-            return Err(built_in());
-        }
-        conditions.check_write(Some(role.stamp))?;
-        let assigned = table.assignments.values().filter(|one| one.role == id).count();
-        if assigned > 0 {
-            return Err(Error::invalid(format!(
-                "The role definition '{id}' has {assigned} assignments. Delete them first."
-            )));
-        }
-        change.remove(RecordKind::RoleDefinition, PARENT, role.number, &id);
-        table.definitions.remove(&id);
-        change.state.roles = Arc::new(table.completed());
-        change.commit()
+        self.engine.epochs().redo(&mut || {
+            let id = document::guid(id)?;
+            let mut change = self.engine.catalog.change()?;
+            let mut table = (*change.state.roles).clone();
+            let role = table.definitions.get(&id).cloned().ok_or(Error::NotFound)?;
+            if role.is_built_in() {
+                return Err(built_in());
+            }
+            conditions.check_write(Some(role.stamp))?;
+            let assigned = table.assignments.values().filter(|one| one.role == id).count();
+            if assigned > 0 {
+                return Err(Error::invalid(format!(
+                    "The role definition '{id}' has {assigned} assignments. Delete them first."
+                )));
+            }
+            change.remove(RecordKind::RoleDefinition, PARENT, role.number, &id);
+            table.definitions.remove(&id);
+            change.state.roles = Arc::new(table.completed());
+            change.commit()
+        })
     }
 
     /// Gives a principal a role, or replaces the assignment with its id.
@@ -245,45 +249,50 @@ impl RoleCatalog<'_> {
         body: &Value,
         conditions: &Preconditions,
     ) -> Result<(Outcome, RoleResource)> {
-        let mut change = self.engine.catalog.change();
-        let mut table = (*change.state.roles).clone();
-        let stamp = self.engine.stamper.next();
-        let mut assignment = RoleAssignment::parse(id, 0, stamp, body)?;
-        let role = table.definitions.get(&assignment.role).ok_or_else(|| {
-            Error::invalid(format!("There is no role definition '{}'.", assignment.role))
-        })?;
-        check_assignable(role, &assignment.scope)?;
-        let current = table.assignments.get(&assignment.id).cloned();
-        conditions.check_upsert(current.as_ref().map(|one| one.stamp))?;
-        let is_twice =
-            |other: &Arc<RoleAssignment>| other.is_same(&assignment) && other.id != assignment.id;
-        if table.assignments.values().any(is_twice) {
-            return Err(Error::AlreadyExists);
-        }
-        if current.is_none() && table.assignments.len() >= limits::ROLE_ASSIGNMENTS_MAX {
-            return Err(too_many("role assignments", limits::ROLE_ASSIGNMENTS_MAX));
-        }
-        let kind = RecordKind::RoleAssignment;
-        assignment.number = number(&mut change, current.map(|one| one.number))?;
-        let body = Value::object(assignment.properties());
-        let outcome = put(&mut change, kind, assignment.number, &assignment.id, stamp, body)?;
-        let answer = RoleResource::of_assignment(&assignment);
-        table.assignments.insert(assignment.id.clone(), Arc::new(assignment));
-        change.state.roles = Arc::new(table.completed());
-        change.commit()?;
-        Ok((outcome, answer))
+        self.engine.epochs().redo(&mut || {
+            let mut change = self.engine.catalog.change()?;
+            let mut table = (*change.state.roles).clone();
+            let stamp = self.engine.stamper.next();
+            let mut assignment = RoleAssignment::parse(id, 0, stamp, body)?;
+            let role = table.definitions.get(&assignment.role).ok_or_else(|| {
+                Error::invalid(format!("There is no role definition '{}'.", assignment.role))
+            })?;
+            check_assignable(role, &assignment.scope)?;
+            let current = table.assignments.get(&assignment.id).cloned();
+            conditions.check_upsert(current.as_ref().map(|one| one.stamp))?;
+            let is_twice = |other: &Arc<RoleAssignment>| {
+                other.is_same(&assignment) && other.id != assignment.id
+            };
+            if table.assignments.values().any(is_twice) {
+                return Err(Error::AlreadyExists);
+            }
+            if current.is_none() && table.assignments.len() >= limits::ROLE_ASSIGNMENTS_MAX {
+                return Err(too_many("role assignments", limits::ROLE_ASSIGNMENTS_MAX));
+            }
+            let kind = RecordKind::RoleAssignment;
+            assignment.number = number(&mut change, current.map(|one| one.number))?;
+            let body = Value::object(assignment.properties());
+            let outcome = put(&mut change, kind, assignment.number, &assignment.id, stamp, body)?;
+            let answer = RoleResource::of_assignment(&assignment);
+            table.assignments.insert(assignment.id.clone(), Arc::new(assignment));
+            change.state.roles = Arc::new(table.completed());
+            change.commit()?;
+            Ok((outcome, answer))
+        })
     }
 
     /// Takes a role from a principal.
     pub fn delete_assignment(self, id: &str, conditions: &Preconditions) -> Result<()> {
-        let id = document::guid(id)?;
-        let mut change = self.engine.catalog.change();
-        let mut table = (*change.state.roles).clone();
-        let assignment = table.assignments.remove(&id).ok_or(Error::NotFound)?;
-        conditions.check_write(Some(assignment.stamp))?;
-        change.remove(RecordKind::RoleAssignment, PARENT, assignment.number, &id);
-        change.state.roles = Arc::new(table.completed());
-        change.commit()
+        self.engine.epochs().redo(&mut || {
+            let id = document::guid(id)?;
+            let mut change = self.engine.catalog.change()?;
+            let mut table = (*change.state.roles).clone();
+            let assignment = table.assignments.remove(&id).ok_or(Error::NotFound)?;
+            conditions.check_write(Some(assignment.stamp))?;
+            change.remove(RecordKind::RoleAssignment, PARENT, assignment.number, &id);
+            change.state.roles = Arc::new(table.completed());
+            change.commit()
+        })
     }
 }
 

@@ -96,6 +96,12 @@ impl Insight<'_> {
     /// Everything that is wrong with what a container holds; nothing, if all is well. Takes time in
     /// proportion to the data.
     pub fn verify(self, container: &Container) -> Result<Vec<Fault>> {
+        let epochs = self.engine.epochs();
+        epochs.retry_on_gone_shard(container, &mut |now| self.verify_in(now))
+    }
+
+    /// The same under one layout.
+    fn verify_in(self, container: &Container) -> Result<Vec<Fault>> {
         let mut faults = Vec::new();
         for partition in &container.partitions {
             let snapshot =
