@@ -36,6 +36,9 @@ pub mod background;
 // Containers that are kept from others, under another partition key.
 pub mod secondary_index;
 
+// Processes that serve the same store, and who of them does what.
+pub mod nodes;
+
 pub mod throughput;
 
 pub mod insight;
@@ -69,6 +72,8 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stamper: Stamper,
     pub(crate) tasks: Tasks,
+    /// What this process is among the nodes of a shared store.
+    pub(crate) nodes: nodes::Nodes,
     /// Background work that failed the last time.
     pub(crate) units: Units,
     pub(crate) scripts: Scripts,
@@ -93,13 +98,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Reads the catalog out of the store, or writes the first one. `node` tells processes on one
-    /// store apart and should be random.
+    /// Reads the catalog out of the store, or writes the first one. `node` tells the lives of one process apart in
+    /// etags and should be random; on a shared store it is replaced by the number of the node.
     pub fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, node: u32) -> Result<Self> {
         // Listed first: what the catalog then does not name was never opened for a container, or is no longer.
         let shards = store.shards().map_err(storage)?;
         let catalog = Catalog::open(store.clone())?;
-        let stamper = Stamper::new(clock.clone(), node);
+        let nodes = nodes::Nodes::join(&*store, &clock)?;
+        let clock = nodes.clock(clock);
+        let stamper = Stamper::new(clock.clone(), nodes.number().unwrap_or(node));
         let (tasks, units) = (Tasks::default(), Units::default());
         let scripts = Scripts::new(Bounds::default());
         let model_locks = model::ModelLocks::default();
@@ -115,6 +122,7 @@ impl Engine {
             clock,
             stamper,
             tasks,
+            nodes,
             units,
             scripts,
             layout_changes,
@@ -127,23 +135,16 @@ impl Engine {
             slices: query::slices::Slices::default(),
             query_memory,
         };
-        engine.drop_orphans(&shards)?;
+        // What other nodes of a shared store have left is cleaned up under a lease.
+        if !engine.store.is_shared() {
+            engine.drop_orphans(&shards)?;
+        }
         for container in engine.catalog.state().containers() {
             engine.epochs().catch_up(container)?;
-            if container.ttl_backfill_pending {
-                engine.tasks.backfill_ttl(container.clone());
-            }
-            if !container.index.is_complete() {
-                engine.tasks.reindex(container.clone());
-            }
+            engine.tasks.queue_asked_for(container);
         }
         for container in engine.catalog.state().containers() {
             engine.erasure().load_erasures(container)?;
-        }
-        let kept = |c: &Container| c.definition.versions_kept_s().is_some();
-        for container in engine.catalog.state().containers().filter(|c| !kept(c)) {
-            // A history that was being removed when the last process ended.
-            engine.tasks.rebase_history(container.clone());
         }
         Ok(engine)
     }
@@ -328,6 +329,16 @@ impl Engine {
     /// Procedures, triggers and functions of a container.
     pub fn scripts(&self) -> script::ServerScripts<'_> {
         script::ServerScripts { engine: self }
+    }
+
+    /// The nodes of a shared store.
+    pub fn nodes(&self) -> nodes::NodeRegistry<'_> {
+        nodes::NodeRegistry { engine: self }
+    }
+
+    /// The clock by which this engine goes; on a shared store that of the store, if it has one.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
     }
 
     /// Work beside requests, unit by unit.

@@ -6,7 +6,9 @@
 
 use orrery_storage::key;
 use orrery_storage::version::Version;
-use orrery_storage::{Commit, Entry, Part, Put, ReadAt, Snapshot, Space, StorageError};
+use orrery_storage::{
+    Commit, Entry, Part, Precondition, Put, ReadAt, Snapshot, Space, StorageError,
+};
 use orrery_types::ids::Address;
 use orrery_types::{EffectiveKey, Error, KeyRange, Lsn, Result, limits};
 
@@ -94,6 +96,10 @@ impl ChangeFeedReader<'_> {
         let entries = first_versions(&*snapshot)?;
         let mut part = Part::new(partition.shard, partition.epoch);
         let mut horizon = Horizon::read(&*snapshot)?;
+        // Of two who trim at once the one that is behind must not take the horizon back.
+        let (space, key) = (Space::Meta, key::versions_horizon());
+        let noted = snapshot.get(space, &key).map_err(storage)?.map(|value| value.version);
+        part.preconditions.push(Precondition::unchanged(space, key, noted));
         for entry in &entries {
             if Version::decode(&entry.value.bytes).map_err(storage)?.time_s >= before_s {
                 break;
@@ -110,6 +116,8 @@ impl ChangeFeedReader<'_> {
         part.puts.push(horizon.to_put());
         match self.engine.store.commit(Commit::new(vec![part])) {
             Err(StorageError::Gone { .. }) => Ok(false),
+            // Another one has trimmed meanwhile, or begun the history anew.
+            Err(StorageError::Conflict(_)) => Ok(true),
             other => other.map(|_| removed == entries.len()).map_err(storage),
         }
     }

@@ -12,6 +12,7 @@ use super::layout::{LayoutChange, newest_epoch};
 use crate::Container;
 use crate::catalog::{Catalog, UnsettledShards};
 use crate::error::storage;
+use crate::nodes::layout_lease::LayoutLease;
 use crate::partition::PhysicalPartition;
 use crate::partition::layout::Layouts;
 use crate::transaction::locks::LockGuard;
@@ -34,6 +35,7 @@ impl Layouts<'_> {
         self,
         container: &Container,
         layout: &LayoutChange,
+        lease: &LayoutLease<'_>,
         copy: &mut ShardCopier<'_, C>,
     ) -> std::result::Result<(), CutoverError> {
         let mut change = self.engine.catalog.change();
@@ -44,7 +46,7 @@ impl Layouts<'_> {
         let parents = next.take_partitions(&layout.parents)?;
         // Writers in progress finish first; later ones wait here and then read the new layout.
         let _guards: Vec<LockGuard> = parents.iter().flat_map(|p| p.locks.lock_all()).collect();
-        let mut closed = self.close(&parents)?;
+        let mut closed = self.close(&parents, lease)?;
         copy.catch_up()?;
         let mut lsn = Lsn(0);
         for parent in &parents {
@@ -60,6 +62,7 @@ impl Layouts<'_> {
         for parent in &parents {
             change.add(change_state(parent, ShardState::Closed, ShardState::Dropped));
         }
+        lease.conclude(&mut change.part);
         next.put_partitions(&layout.children, epoch);
         let (kind, owner) = (RecordKind::Container, u64::from(database.number));
         let version = change.record(kind, owner, u64::from(next.number))?.version;
@@ -83,11 +86,17 @@ impl Layouts<'_> {
 
 impl<'e> Layouts<'e> {
     /// Closes partitions, until what is returned is dropped. Writers that have not heard of it are refused.
-    fn close(self, partitions: &[PhysicalPartition]) -> Result<ClosedShards<'e>> {
+    fn close(
+        self,
+        partitions: &[PhysicalPartition],
+        lease: &LayoutLease<'_>,
+    ) -> Result<ClosedShards<'e>> {
         let catalog = &self.engine.catalog;
         let shards: Vec<ShardId> = partitions.iter().map(|partition| partition.shard).collect();
         let part = |p: &PhysicalPartition| change_state(p, ShardState::Open, ShardState::Closed);
-        let commit = Commit::new(partitions.iter().map(part).collect());
+        let mut parts: Vec<Part> = partitions.iter().map(part).collect();
+        lease.fence(&mut parts);
+        let commit = Commit::new(parts);
         let id = commit.id;
         match self.engine.store.commit(commit) {
             Ok(_) => Ok(ClosedShards { catalog, shards }),
