@@ -10,11 +10,11 @@ use orrery_engine::model::{ModelVerification, Verification};
 use orrery_engine::partition::scope::ScopeRequest;
 use orrery_engine::query::read_feed::PageSize;
 use orrery_storage::key::{self, Job};
-use orrery_storage::{Commit, MemoryStore, Part, ReadAt, Space, StorageError, Store};
+use orrery_storage::{Commit, MemoryStore, Part, ReadAt, Space, Store};
 use orrery_types::{Epoch, Error, ManualClock, PartitionKey, Result, ShardId, Value};
 
 use crate::commit_stop::CommitStop;
-use crate::interposed::{Hook, Interposed, Step};
+use crate::split_merge_interrupted::ending;
 use crate::world::{START_S, json, manual, name};
 
 /// The longest time after which the work of a dead node is another's.
@@ -213,19 +213,6 @@ fn read(engine: &Engine, id: &str) -> Result<Value> {
     let key = PartitionKey::parse_header(&format!(r#"["{id}"]"#)).expect("a key");
     let read = engine.items().read(&container, Some(&key), &name(id))?;
     Ok(Value::parse(&read.body).expect("JSON"))
-}
-
-/// A node that ends after so many more writes: all later ones fail.
-fn ending(inner: &Arc<MemoryStore>, left: &Arc<AtomicUsize>) -> Arc<dyn Store> {
-    let left = left.clone();
-    let hook: Hook = Box::new(move |step| {
-        if step == Step::Flush {
-            return Ok(());
-        }
-        let taken = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
-        taken.map(drop).map_err(|_| StorageError::Unavailable("the node has ended".into()))
-    });
-    Arc::new(Interposed::writes(inner.clone(), hook))
 }
 
 /// Lets a node die after each of the writes of some work; another one must end up with the same as if it had not.
@@ -520,7 +507,7 @@ fn a_paused_sweeper_that_wakes_has_removed_nothing_that_lives() {
         });
         stop.wait_reached();
         for n in 0..20 {
-            put(&other, "c", &format!(r#"{{"id":"{n}","ttl":-1}}"#)).expect("it is made anew");
+            put(&other, "c", &format!(r#"{{"id":"{n}","ttl":-1}}"#)).expect("it is recreated");
         }
         cluster.pass_s(MOVED_WITHIN_S, &[&other]);
         run_tasks(&other);
@@ -597,7 +584,9 @@ fn two_holders_at_once_do_no_harm() {
         let container = nodes[0].containers().read(&name("d"), &name("c")).expect("there");
         assert_eq!(nodes[0].insight().usage(&container).expect("a count").items, 100);
         check_sound(&nodes[0], "c");
-        nodes.iter().for_each(|node| node.nodes().leave().expect("it ends"));
+        for node in &nodes {
+            node.nodes().leave().expect("it ends");
+        }
         cluster.clock.advance_s(30);
     }
 }
