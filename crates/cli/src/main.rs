@@ -24,6 +24,7 @@ mod keys;
 mod layout;
 mod man;
 mod model;
+mod nodes;
 mod output;
 mod pager;
 mod postgres;
@@ -92,6 +93,8 @@ enum Command {
     /// List failing background work of a server, or retry it
     #[command(subcommand)]
     Tasks(tasks::TasksCommand),
+    /// List the nodes of a store that several processes serve
+    Nodes(nodes::NodesArguments),
     /// Show or set the throughput of a database or container
     Throughput(throughput::ThroughputArguments),
     /// Import items from files, or from another account
@@ -171,6 +174,7 @@ fn main() -> ExitCode {
         Some(Command::Query(arguments)) => query::run(&arguments),
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::Tasks(command)) => tasks::run(&command),
+        Some(Command::Nodes(arguments)) => nodes::run(&arguments),
         Some(Command::Throughput(arguments)) => throughput::run(&arguments),
         Some(Command::Import(arguments)) => transfer::import(&arguments),
         Some(Command::Export(arguments)) => transfer::export(&arguments),

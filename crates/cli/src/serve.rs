@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use orrery_engine::Engine;
 use orrery_engine::background::Background;
+use orrery_engine::nodes::NodeDescription;
 use orrery_engine::partition::layout::LayoutPolicy;
 use orrery_engine::script::Bounds;
 use orrery_postgres::PostgresStore;
@@ -100,6 +101,9 @@ async fn serve(settings: Settings, extras: Extras) -> Result<()> {
     let store_place = store.postgres.as_ref().map(|store| store.place().to_owned());
     let outdated = outdated(store.postgres.clone());
     let engine = open_engine(&settings, store.store, clock.clone()).await?;
+    // That of the store, if several processes serve it.
+    let clock = engine.clock();
+    engine.nodes().describe(description(&settings));
     let background = Background::start(engine.clone()).context("Cannot start a thread")?;
     let lag = tokio::spawn(watch_background(engine.clone()));
     let mut authenticator = Authenticator::new(keys.clone(), clock.clone());
@@ -324,6 +328,20 @@ async fn watch_background(engine: Arc<Engine>) {
             record_model_lag(Duration::from_millis(lag_ms));
         }
         tokio::time::sleep(LAG_PERIOD).await;
+    }
+}
+
+/// What this process says of itself among the nodes of a shared store.
+fn description(settings: &Settings) -> NodeDescription {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let host = host.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    let listening = std::iter::once(&settings.listen).chain(&settings.also_listen);
+    let listening = listening.map(ToString::to_string);
+    let addresses = settings.endpoint.iter().cloned().chain(listening).collect();
+    NodeDescription {
+        host: host.trim().to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        addresses,
     }
 }
 

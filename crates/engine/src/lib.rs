@@ -36,12 +36,12 @@ pub mod background;
 // Containers that are kept from others, under another partition key.
 pub mod secondary_index;
 
+// Processes that serve the same store, and who of them does what.
+pub mod nodes;
+
 pub mod throughput;
 
 pub mod insight;
-
-// Several processes over one store.
-mod nodes;
 
 mod error;
 
@@ -75,6 +75,8 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stamper: Stamper,
     pub(crate) tasks: Tasks,
+    /// What this process is among the nodes of a shared store.
+    pub(crate) nodes: nodes::Nodes,
     /// Background work that failed the last time.
     pub(crate) units: Units,
     pub(crate) scripts: Scripts,
@@ -99,20 +101,17 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Reads the catalog out of the store, or writes the first one. `node` tells processes on one
-    /// store apart and should be random.
+    /// Reads the catalog out of the store, or writes the first one. `node` tells the lives of one process apart in
+    /// etags and should be random; on a shared store it is replaced by the number of the node.
     pub fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, node: u32) -> Result<Self> {
         // Listed first: what the catalog then does not name was never opened for a container, or is no longer.
         let shards = store.shards().map_err(storage)?;
         let observed = store.is_shared().then(|| Arc::new(ObservedStore::new(store.clone())));
         let store = observed.clone().map_or(store, |observed| observed);
         let catalog = Catalog::open(store.clone(), observed.clone())?;
-        let node = match observed {
-            // One that no process had before, so that no two of them give the same etag.
-            Some(_) => catalog.reserve_numbers("node", 1)?,
-            None => node,
-        };
-        let stamper = Stamper::new(clock.clone(), node);
+        let nodes = nodes::Nodes::join(&*store, &clock)?;
+        let clock = nodes.clock(clock);
+        let stamper = Stamper::new(clock.clone(), nodes.number().unwrap_or(node));
         let (tasks, units) = (Tasks::default(), Units::default());
         let scripts = Scripts::new(Bounds::default());
         let model_locks = model::ModelLocks::default();
@@ -129,6 +128,7 @@ impl Engine {
             clock,
             stamper,
             tasks,
+            nodes,
             units,
             scripts,
             layout_changes,
@@ -141,14 +141,12 @@ impl Engine {
             slices: query::slices::Slices::default(),
             query_memory,
         };
+        // What other nodes of a shared store have left is cleaned up under a lease.
         if engine.observed.is_none() {
             engine.recover(&shards)?;
         }
-        let state = engine.catalog.state();
-        state.containers().for_each(|container| engine.begin_work_on(container));
-        for container in state.containers().filter(|c| c.definition.versions_kept_s().is_none()) {
-            // A history that was being removed when the last process ended.
-            engine.tasks.rebase_history(container.clone());
+        for container in engine.catalog.state().containers() {
+            engine.tasks.queue_asked_for(container);
         }
         Ok(engine)
     }
@@ -159,26 +157,6 @@ impl Engine {
         let state = self.catalog.state();
         state.containers().try_for_each(|container| self.epochs().catch_up(container))?;
         state.containers().try_for_each(|container| self.erasure().load_erasures(container))
-    }
-
-    /// Begins the background work that the definition of a container asks for.
-    fn begin_work_on(&self, container: &Arc<Container>) {
-        if container.ttl_backfill_pending {
-            self.tasks.backfill_ttl(container.clone());
-        }
-        if !container.index.is_complete() {
-            self.tasks.reindex(container.clone());
-        }
-    }
-
-    /// Begins the work that changes of the catalog by other processes ask for.
-    pub(crate) fn follow_catalog(&self) {
-        for container in self.catalog.take_changed() {
-            self.begin_work_on(&container);
-            if container.definition.versions_kept_s().is_none() {
-                self.tasks.rebase_history(container);
-            }
-        }
     }
 
     /// Returns when what is known of the catalog shows every change that was answered before the call, by
@@ -379,6 +357,16 @@ impl Engine {
     /// Procedures, triggers and functions of a container.
     pub fn scripts(&self) -> script::ServerScripts<'_> {
         script::ServerScripts { engine: self }
+    }
+
+    /// The nodes of a shared store.
+    pub fn nodes(&self) -> nodes::NodeRegistry<'_> {
+        nodes::NodeRegistry { engine: self }
+    }
+
+    /// The clock by which this engine goes; on a shared store that of the store, if it has one.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
     }
 
     /// Work beside requests, unit by unit.

@@ -7,7 +7,7 @@ use crate::auth::Principal;
 use crate::call::Call;
 use crate::handlers::{
     account, addresses, backup, batch, change, container, database, encryption_key, grant, item,
-    model, offer, permission, query, range, role, role_check, script, statistics, tasks,
+    model, nodes, offer, permission, query, range, role, role_check, script, statistics, tasks,
     transaction, user,
 };
 use crate::operation::Operation;
@@ -243,6 +243,7 @@ fn of_rest(call: &Call) -> Result<Reply> {
         (Operation::ReadStatistics, _) => Ok(statistics::read(call)),
         (Operation::ListTasks, _) => Ok(tasks::list(call)),
         (Operation::RetryTasks, _) => tasks::retry(call),
+        (Operation::ListNodes, _) => nodes::list(call),
         (Operation::BeginBackup, _) => backup::begin(call),
         (Operation::EndBackup, Target::Backup(id)) => backup::end(call, id),
         (Operation::ReadBackupFile, Target::BackupFile(id, file)) => backup::read(call, id, *file),
@@ -306,6 +307,7 @@ pub(crate) fn name(target: &Target) -> &'static str {
         Target::Model(_) => "model",
         Target::Statistics => "statistics",
         Target::Tasks => "tasks",
+        Target::Nodes => "nodes",
         Target::Advisor(_) => "advisor",
     }
 }

@@ -174,6 +174,7 @@ operations! {
     ReadStatistics: Read, None, KeyOnly;
     ListTasks: Read, None, KeyOnly;
     RetryTasks: Write, None, KeyOnly;
+    ListNodes: Read, None, KeyOnly;
     BeginBackup: Write, None, KeyOnly;
     EndBackup: Write, None, KeyOnly;
     ReadBackupFile: ReadSecret, None, KeyOnly;
@@ -327,6 +328,7 @@ impl Operation {
             ("GET", Target::Statistics) => Self::ReadStatistics,
             ("GET", Target::Tasks) => Self::ListTasks,
             ("POST", Target::Tasks) => Self::RetryTasks,
+            ("GET", Target::Nodes) => Self::ListNodes,
             ("POST", Target::Backups) => Self::BeginBackup,
             ("DELETE", Target::Backup(_)) => Self::EndBackup,
             ("GET", Target::BackupFile(..)) => Self::ReadBackupFile,

@@ -43,6 +43,9 @@
 //!        position    21 | index u32         (how far a secondary index follows)   → the engine's
 //!        deletion    22 | index u32 | item key      (still to follow)              → second u64
 //!        held        23 | index u32 | item key      (the index cannot hold it)     → the reason
+//!        node        28 | node u32                  (of a shared store)           → the engine's
+//!        lease       29 | kind u8 | database u32 | container u32                   → the engine's
+//!        verified    2A | database u32              (of a shared store)           → the engine's
 //! ```
 //!
 //! `esc` writes a zero byte as `00 FF` and ends with `00 01`. Escaped bytes sort as the raw ones do,
@@ -58,6 +61,7 @@ use crate::{Scan, Space};
 mod index;
 mod meta;
 mod model;
+mod nodes;
 mod reference;
 mod secondary_index;
 #[cfg(test)]
@@ -82,6 +86,7 @@ pub use model::{
     violation, violations_of,
 };
 
+pub use nodes::{Job, lease, leases, node, nodes, parse_lease, parse_node, verification};
 pub use reference::{
     ReferenceKey, guard, parse_guard, parse_reference, reference, references_of, references_to,
 };

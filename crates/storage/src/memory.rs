@@ -4,10 +4,11 @@
 
 use std::array;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
-use orrery_types::{Epoch, Lsn, ShardId};
+use orrery_types::{Clock, Epoch, Lsn, ShardId};
 
 use crate::commit_log::CommitLog;
 use crate::journal::{Copied, Journal};
@@ -37,12 +38,19 @@ struct Shard {
 }
 
 /// A store that lives as long as the process.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct MemoryStore {
     shards: RwLock<Shards>,
     /// Locked after the shards.
     log: Mutex<CommitLog>,
     is_shared: bool,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("shards", &self.shards).finish_non_exhaustive()
+    }
 }
 
 /// Everything a [`MemoryStore`] held at one instant.
@@ -59,6 +67,11 @@ impl MemoryStore {
     /// their own.
     pub fn shared() -> Self {
         Self { is_shared: true, ..Self::default() }
+    }
+
+    /// The same with a clock of its own, by which all of them go.
+    pub fn shared_with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self { clock: Some(clock), ..Self::shared() }
     }
 
     /// What the store holds now, to go back to later; shares the maps.
@@ -342,6 +355,10 @@ impl Store for MemoryStore {
 
     fn is_shared(&self) -> bool {
         self.is_shared
+    }
+
+    fn now_us(&self) -> Result<Option<u64>, StorageError> {
+        Ok(self.clock.as_ref().map(|clock| clock.now_us()))
     }
 
     fn heads(&self, shards: &[ShardId]) -> Result<Vec<Option<Head>>, StorageError> {

@@ -1,8 +1,11 @@
 //! Time, as a dependency. Everything below the server asks a [`Clock`], so that tests move time by
 //! hand and a run can be repeated.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::stopwatch::Stopwatch;
 
 /// Where the time comes from.
 pub trait Clock: Send + Sync {
@@ -12,6 +15,12 @@ pub trait Clock: Send + Sync {
     /// Whole seconds since 1970-01-01 UTC; the unit of `_ts`.
     fn now_s(&self) -> u64 {
         self.now_us() / 1_000_000
+    }
+
+    /// Microseconds since an instant that stays the same while the process runs: setting the time does not move
+    /// it.
+    fn elapsed_us(&self) -> u64 {
+        self.now_us()
     }
 }
 
@@ -24,6 +33,12 @@ impl Clock for SystemClock {
         #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn elapsed_us(&self) -> u64 {
+        static START: OnceLock<Stopwatch> = OnceLock::new();
+        let elapsed = START.get_or_init(Stopwatch::start).elapsed();
+        u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
     }
 }
 

@@ -474,6 +474,20 @@ pub const BACKGROUND_RETRY_MS_FIRST: u64 = 1000;
 pub const BACKGROUND_RETRY_MS_MAX: u64 = 300_000;
 /// Failures in a row after which a unit of background work is quarantined. Ours.
 pub const BACKGROUND_ATTEMPTS_MAX: u32 = 10;
+/// Time between two heartbeats of a node of a shared store. Ours.
+pub const NODE_HEARTBEAT_MS: u64 = 2_000;
+/// Time after its last heartbeat at which a node counts as dead: its leases go to others. Ours.
+pub const NODE_EXPIRY_MS: u64 = 10_000;
+/// Time between two looks for shards that are no longer in use, on a shared store. Ours.
+pub const UNUSED_SHARDS_MS: u64 = 5_000;
+/// Leases that a node takes or gives back in one commit. Ours.
+pub const LEASES_PER_COMMIT: usize = 256;
+/// Sentences that are stored of what a verification has found on a shared store; their number is stored in full. Ours.
+pub const VERIFICATION_DRIFT_KEPT: usize = 100;
+/// Offers whose demand a node publishes with a heartbeat, those that are asked most. Ours.
+pub const NODE_DEMANDS_MAX: usize = 1_000;
+/// Bytes of what a node says of itself: its host, its version, each of its addresses. Ours.
+pub const NODE_TEXT_BYTES_MAX: usize = 256;
 /// Failing units of background work that are kept track of; further ones are tried in every round. Ours.
 pub const BACKGROUND_UNITS_KEPT: usize = 100_000;
 /// Schemas that the JSON Schema of a type has. Ours; 400 when the model is stored.

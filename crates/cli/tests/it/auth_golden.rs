@@ -188,6 +188,7 @@ pub(crate) fn samples(operation: Operation, rids: &Rids) -> Vec<Sample> {
         O::ReadStatistics => one(sample("GET", "/_orrery/statistics")),
         O::ListTasks => one(sample("GET", "/_orrery/tasks")),
         O::RetryTasks => one(sample("POST", "/_orrery/tasks")),
+        O::ListNodes => one(sample("GET", "/_orrery/nodes")),
         O::BeginBackup => one(sample("POST", "/_backups")),
         O::EndBackup => one(sample("DELETE", "/_backups/none")),
         O::ReadBackupFile => one(sample("GET", "/_backups/none/files/0")),

@@ -29,6 +29,7 @@ mod malformed;
 mod model_access;
 mod model_kill;
 mod model_remote;
+mod nodes;
 mod moving;
 mod place;
 mod plan_texts;

@@ -15,7 +15,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use orrery_types::{Epoch, Error, Result, ShardId};
+use orrery_storage::key::Job;
+use orrery_types::{Epoch, Error, Result, ShardId, limits};
 
 use crate::background::units::{UnitFailure, UnitKey, UnitKind};
 use crate::{Container, Engine};
@@ -28,6 +29,8 @@ pub(crate) struct Tasks {
     ttl_backfill: Queue,
     rebase_history: Queue,
     reindex: Queue,
+    /// On a shared store: the layouts and epochs of the containers for which it was queued what they ask for.
+    asked_for: Mutex<BTreeMap<Job, Vec<(ShardId, Epoch)>>>,
 }
 
 type Queue = Mutex<Vec<Arc<Container>>>;
@@ -40,6 +43,20 @@ impl Tasks {
 
     pub(crate) fn rebase_history(&self, container: Arc<Container>) {
         add(&self.rebase_history, container);
+    }
+
+    /// Queues what the definition of a container asks for, whoever has changed it.
+    pub(crate) fn queue_asked_for(&self, container: &Arc<Container>) {
+        if container.ttl_backfill_pending {
+            self.backfill_ttl(container.clone());
+        }
+        if !container.index.is_complete() {
+            self.reindex(container.clone());
+        }
+        if container.definition.versions_kept_s().is_none() {
+            // A history that is no longer wanted.
+            self.rebase_history(container.clone());
+        }
     }
 
     /// Rebuilds index terms after a change of the indexing policy.
@@ -95,6 +112,8 @@ pub(crate) struct BackgroundPass<'s> {
     pub(crate) stop: &'s dyn Fn() -> bool,
     /// Expired items that were removed.
     pub(crate) removed: usize,
+    /// Whether a request waits for it, which does its own part whoever holds the lease.
+    is_of_request: bool,
     /// Units that failed in this pass, which are not tried again in it.
     failed: BTreeSet<UnitKey>,
     cursors: BTreeMap<UnitKey, UnitCursor>,
@@ -108,11 +127,18 @@ impl<'s> BackgroundPass<'s> {
         Self {
             stop,
             removed: 0,
+            is_of_request: false,
             failed: BTreeSet::new(),
             cursors: BTreeMap::new(),
             unfinished: false,
             error: None,
         }
+    }
+
+    /// One of a request: it does a part of the work itself, whoever holds the lease. What two nodes do at once
+    /// is protected by the preconditions of the work.
+    pub(crate) fn of_request() -> BackgroundPass<'static> {
+        BackgroundPass { is_of_request: true, ..BackgroundPass::new(&|| false) }
     }
 
     /// The position of a unit in this pass.
@@ -138,7 +164,8 @@ pub struct BackgroundWork<'e> {
 }
 
 impl BackgroundWork<'_> {
-    /// Runs a step of a unit if it is due, and records the outcome; `None` if it was not due or failed.
+    /// Runs a step of a unit if it is due and this node holds its lease, and records the outcome; `None` if it was
+    /// not run or failed.
     /// `version` identifies the state that it works on.
     pub(crate) fn run_unit(
         self,
@@ -149,6 +176,9 @@ impl BackgroundWork<'_> {
             &mut BackgroundPass<'_>,
         ) -> std::result::Result<UnitProgress, UnitFailure>,
     ) -> Option<UnitProgress> {
+        if !run.is_of_request && !self.engine.nodes.holds(key.job()) {
+            return None;
+        }
         let is_due = self.engine.units.is_due(key, version, self.engine.clock.now_us());
         if !is_due || run.failed.contains(key) {
             return None;
@@ -186,12 +216,11 @@ impl BackgroundWork<'_> {
         }
     }
 
-    /// Loads what other processes have changed, and begins what follows from it.
+    /// Loads what other processes have changed.
     fn load_changed(self) {
         if let Err(error) = self.engine.erasure().load_all_changed() {
             tracing::warn!(%error, "what other processes have changed cannot be read");
         }
-        self.engine.follow_catalog();
     }
 
     /// Does all work that is due, deferred effects of models and global secondary indexes included; returns the
@@ -208,9 +237,11 @@ impl BackgroundWork<'_> {
     fn maintain(self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let is_of_pass =
             |kind: UnitKind| kind != UnitKind::ModelEffects && !kind.is_of_secondary_indexes();
+        self.load_changed();
+        self.engine.nodes().before_pass();
+        self.queue_what_is_asked_for();
         self.engine.units.begin_pass(is_of_pass);
         let mut run = BackgroundPass::new(stop);
-        self.load_changed();
         loop {
             run.unfinished = false;
             self.run_queue(
@@ -250,7 +281,26 @@ impl BackgroundWork<'_> {
         run.result(removed)
     }
 
-    /// A step for every container of a queue; those that are not done stay in it.
+    /// Queues what containers ask for whose leases this node has got, or whose definition or layout has changed since
+    /// it looked, perhaps on another node. On a store of this process a change queues it itself.
+    fn queue_what_is_asked_for(self) {
+        if !self.engine.store.is_shared() {
+            return;
+        }
+        let (state, tasks) = (self.engine.catalog.state(), &self.engine.tasks);
+        let mut asked_for = tasks.asked_for.lock().unwrap_or_else(PoisonError::into_inner);
+        asked_for.retain(|job, _| self.engine.nodes.holds(*job));
+        for container in state.containers().filter(|c| self.engine.nodes.holds(c.job())) {
+            let layout = container.shards();
+            if asked_for.get(&container.job()) != Some(&layout) {
+                tasks.queue_asked_for(container);
+                asked_for.insert(container.job(), layout);
+            }
+        }
+    }
+
+    /// A step for every container of a queue; those that are not done stay in it. What another node has the lease
+    /// of is left to it.
     fn run_queue(
         self,
         queue: &Queue,
@@ -258,7 +308,8 @@ impl BackgroundWork<'_> {
         run: &mut BackgroundPass<'_>,
         turn: fn(&Engine, &Container, &mut BackgroundPass<'_>, &UnitKey) -> Result<UnitProgress>,
     ) {
-        for container in take(queue) {
+        let held = |container: &Arc<Container>| self.engine.nodes.holds(container.job());
+        for container in take(queue).into_iter().filter(held) {
             let key = UnitKey::of(&container, kind, b"queued");
             let epoch = container.partitions.first().map_or(0, |partition| partition.epoch.0);
             let done = self.run_unit(run, &key, epoch, &mut |run| {
@@ -284,6 +335,8 @@ pub struct Background {
 
 /// Pause between two passes. Expired items are invisible at once; only their removal waits.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Pause between two heartbeats.
+const HEARTBEAT: Duration = Duration::from_millis(limits::NODE_HEARTBEAT_MS);
 /// Pause between two looks at the sources of global secondary indexes.
 const INDEX_PAUSE: Duration = Duration::from_millis(100);
 
@@ -300,6 +353,7 @@ impl Background {
         let mut threads = vec![tasks, propagation, indexes, splits];
         if engine.is_shared() {
             threads.push(Self::start_catalog_watch(engine.clone(), stop.clone())?);
+            threads.push(Self::start_heartbeat(engine.clone(), stop.clone())?);
         }
         Ok(Self { engine, stop, threads })
     }
@@ -311,6 +365,25 @@ impl Background {
     ) -> std::io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name("orrery-catalog".into()).spawn(move || {
             engine.watch_catalog(&|| *signal.0.lock().unwrap_or_else(PoisonError::into_inner));
+        })
+    }
+
+    /// The heartbeat of a node has one, so that no long step holds it up.
+    fn start_heartbeat(
+        engine: Arc<Engine>,
+        signal: Arc<(Mutex<bool>, Condvar)>,
+    ) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("orrery-node".into()).spawn(move || {
+            let mut stopped = signal.0.lock().unwrap_or_else(PoisonError::into_inner);
+            while !*stopped {
+                drop(stopped);
+                if let Err(error) = engine.nodes().beat() {
+                    tracing::warn!(%error, "the heartbeat failed; it is retried");
+                }
+                stopped = signal.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let waited = signal.1.wait_timeout_while(stopped, HEARTBEAT, |stopped| !*stopped);
+                stopped = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
         })
     }
 
@@ -386,6 +459,9 @@ impl Drop for Background {
         for thread in self.threads.drain(..) {
             // A panic in there was reported where it happened.
             drop(thread.join());
+        }
+        if let Err(error) = self.engine.nodes().leave() {
+            tracing::warn!(%error, "the leases of this node are free when its heartbeat is over");
         }
     }
 }

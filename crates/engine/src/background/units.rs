@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use orrery_storage::key;
+use orrery_storage::key::{self, Job};
 use orrery_types::ids::{Address, Rid};
 use orrery_types::{Error, Result, Value, limits};
 
@@ -97,6 +97,24 @@ impl UnitKey {
     pub(crate) fn of(container: &Container, kind: UnitKind, detail: &[u8]) -> Self {
         let (database, container) = (container.database, container.number);
         Self { database, container, kind, detail: detail.to_vec() }
+    }
+
+    /// The job that it belongs to: whoever holds its lease does the unit.
+    pub(crate) fn job(&self) -> Job {
+        let (database, container) = (self.database, self.container);
+        match self.kind {
+            UnitKind::RetiredShards | UnitKind::TransactionOutcomes => Job::Account,
+            UnitKind::ModelBuild | UnitKind::ModelEffects => Job::Database(database),
+            UnitKind::ExpiryEntries
+            | UnitKind::History
+            | UnitKind::Erasure
+            | UnitKind::Index
+            | UnitKind::Expiry
+            | UnitKind::ExpiredItem
+            | UnitKind::SecondaryIndex
+            | UnitKind::SecondaryIndexHeld
+            | UnitKind::FormerIndex => Job::Container { database, container },
+        }
     }
 
     /// The number of the model's rule that it is about.
@@ -382,14 +400,25 @@ impl BackgroundWork<'_> {
     }
 }
 
+impl State {
+    /// The ids of a database and a container by their numbers.
+    pub(crate) fn names_of(
+        &self,
+        database: u32,
+        container: u32,
+    ) -> (Option<Box<str>>, Option<Box<str>>) {
+        let Some(found) = self.database(&Address::Rid(Rid::Database(database))) else {
+            return (None, None);
+        };
+        let rid = Rid::Container { database, container };
+        let container = found.container(&Address::Rid(rid)).map(|found| found.id.clone());
+        (Some(found.id.clone()), container)
+    }
+}
+
 /// The ids of the database and the container of a unit.
 fn names(state: &State, key: &UnitKey) -> (Option<Box<str>>, Option<Box<str>>) {
-    let Some(database) = state.database(&Address::Rid(Rid::Database(key.database))) else {
-        return (None, None);
-    };
-    let rid = Rid::Container { database: key.database, container: key.container };
-    let container = database.container(&Address::Rid(rid)).map(|found| found.id.clone());
-    (Some(database.id.clone()), container)
+    state.names_of(key.database, key.container)
 }
 
 fn to_value(state: &State, unit: &FailingUnit, now_us: u64) -> Value {

@@ -35,7 +35,6 @@ use crate::error::storage;
 use crate::model::StoredModel;
 use crate::nodes::observed_store::ObservedStore;
 use records::Record;
-use shared::Origin;
 
 /// The shard of the catalog.
 pub(crate) const SYSTEM_SHARD: ShardId = ShardId(0);
@@ -356,7 +355,7 @@ impl Change<'_> {
 
     /// Makes a durable change visible.
     pub(crate) fn publish(self) {
-        self.catalog.show(self.state, Origin::Own);
+        self.catalog.show(self.state);
     }
 
     /// Numbers for shards that the change makes. On a shared store they are taken at once: a shard is made

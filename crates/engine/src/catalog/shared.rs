@@ -14,15 +14,6 @@ use super::container::Container;
 use super::{Catalog, SYSTEM_SHARD, State};
 use crate::error::storage;
 
-/// Who has made the change that a picture shows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// This process, which has begun whatever follows from it.
-    Own,
-    /// It was read from the store.
-    Store,
-}
-
 /// What goes with pictures that are read again.
 #[derive(Default)]
 pub(super) struct Refreshes {
@@ -30,8 +21,6 @@ pub(super) struct Refreshes {
     reading: Mutex<()>,
     /// Held while one picture takes the place of another.
     showing: Mutex<()>,
-    /// Containers that other processes have made or changed, until somebody asks.
-    changed: Mutex<Vec<Arc<Container>>>,
 }
 
 impl Catalog {
@@ -58,7 +47,7 @@ impl Catalog {
             if !is_current() {
                 let snapshot = self.store.snapshot(SYSTEM_SHARD, ReadAt::Latest);
                 let state = State::load(&*snapshot.map_err(storage)?, Some(&self.state()))?;
-                self.show(state, Origin::Store);
+                self.show(state);
             }
         }
         // Whoever shows the picture has then named its shards too.
@@ -67,35 +56,19 @@ impl Catalog {
     }
 
     /// Puts a picture in place of the one that is shown, unless that is newer.
-    pub(super) fn show(&self, state: State, origin: Origin) {
+    pub(super) fn show(&self, state: State) {
         let Some(observed) = &self.observed else {
             self.state.store(Arc::new(state));
             return;
         };
         let _showing = self.refreshes.showing.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.state();
-        if state.shows <= before.shows {
+        if state.shows <= self.state.load().shows {
             return;
         }
         let state = Arc::new(state);
         self.state.store(state.clone());
         // After the picture: a read that passes under the new epochs finds it replaced.
         observed.name_shards(state.shards());
-        if origin == Origin::Store {
-            let mut changed = self.refreshes.changed.lock().unwrap_or_else(PoisonError::into_inner);
-            for container in state.containers() {
-                if before.container_by_rid(container).is_none_or(|old| !Arc::ptr_eq(old, container))
-                {
-                    changed.retain(|other| other.rid() != container.rid());
-                    changed.push(container.clone());
-                }
-            }
-        }
-    }
-
-    /// Containers that other processes have made or changed since the last call.
-    pub(crate) fn take_changed(&self) -> Vec<Arc<Container>> {
-        std::mem::take(&mut self.refreshes.changed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -125,6 +125,7 @@ impl<'e> DeferredEffects<'e> {
     pub fn propagate(self, stop: &dyn Fn() -> bool) -> Result<()> {
         let _alone = self.engine.model_locks.worker();
         let is_of_pass = |kind: UnitKind| kind == UnitKind::ModelEffects;
+        self.engine.nodes().before_pass();
         self.engine.units.begin_pass(is_of_pass);
         let mut run = BackgroundPass::new(stop);
         loop {

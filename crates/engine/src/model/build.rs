@@ -127,7 +127,7 @@ impl<'e> ModelBuilds<'e> {
     /// tried again in the background.
     pub(crate) fn build_model(self, database: &Address, items: usize) {
         let mut left = items;
-        let mut run = BackgroundPass::new(&|| false);
+        let mut run = BackgroundPass::of_request();
         while let Ok(database) = self.engine.catalog.database(database) {
             run.unfinished = false;
             self.build_rules(&database, &mut run, &mut left);
@@ -350,7 +350,7 @@ impl<'e> ModelBuilds<'e> {
     /// All items are under a rule: it holds, unless some break it. Whether something was done.
     fn finish_rule(self, database: &Database, index: usize) -> Result<bool> {
         self.engine.epochs().redo(&mut || {
-            {
+            let checked = {
                 let _schema = self.engine.model_locks.schema_shared();
                 let state = self.engine.catalog.state();
                 let now = state.databases().find(|now| now.number == database.number);
@@ -366,7 +366,8 @@ impl<'e> ModelBuilds<'e> {
                 if !self.recheck_violations(site)? {
                     return Ok(false);
                 }
-            }
+                model.stages.get(index).copied()
+            };
             let mut change = self.engine.catalog.change()?;
             let number = u64::from(database.number);
             let found = change.state.databases().find(|now| now.number == database.number);
@@ -377,6 +378,10 @@ impl<'e> ModelBuilds<'e> {
                 return Ok(false);
             }
             let Some(stage) = model.stages.get_mut(index) else { return Ok(false) };
+            if checked != Some(*stage) {
+                // Another node has taken the step; the next one needs a check of its own.
+                return Ok(false);
+            }
             *stage = match *stage {
                 Stage::Building => Stage::Verified,
                 Stage::Verified | Stage::Enforced => Stage::Enforced,

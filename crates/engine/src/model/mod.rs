@@ -18,6 +18,7 @@ mod state;
 mod store;
 mod transaction;
 mod verification;
+mod verification_record;
 mod verify;
 pub(crate) mod violations;
 

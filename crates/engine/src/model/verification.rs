@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use orrery_types::ids::Address;
-use orrery_types::{Error, Result};
+use orrery_types::{Error, Lsn, Result};
 
+use super::verification_record::StoredVerification;
 use super::verify::{VerificationProgress, Verified};
 use crate::Engine;
 use crate::model::verify::ModelVerification;
@@ -80,9 +81,19 @@ impl ModelVerification<'_> {
             jobs.insert(found.number, job.clone());
             job
         };
+        let claimed = match engine.model_verification().claim(found.number) {
+            Ok(Claim::Own(version)) => version,
+            other => {
+                lock(&engine.verifications.jobs).remove(&found.number);
+                return other.map(|_| Verification::Running(0));
+            }
+        };
         let (own_engine, address, own) = (engine.clone(), database.clone(), job.clone());
+        let number = found.number;
         let thread = std::thread::Builder::new().name("orrery-verify".into()).spawn(move || {
-            let result = own_engine.model_verification().verify_watched(&address, &own.progress);
+            let verification = own_engine.model_verification();
+            let result = verification.verify_watched(&address, &own.progress);
+            verification.publish(number, claimed, &result);
             *lock(&own.result) = Some(result);
         });
         match thread {
@@ -104,6 +115,46 @@ impl ModelVerification<'_> {
     pub fn newest(self, database: &Address) -> Result<Verification> {
         let found = self.engine.catalog.database(database).map_err(|_| Error::OwnerNotFound)?;
         let job = lock(&self.engine.verifications.jobs).get(&found.number).cloned();
-        job.map(|job| job.state()).ok_or(Error::NotFound)
+        let own = job.map(|job| job.state());
+        if let Some(running @ Verification::Running(_)) = own {
+            return Ok(running);
+        }
+        match self.stored(found.number)? {
+            Some((_, stored)) => self.state_of(stored),
+            None => own.ok_or(Error::NotFound),
+        }
     }
+
+    /// Notes on a shared store that this node verifies a database, unless another one does.
+    fn claim(self, database: u32) -> Result<Claim> {
+        let Some(node) = self.engine.nodes.number() else { return Ok(Claim::Own(None)) };
+        let stored = self.stored(database)?;
+        let before = stored.as_ref().map(|(version, _)| *version);
+        let elsewhere = stored.filter(|(_, stored)| stored.node != node);
+        if let Some((_, stored)) = elsewhere
+            && matches!(self.state_of(stored)?, Verification::Running(_))
+        {
+            return Ok(Claim::Elsewhere);
+        }
+        let running = StoredVerification { node, result: None };
+        let version = self.put_stored(database, before, &running)?;
+        Ok(version.map_or(Claim::Elsewhere, |version| Claim::Own(Some(version))))
+    }
+
+    /// Stores what a verification has found, unless another one has begun since.
+    fn publish(self, database: u32, claimed: Option<Lsn>, result: &Result<Verified>) {
+        let Some((node, claimed)) = self.engine.nodes.number().zip(claimed) else { return };
+        let result = result.clone().map_err(|error| error.to_string());
+        let stored = StoredVerification { node, result: Some(result) };
+        if let Err(error) = self.put_stored(database, Some(claimed), &stored) {
+            tracing::warn!(%error, "other nodes do not learn what a verification has found");
+        }
+    }
+}
+
+/// Who verifies a database.
+enum Claim {
+    /// This node, and the version of the record that says so, on a shared store.
+    Own(Option<Lsn>),
+    Elsewhere,
 }

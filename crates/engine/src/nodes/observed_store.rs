@@ -191,7 +191,7 @@ impl Store for ObservedStore {
         self.inner.shards()
     }
 
-    fn journal(&self, shard: ShardId, bytes_max: usize) -> Stored<Arc<Journal>> {
+    fn journal(&self, shard: ShardId, bytes_max: usize) -> Stored<Arc<dyn Journal>> {
         self.inner.journal(shard, bytes_max)
     }
 

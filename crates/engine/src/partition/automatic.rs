@@ -89,10 +89,12 @@ impl SplitMonitor {
 }
 
 impl Layouts<'_> {
-    /// Splits partitions until none is due; returns the number of splits.
+    /// Splits partitions until none is due; returns the number of splits. On a shared store whoever has the lease of
+    /// a container's background work looks.
     pub fn run_splits(self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let (mut splits, mut failed) = (0, None);
-        for container in self.engine.catalog.state().containers() {
+        let state = self.engine.catalog.state();
+        for container in state.containers().filter(|c| self.engine.nodes.holds(c.job())) {
             while !stop() {
                 match self.split_if_due(container, stop) {
                     Ok(true) => splits += 1,

@@ -11,6 +11,7 @@ use super::copy::{EntryRouter, ShardCopier};
 use super::layout::{LayoutChange, newest_epoch};
 use crate::catalog::{Catalog, Change, UnsettledShards, WriteFailed};
 use crate::error::storage;
+use crate::nodes::layout_lease::LayoutLease;
 use crate::partition::PhysicalPartition;
 use crate::partition::layout::Layouts;
 use crate::transaction::locks::LockGuard;
@@ -34,13 +35,14 @@ impl Layouts<'_> {
         self,
         container: &Container,
         layout: &LayoutChange,
+        lease: &LayoutLease<'_>,
         copy: &mut ShardCopier<'_, C>,
     ) -> std::result::Result<(), CutoverError> {
         let mut change = self.engine.catalog.change()?;
         let parents = NextLayout::of(&change, container, layout)?.parents;
         // Writers in progress finish first; later ones wait here and then read the new layout.
         let _guards: Vec<LockGuard> = parents.iter().flat_map(|p| p.locks.lock_all()).collect();
-        let mut closed = self.close(&parents)?;
+        let mut closed = self.close(&parents, lease)?;
         copy.catch_up()?;
         let mut lsn = Lsn(0);
         for parent in &parents {
@@ -48,14 +50,14 @@ impl Layouts<'_> {
         }
         copy.conclude(lsn)?;
         for _ in 0..limits::COMMIT_ATTEMPTS_MAX {
-            match NextLayout::of(&change, container, layout)?.store(change, layout, lsn)? {
+            match NextLayout::of(&change, container, layout)?.store(change, layout, lease, lsn)? {
                 Ok(()) => {
                     closed.shards.clear();
                     return Ok(());
                 }
                 // Another process has changed the catalog. It has changed nothing of closed shards.
-                Err(WriteFailed { error: StorageError::Conflict(_), .. })
-                    if self.engine.is_shared() =>
+                Err(WriteFailed { error: StorageError::Conflict(failed), .. })
+                    if self.engine.is_shared() && !lease.is_lost_by(&failed) =>
                 {
                     change = self.engine.catalog.change()?;
                 }
@@ -96,6 +98,7 @@ impl NextLayout {
         self,
         mut change: Change<'_>,
         layout: &LayoutChange,
+        lease: &LayoutLease<'_>,
         lsn: Lsn,
     ) -> Result<std::result::Result<(), WriteFailed>> {
         let Self { mut database, container: mut next, parents } = self;
@@ -108,6 +111,7 @@ impl NextLayout {
         for parent in &parents {
             change.add(change_state(parent, ShardState::Closed, ShardState::Dropped));
         }
+        lease.conclude(&mut change.part);
         next.put_partitions(&layout.children, epoch);
         let (kind, owner) = (RecordKind::Container, u64::from(database.number));
         let version = change.record(kind, owner, u64::from(next.number))?.version;
@@ -120,11 +124,17 @@ impl NextLayout {
 
 impl<'e> Layouts<'e> {
     /// Closes partitions, until what is returned is dropped. Writers that have not heard of it are refused.
-    fn close(self, partitions: &[PhysicalPartition]) -> Result<ClosedShards<'e>> {
+    fn close(
+        self,
+        partitions: &[PhysicalPartition],
+        lease: &LayoutLease<'_>,
+    ) -> Result<ClosedShards<'e>> {
         let catalog = &self.engine.catalog;
         let shards: Vec<ShardId> = partitions.iter().map(|partition| partition.shard).collect();
         let part = |p: &PhysicalPartition| change_state(p, ShardState::Open, ShardState::Closed);
-        let commit = Commit::new(partitions.iter().map(part).collect());
+        let mut parts: Vec<Part> = partitions.iter().map(part).collect();
+        lease.fence(&mut parts);
+        let commit = Commit::new(parts);
         let id = commit.id;
         match self.engine.store.commit(commit) {
             Ok(_) => Ok(ClosedShards { catalog, shards }),

@@ -29,6 +29,7 @@ use super::split::SplitRouter;
 use crate::background::units::{UnitKey, UnitKind};
 use crate::background::{BackgroundPass, UnitProgress};
 use crate::error::storage;
+use crate::nodes::layout_lease::LayoutLease;
 use crate::partition::PhysicalPartition;
 use crate::{Container, Engine};
 
@@ -46,7 +47,7 @@ pub struct LayoutChangeResult {
 /// State of the engine about splits and merges.
 #[derive(Default)]
 pub(crate) struct LayoutChanges {
-    /// Held by the split or merge in progress: there is one at a time.
+    /// Held by the split or merge in progress: there is one at a time in a process.
     running: Mutex<()>,
     /// Parents of finished splits and merges, with the time of their cutover.
     retired: Mutex<Vec<(ShardId, u64)>>,
@@ -237,8 +238,11 @@ impl<'e> Layouts<'e> {
             ?children,
             "partition layout change started"
         );
+        // Before any child is made: who cleans up finds them in its record.
+        let nodes = self.engine.nodes();
+        let lease = nodes.lease_layout(container, &change.parents, &change.children)?;
         let _announced = SplitAnnouncement::new(change);
-        match self.copy_and_cut_over(container, change, router, stop) {
+        match self.copy_and_cut_over(container, change, router, &lease, stop) {
             Ok(()) => {
                 let now_s = self.engine.clock.now_s();
                 let retired = change.parents.iter().map(|p| (p.shard, now_s));
@@ -274,6 +278,7 @@ impl<'e> Layouts<'e> {
         container: &Container,
         change: &LayoutChange,
         router: C,
+        lease: &LayoutLease<'_>,
         stop: &dyn Fn() -> bool,
     ) -> std::result::Result<(), CutoverError> {
         for child in &change.children {
@@ -293,16 +298,30 @@ impl<'e> Layouts<'e> {
         let announced_us = change.announced_ms * 1000;
         std::thread::sleep(Duration::from_micros(announced_us.saturating_sub(took_us)));
         copy.catch_up_with_writers(stop)?;
-        self.cut_over(container, change, &mut copy)
+        self.cut_over(container, change, lease, &mut copy)
     }
 
     fn retired(self) -> std::sync::MutexGuard<'e, Vec<(ShardId, u64)>> {
         self.engine.layout_changes.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops the parents of splits and merges once no read can still use them.
+    /// Drops the parents of splits and merges once no read can still use them. On a shared store one node does it for
+    /// all, by what the store has.
     pub(crate) fn drop_retired(self, run: &mut BackgroundPass<'_>) {
         let unit = UnitKey::account(UnitKind::RetiredShards);
+        if self.engine.store.is_shared() {
+            // Changes of the catalog without an answer are resolved on the way.
+            drop(self.engine.catalog.take_unneeded());
+            self.retired().clear();
+            if let Err(error) = self.engine.nodes().clean_up_own() {
+                tracing::warn!(%error, "what a split or merge has left is cleaned up later");
+            }
+            self.engine.background().run_unit(run, &unit, 0, &mut |_| {
+                self.engine.nodes().clean_up()?;
+                Ok(UnitProgress::Done)
+            });
+            return;
+        }
         self.engine.background().run_unit(run, &unit, 0, &mut |_| {
             let now_s = self.engine.clock.now_s();
             let unneeded = self.engine.catalog.take_unneeded();

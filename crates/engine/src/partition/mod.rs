@@ -208,21 +208,27 @@ impl Container {
         let id: u32 = id.trim().parse().map_err(|_| Error::PartitionGone)?;
         self.partitions.iter().find(|p| p.id == id).ok_or(Error::PartitionGone)
     }
-
-    /// Changes whenever the list of ranges does, or what it says of one.
-    pub fn ranges_etag(&self) -> String {
-        let last = self.partitions.iter().map(|p| p.id).max().unwrap_or_default();
-        let splitting = self.partitions.iter().filter(|p| p.is_splitting());
-        let splitting: Vec<String> = splitting.map(|p| format!("-{}", p.id)).collect();
-        format!("\"{}-{last}{}\"", self.partitions.len(), splitting.concat())
-    }
 }
 
 impl Layouts<'_> {
+    /// Changes whenever the list of ranges does, or what it says of one.
+    pub fn ranges_etag(self, container: &Container) -> Result<String> {
+        let partitions = &container.partitions;
+        let elsewhere = self.engine.nodes().split_elsewhere(container)?;
+        let last = partitions.iter().map(|p| p.id).max().unwrap_or_default();
+        let splitting = partitions.iter().filter(|p| p.is_splitting() || elsewhere == Some(p.id));
+        let splitting: Vec<String> = splitting.map(|p| format!("-{}", p.id)).collect();
+        Ok(format!("\"{}-{last}{}\"", partitions.len(), splitting.concat()))
+    }
+
     /// The ranges of a container as clients see them.
     pub fn list_ranges(self, container: &Container) -> Result<Vec<Resource>> {
         self.engine.epochs().retry_on_gone_shard(container, &mut |now| {
-            now.partitions.iter().map(|p| self.range_resource(now, p)).collect()
+            let elsewhere = self.engine.nodes().split_elsewhere(now)?;
+            let resource = |p: &PhysicalPartition| {
+                self.range_resource(now, p, p.is_splitting() || elsewhere == Some(p.id))
+            };
+            now.partitions.iter().map(resource).collect()
         })
     }
 
@@ -231,6 +237,7 @@ impl Layouts<'_> {
         self,
         container: &Container,
         partition: &PhysicalPartition,
+        is_splitting: bool,
     ) -> Result<Resource> {
         let rid = Rid::Child {
             database: container.database,
@@ -246,7 +253,7 @@ impl Layouts<'_> {
             ("maxExclusive", partition.range.max.to_string().into()),
             ("ridPrefix", Value::from(i64::from(partition.id))),
             ("throughputFraction", Value::from(1.0 / container.partitions.len() as f64)),
-            ("status", if partition.is_splitting() { "splitting" } else { "online" }.into()),
+            ("status", if is_splitting { "splitting" } else { "online" }.into()),
             ("parents", Value::array(parents)),
             ("_lsn", Value::from(i64::try_from(lsn.0).unwrap_or(i64::MAX))),
         ]);

@@ -27,6 +27,7 @@ impl SecondaryIndexes<'_> {
     /// can be done now.
     pub fn follow(self, stop: &dyn Fn() -> bool) -> Result<()> {
         let _alone = self.engine.index_worker.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        self.engine.nodes().before_pass();
         self.engine.units.begin_pass(UnitKind::is_of_secondary_indexes);
         let mut run = BackgroundPass::new(stop);
         loop {

@@ -15,7 +15,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub(crate) struct CommitStop {
-    thread: Mutex<Option<ThreadId>>,
+    /// The thread, and how many of its commits go on before the one that stops.
+    thread: Mutex<Option<(ThreadId, usize)>>,
     reached: Mutex<bool>,
     changed: Condvar,
     released: AtomicBool,
@@ -52,7 +53,12 @@ impl CommitStop {
     /// Holds the thread up if it is the chosen one, once.
     fn hold(&self) -> bool {
         let me = std::thread::current().id();
-        if self.thread.lock().expect("sound").take_if(|chosen| *chosen == me).is_none() {
+        let is_next = |(thread, before): &mut (ThreadId, usize)| {
+            let is_next = *thread == me && *before == 0;
+            *before -= usize::from(*thread == me && *before > 0);
+            is_next
+        };
+        if self.thread.lock().expect("sound").take_if(is_next).is_none() {
             return false;
         }
         *self.reached.lock().expect("sound") = true;
@@ -65,7 +71,17 @@ impl CommitStop {
 
     /// The next commit of this thread stops.
     pub(crate) fn stop_me(&self) {
-        *self.thread.lock().expect("sound") = Some(std::thread::current().id());
+        self.stop_me_after(0);
+    }
+
+    /// The commit of this thread stops that comes after so many others.
+    pub(crate) fn stop_me_after(&self, commits: usize) {
+        *self.thread.lock().expect("sound") = Some((std::thread::current().id(), commits));
+    }
+
+    /// Whether it has stopped.
+    pub(crate) fn is_reached(&self) -> bool {
+        *self.reached.lock().expect("sound")
     }
 
     pub(crate) fn wait_reached(&self) {

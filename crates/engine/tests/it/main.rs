@@ -61,6 +61,8 @@ mod secondary_index_races;
 mod secondary_index_view;
 mod several_engines;
 mod several_engines_shared;
+mod several_nodes;
+mod several_nodes_throughput;
 mod split_merge;
 mod split_merge_beside;
 mod split_merge_interrupted;

@@ -15,7 +15,7 @@ use crate::interposed::{Hook, Interposed, Step};
 use crate::world::{START_S, json, manual, name};
 
 /// A store that takes so many writes and then none: as if the process had ended.
-fn ending(inner: &Arc<MemoryStore>, left: &Arc<AtomicUsize>) -> Arc<dyn Store> {
+pub(crate) fn ending(inner: &Arc<MemoryStore>, left: &Arc<AtomicUsize>) -> Arc<dyn Store> {
     let left = left.clone();
     let hook: Hook = Box::new(move |step| {
         if step == Step::Flush {

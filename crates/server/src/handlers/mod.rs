@@ -11,6 +11,7 @@ pub(crate) mod encryption_key;
 pub(crate) mod grant;
 pub(crate) mod item;
 pub(crate) mod model;
+pub(crate) mod nodes;
 pub(crate) mod offer;
 pub(crate) mod permission;
 pub(crate) mod query;

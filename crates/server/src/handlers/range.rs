@@ -15,7 +15,7 @@ const LIST: &str = "PartitionKeyRanges";
 
 pub(crate) fn list(call: &Call, at: &ContainerAddress) -> Result<Reply> {
     let container = call.container(at)?;
-    let etag = container.ranges_etag();
+    let etag = call.engine().layouts().ranges_etag(container)?;
     let unchanged = call.headers.if_none_match.as_deref() == Some(etag.as_str());
     let reply = if unchanged {
         Reply::empty(StatusCode::NOT_MODIFIED)

@@ -85,6 +85,19 @@ fn bytes_are_those_that_the_format_names() {
     assert_eq!(composite_name("/\"a\"+"), b"\x13/\"a\"+");
     assert_eq!(shape_name(&[PathId(1), PathId(2)]), [0x14, 0, 0, 0, 1, 0, 0, 0, 2]);
     assert_eq!((index_ids(), index_rebuilt()), (vec![0x15], vec![0x16]));
+    assert_eq!(node(7), [0x28, 0, 0, 0, 7]);
+    assert_eq!(verification(7), [0x2a, 0, 0, 0, 7]);
+    for job in [
+        Job::Account,
+        Job::Database(3),
+        Job::Container { database: 3, container: 4 },
+        Job::Layout { database: 3, container: 4 },
+    ] {
+        assert_eq!(parse_lease(&lease(job)), Some(job));
+        assert!(lease(job) >= leases().from && lease(job) < leases().to);
+    }
+    assert_eq!(lease(Job::Database(3)), [0x29, 2, 0, 0, 0, 3, 0, 0, 0, 0]);
+    assert_eq!(parse_node(&node(7)), Some(7));
     let token = [7; 16];
     assert_eq!(transaction_outcome(&token), [&[0x1f][..], &token].concat());
     let expiry = outcome_expiry(9, &token);

@@ -3,6 +3,7 @@
 //! throughput bucket in every partition.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use orrery_types::{Error, Result, limits};
@@ -26,6 +27,8 @@ pub(super) struct Governor {
     /// By physical partition and throughput bucket; zero is the partition itself.
     buckets: RwLock<HashMap<(u32, u8), Arc<Bucket>>>,
     usage: Mutex<Usage>,
+    /// The part of the rate that this process grants, as the bits of a number.
+    share: AtomicU64,
 }
 
 /// What was spent in the last seconds, which is what autoscale follows.
@@ -34,21 +37,39 @@ struct Usage {
     second: u64,
     spent: f64,
     spent_before: f64,
+    requests: f64,
+    refused: f64,
+    asked_before: f64,
+    /// What a request of an earlier second took.
+    usual: f64,
 }
 
 impl Usage {
     fn turn_to(&mut self, second: u64) {
         if second > self.second {
+            if self.requests > 0.0 {
+                self.usual = self.spent / self.requests;
+            }
             self.spent_before = if second == self.second + 1 { self.spent } else { 0.0 };
+            self.asked_before = if second == self.second + 1 { self.asked() } else { 0.0 };
             (self.second, self.spent) = (second, 0.0);
+            (self.requests, self.refused) = (0.0, 0.0);
         }
+    }
+}
+
+impl Usage {
+    /// What was spent in this second, and what refused requests would have taken.
+    fn asked(&self) -> f64 {
+        let each = if self.requests > 0.0 { self.spent / self.requests } else { self.usual };
+        self.spent + self.refused * each
     }
 }
 
 impl Governor {
     pub(super) fn new(terms: ThroughputTerms) -> Self {
         let (terms, buckets) = (RwLock::new(terms), RwLock::default());
-        Self { terms, buckets, usage: Mutex::default() }
+        Self { terms, buckets, usage: Mutex::default(), share: AtomicU64::new(1.0_f64.to_bits()) }
     }
 
     pub(super) fn terms(&self) -> ThroughputTerms {
@@ -75,7 +96,12 @@ impl Governor {
         }
         match wait(0, claim.priority) {
             None => Ok(()),
-            Some(retry_after_ms) => Err(Error::RateLimited { retry_after_ms }),
+            Some(retry_after_ms) => {
+                let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+                usage.turn_to(now_ns / SECOND_NS);
+                usage.refused += 1.0;
+                Err(Error::RateLimited { retry_after_ms })
+            }
         }
     }
 
@@ -89,7 +115,8 @@ impl Governor {
         now_ns: u64,
     ) {
         let terms = self.terms();
-        let rate = terms.rate() / at_least_one(count);
+        let share = f64::from_bits(self.share.load(Ordering::Relaxed));
+        let rate = terms.rate() * share / at_least_one(count);
         let each = charge / at_least_one(partitions.len());
         for partition in partitions {
             self.bucket((*partition, 0)).spend(now_ns, each, rate);
@@ -101,6 +128,7 @@ impl Governor {
         let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         usage.turn_to(now_ns / SECOND_NS);
         usage.spent += charge;
+        usage.requests += 1.0;
     }
 
     /// Request units a second that were used lately.
@@ -108,6 +136,17 @@ impl Governor {
         let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         usage.turn_to(now_ns / SECOND_NS);
         usage.spent.max(usage.spent_before)
+    }
+
+    /// Request units a second that were asked for lately, with those of requests that were refused.
+    pub(super) fn asked(&self, now_ns: u64) -> f64 {
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        usage.turn_to(now_ns / SECOND_NS);
+        usage.asked().max(usage.asked_before)
+    }
+
+    pub(super) fn set_share(&self, share: f64) {
+        self.share.store(share.to_bits(), Ordering::Relaxed);
     }
 
     fn bucket(&self, key: (u32, u8)) -> Arc<Bucket> {

@@ -9,11 +9,12 @@
 
 mod bucket;
 mod governor;
+mod shares;
 mod terms;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use orrery_storage::Store;
 use orrery_storage::key::RecordKind;
@@ -27,10 +28,11 @@ use crate::{Container, Engine};
 pub use bucket::Priority;
 pub use governor::Claim;
 use governor::Governor;
+pub(crate) use shares::Demands;
 pub(crate) use terms::ThroughputTerms;
 
 /// Who has throughput: a database, or one of its containers.
-type Owner = (u32, Option<u32>);
+pub(crate) type Owner = (u32, Option<u32>);
 
 /// The offers whose requests are watched, as they are needed.
 #[derive(Default)]
@@ -39,8 +41,10 @@ pub(crate) struct Throttle {
     everywhere: bool,
     /// Whether any request may be refused at all.
     is_on: AtomicBool,
-    governors: RwLock<HashMap<Owner, Option<Arc<Governor>>>>,
+    governors: RwLock<Governors>,
 }
+
+type Governors = HashMap<Owner, Option<Arc<Governor>>>;
 
 /// A request that was let in.
 #[derive(Debug)]
@@ -73,6 +77,17 @@ impl Throttle {
         self.is_on.fetch_or(everywhere, Ordering::Relaxed);
     }
 
+    fn governors_read(&self) -> RwLockReadGuard<'_, Governors> {
+        self.governors.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The offers that are watched.
+    fn known_governors(&self) -> Vec<(Owner, Arc<Governor>)> {
+        let governors = self.governors_read();
+        let known = governors.iter().filter_map(|(owner, g)| Some((*owner, g.clone()?)));
+        known.collect()
+    }
+
     /// Finds out whether anything is throttled.
     pub(crate) fn look(&self, store: &dyn Store) -> Result<()> {
         let offers = records::list(store, RecordKind::Offer, 0)?;
@@ -94,7 +109,7 @@ impl Throttle {
 
     /// What autoscale stands at: request units a second, between a tenth of the maximum and all of it.
     pub(crate) fn scaled(&self, owner: Rid, max: i64, now_us: u64) -> i64 {
-        let governors = self.governors.read().unwrap_or_else(PoisonError::into_inner);
+        let governors = self.governors_read();
         let known = owner_of(owner).and_then(|owner| governors.get(&owner)?.clone());
         let used = known.map_or(0.0, |governor| governor.used(now_us * 1000));
         #[expect(clippy::cast_possible_truncation, reason = "it saturates, and is clamped")]
@@ -103,7 +118,7 @@ impl Throttle {
     }
 
     fn governor(&self, store: &dyn Store, owner: Owner, rid: Rid) -> Result<Option<Arc<Governor>>> {
-        let known = self.governors.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.governors_read();
         if let Some(governor) = known.get(&owner) {
             return Ok(governor.clone());
         }

@@ -88,6 +88,8 @@ pub enum Target {
     Statistics,
     /// Background work that fails.
     Tasks,
+    /// Ours: the nodes of the store.
+    Nodes,
     /// Reserved: suggestions about a database.
     Advisor(Address),
 }
@@ -134,6 +136,7 @@ impl Target {
             | Self::Model(_)
             | Self::Statistics
             | Self::Tasks
+            | Self::Nodes
             | Self::Advisor(_) => None,
         }
     }
@@ -316,6 +319,7 @@ fn target(segments: &[&str], by_rid: bool) -> Option<Target> {
         ["offers"] => Target::Offers,
         ["_orrery", "statistics"] => Target::Statistics,
         ["_orrery", "tasks"] => Target::Tasks,
+        ["_orrery", "nodes"] => Target::Nodes,
         ["offers", rid] => {
             let rid = rid.parse().ok()?;
             let Rid::Offer(_) = rid else { return None };

@@ -75,6 +75,7 @@ fn every_named_path_has_its_target_and_signed_strings() {
     let statistics = "_orrery/statistics";
     check("/_orrery/statistics", Target::Statistics, "_orrery", statistics);
     check("/_orrery/tasks", Target::Tasks, "_orrery", "_orrery/tasks");
+    check("/_orrery/nodes", Target::Nodes, "_orrery", "_orrery/nodes");
     check("/dbs/db1/_advisor", Target::Advisor(name("db1")), "_advisor", "dbs/db1");
     check(
         "/dbs/db1/colls/c1/docs/i/attachments/a",
