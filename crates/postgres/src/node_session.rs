@@ -133,20 +133,20 @@ fn follow_clock(connection: &mut ServerConnection) -> Result<(), postgres::Error
 
 /// What the thread is asked to do.
 #[derive(Default)]
-pub(crate) struct Asked {
-    state: Mutex<AskedState>,
+pub(crate) struct NodeSignal {
+    state: Mutex<SignalState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct AskedState {
+struct SignalState {
     ends: bool,
     /// A shard is watched that was not.
     watches: bool,
 }
 
-impl Asked {
-    fn lock(&self) -> MutexGuard<'_, AskedState> {
+impl NodeSignal {
+    fn lock(&self) -> MutexGuard<'_, SignalState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -163,7 +163,7 @@ impl Asked {
 
     /// Waits until something is asked or the time is over: whether the thread ends, and whether it was asked to look.
     fn wait(&self, time: Duration) -> (bool, bool) {
-        let waiting = |state: &mut AskedState| !state.ends && !state.watches;
+        let waiting = |state: &mut SignalState| !state.ends && !state.watches;
         let waited = self.changed.wait_timeout_while(self.lock(), time, waiting);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         (state.ends, std::mem::take(&mut state.watches))
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_ends_the_wait_and_is_told_once() {
-        let asked = Asked::default();
+        let asked = NodeSignal::default();
         asked.watch();
         assert_eq!(asked.wait(Duration::from_secs(60)), (false, true));
         assert_eq!(asked.wait(Duration::ZERO), (false, false));

@@ -204,7 +204,7 @@ pub fn migrate(address: &str, options: &PostgresOptions) -> Result<i32, Postgres
     Ok(found)
 }
 
-/// What leads from each version to the next, the first from 1 to 2. The functions are made anew after all of them.
+/// What leads from each version to the next, the first from 1 to 2. The functions are recreated after all of them.
 const MIGRATIONS: [&str; 2] = [ACCOUNT, MANY_NODES];
 /// The table that version 2 has brought.
 const ACCOUNT: &str = "CREATE TABLE account (name text PRIMARY KEY, value text NOT NULL)";

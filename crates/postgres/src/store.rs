@@ -23,7 +23,7 @@ use crate::folded_key::{StoredKey, plain};
 use crate::group::signed;
 use crate::heads::{KnownShards, head_of, shard_id, shard_number};
 use crate::journal::PostgresJournal;
-use crate::node_session::{self, Asked, NodeSession};
+use crate::node_session::{self, NodeSession, NodeSignal};
 use crate::scan::lsn;
 use crate::schema::{self, PostgresOpenError};
 use crate::snapshot::PostgresSnapshot;
@@ -89,7 +89,7 @@ pub(crate) struct Core {
     pub(crate) connections_max: usize,
     pub(crate) known: KnownShards,
     /// What the thread of the node's session is asked to do.
-    pub(crate) asked: Asked,
+    pub(crate) asked: NodeSignal,
     pub(crate) snapshots: Pool,
     reads: Pool,
 }
@@ -126,7 +126,7 @@ impl PostgresStore {
             log_commits: options.log_commits,
             connections_max,
             known: KnownShards::default(),
-            asked: Asked::default(),
+            asked: NodeSignal::default(),
             snapshots: Pool::new(options.snapshots_max),
             reads: Pool::new(options.reads_max),
         });
