@@ -151,18 +151,28 @@ impl Erasures {
         });
     }
 
+    /// Puts them into the order in which a shard has stored them, which is that of every process.
+    fn sort_by_commit(&self) {
+        self.0.rcu(|all| {
+            let mut all: Vec<Erasure> = (**all).clone();
+            all.sort_by_key(|erasure| erasure.stored);
+            all
+        });
+    }
+
     /// The commit that stored the erasure of a logical partition, by what the keys of its items start with;
-    /// `None` if the shard has none.
-    fn version_of(&self, prefix: &[u8]) -> Option<Lsn> {
+    /// `None` if the shard has none. What was loaded of the parents of the shard says nothing of it.
+    fn version_of(&self, shard: ShardId, prefix: &[u8]) -> Option<Lsn> {
         let all = self.0.load();
-        let of_key = all.iter().find(|e| e.name == prefix && e.done_s.is_none());
+        let is_it = |e: &&Erasure| e.name == prefix && e.stored.0 == shard && e.done_s.is_none();
+        let of_key = all.iter().find(is_it);
         of_key.map(|erasure| erasure.stored.1)
     }
 
     /// What holds as long as no other process erases a logical partition, or finishes an erasure of it.
     /// Whoever has seen or not seen one of its items requires it: an erasure writes to no item.
-    pub(crate) fn precondition(&self, prefix: &[u8]) -> Precondition {
-        Precondition::unchanged(Space::Meta, key::erasure(prefix), self.version_of(prefix))
+    pub(crate) fn precondition(&self, shard: ShardId, prefix: &[u8]) -> Precondition {
+        Precondition::unchanged(Space::Meta, key::erasure(prefix), self.version_of(shard, prefix))
     }
 
     fn undone(&self) -> usize {
@@ -295,7 +305,10 @@ impl KeyErasure<'_> {
         let shards: Vec<ShardId> = container.partitions.iter().map(|p| p.shard).collect();
         for shard in observed.with_other_erasures(&shards).map_err(storage)? {
             match self.load_erasures_of(container, container.partition_with(shard)?) {
-                Ok(lsn) => observed.loaded_erasures(shard, lsn),
+                Ok(lsn) => {
+                    container.erasures.sort_by_commit();
+                    observed.loaded_erasures(shard, lsn);
+                }
                 // The layout has changed meanwhile.
                 Err(Error::PartitionGone) => {}
                 Err(error) => return Err(error),
@@ -334,6 +347,7 @@ impl KeyErasure<'_> {
         run: &mut BackgroundPass<'_>,
         unit: &UnitKey,
     ) -> std::result::Result<UnitProgress, UnitFailure> {
+        self.load_changed(container)?;
         let definition = &container.definition.partition_key;
         let range = definition.range_of(&erasure.partition_key);
         let range = erasure.part.as_ref().unwrap_or(&range);
@@ -357,10 +371,13 @@ impl KeyErasure<'_> {
             if !self.erase_some(container, partition, &keys, erasure, cursor)? {
                 continue;
             }
-            if cursor.left.is_none() && !self.take_back(partition, erasure)? {
+            let is_left = cursor.left.is_some();
+            cursor.next_range();
+            if !is_left && !self.take_back(partition, erasure)? {
                 return Ok(UnitProgress::Done);
             }
-            cursor.next_range();
+            // Its own commit has changed the erasures of the shard.
+            self.load_changed(container)?;
         }
         Ok(UnitProgress::Unfinished)
     }

@@ -75,13 +75,14 @@ fn protect_from_processes(container: &Container, entries: &[&ItemEntry<'_>], par
     let written = entries.iter().filter(|entry| entry.is_written());
     let stripes: BTreeSet<u8> = written.map(|entry| entry.at.stripe()).collect();
     part.stripes.extend(stripes);
-    let definition = &container.definition.partition_key;
+    let (definition, shard) = (&container.definition.partition_key, part.shard);
     let prefix = |entry: &&ItemEntry<'_>| {
         let key = &entry.at.partition_key;
         key::items_of(&definition.effective(key), key).from
     };
     let seen: BTreeSet<Vec<u8>> = entries.iter().map(prefix).collect();
-    part.preconditions.extend(seen.iter().map(|prefix| container.erasures.precondition(prefix)));
+    part.preconditions
+        .extend(seen.iter().map(|prefix| container.erasures.precondition(shard, prefix)));
 }
 
 impl TransactionState<'_> {

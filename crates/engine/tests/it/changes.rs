@@ -153,6 +153,10 @@ impl Run {
 
     fn reopen(&mut self) {
         self.world.reopen();
+        if self.world.is_several() {
+            // Each of them goes by the order in which they were stored.
+            return;
+        }
         // A new process finds what is left to do in the order of keys.
         let container = self.world.container("c");
         let definition = &container.definition.partition_key;

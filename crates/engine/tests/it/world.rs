@@ -98,6 +98,10 @@ impl World {
         self
     }
 
+    pub(crate) fn is_several(&self) -> bool {
+        self.engines.len() > 1
+    }
+
     pub(crate) fn is_faulty(&self) -> bool {
         matches!(self.place, Place::Faulty(_))
     }
