@@ -72,6 +72,6 @@ pub struct NodeRegistry<'e> {
 impl<'e> NodeRegistry<'e> {
     /// The store of the records, which are read as they are, whatever has changed beside them.
     fn store(self) -> &'e dyn Store {
-        &*self.engine.store
+        &**self.engine.unchecked_store()
     }
 }

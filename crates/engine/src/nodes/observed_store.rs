@@ -167,6 +167,10 @@ impl Store for ObservedStore {
         Ok(head.lsn)
     }
 
+    fn lsn_at_least(&self, shard: ShardId, least: Lsn) -> Stored<Lsn> {
+        self.inner.lsn_at_least(shard, least)
+    }
+
     fn watch(&self, shard: ShardId, after: Lsn, timeout_ms: u64) -> Stored<Lsn> {
         self.inner.watch(shard, after, timeout_ms)
     }

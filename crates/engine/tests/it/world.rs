@@ -118,7 +118,10 @@ impl World {
     /// Ends the engine and starts it again on what is stored. A faulty disk comes back too, and may
     /// fail again at once.
     pub(crate) fn reopen(&mut self) {
-        self.engines[self.current] = None;
+        if let Some(engine) = self.engines[self.current].take() {
+            // On a shared store its jobs are free at once, and not only when it counts as dead.
+            engine.nodes().leave().expect("it leaves");
+        }
         self.node += 1;
         let clock: Arc<dyn Clock> = self.clock.clone();
         for _ in 0..100 {
@@ -159,9 +162,16 @@ impl World {
         panic!("the store fails all the time");
     }
 
-    /// Does all background work that waits.
+    /// Does all background work that waits. Of several engines each does its share.
     pub(crate) fn run_tasks(&mut self) {
-        self.insist(|engine| engine.background().run_tasks(&|| false));
+        if self.is_several() {
+            let engines = || self.engines.iter().flatten();
+            engines().try_for_each(|engine| engine.nodes().beat()).expect("heartbeats");
+            let run = |engine: &Engine| engine.background().run_tasks(&|| false).map(drop);
+            engines().try_for_each(run).expect("background work");
+        } else {
+            self.insist(|engine| engine.background().run_tasks(&|| false));
+        }
     }
 
     /// Makes the database `d`, if it is not there.
