@@ -93,6 +93,7 @@ impl Layouts<'_> {
     /// a container's background work looks.
     pub fn run_splits(self, stop: &dyn Fn() -> bool) -> Result<usize> {
         let (mut splits, mut failed) = (0, None);
+        self.engine.nodes().before_pass();
         let state = self.engine.catalog.state();
         for container in state.containers().filter(|c| self.engine.nodes.holds(c.job())) {
             while !stop() {

@@ -356,7 +356,7 @@ fn a_source_outlives_its_indexes_and_keeps_nothing_of_them() {
 /// An item that an index cannot hold keeps no other from following, and is named until it can be held.
 #[test]
 fn an_item_that_an_index_cannot_hold_is_named_and_holds_up_no_other() {
-    let mut world = world(World::memory());
+    let mut world = world(World::one());
     put(&world, "p", "good", "c", 1);
     put(&world, "p", "bad", "c", 2);
     check(&mut world);

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use orrery_engine::Engine;
 use orrery_engine::catalog::resource::Preconditions;
-use orrery_storage::Store;
+use orrery_storage::{MemoryStore, Store};
 use orrery_types::{Error, ManualClock, PartitionKey, Result};
 
 use crate::interposed::{Hook, Interposed};
-use crate::stores::new_store;
 use crate::world::{START_S, json, manual, name};
 
 fn open(store: Arc<dyn Store>, node: u32) -> Engine {
@@ -88,7 +87,7 @@ const CHANGES: [(&str, Change); 9] = [
 #[test]
 fn what_was_prepared_under_an_old_definition_is_refused() {
     for (what, change) in CHANGES {
-        let store = new_store();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let first = people(store.clone());
         let second = open(store.clone(), 2);
         change(&first).expect(what);
@@ -106,7 +105,7 @@ fn what_was_prepared_under_an_old_definition_is_refused() {
 
 #[test]
 fn a_container_that_was_deleted_takes_no_writes() {
-    let store = new_store();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let first = people(store.clone());
     let second = open(store.clone(), 2);
     let none = Preconditions::default();
@@ -126,7 +125,7 @@ fn a_start_in_the_middle_of_a_change_takes_nothing_away() {
         e.items().create(&container, None, br#"{"id":"first"}"#).map(drop)
     };
     for (what, change) in CHANGES.into_iter().chain([("a container", create)]) {
-        let inner = new_store();
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let is_armed = Arc::new(AtomicBool::new(false));
         let (armed, beside) = (is_armed.clone(), inner.clone());
         let hook: Hook = Box::new(move |_| {

@@ -626,7 +626,7 @@ fn throughput_and_size_split_by_themselves() {
     use orrery_engine::partition::layout::LayoutPolicy;
     use orrery_engine::throughput::Migration;
 
-    let mut world = filled(World::memory(), None);
+    let mut world = filled(World::one(), None);
     assert_eq!(world.engine().layouts().run_splits(&|| false), Ok(0), "nothing is due");
     let offer = |world: &World, units: i64| {
         let container = world.container("c");

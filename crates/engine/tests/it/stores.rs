@@ -6,6 +6,7 @@ use std::sync::Arc;
 use orrery_postgres::{PostgresOptions, PostgresStore};
 use orrery_storage::{MemoryStore, RocksOptions, RocksStore, Store};
 
+use crate::interposed::Interposed;
 use crate::postgres_store;
 
 /// Where the data lies between two lives of an engine.
@@ -25,7 +26,7 @@ impl Disk {
 
     /// What several engines run on at the same time.
     pub(crate) fn shared() -> Self {
-        Self::Memory(Arc::new(MemoryStore::shared()))
+        postgres().unwrap_or_else(|| Self::Memory(Arc::new(MemoryStore::shared())))
     }
 
     /// What a test runs on whose store is closed and opened.
@@ -42,7 +43,8 @@ impl Disk {
                 Arc::new(RocksStore::open(folder.path(), &options).expect("the folder opens"))
             }
             Self::Postgres(address, options) => {
-                Arc::new(PostgresStore::open(address, options).expect("the store opens"))
+                let store = PostgresStore::open(address, options).expect("the store opens");
+                Arc::new(Interposed::without_clock(Arc::new(store)))
             }
         }
     }

@@ -40,9 +40,14 @@ fn nodes() -> usize {
 }
 
 impl World {
+    /// One engine, whatever the number of nodes: for a test of what one does by itself.
+    pub(crate) fn one() -> Self {
+        Self::on(Place::Disk(Disk::memory()))
+    }
+
     pub(crate) fn memory() -> Self {
         match nodes() {
-            1 => Self::on(Place::Disk(Disk::memory())),
+            1 => Self::one(),
             count => Self::several(count),
         }
     }
