@@ -60,6 +60,8 @@ describe("a patch", () => {
     const policy = { excludedPaths: [{ path: "/big/*" }] };
     expect(changeOf(finding({ patch: { containers: { c: { indexingPolicy: policy } } } }))).toEqual({ kind: "indexing", container: "c", policy });
     expect(changeOf(finding({ patch: { containers: { c: { partitionKey: {} } } } })).kind).toBe("none");
+    const index = { partitionKey: {}, globalSecondaryIndexDefinition: { sourceCollectionId: "c", definition: "SELECT * FROM c" } };
+    expect(changeOf(finding({ patch: { containers: { c_by_city: index } } }))).toMatchObject({ kind: "none", reason: expect.stringContaining("'c_by_city'") });
     expect(changeOf(finding({})).kind).toBe("none");
     const known = { excludedPaths: [{ path: "/_etag/?" }, { path: "/big/*" }] };
     expect(withExcluded(known, policy)).toEqual(known);

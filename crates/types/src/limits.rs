@@ -560,6 +560,8 @@ pub const PRINCIPAL_ID_BYTES_MAX: usize = 256;
 
 /// An Entra ID token. Ours; 401 with sub-status 5003.
 pub const JWT_BYTES_MAX: usize = 32 * 1024;
+/// Characters of what a token without a valid signature says that a refusal repeats. Ours.
+pub const JWT_QUOTED_CHARS_MAX: usize = 100;
 /// Groups of a token that are looked at. Service, whose tokens name 200 at most; further ones do not count.
 pub const JWT_GROUPS_MAX: usize = 200;
 /// Verified tokens that are remembered until they expire; beyond, the oldest are verified anew. Ours.

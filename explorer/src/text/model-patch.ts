@@ -23,6 +23,9 @@ export function changeOf({ patch }: Finding): Change {
   if (container !== undefined && isObject(definition) && isObject(definition.indexingPolicy)) {
     return { kind: "indexing", container, policy: definition.indexingPolicy };
   }
+  if (container !== undefined && isObject(definition) && isObject(definition.globalSecondaryIndexDefinition)) {
+    return { kind: "none", reason: `Create the container '${container}' with the definition below; it is filled and kept by the server.` };
+  }
   return { kind: "none", reason: "A partition key cannot be changed: create a container with the key below and copy the items into it." };
 }
 

@@ -14,6 +14,7 @@ import { Icon } from "./icon";
 const RULES: Readonly<Record<string, string>> = {
   M01: "Unbounded array", M02: "Item size", M03: "Hot duplicate", M04: "N+1 reads", M05: "Worth copying", M06: "Copy turned hot",
   M07: "Weak link", M08: "Wrong side", M09: "Join items", M10: "Counter", M11: "Partition", M12: "Index waste", M13: "Type drift",
+  M14: "Queries by another key",
 };
 
 interface Props {

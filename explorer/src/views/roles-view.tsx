@@ -19,7 +19,8 @@ const ACTIONS: readonly (readonly [string, string])[] = [
   ...["create", "read", "replace", "upsert", "delete"].map((name) => [`items/${name}`, `${CONTAINERS}items/${name}`] as const),
 ];
 
-const shortAction = (name: string) => name.replace(CONTAINERS, "").replace(ACCOUNT, "");
+/** A wildcard alone would look as if it permitted everything. */
+const shortAction = (name: string) => name.replace(`${CONTAINERS}*`, "containers/*").replace(CONTAINERS, "").replace(ACCOUNT, "");
 
 export function RolesView() {
   const roles = useSignal<RoleDefinition[]>([]);

@@ -74,6 +74,11 @@ impl Insight<'_> {
                 containers.len() - 1
             });
             self.complete(container, sample, &mut containers[at])?;
+            let indexes = container.secondary.indexes.iter();
+            let indexes = indexes
+                .filter_map(|(number, _)| database.containers().find(|c| c.number == *number));
+            containers[at].index_paths =
+                indexes.flat_map(|index| key_paths(index).take(1)).collect();
         }
         let mut report = advisor.finish(model.as_ref());
         if !whole {
@@ -82,6 +87,7 @@ impl Insight<'_> {
         let second = |s: u64| i64::try_from(s).unwrap_or(i64::MAX);
         let workload = Workload {
             term_charge: charge::TERM,
+            visit_charge: charge::QUERY,
             from_s: second(since.unwrap_or_else(|| self.engine.clock.now_s())),
             to_s: second(self.engine.clock.now_s()),
             requests: self.engine.workload.requests(),
@@ -90,8 +96,8 @@ impl Insight<'_> {
         if self.engine.workload.is_on() {
             add_workload(&mut report, &workload, model.as_ref());
         } else {
-            let off = "Statistics of requests are switched off: rules M04, M05, M06, M11 and M12 \
-                       have nothing to go by.";
+            let off = "Statistics of requests are switched off: rules M04, M05, M06, M11, M12 \
+                       and M14 have nothing to go by.";
             report.too_little_data.push(off.into());
         }
         let mut value = report.to_value();
@@ -143,8 +149,9 @@ impl Insight<'_> {
         for partition in &container.partitions {
             stored += self.engine.store.stats(partition.shard).map_err(storage)?.items_bytes;
         }
-        let paths = &container.definition.partition_key.paths;
-        work.key_paths = paths.iter().map(ToString::to_string).collect();
+        work.key_paths = key_paths(container).collect();
+        work.ranges = container.partitions.len() as u64;
+        work.is_index = container.is_secondary_index();
         // Where a part was read, the rest is taken to be like it.
         let scale = if sample.bytes == 0 { 1 } else { (stored / sample.bytes.max(1)).max(1) };
         let (key, bytes) = &sample.largest;
@@ -185,6 +192,11 @@ impl Sample {
             }
         }
     }
+}
+
+/// The paths of its partition key.
+fn key_paths(container: &Container) -> impl Iterator<Item = String> {
+    container.definition.partition_key.paths.iter().map(ToString::to_string)
 }
 
 fn leaves(value: &Value) -> u64 {

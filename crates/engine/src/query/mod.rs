@@ -20,7 +20,8 @@ use orrery_query::{
     RelationHost, Resume, ResumeFilter, Row, Run, UdfHost, execute, query_plan,
 };
 use orrery_types::{
-    BudgetLimits, CancellationToken, Error, ExecutionBudget, Result, Value, limits,
+    BudgetLimits, CancellationToken, EffectiveKey, Error, ExecutionBudget, PropertyPath, Result,
+    Value, limits,
 };
 
 use crate::catalog::resource::require_object;
@@ -379,7 +380,8 @@ impl<'e> Queries<'e> {
         let continuation = next.map(|state| continuation::encode(&bound.owner, state.as_bytes()));
         let page = query_page(&page.rows, continuation, report);
         if self.engine.workload.samples_query() {
-            self.note_query(container, scope, parts.request, &bound.query, &page);
+            let is_first = paging.continuation.is_none();
+            self.note_query(container, scope, parts.request, (&bound.query, is_first), &page);
         }
         Ok(Some(page))
     }
@@ -390,15 +392,25 @@ impl<'e> Queries<'e> {
         container: &Container,
         scope: &Scope,
         request: &QueryRequest,
-        bound: &BoundQuery,
+        (bound, is_first): (&BoundQuery, bool),
         page: &QueryPage,
     ) {
+        let paths: Vec<String> = page.report.paths.iter().map(PlanPath::model_path).collect();
+        let key_paths = &container.definition.partition_key.paths;
+        let names_key = scope.partition_key.is_some() || bound.partition_keys(key_paths).is_some();
+        let begins = scope.range.as_ref().is_some_and(|range| range.min == EffectiveKey::min());
+        let fixes = |path: &&String| {
+            let path = PropertyPath::parse(path);
+            !names_key && path.is_ok_and(|path| bound.partition_keys(&[path]).is_some())
+        };
         let asked = crate::insight::workload::Asked {
             text: request.query.text(),
             print: xxhash_rust::xxh3::xxh3_64(request.query.text().as_bytes()),
             charge: page.charge,
             key: scope.partition_key.as_ref(),
-            paths: page.report.paths.iter().map(PlanPath::model_path).collect(),
+            fixes: paths.iter().filter(fixes).cloned().collect(),
+            begins: is_first && begins,
+            paths,
             expands: bound.relations().into_iter().map(Followed::path_and_fields).collect(),
             aggregates: request.query.shape().aggregates,
             rows: &page.rows,

@@ -48,7 +48,7 @@ pub(crate) const TERM: f64 = 0.2;
 const PATCH_OPERATION: f64 = 0.4;
 
 /// A query in one physical partition, before it has read anything.
-const QUERY: f64 = 2.3;
+pub(crate) const QUERY: f64 = 2.3;
 const QUERY_ITEM: f64 = 0.05;
 const QUERY_KILOBYTE_LOADED: f64 = 0.0026;
 const QUERY_KILOBYTE_SENT: f64 = 0.025;

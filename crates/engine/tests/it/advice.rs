@@ -41,19 +41,29 @@ impl Shop {
         read.unwrap_or_else(|e| panic!("{id}: {e}"));
     }
 
+    /// Asks for all pages.
     fn query(&self, container: &str, text: &str) {
         let container = self.0.container(container);
         let mut body = Object::new();
         body.set("query", text.into());
         let request = QueryRequest::parse(&Value::object(body)).expect(text);
         let scope = container.scope(&ScopeRequest::default()).expect("all of it");
-        let paging = Paging { crosses: true, ..Paging::default() };
-        let size = PageSize { items: 100 };
-        self.0
-            .engine()
-            .queries()
-            .query_items(&container, &scope, &request, size, &paging)
-            .expect(text);
+        let mut continuation = None;
+        loop {
+            let paging = Paging {
+                crosses: true,
+                continuation: continuation.as_deref(),
+                ..Paging::default()
+            };
+            let size = PageSize { items: 100 };
+            let queries = self.0.engine().queries();
+            let page =
+                queries.query_items(&container, &scope, &request, size, &paging).expect(text);
+            continuation = page.continuation;
+            if continuation.is_none() {
+                break;
+            }
+        }
     }
 
     fn advice(&self) -> Value {
@@ -173,6 +183,62 @@ fn a_path_that_nobody_asks_for_and_every_write_pays_for_is_found() {
     assert_eq!(shop.found(), ["M12 things /v"]);
     (0..200).for_each(|_| shop.query("things", "SELECT * FROM c WHERE c.v[0] = 7"));
     assert!(shop.found().is_empty());
+}
+
+/// Orders by customer, in so many physical partitions, which are asked for by city, and some by customer.
+fn orders_by_city(throughput: i64) -> Shop {
+    let mut shop = Shop::new(&[]);
+    let orders =
+        r#"{"id":"orders","partitionKey":{"paths":["/customer"],"kind":"Hash","version":2}}"#;
+    shop.0.create_container(orders, Some(throughput));
+    for n in 0..200 {
+        let place = format!(r#"{{"city":"City {}"}}"#, n % 9);
+        shop.put(
+            "orders",
+            &format!(
+                r#"{{"id":"o{n}","customer":"c{}","address":{place},"type":"order"}}"#,
+                n % 40
+            ),
+        );
+    }
+    for n in 0..2000 {
+        let city = format!("WHERE c.type = 'order' AND c.address.city = 'City {}'", n % 9);
+        shop.query("orders", &format!("SELECT * FROM c {city}"));
+        shop.query("orders", &format!("SELECT * FROM c {city} AND c.customer = 'c{}'", n % 40));
+    }
+    shop
+}
+
+#[test]
+fn queries_by_another_key_that_come_again_propose_a_secondary_index() {
+    let mut shop = orders_by_city(15_000);
+    assert_eq!(shop.found(), ["M14 order /address/city"]);
+    let finding = shop.advice().get("findings").at(0).clone();
+    let counts = finding.get("counts");
+    assert_eq!(counts.get("physicalPartitions").as_i64(), Some(3));
+    let cost = |name: &str| counts.get(name).as_number().expect(name).as_f64();
+    assert!(cost("requestUnitsAfter") + 4.0 < cost("requestUnitsNow"), "{}", counts.to_json());
+    // About half of the queries named the customer: these ask one partition anyway.
+    let queries = cost("queries");
+    assert!((1_000.0..3_000.0).contains(&queries), "{queries}");
+    let containers = finding.get("patch").get("containers").as_object().expect("containers");
+    let (id, definition) = containers.iter().next().expect("an index");
+    let mut body = definition.clone();
+    body.as_object_mut().expect("a definition").set("id", Value::from(&**id));
+    shop.0.create_container(&body.to_json(), None);
+    assert_eq!(shop.found(), Vec::<String>::new());
+}
+
+#[test]
+fn no_index_is_proposed_where_one_partition_answers_or_writes_would_cost_more() {
+    assert_eq!(orders_by_city(400).found(), Vec::<String>::new());
+    let shop = orders_by_city(15_000);
+    for n in 0..3000 {
+        let item =
+            format!(r#"{{"id":"o{n}","customer":"c{n}","address":{{"city":"C"}},"type":"order"}}"#);
+        shop.put("orders", &item);
+    }
+    assert_eq!(shop.found(), Vec::<String>::new());
 }
 
 #[test]

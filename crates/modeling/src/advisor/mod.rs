@@ -13,6 +13,7 @@ mod duplicate;
 mod finding;
 mod growth;
 mod links;
+mod other_key;
 mod report;
 mod shape;
 mod sketch;

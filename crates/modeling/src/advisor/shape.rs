@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use orrery_types::Value;
 
 /// Properties by which people tell types apart, the most usual first.
-const DISCRIMINATORS: [&str; 8] =
+pub(super) const DISCRIMINATORS: [&str; 8] =
     ["type", "_type", "docType", "kind", "entityType", "itemType", "$type", "discriminator"];
 /// Types that are distinguished; later ones join the last.
 const TYPES_MAX: usize = 64;

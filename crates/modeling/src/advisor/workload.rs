@@ -1,12 +1,13 @@
 //! What a server has seen of its requests, and what follows from it: M04 N+1 reads, M05 worth
-//! copying, M06 copy turned hot, M10 repeated aggregate, M11 partition, M12 index waste. The server
-//! samples; numbers here are already scaled up.
+//! copying, M06 copy turned hot, M10 repeated aggregate, M11 partition, M12 index waste; `other_key` has M14.
+//! The server samples; numbers here are already scaled up.
 
 use std::collections::BTreeMap;
 
 use orrery_types::{Object, Value};
 
 use super::finding::{Finding, Severity, count, object};
+use super::other_key;
 use super::report::Report;
 use crate::document::Model;
 
@@ -19,6 +20,8 @@ pub struct Workload {
     pub requests: u64,
     /// What an index term adds to the charge of a write.
     pub term_charge: f64,
+    /// What a query is charged for each physical partition that it goes to.
+    pub visit_charge: f64,
     pub containers: Vec<ContainerWork>,
 }
 
@@ -29,6 +32,12 @@ pub struct ContainerWork {
     pub name: Box<str>,
     /// Paths of its partition key.
     pub key_paths: Vec<String>,
+    /// How many physical partitions it has.
+    pub ranges: u64,
+    /// Whether it is a global secondary index itself.
+    pub is_index: bool,
+    /// Paths of the partition keys of the global secondary indexes that are kept from it.
+    pub index_paths: Vec<String>,
     pub reads: u64,
     pub queries: u64,
     pub writes: u64,
@@ -60,6 +69,10 @@ pub struct QueryWork {
     pub expands: Vec<(String, Vec<String>)>,
     /// The path whose value the filter fixes, if the query aggregates.
     pub aggregates_by: Option<String>,
+    /// Paths without arrays whose values the filter fixes, if neither it nor the request fixes the partition key.
+    pub fixes: Vec<String>,
+    /// How many began: first pages, and of what SDKs ask of one physical partition after the other that of the first.
+    pub begun: u64,
 }
 
 /// Point reads that take their ids out of an answer.
@@ -85,7 +98,7 @@ const CHAINS_MIN: u64 = 3;
 const CHAINS_SHARE: u64 = 3;
 /// M05: properties, times, and reads for each write of the target.
 const FIELDS_MAX: usize = 3;
-const TIMES_MIN: u64 = 100;
+pub(super) const TIMES_MIN: u64 = 100;
 const READS_PER_WRITE: u64 = 10;
 /// M06: the share of what followed from copies.
 const DERIVED_MAX: f64 = 0.2;
@@ -109,6 +122,8 @@ pub fn add_workload(report: &mut Report, workload: &Workload, model: Option<&Mod
         findings.extend(look.aggregates());
         findings.extend(look.partition());
         findings.extend(look.index_waste());
+        let (name, _) = look.type_of(&work.name, None);
+        findings.extend(other_key::find(work, &name, workload.visit_charge));
         if work.read_charge + work.write_charge < CHARGE_MIN {
             report.too_little_data.push(format!(
                 "container '{}': {:.0} request units were seen; fewer than {CHARGE_MIN} say nothing \
@@ -137,7 +152,7 @@ struct Look<'a> {
 }
 
 /// What one of something costs, measured and estimated.
-fn units(of: &'static str, now: f64, after: f64) -> Vec<(&'static str, Value)> {
+pub(super) fn units(of: &'static str, now: f64, after: f64) -> Vec<(&'static str, Value)> {
     vec![
         ("costOf", of.into()),
         ("requestUnitsNow", round(now)),
@@ -145,12 +160,12 @@ fn units(of: &'static str, now: f64, after: f64) -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn round(value: f64) -> Value {
+pub(super) fn round(value: f64) -> Value {
     Value::from((value * 100.0).round() / 100.0)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a cost is a rough number")]
-fn number(n: u64) -> f64 {
+pub(super) fn number(n: u64) -> f64 {
     n as f64
 }
 

@@ -237,6 +237,21 @@ fn a_token_does_not_choose_how_it_is_verified() {
 }
 
 #[test]
+fn a_refusal_repeats_little_of_what_nobody_has_signed() {
+    let issuer = TestIssuer::new();
+    let verifier = issuer.verifier();
+    // A character that is written with many when it is escaped.
+    let long = "\u{7}".repeat(2000);
+    for (algorithm, key) in [("RS256", &*long), (&*long, "rsa")] {
+        let token = issuer.sign(&header(algorithm, key), &claims());
+        match verifier.verify(&token, NOW_S) {
+            Err(Error::TokenRefused(_, message)) => assert!(message.len() < 2000, "{message}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_changed_token_is_refused() {
     let issuer = TestIssuer::new();
     let verifier = issuer.verifier();

@@ -88,6 +88,10 @@ pub(crate) struct Asked<'a> {
     pub(crate) paths: Vec<String>,
     pub(crate) expands: Vec<(String, Vec<String>)>,
     pub(crate) aggregates: bool,
+    /// Paths that the filter fixes, where nothing fixes the partition key.
+    pub(crate) fixes: Vec<String>,
+    /// Whether it is the first page, and begins with the first physical partition.
+    pub(crate) begins: bool,
     pub(crate) rows: &'a [String],
 }
 
@@ -279,9 +283,11 @@ impl Seen {
                 (true, [path]) => Some(path.clone()),
                 _ => None,
             },
+            fixes: asked.fixes.clone(),
             ..QueryWork::default()
         });
         entry.count += 1;
+        entry.begun += u64::from(asked.begins);
         entry.charge += asked.charge;
     }
 
@@ -291,6 +297,7 @@ impl Seen {
         texts.sort_by(|a, b| b.charge.total_cmp(&a.charge).then_with(|| a.text.cmp(&b.text)));
         for query in &mut texts {
             query.count *= SAMPLED;
+            query.begun *= SAMPLED;
             query.charge *= scale;
         }
         ContainerWork {

@@ -151,7 +151,7 @@ impl TokenVerifier {
             let message = format!(
                 "The Entra ID token is signed with the key '{}', which none of the issuers publishes. \
                  Keys that were published lately are known within a minute; try again then.",
-                jwt.key_id.escape_debug()
+                quoted(&jwt.key_id)
             );
             return Err(refused(TokenFault::UnknownKey, message));
         }
@@ -159,7 +159,7 @@ impl TokenVerifier {
             let message = format!(
                 "The signature of the Entra ID token (algorithm '{}') is not one of the key that it \
                  names.",
-                jwt.algorithm.escape_debug()
+                quoted(&jwt.algorithm)
             );
             return Err(refused(TokenFault::Signature, message));
         }
@@ -175,6 +175,11 @@ impl TokenVerifier {
         principal.is_administrator = is_administrator;
         Ok((claims, principal))
     }
+}
+
+/// The beginning of a text out of a token that nobody has vouched for, as a message may show it.
+fn quoted(text: &str) -> String {
+    text.chars().take(limits::JWT_QUOTED_CHARS_MAX).flat_map(char::escape_debug).collect()
 }
 
 /// The refusal of a token.
