@@ -159,9 +159,25 @@ fn write_escape(byte: u8, out: &mut String) {
     out.push_str(escape);
 }
 
-/// How many bytes from the start need no escape. Most text needs none, so eight bytes are looked at at
-/// once.
+/// How many bytes from the start need no escape. Most text needs none, so many bytes are looked at at once: a
+/// chunk of long text, then words of eight.
 fn plain_bytes(bytes: &[u8]) -> usize {
+    let chunks = bytes.chunks_exact(CHUNK_BYTES);
+    let is_plain = |chunk: &&[u8]| !any_byte(chunk, needs_escape);
+    let plain = CHUNK_BYTES * chunks.take_while(is_plain).count();
+    plain + plain_words(bytes.get(plain..).unwrap_or_default())
+}
+
+fn needs_escape(byte: u8) -> bool {
+    byte < b' ' || byte == b'"' || byte == b'\\'
+}
+
+/// Whether a byte has a property. It does not stop at the first one, so that many bytes are compared at once.
+fn any_byte(bytes: &[u8], has: impl Fn(u8) -> bool) -> bool {
+    bytes.iter().fold(0, |found, byte| found | u8::from(has(*byte))) != 0
+}
+
+fn plain_words(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
     // The high bits of bytes below a limit of up to 0x80. A borrow may mark bytes above one that is below,
@@ -175,7 +191,7 @@ fn plain_bytes(bytes: &[u8]) -> usize {
     };
     let plain = 8 * words.iter().take_while(|word| !has_escape(word)).count();
     let rest = bytes.get(plain..).unwrap_or_default();
-    plain + rest.iter().take_while(|byte| !matches!(byte, 0x00..=0x1f | b'"' | b'\\')).count()
+    plain + rest.iter().take_while(|byte| !needs_escape(**byte)).count()
 }
 
 /// Bytes that are compared at once.
@@ -184,9 +200,8 @@ const CHUNK_BYTES: usize = 64;
 /// The text with the control characters inside its strings escaped; `None` if there are none. The service
 /// takes them raw, and clients that build JSON by hand send them.
 pub fn escape_controls(text: &[u8]) -> Option<Vec<u8>> {
-    // Few bodies have any, and this test is a fraction of the cost of the other. Within a chunk it does not
-    // stop at the first one, so that many bytes are compared at once.
-    let has_control = |chunk: &[u8]| chunk.iter().filter(|byte| **byte < b' ').count() > 0;
+    // Few bodies have any, and this test is a fraction of the cost of the other.
+    let has_control = |chunk: &[u8]| any_byte(chunk, |byte| byte < b' ');
     if !text.chunks(CHUNK_BYTES).any(has_control) {
         return None;
     }
@@ -370,8 +385,8 @@ mod tests {
         }
     }
 
-    /// Words of eight bytes are looked at at once: every character at every place in such a word and behind
-    /// it, between plain ones and beside others that are escaped or not ASCII.
+    /// Words of eight bytes and chunks of many are looked at at once: every character at every place in such a word,
+    /// behind it and about the ends of chunks, between plain ones and beside others that are escaped or not ASCII.
     #[test]
     fn a_string_is_escaped_wherever_its_characters_stand() {
         let escape = |c: char| match c {
@@ -386,7 +401,7 @@ mod tests {
         };
         let characters = (0..=0x100).chain([0x7ff, 0x20ac, 0x1f600]).filter_map(char::from_u32);
         for c in characters {
-            for at in 0..20 {
+            for at in (0..20).chain([62, 63, 64, 65, 127, 128]) {
                 for beside in ["", "\"", "\u{1}", "é", "\u{7f}"] {
                     let text = format!("{}{c}{beside}{}", "a".repeat(at), "b".repeat(17 - at % 17));
                     let expected: String = text.chars().map(escape).collect();

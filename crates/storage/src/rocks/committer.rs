@@ -287,7 +287,7 @@ fn write_once(core: &Core, batch: WriteBatch, no_slowdown: bool) -> Result<Writt
     let mut options = WriteOptions::default();
     options.set_sync(true);
     options.set_no_slowdown(no_slowdown);
-    match core.db.write_opt(batch, &options) {
+    match core.write(batch, &options) {
         Ok(()) => Ok(Written::All),
         Err(error) if error.kind() == ErrorKind::Incomplete => Ok(Written::Nothing),
         Err(error) => {

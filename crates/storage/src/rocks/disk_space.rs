@@ -74,6 +74,11 @@ fn free_and_required(folder: &Path) -> Option<(u64, u64)> {
     }
 }
 
+/// Whether there is too little space for anything that can wait.
+pub(super) fn is_scarce(folder: &Path) -> bool {
+    free_and_required(folder).is_some_and(|(free, required)| free < required.saturating_mul(2))
+}
+
 /// Refuses a commit while the disk is full, or while the database has not recovered from that.
 pub(super) fn check(core: &Core) -> Result<(), StorageError> {
     core.disk_space.check()?;

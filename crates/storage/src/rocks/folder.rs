@@ -16,6 +16,7 @@ use rocksdb::{ColumnFamily, DB, ReadOptions};
 
 use super::layout::{self, Header};
 use super::options::RocksOptions;
+use super::preallocation::LogPreallocator;
 use super::wal::{self, LogDamage, OnLogDamage};
 use crate::{Space, StorageError};
 
@@ -101,6 +102,18 @@ pub(super) fn open(path: &Path, options: &RocksOptions) -> Result<Opened, OpenEr
         write_format(path).map_err(|e| at(path, &e))?;
     }
     Ok(Opened { db, lock, headers })
+}
+
+/// What extends the logs of an open folder. Zeros behind the last record look like a recycled file's remainder, so
+/// there are none where logs are not recycled.
+pub(super) fn preallocator(
+    path: &Path,
+    options: &RocksOptions,
+) -> io::Result<Option<LogPreallocator>> {
+    if options.recycled_logs == 0 || !cfg!(unix) {
+        return Ok(None);
+    }
+    LogPreallocator::start(path.join(FILES), options.log_bytes_max).map(Some)
 }
 
 fn at(path: &Path, error: &io::Error) -> OpenError {

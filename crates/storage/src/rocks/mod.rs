@@ -15,6 +15,7 @@
 //! - `committer`  the thread that writes
 //! - `validation` preconditions of a group of commits, and its write batch
 //! - `batch`      write batches as bytes
+//! - `preallocation`  zeros ahead of the records of a new log
 //! - `snapshot`   reads
 //! - `disk_space` refuses writes before the disk is full
 //! - `row_cache`  items that were read recently; and the numbers of writes, by which readers detect concurrent ones
@@ -36,6 +37,7 @@ mod idle_compaction;
 mod layout;
 pub mod memory;
 mod options;
+mod preallocation;
 mod reclaim;
 mod row_cache;
 mod snapshot;
@@ -73,6 +75,7 @@ use commit_queue::{Answer, CommitQueue, Work};
 use committer::CommitLock;
 use disk_space::DiskSpace;
 use layout::Header;
+use preallocation::LogPreallocator;
 use reclaim::Reclaimer;
 use row_cache::RowCache;
 use row_cache::WriteSequence;
@@ -97,6 +100,8 @@ pub struct RocksStore {
 
 /// What the committer and the callers share.
 struct Core {
+    /// Dropped before the database. None where logs are not recycled.
+    preallocator: Option<LogPreallocator>,
     db: DB,
     family_ids: FamilyIds,
     folder: PathBuf,
@@ -130,7 +135,10 @@ impl RocksStore {
         let shards = headers.into_iter().map(|(shard, Header { epoch, lsn, state })| {
             (shard, Arc::new(ShardHead::new(epoch, lsn, state.recovered())))
         });
+        let preallocator =
+            folder::preallocator(path, options).map_err(|e| OpenError::Io(e.to_string().into()))?;
         let core = Arc::new(Core {
+            preallocator,
             family_ids: FamilyIds::of(&db),
             db,
             folder: path.to_owned(),
@@ -228,6 +236,16 @@ impl Core {
         self.db.flush_cfs_opt(&families, &options)
     }
 
+    /// Writes a batch to the log and the memtables.
+    fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<(), rocksdb::Error> {
+        let size_bytes = batch.size_in_bytes();
+        self.db.write_opt(batch, options)?;
+        if let Some(preallocator) = &self.preallocator {
+            preallocator.wrote(size_bytes);
+        }
+        Ok(())
+    }
+
     /// Writes copied entries into a shard that nobody reads yet.
     fn copy(&self, shard: ShardId, entries: &[Copied]) -> Result<(), rocksdb::Error> {
         let mut options = WriteOptions::default();
@@ -246,10 +264,10 @@ impl Core {
                 None => batch.delete_cf(self.cf(*space), &physical),
             }
             if batch.size_in_bytes() >= COPY_BATCH_BYTES {
-                self.db.write_opt(std::mem::take(&mut batch), &options)?;
+                self.write(std::mem::take(&mut batch), &options)?;
             }
         }
-        self.db.write_opt(batch, &options)
+        self.write(batch, &options)
     }
 }
 

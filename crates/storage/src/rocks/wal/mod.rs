@@ -76,7 +76,8 @@ impl fmt::Display for LogDamage {
     }
 }
 
-fn name(log: u64) -> String {
+/// The file of a log.
+pub(super) fn name(log: u64) -> String {
     format!("{log:06}.log")
 }
 
@@ -90,6 +91,11 @@ fn list(files: &Path) -> io::Result<Vec<u64>> {
     }
     logs.sort_unstable();
     Ok(logs)
+}
+
+/// The log that was begun last.
+pub(super) fn newest(files: &Path) -> io::Result<Option<u64>> {
+    Ok(list(files)?.pop())
 }
 
 /// What the logs hold that will be replayed.

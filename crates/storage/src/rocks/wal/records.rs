@@ -187,6 +187,10 @@ impl Scan {
                 None if is_filler(block, at) => break,
                 None => {
                     self.damaged(here);
+                    // As behind the records of a log that was preallocated.
+                    if block.get(at..).is_some_and(|rest| rest.iter().all(|byte| *byte == 0)) {
+                        return;
+                    }
                     // The length may be what is wrong, so the next fragment may be anywhere.
                     let later = at + 1..block.len();
                     match later.into_iter().find(|at| fragment(block, *at, self.log).is_some()) {

@@ -423,6 +423,37 @@ fn a_store_overwrites_its_old_logs() {
     check_opens(left.path(), last, "a log with a remainder");
 }
 
+#[test]
+fn zeros_ahead_of_the_records_of_a_new_log_are_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RocksStore::open(folder.path(), &RocksOptions::default()).unwrap();
+    store.create_open_shard(SHARD, EPOCH).unwrap();
+    let files = folder.path().join("lsm");
+    let log = files.join(name(newest(&files).unwrap().unwrap()));
+    let mut n = 0;
+    while n < 70 {
+        n += 1;
+        commit(&store, n, 9000);
+    }
+    let is_extended = || fs::metadata(&log).unwrap().len() > 70 * 9000 + 512 * 1024;
+    for _ in 0..10_000 {
+        if is_extended() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(is_extended(), "no zeros behind {n} records");
+    for _ in 0..3 {
+        n += 1;
+        commit(&store, n, 9000);
+    }
+    let left = crashed(folder.path());
+    let inspection = inspect(&left.path().join("lsm")).unwrap();
+    assert_eq!(inspection.damage, None);
+    assert_eq!(inspection.remainders.len(), 1, "{inspection:?}");
+    check_opens(left.path(), n, "a log with zeros behind its records");
+}
+
 /// `RocksDB` alone refuses to open this: some column families are flushed, and it takes the remainder
 /// for damage before that.
 #[test]
