@@ -10,6 +10,7 @@
 //! - `address`     where the server is; `password` and `tls` how it is reached
 //! - `connection`  connections, prepared statements, pools
 //! - `lease`       one node at a time
+//! - `staging`     a store that is filled before anybody may open it
 //! - `account`     what an account keeps beside its data
 //! - `status`      what `orrery store status` shows
 //! - `failure`     what an error of the server means to the caller
@@ -36,11 +37,13 @@ mod password;
 mod scan;
 mod schema;
 mod snapshot;
+mod staging;
 mod status;
 mod store;
 mod tls;
 
 pub use account::AccountTable;
 pub use schema::{PostgresOpenError, init, migrate};
+pub use staging::StagingStore;
 pub use status::{NodeSession, StoreStatus, status};
 pub use store::{PostgresOptions, PostgresStore};
