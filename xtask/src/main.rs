@@ -79,7 +79,10 @@ fn main() -> ExitCode {
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Soak(options) => soak::run(&options),
         Verb::Endure(endure) => endure::run(&endure),
-        Verb::Simulate(simulate) => simulate::run(&simulate),
+        Verb::Simulate(simulate) => {
+            simulate::run(&simulate);
+            Ok(())
+        }
         Verb::Golden => golden::run(),
     };
     match outcome {
