@@ -8,6 +8,7 @@ mod bench;
 mod cluster;
 mod conformance;
 mod docs;
+mod endure;
 mod examples;
 mod explorer;
 mod fuzz;
@@ -17,6 +18,7 @@ mod package;
 mod process;
 mod project;
 mod server;
+mod simulate;
 mod soak;
 mod stopwatch;
 mod tidy;
@@ -54,6 +56,12 @@ enum Verb {
     Fuzz(fuzz::Options),
     /// Let clients work on a server that is ended all the time, and compare every answer with an oracle.
     Soak(soak::Options),
+    /// Let a node work on a store whose machines fail, and look for what was acknowledged.
+    #[command(subcommand)]
+    Endure(endure::Endure),
+    /// Say from measured service times what a number of machines can do.
+    #[command(subcommand)]
+    Simulate(simulate::Simulate),
     /// Write the expected text of all golden cases anew, to be read before it is committed.
     Golden,
 }
@@ -70,6 +78,11 @@ fn main() -> ExitCode {
         Verb::Package(options) => package::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Soak(options) => soak::run(&options),
+        Verb::Endure(endure) => endure::run(&endure),
+        Verb::Simulate(simulate) => {
+            simulate::run(&simulate);
+            Ok(())
+        }
         Verb::Golden => golden::run(),
     };
     match outcome {

@@ -1,22 +1,26 @@
-//! `orrery backup` and `orrery restore`. A backup is the store as of one moment, read from a server
+//! `orrery backup` and `orrery restore`, into a data folder or a store in `PostgreSQL`. A backup is the store as of one moment, read from a server
 //! that goes on serving, or from a folder that no server has open.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use orrery_storage::RocksOptions;
+use orrery_server::config::StoreSettings;
+use orrery_storage::{RocksOptions, RocksStore};
 use orrery_types::{Clock as _, SystemClock, Value, limits};
 
 use crate::archive::{self, ArchiveWriter, Contents};
+use crate::copy::target::CopyTarget;
 use crate::data_folder::{self, STORE};
-use crate::exit::{Exit, Failure, UNREAD, is_interrupted};
+use crate::exit::{Exit, Failure, UNREAD, is_interrupted, usage};
 use crate::interrupt::{self, Unfinished};
 use crate::progress::ProgressLine;
 use crate::remote::{Remote, RemoteArguments};
-use crate::{account, inspect, table};
+use crate::store::StoreArguments;
+use crate::{account, copy, inspect, table};
 
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
@@ -42,8 +46,10 @@ pub(crate) struct RestoreArguments {
     /// The backup
     file: PathBuf,
     /// Folder to restore into; it must not hold data
-    #[arg(long, value_name = "FOLDER")]
-    data: PathBuf,
+    #[arg(long, value_name = "FOLDER", required_unless_present = "store")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArguments,
     /// Check the files, but not every item in them
     #[arg(long)]
     quick: bool,
@@ -282,7 +288,47 @@ impl Read for Pieces<'_> {
 }
 
 pub(crate) fn restore(arguments: &RestoreArguments) -> Result<()> {
-    let folder = &arguments.data;
+    match (&arguments.data, arguments.store.settings()?) {
+        (Some(_), Some(_)) => Err(usage("A store and a data folder were both named. Choose one.")),
+        (Some(folder), None) => restore_folder(arguments, folder),
+        (None, Some(settings)) => restore_store(arguments, settings),
+        (None, None) => Err(usage("name where to restore to: --data FOLDER or --store ADDRESS")),
+    }
+}
+
+/// Restores into a new store in `PostgreSQL`, by way of a folder of temporary files.
+fn restore_store(arguments: &RestoreArguments, settings: StoreSettings) -> Result<()> {
+    let _cooperation = interrupt::cooperate();
+    let target = CopyTarget::postgres(settings)?;
+    let place = target.place();
+    let beside = std::env::temp_dir().join(format!("orrery-restore-{}", std::process::id()));
+    let beside = Unfinished::new(&beside);
+    let restored = unpacked(arguments, beside.path());
+    let contents = match restored {
+        Ok((contents, _)) => contents,
+        Err(error) => {
+            target.discard();
+            return Err(explained(error, beside.path()));
+        }
+    };
+    let store = RocksStore::open(&beside.path().join(STORE), &RocksOptions::default());
+    let store = Arc::new(store.map_err(data_folder::unopened)?);
+    let seen = copy::copy_local(store, target)?;
+    report(arguments, contents, seen, &place)
+}
+
+/// Why nothing was restored.
+fn explained(error: anyhow::Error, folder: &Path) -> anyhow::Error {
+    if is_interrupted(&error) {
+        return interrupt::failure("interrupted; nothing was restored");
+    }
+    match data_folder::full_disk(&error) {
+        Some(full) => data_folder::not_created(folder, full),
+        None => error,
+    }
+}
+
+fn restore_folder(arguments: &RestoreArguments, folder: &Path) -> Result<()> {
     let store = folder.join(STORE);
     if store.exists() {
         let text = format!(
@@ -300,28 +346,30 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<()> {
         // It is empty again; if not, what is in it is not ours.
         let _ = std::fs::remove_dir(folder);
     }
-    let (contents, engine_saw) = restored.map_err(|error| {
-        if is_interrupted(&error) {
-            return interrupt::failure("interrupted; nothing was restored");
-        }
-        if let Some(full) = data_folder::full_disk(&error) {
-            return data_folder::not_created(folder, full);
-        }
-        error
-    })?;
+    let (contents, seen) = restored.map_err(|error| explained(error, folder))?;
+    report(arguments, contents, seen, &folder.display().to_string())
+}
+
+/// Says what was restored.
+fn report(
+    arguments: &RestoreArguments,
+    contents: Contents,
+    seen: inspect::Seen,
+    place: &str,
+) -> Result<()> {
     if arguments.json {
         let text = format!(
             r#"{{"files":{},"bytes":{},"items":{},"verified":{}}}"#,
-            contents.files, contents.bytes, engine_saw.items, !arguments.quick
+            contents.files, contents.bytes, seen.items, !arguments.quick
         );
         return print(&text);
     }
     let verified = if arguments.quick { "not verified" } else { "verified" };
     print(&format!(
         "{} with {} restored into {}, {verified}",
-        table::counted(engine_saw.containers, "container"),
-        table::counted(engine_saw.items, "item"),
-        folder.display()
+        table::counted(seen.containers, "container"),
+        table::counted(seen.items, "item"),
+        place
     ))
 }
 
@@ -334,14 +382,20 @@ fn restore_into(
     // One that was left behind by a kill is of no use.
     let beside = folder.join("restore-in-progress");
     let _ = std::fs::remove_dir_all(&beside);
-    let (input, progress) = opened(&arguments.file, "unpacking")?;
     let beside = Unfinished::new(&beside);
-    orrery_files::create_folders(beside.path())
-        .with_context(|| format!("cannot create {}", beside.path().display()))?;
-    let found = unpack(input, &progress, beside.path(), arguments.quick)?;
-    interrupt::check()?;
+    let found = unpacked(arguments, beside.path())?;
     orrery_files::rename(&beside.path().join(STORE), store)
         .context("cannot put the data in its place")?;
+    Ok(found)
+}
+
+/// Unpacks a backup into a new folder, and checks it.
+fn unpacked(arguments: &RestoreArguments, into: &Path) -> Result<(Contents, inspect::Seen)> {
+    let (input, progress) = opened(&arguments.file, "unpacking")?;
+    orrery_files::create_folders(into)
+        .with_context(|| format!("cannot create {}", into.display()))?;
+    let found = unpack(input, &progress, into, arguments.quick)?;
+    interrupt::check()?;
     Ok(found)
 }
 

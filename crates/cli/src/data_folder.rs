@@ -1,12 +1,12 @@
 //! A data folder that no server has open, for commands that work on it themselves.
 
 use std::fs::DirEntry;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use orrery_engine::Engine;
-use orrery_storage::{OpenError, RocksOptions, RocksStore};
+use orrery_storage::{OpenError, RocksOptions, RocksStore, Store};
 use orrery_types::{Error, SystemClock};
 use uuid::Uuid;
 
@@ -17,6 +17,11 @@ pub(crate) const STORE: &str = "store";
 
 /// Opens a folder that holds data; one that does not is not made into one.
 pub(crate) fn open(folder: &Path) -> Result<Engine> {
+    open_store(&existing(folder)?, &RocksOptions::default())
+}
+
+/// The store within a folder that holds data.
+pub(crate) fn existing(folder: &Path) -> Result<PathBuf> {
     let store = folder.join(STORE);
     // One that has files of a database and no FORMAT has lost it, which opening tells.
     let is_folder = |entry: std::io::Result<DirEntry>| entry.is_ok_and(|e| e.path().is_dir());
@@ -27,14 +32,18 @@ pub(crate) fn open(folder: &Path) -> Result<Engine> {
             folder.display()
         );
     }
-    open_store(&store, &RocksOptions::default())
+    Ok(store)
 }
 
 /// Opens the folder of a store, or makes one there.
 pub(crate) fn open_store(store: &Path, options: &RocksOptions) -> Result<Engine> {
-    let store = RocksStore::open(store, options).map_err(unopened)?;
+    open_engine(Arc::new(RocksStore::open(store, options).map_err(unopened)?))
+}
+
+/// The database in a store.
+pub(crate) fn open_engine(store: Arc<dyn Store>) -> Result<Engine> {
     let node = u32::from_be_bytes(*Uuid::new_v4().as_bytes().first_chunk().expect("16 bytes"));
-    Engine::open(Arc::new(store), Arc::new(SystemClock), node)
+    Engine::open(store, Arc::new(SystemClock), node)
         .map_err(|error| unread(&error))
         .context("cannot read the catalog")
 }

@@ -10,6 +10,7 @@ mod bench;
 mod change_feed;
 mod confirm;
 mod container;
+mod copy;
 mod data_folder;
 mod database;
 mod demo;
@@ -103,8 +104,10 @@ enum Command {
     Export(Box<transfer::ExportArguments>),
     /// Write a consistent backup of everything into a file
     Backup(backup::BackupArguments),
-    /// Restore a backup into a new data folder
+    /// Restore a backup into a new data folder, or a new store in Postgres
     Restore(backup::RestoreArguments),
+    /// Copy everything from one store to another: a data folder, a running server, or Postgres
+    Copy(Box<copy::CopyArguments>),
     /// Show what a data folder holds, and verify it
     Inspect(inspect::InspectArguments),
     /// Create, show and migrate a store in Postgres
@@ -180,6 +183,7 @@ fn main() -> ExitCode {
         Some(Command::Export(arguments)) => transfer::export(&arguments),
         Some(Command::Backup(arguments)) => backup::backup(&arguments),
         Some(Command::Restore(arguments)) => backup::restore(&arguments),
+        Some(Command::Copy(arguments)) => copy::run(&arguments),
         Some(Command::Inspect(arguments)) => inspect::run(&arguments),
         Some(Command::Store(command)) => store::run(&command),
         Some(Command::Keys(command)) => keys::run(&command),

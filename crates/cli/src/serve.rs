@@ -310,6 +310,9 @@ async fn keep_up(watch: KeyWatch, api: Arc<Api>, backups: Arc<Backups>, clock: A
         }
         tokio::time::sleep(UPKEEP_PAUSE).await;
         backups.expire(clock.now_s());
+        let (expiring, now_s) = (api.clone(), clock.now_s());
+        // It may write to the store, which may be reached over a network.
+        let _ = tokio::task::spawn_blocking(move || expiring.expire_copies(now_s)).await;
     }
 }
 

@@ -43,6 +43,9 @@ pub mod throughput;
 
 pub mod insight;
 
+// The whole store, read by another process while it is used.
+pub mod store_copy;
+
 mod error;
 
 use std::collections::HashSet;

@@ -11,6 +11,7 @@
 //! - `connection`  connections, prepared statements, pools
 //! - `node_session` how the server knows a node
 //! - `heads`       heads of shards, and what was last heard of them
+//! - `staging`     a store that is filled before anybody may open it
 //! - `account`     what an account keeps beside its data
 //! - `status`      what `orrery store status` shows
 //! - `failure`     what an error of the server means to the caller
@@ -40,11 +41,13 @@ mod password;
 mod scan;
 mod schema;
 mod snapshot;
+mod staging;
 mod status;
 mod store;
 mod tls;
 
 pub use account::AccountTable;
 pub use schema::{PostgresOpenError, init, migrate};
+pub use staging::StagingStore;
 pub use status::{NodeOfStore, StoreStatus, status};
 pub use store::{PostgresOptions, PostgresStore};

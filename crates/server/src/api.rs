@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use crate::auth::Authenticator;
 use crate::backups::Backups;
 use crate::consistency::ConsistencyLevel;
+use crate::copies::StoreCopies;
 use crate::statistics::Statistics;
 
 /// The service that serves the database.
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) is_direct: bool,
     /// Where backups are made, if they can be.
     pub(crate) backups: Option<Arc<Backups>>,
+    /// The copy of the whole store that a client makes, if one does.
+    pub(crate) copies: StoreCopies,
     /// The runtime whose blocking threads run long operations.
     pub(crate) blocking: Handle,
 }
@@ -61,6 +64,7 @@ impl Api {
             statistics,
             is_direct: false,
             backups: None,
+            copies: StoreCopies::default(),
             blocking,
         };
         Self { shared: Arc::new(shared), per_thread: OnceLock::new() }
@@ -97,6 +101,11 @@ impl Api {
         let make = || SharedRef(Arc::new(CachePadded(self.shared.clone())));
         let all = self.per_thread.get_or_init(|| (0..THREAD_SLOTS).map(|_| make()).collect());
         all[thread_slot()].clone()
+    }
+
+    /// Ends a copy of the whole store that nobody reads any more.
+    pub fn expire_copies(&self, now_s: u64) {
+        self.shared.copies.expire(now_s);
     }
 
     /// The authenticator, which checks credentials.

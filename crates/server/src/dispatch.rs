@@ -6,9 +6,9 @@ use orrery_types::{Error, Result};
 use crate::auth::Principal;
 use crate::call::Call;
 use crate::handlers::{
-    account, addresses, backup, batch, change, container, database, encryption_key, grant, item,
-    model, nodes, offer, permission, query, range, role, role_check, script, statistics, tasks,
-    transaction, user,
+    account, addresses, backup, batch, change, container, copy, database, encryption_key, grant,
+    item, model, nodes, offer, permission, query, range, role, role_check, script, statistics,
+    tasks, transaction, user,
 };
 use crate::operation::Operation;
 use crate::wire::link::Target;
@@ -69,7 +69,12 @@ pub(crate) fn authorize(call: &Call) -> Result<()> {
     }
     call.principal.allow(call.operation.access())?;
     grant::check(call)?;
-    role_check::check(call)
+    role_check::check(call)?;
+    let is_of_copy = matches!(
+        call.operation,
+        Operation::BeginCopy | Operation::ContinueCopy | Operation::EndCopy
+    );
+    if call.operation.reads() || is_of_copy { Ok(()) } else { call.shared.copies.allow_write() }
 }
 
 /// Runs the handler of an authorized request.
@@ -247,6 +252,9 @@ fn of_rest(call: &Call) -> Result<Reply> {
         (Operation::BeginBackup, _) => backup::begin(call),
         (Operation::EndBackup, Target::Backup(id)) => backup::end(call, id),
         (Operation::ReadBackupFile, Target::BackupFile(id, file)) => backup::read(call, id, *file),
+        (Operation::BeginCopy, _) => copy::begin(call),
+        (Operation::ContinueCopy, Target::CopyStep(id, step)) => copy::step(call, id, *step),
+        (Operation::EndCopy, Target::Copy(id)) => copy::end(call, id),
         (Operation::ReadModel, Target::Model(db)) => model::read(call, db),
         (Operation::StoreModel, Target::Model(db)) => model::store(call, db),
         (Operation::DeleteModel, Target::Model(db)) => model::delete(call, db),
@@ -300,6 +308,7 @@ pub(crate) fn name(target: &Target) -> &'static str {
         Target::EncryptionKeys(_) | Target::EncryptionKey(..) => "encryption key",
         Target::Offers | Target::Offer(_) => "offer",
         Target::Backups | Target::Backup(_) | Target::BackupFile(..) => "backup",
+        Target::Copies | Target::Copy(_) | Target::CopyStep(..) => "copy",
         Target::RoleDefinitions
         | Target::RoleDefinition(_)
         | Target::RoleAssignments

@@ -20,6 +20,7 @@ mod dispatch;
 mod handlers;
 
 pub mod backups;
+pub mod copies;
 pub mod consistency;
 mod explorer;
 pub mod statistics;

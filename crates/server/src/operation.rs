@@ -178,6 +178,9 @@ operations! {
     BeginBackup: Write, None, KeyOnly;
     EndBackup: Write, None, KeyOnly;
     ReadBackupFile: ReadSecret, None, KeyOnly;
+    BeginCopy: Write, None, KeyOnly;
+    ContinueCopy: Write, None, KeyOnly;
+    EndCopy: Write, None, KeyOnly;
     ReadModel: Read, None, KeyOnly;
     StoreModel: Write, None, KeyOnly;
     DeleteModel: Write, None, KeyOnly;
@@ -332,6 +335,9 @@ impl Operation {
             ("POST", Target::Backups) => Self::BeginBackup,
             ("DELETE", Target::Backup(_)) => Self::EndBackup,
             ("GET", Target::BackupFile(..)) => Self::ReadBackupFile,
+            ("POST", Target::Copies) => Self::BeginCopy,
+            ("POST", Target::CopyStep(..)) => Self::ContinueCopy,
+            ("DELETE", Target::Copy(_)) => Self::EndCopy,
             ("GET", Target::Model(_)) => Self::ReadModel,
             ("PUT", Target::Model(_)) => Self::StoreModel,
             ("DELETE", Target::Model(_)) => Self::DeleteModel,

@@ -149,6 +149,17 @@ pub const PARTITIONS_FIRST_MAX: u32 = 100;
 /// Bytes that may be written to a partition while it is copied, and that the copy has not yet
 /// followed. Ours; the split or merge is given up: 503.
 pub const COPY_JOURNAL_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Entries of a store that one answer holds while the whole store is copied. Ours; the rest is asked for again.
+pub const STORE_COPY_PAGE_ROWS: usize = 8192;
+/// Bytes of such an answer, but for the entry that exceeds it. Ours.
+pub const STORE_COPY_PAGE_BYTES: usize = 2 * 1024 * 1024;
+/// Keys that are asked for by name at once when a copy is compared with its source. Ours.
+pub const STORE_COPY_KEYS: usize = 512;
+/// Keys that were written while a copy was compared with its source, and are compared once more. Ours; beyond them
+/// everything is.
+pub const STORE_COPY_KEYS_MAX: usize = 1_000_000;
+/// Time for which a copy of the whole store that nobody reads is kept. Ours; 404 afterwards.
+pub const STORE_COPY_IDLE_S_MAX: u64 = 60;
 /// Entries, and bytes of them, that are copied at once. Ours.
 pub const COPY_CHUNK_ENTRIES: usize = 8192;
 /// See [`COPY_CHUNK_ENTRIES`].

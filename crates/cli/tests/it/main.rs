@@ -10,6 +10,7 @@ mod bench;
 mod client;
 #[path = "../../../storage/tests/it/cluster.rs"]
 mod cluster;
+mod copy;
 mod demo;
 mod direct;
 mod emulator;
@@ -31,6 +32,8 @@ mod model_kill;
 mod model_remote;
 mod nodes;
 mod moving;
+#[cfg(target_os = "linux")]
+mod patroni;
 mod place;
 mod plan_texts;
 #[path = "../../../storage/tests/it/postgres_store.rs"]

@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod addresses;
 pub(crate) mod backup;
+pub(crate) mod copy;
 pub(crate) mod batch;
 pub(crate) mod change;
 pub(crate) mod container;

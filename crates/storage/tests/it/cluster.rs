@@ -38,7 +38,7 @@ pub(crate) fn address() -> Option<String> {
 }
 
 /// Where the programs of the server are: Debian keeps them off the path, one folder for each version.
-fn programs() -> Option<PathBuf> {
+pub(crate) fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut folders: Vec<PathBuf> = versions.flatten().map(|e| e.path().join("bin")).collect();
     folders.sort();

@@ -18,6 +18,8 @@ use orrery_types::ids::{ChildKind, Rid};
 use orrery_types::{Error, Result};
 use percent_encoding::percent_decode_str;
 
+use crate::copies::CopyStep;
+
 pub use addresses::AddressesOf;
 
 /// A container within its database.
@@ -77,6 +79,10 @@ pub enum Target {
     Backups,
     Backup(String),
     BackupFile(String, usize),
+    /// Copies of the whole store: ours.
+    Copies,
+    Copy(String),
+    CopyStep(String, CopyStep),
     /// Roles of directory principals: ours, as the service has them beside the protocol.
     RoleDefinitions,
     RoleDefinition(String),
@@ -129,6 +135,9 @@ impl Target {
             | Self::Backups
             | Self::Backup(_)
             | Self::BackupFile(..)
+            | Self::Copies
+            | Self::Copy(_)
+            | Self::CopyStep(..)
             | Self::RoleDefinitions
             | Self::RoleDefinition(_)
             | Self::RoleAssignments
@@ -312,6 +321,9 @@ fn target(segments: &[&str], by_rid: bool) -> Option<Target> {
         ["_backups", id, "files", number] => {
             Target::BackupFile(id.to_owned(), number.parse().ok()?)
         }
+        ["_copies"] => Target::Copies,
+        ["_copies", id] => Target::Copy(id.to_owned()),
+        ["_copies", id, "steps", step] => Target::CopyStep(id.to_owned(), CopyStep::parse(step)?),
         ["_roledefinitions"] => Target::RoleDefinitions,
         ["_roledefinitions", id] => Target::RoleDefinition(id.to_owned()),
         ["_roleassignments"] => Target::RoleAssignments,
