@@ -122,11 +122,12 @@ pub(crate) fn run(arguments: &CopyArguments) -> Result<()> {
         table::counted(seen.items, "item"),
     );
     if is_server {
-        text += &format!(
-            "The server has refused writes for {:.1} s, and goes on refusing them: stop it, and start one on the \
-             copy.\n",
-            tally.closed.as_secs_f64()
+        let closed = tally.closed.as_secs_f64();
+        let refused = format!(
+            "The server has refused writes for {closed:.1} s, and goes on refusing them: stop it, and start one on the \
+             copy.\n"
         );
+        text += &refused;
     }
     if !has_keys {
         text += "Not copied: the keys of the account. The first start makes new ones, and resource tokens of \

@@ -185,25 +185,24 @@ pub(crate) fn samples(operation: Operation, rids: &Rids) -> Vec<Sample> {
         | O::ReadRoleAssignment
         | O::StoreRoleAssignment
         | O::DeleteRoleAssignment => role_samples(operation),
-        O::ReadStatistics => one(sample("GET", "/_orrery/statistics")),
-        O::ListTasks => one(sample("GET", "/_orrery/tasks")),
-        O::RetryTasks => one(sample("POST", "/_orrery/tasks")),
-        O::ListNodes => one(sample("GET", "/_orrery/nodes")),
-        O::BeginBackup => one(sample("POST", "/_backups")),
-        O::EndBackup => one(sample("DELETE", "/_backups/none")),
-        O::ReadBackupFile => one(sample("GET", "/_backups/none/files/0")),
-        O::BeginCopy => one(sample("POST", "/_copies")),
-        O::ContinueCopy => one(sample("POST", "/_copies/none/steps/close")),
-        O::EndCopy => one(sample("DELETE", "/_copies/none")),
+        O::ReadStatistics
+        | O::ListTasks
+        | O::RetryTasks
+        | O::ListNodes
+        | O::BeginBackup
+        | O::EndBackup
+        | O::ReadBackupFile
+        | O::BeginCopy
+        | O::ContinueCopy
+        | O::EndCopy => server_samples(operation),
         O::ReadModel => one(sample("GET", "/dbs/d/_model")),
         O::StoreModel => one(sample("PUT", "/dbs/d/_model").body("[]")),
         O::DeleteModel => one(sample("DELETE", "/dbs/d/_model").stale()),
         O::ReadAdvice => one(sample("GET", "/dbs/d/_advisor")),
         O::Unsupported => one(sample("PATCH", "/dbs")),
-        O::ListConflicts => one(sample("GET", "/dbs/d/colls/c/conflicts")),
-        O::QueryConflicts => one(sample("POST", "/dbs/d/colls/c/conflicts").query()),
-        O::ReadConflict => one(sample("GET", "/dbs/d/colls/c/conflicts/x")),
-        O::DeleteConflict => one(sample("DELETE", "/dbs/d/colls/c/conflicts/x")),
+        O::ListConflicts | O::QueryConflicts | O::ReadConflict | O::DeleteConflict => {
+            conflict_samples(operation)
+        }
         O::Attachments => one(sample("GET", "/dbs/d/colls/c/docs/one/attachments")),
         O::ListItems
         | O::ReadChanges
@@ -229,6 +228,37 @@ pub(crate) fn samples(operation: Operation, rids: &Rids) -> Vec<Sample> {
         | O::ReplaceScript
         | O::DeleteScript
         | O::ExecuteProcedure => script_samples(operation),
+    }
+}
+
+fn conflict_samples(operation: Operation) -> Vec<Sample> {
+    use Operation as O;
+    let one = |sample: Sample| vec![sample];
+    match operation {
+        O::ListConflicts => one(sample("GET", "/dbs/d/colls/c/conflicts")),
+        O::QueryConflicts => one(sample("POST", "/dbs/d/colls/c/conflicts").query()),
+        O::ReadConflict => one(sample("GET", "/dbs/d/colls/c/conflicts/x")),
+        O::DeleteConflict => one(sample("DELETE", "/dbs/d/colls/c/conflicts/x")),
+        other => panic!("{other:?} is not about conflicts"),
+    }
+}
+
+/// Of what is asked of the server as such, and not of an account.
+fn server_samples(operation: Operation) -> Vec<Sample> {
+    use Operation as O;
+    let one = |sample: Sample| vec![sample];
+    match operation {
+        O::ReadStatistics => one(sample("GET", "/_orrery/statistics")),
+        O::ListTasks => one(sample("GET", "/_orrery/tasks")),
+        O::RetryTasks => one(sample("POST", "/_orrery/tasks")),
+        O::ListNodes => one(sample("GET", "/_orrery/nodes")),
+        O::BeginBackup => one(sample("POST", "/_backups")),
+        O::EndBackup => one(sample("DELETE", "/_backups/none")),
+        O::ReadBackupFile => one(sample("GET", "/_backups/none/files/0")),
+        O::BeginCopy => one(sample("POST", "/_copies")),
+        O::ContinueCopy => one(sample("POST", "/_copies/none/steps/close")),
+        O::EndCopy => one(sample("DELETE", "/_copies/none")),
+        other => panic!("{other:?} is about an account"),
     }
 }
 
