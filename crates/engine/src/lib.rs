@@ -226,7 +226,7 @@ impl Engine {
     /// Writes a consistent copy of the whole store into a folder that does not exist yet. What was
     /// acknowledged before the call is in it; writers are not held up.
     pub fn checkpoint(&self, into: &Path) -> Result<()> {
-        orrery_storage::checkpoint(&*self.store, into).map_err(storage)
+        orrery_storage::checkpoint(&**self.unchecked_store(), into).map_err(storage)
     }
 
     /// Frees shards that no container has, of those that there were before the catalog was read. What is being

@@ -20,7 +20,7 @@ pub struct StoreCopy {
 impl StoreCopy {
     /// Begins a copy.
     pub fn begin(engine: &Engine) -> Result<Self> {
-        let copy = OutgoingCopy::begin(Arc::clone(&engine.store)).map_err(outgoing)?;
+        let copy = OutgoingCopy::begin(Arc::clone(engine.unchecked_store())).map_err(outgoing)?;
         Ok(Self { copy, last: (0, Bytes::new()) })
     }
 

@@ -32,6 +32,7 @@ const EXTEND: &str = "UPDATE head SET journal_until = clock_timestamp() + make_i
     WHERE shard = $1 AND journal = $2 RETURNING shard";
 const END: &str =
     "UPDATE head SET journal = NULL WHERE shard = $1 AND journal = $2 RETURNING shard";
+const IS_IN_USE: &str = "SELECT state <> 3 FROM head WHERE shard = $1";
 const FORGET: &str = "DELETE FROM journal WHERE shard = $1 AND lsn <= $2";
 /// Each pair is looked up by its key, whatever the planner thinks of the number of keys.
 const BYTES: &str = "SELECT h.lsn, coalesce((SELECT sum(length(j.key) + coalesce(length(j.tail), 0) \
@@ -73,17 +74,24 @@ impl PostgresJournal {
         Ok(Self { core: core.clone(), shard, name, bytes_max: bytes_max as u64, after })
     }
 
+    /// The journal has ended: with its shard, or because it was not read in time.
+    fn ended<T>(&self) -> Result<Option<T>, StorageError> {
+        let rows = self.core.rows(IS_IN_USE, &[&shard_number(self.shard)])?;
+        let is_in_use = rows.first().is_some_and(|row| row.get(0));
+        if is_in_use { Ok(None) } else { Err(StorageError::Gone { epoch: None }) }
+    }
+
     /// The changes after a commit, with the commit up to which they reach; `None` if some are missing or they are
     /// too many.
     fn read(&self, after: Lsn) -> Result<Option<(Vec<Copied>, Lsn)>, StorageError> {
         let (number, after) = (shard_number(self.shard), signed(after.0));
         let extended = self.core.rows(EXTEND, &[&number, &self.name, &POSTGRES_JOURNAL_S])?;
         if extended.is_empty() {
-            return Ok(None);
+            return self.ended();
         }
         let view = PostgresSnapshot::lend(&self.core)?;
         let sizes = view.rows(BYTES, &[&number, &self.name, &after])?;
-        let Some(row) = sizes.first() else { return Ok(None) };
+        let Some(row) = sizes.first() else { return self.ended() };
         let (up_to, bytes) = (lsn(row, 0), lsn(row, 1).0);
         if bytes > self.bytes_max {
             return Ok(None);

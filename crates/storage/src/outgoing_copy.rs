@@ -65,8 +65,12 @@ impl OutgoingCopy {
         self.journals.retain(|shard, _| heads.iter().any(|(other, _)| other == shard));
         for (shard, _) in &heads {
             if !self.journals.contains_key(shard) {
-                let journal = self.store.journal(*shard, COPY_JOURNAL_BYTES_MAX)?;
-                self.journals.insert(*shard, journal);
+                match self.store.journal(*shard, COPY_JOURNAL_BYTES_MAX) {
+                    Ok(journal) => drop(self.journals.insert(*shard, journal)),
+                    // Dropped since the heads were read.
+                    Err(StorageError::Gone { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
         Ok(heads)
@@ -88,11 +92,18 @@ impl OutgoingCopy {
         let heads = self.follow_shards()?;
         if self.pending.is_empty() {
             for (shard, journal) in &self.journals {
-                let taken = journal.take().map_err(|error| match error {
-                    JournalError::Overflown => OutgoingCopyError::Overflown(*shard),
-                    JournalError::Failed(error) => error.into(),
-                })?;
-                self.pending.extend(taken.into_iter().map(|change| (*shard, change)));
+                match journal.take() {
+                    Ok(taken) => {
+                        let changes = taken.into_iter().map(|change| (*shard, change));
+                        self.pending.extend(changes);
+                    }
+                    // Dropped since the heads were read: those of the next call lack it.
+                    Err(JournalError::Failed(StorageError::Gone { .. })) => {}
+                    Err(JournalError::Failed(error)) => return Err(error.into()),
+                    Err(JournalError::Overflown) => {
+                        return Err(OutgoingCopyError::Overflown(*shard));
+                    }
+                }
             }
         }
         let (mut entries, mut bytes) = (vec![], 0);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use orrery_storage::{Commit, Head, HeadChange, Part, ShardState};
 use orrery_types::{Epoch, Error, Result, ShardId, limits};
 
+use crate::catalog::SYSTEM_SHARD;
 use crate::error::storage;
 use crate::model::ModelContext;
 use crate::nodes::observed_store::ObservedStore;
@@ -27,6 +28,8 @@ impl Container {
 
 /// Pause between two looks at a shard that another process has closed.
 const CUTOVER_PAUSE_MS: u64 = 20;
+const MOVING: &str = "Writes are refused: the data is being moved to another store, or was moved.";
+const CLOSED: &str = "The partition is about to be replaced, which takes too long; retry later.";
 
 /// Epochs of shards, and what runs again under a new one.
 #[derive(Clone, Copy)]
@@ -178,18 +181,23 @@ impl Epochs<'_> {
 
     /// Waits while another process cuts over to a new layout, for some seconds at most; whether one did.
     fn wait_for_cutover(self, container: &Container) -> Result<bool> {
-        let shards: Vec<ShardId> = container.partitions.iter().map(|p| p.shard).collect();
-        let mut pauses = 0..limits::CUTOVER_WAIT_MS / CUTOVER_PAUSE_MS;
-        let mut waited = false;
-        loop {
+        let mut shards = vec![SYSTEM_SHARD];
+        shards.extend(container.partitions.iter().map(|p| p.shard));
+        for pause in 0..=limits::CUTOVER_WAIT_MS / CUTOVER_PAUSE_MS {
             let heads = self.engine.store.heads(&shards).map_err(storage)?;
-            let is_closed = |head: &Option<Head>| head.is_some_and(|h| h.state != ShardState::Open);
-            if !heads.iter().any(is_closed) || pauses.next().is_none() {
-                return Ok(waited || heads.iter().any(Option::is_none));
+            let is_closed =
+                |head: &Option<Head>| head.is_some_and(|h| h.state == ShardState::Closed);
+            if heads.first().is_some_and(is_closed) {
+                return Err(Error::Unavailable(MOVING.into()));
             }
-            waited = true;
+            if !heads.iter().any(is_closed) {
+                let is_replaced =
+                    |head: &Option<Head>| head.is_none_or(|head| head.state == ShardState::Dropped);
+                return Ok(pause > 0 || heads.iter().any(is_replaced));
+            }
             std::thread::sleep(Duration::from_millis(CUTOVER_PAUSE_MS));
         }
+        Err(Error::Unavailable(CLOSED.into()))
     }
 
     /// Whether the catalog's picture has the same definition and layout of a container.
