@@ -6,6 +6,7 @@ import type { Client } from "../src/protocol/client";
 import { create, listAll } from "../src/protocol/resources";
 import { loadDemo, readDemo } from "../src/state/demo";
 import { type Browser, ENDPOINT, connect, directClient, dropDatabase, editor, pictureFailures, retype, screen, startBrowser } from "./browser";
+import { answerWithNodes } from "./nodes-answer";
 import { SHOP, makeShop } from "./shop";
 
 const PROCEDURE = "function addAll(amounts) {\n  getContext().getResponse().setBody(amounts.reduce((sum, amount) => sum + amount, 0));\n}\n";
@@ -56,6 +57,12 @@ const SCREENS: Screen[] = [
   { name: "model-findings", route: `model/${SHOP}`, ready: (page) => page.getByRole("article").locator("visible=true").first().waitFor() },
   { name: "model-document", route: "model/demo-library", ready: (page) => face(page, "Document") },
   { name: "roles", route: "roles", ready: (page) => shown(page, /Data Reader/) },
+  { name: "nodes-alone", route: "nodes", ready: (page) => shown(page, "This server is the only process of its store.") },
+  { name: "nodes", route: "nodes", ready: async (page) => {
+    await answerWithNodes(page);
+    await page.getByRole("button", { name: "11 jobs of node 1" }).click();
+    await shown(page, "1 account, 1 model, 9 containers");
+  } },
   { name: "metrics", route: "metrics", ready: (page) => seen(page, ".plot-area path") },
 ];
 

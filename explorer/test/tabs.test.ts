@@ -9,7 +9,7 @@ beforeEach(closeTabs);
 
 it("an address leads to the route it was made of", () => {
   const routes: Route[] = [
-    { kind: "metrics" }, { kind: "roles" }, { kind: "model", database: "a/b" }, items("ü ä", "#?"), { kind: "query", database: "d", container: "c" }, script("c", "triggers", "x/y"),
+    { kind: "metrics" }, { kind: "nodes" }, { kind: "roles" }, { kind: "model", database: "a/b" }, items("ü ä", "#?"), { kind: "query", database: "d", container: "c" }, script("c", "triggers", "x/y"),
   ];
   for (const route of routes) expect(routeOf(addressOf(route))).toEqual(route);
   for (const address of ["", "#/", "#/items/only", "#/nothing/a/b", "#/items/%E0%A4%A/c"]) expect(routeOf(address), address).toBeNull();

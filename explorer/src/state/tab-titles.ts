@@ -7,6 +7,7 @@ const SCRIPT_WORDS = { sprocs: "procedure", triggers: "trigger", udfs: "function
 function namesOf(route: Route): string[] {
   switch (route.kind) {
     case "metrics": return ["Metrics"];
+    case "nodes": return ["Nodes"];
     case "roles": return ["Roles"];
     case "database": return [route.database, `${route.database} database`];
     case "users": return [`${route.database} users`];

@@ -7,7 +7,7 @@ export type Route =
   | { kind: "database" | "users" | "model"; database: string }
   | { kind: "items" | "query" | "feed" | "settings"; database: string; container: string }
   | { kind: "script"; database: string; container: string; scripts: ScriptKind; script: string }
-  | { kind: "metrics" | "roles" };
+  | { kind: "metrics" | "nodes" | "roles" };
 
 export interface Tab {
   address: string;
@@ -39,7 +39,7 @@ export function routeOf(address: string): Route | null {
     return null;
   }
   const [kind, database, container, scripts, script] = parts;
-  if (kind === "metrics" || kind === "roles") return { kind };
+  if (kind === "metrics" || kind === "nodes" || kind === "roles") return { kind };
   if (!database) return null;
   if (kind === "database" || kind === "users" || kind === "model") return { kind, database };
   if (!container) return null;

@@ -17,6 +17,7 @@ import { Mark } from "./mark";
 import { MetricsView } from "./metrics-view";
 import { ModelView } from "./model-view";
 import { NewDatabase } from "./new-database";
+import { NodesView } from "./nodes-view";
 import { QueryView } from "./query-view";
 import { RolesView } from "./roles-view";
 import { ScriptView } from "./script-view";
@@ -49,6 +50,9 @@ export function Shell() {
         <span class="grow" />
         <button class="quiet" type="button" aria-label="Roles" onClick={() => open({ kind: "roles" })}>
           <Icon name="users" /><span class="not-narrow">Roles</span>
+        </button>
+        <button class="quiet" type="button" aria-label="Nodes" onClick={() => open({ kind: "nodes" })}>
+          <Icon name="nodes" /><span class="not-narrow">Nodes</span>
         </button>
         <button class="quiet" type="button" aria-label="Metrics" onClick={() => open({ kind: "metrics" })}>
           <Icon name="metrics" /><span class="not-narrow">Metrics</span>
@@ -123,6 +127,7 @@ function Panels() {
 function View({ route }: { route: Route }) {
   switch (route.kind) {
     case "metrics": return <MetricsView />;
+    case "nodes": return <NodesView />;
     case "roles": return <RolesView />;
     case "database": return <DatabaseView database={route.database} />;
     case "users": return <UsersView database={route.database} />;

@@ -10,11 +10,13 @@ import { Menu } from "./menu";
 
 const ICONS: Record<Route["kind"], IconName> = {
   database: "database", users: "users", items: "items", query: "query", feed: "feed", settings: "settings",
-  script: "script", metrics: "metrics", model: "model", roles: "users",
+  script: "script", metrics: "metrics", nodes: "nodes", model: "model", roles: "users",
 };
 
+const HINTS = { metrics: "Metrics of the server", nodes: "Nodes of the store", roles: "Roles of Entra ID principals" } as const;
+
 function hintOf(route: Route): string {
-  if (!("database" in route)) return route.kind === "roles" ? "Roles of Entra ID principals" : "Metrics of the server";
+  if (!("database" in route)) return HINTS[route.kind];
   return "container" in route ? `${route.database} / ${route.container}` : route.database;
 }
 
