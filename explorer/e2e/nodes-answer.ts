@@ -8,7 +8,7 @@ const container = (number: number): JsonObject => ({ job: "container", database:
 function node(number: number, more: JsonObject, jobs: JsonObject[]): JsonObject {
   return {
     node: number, self: false, state: "live", startedUs: STARTED_US + number * 1_000_000, uptimeS: 7300 - number, heartbeatAgeMs: 400 * number, lagS: 0,
-    host: `orrery-${number}.internal.example`, version: "0.9.0", addresses: [`https://10.0.0.${number}:8081/`], ...more, jobCount: jobs.length, jobs,
+    host: `orrery-${number}.internal.example`, version: "0.9.0", addresses: [`10.0.0.${number}:8081`], ...more, jobCount: jobs.length, jobs,
   };
 }
 

@@ -7,7 +7,7 @@ import { elapsedText } from "../src/text/elapsed";
 
 const ALONE = '{"shared":false,"nodes":[]}';
 const SHARED = `{"shared":true,"timeUs":1795129586000000,"nodes":[{"node":3,"self":true,"state":"live","startedUs":1795129526000000,"uptimeS":60,
-  "heartbeatAgeMs":1250,"lagS":2,"host":"a","version":"0.9.0","addresses":["http://127.0.0.1:8081/"],"jobCount":2,
+  "heartbeatAgeMs":1250,"lagS":2,"host":"a","version":"0.9.0","addresses":["127.0.0.1:8081"],"jobCount":2,
   "jobs":[{"job":"account"},{"job":"container","database":"shop","container":"orders"}]}]}`;
 
 beforeEach(() => void vi.useFakeTimers());
@@ -16,7 +16,7 @@ afterEach(() => void vi.useRealTimers());
 it("nodes are read with what they hold; what is no such answer is refused", () => {
   expect(readNodes(parseJson(ALONE))).toEqual({ isShared: false, nodes: [] });
   expect(readNodes(parseJson(SHARED)).nodes).toEqual([{
-    number: 3, isSelf: true, isDead: false, host: "a", version: "0.9.0", addresses: ["http://127.0.0.1:8081/"], startedAt: new Date(1795129526000),
+    number: 3, isSelf: true, isDead: false, host: "a", version: "0.9.0", addresses: ["127.0.0.1:8081"], startedAt: new Date(1795129526000),
     uptimeS: 60, heartbeatAgeMs: 1250, lagS: 2,
     jobs: [{ kind: "account", database: null, container: null }, { kind: "container", database: "shop", container: "orders" }],
   }]);

@@ -38,7 +38,7 @@ export function NodesView() {
               <thead>
                 <tr>
                   <th class="number">Node</th><th>Host</th><th class="not-narrow">Version</th><th class="not-narrow">Started</th>
-                  <th class="number">Heartbeat</th><th class="number">Lag</th><th class="end">Jobs</th>
+                  <th class="number">Heartbeat</th><th class="number">Lag</th><th class="number">Jobs</th>
                 </tr>
               </thead>
               {found.nodes.map((node) => <NodeRows key={node.number} node={node} />)}
