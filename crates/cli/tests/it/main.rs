@@ -31,6 +31,8 @@ mod model_access;
 mod model_kill;
 mod model_remote;
 mod nodes;
+#[cfg(unix)]
+mod nodes_shared;
 mod moving;
 #[cfg(target_os = "linux")]
 mod patroni;
