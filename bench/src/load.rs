@@ -50,6 +50,16 @@ pub(crate) fn run(address: SocketAddr, clients: u64, work: &Work, until: Until) 
     run_over(&Wire::Http1, address, clients, work, until, |_| Ok(()))
 }
 
+/// The same with clients that are spread over several servers.
+pub(crate) fn run_spread(
+    addresses: &[SocketAddr],
+    clients: u64,
+    work: &Work,
+    until: Until,
+) -> Result<Sample> {
+    run_at(&Wire::Http1, addresses, clients, work, until, |_| Ok(()))
+}
+
 /// The same over a wire. `mark` is called when all clients are connected, and with `true` when all have
 /// ended.
 pub(crate) fn run_over(
@@ -58,13 +68,24 @@ pub(crate) fn run_over(
     clients: u64,
     work: &Work,
     until: Until,
+    mark: impl FnMut(bool) -> Result<()>,
+) -> Result<Sample> {
+    run_at(wire, &[address], clients, work, until, mark)
+}
+
+fn run_at(
+    wire: &Wire,
+    addresses: &[SocketAddr],
+    clients: u64,
+    work: &Work,
+    until: Until,
     mut mark: impl FnMut(bool) -> Result<()>,
 ) -> Result<Sample> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut connected = Vec::new();
-        for _ in 0..clients {
-            connected.push(wire.connect(address).await?);
+        for (_, address) in (0..clients).zip(addresses.iter().cycle()) {
+            connected.push(wire.connect(*address).await?);
         }
         mark(false)?;
         let watch = Stopwatch::start();

@@ -13,6 +13,8 @@
 //! - `fairness`: reads and small queries of one client beside many that send products of arrays
 //! - `import`: items from a file, beside `RocksDB` taking the keys that they become
 //! - `advisor`: `orrery advise` over a large export, its time and memory
+//! - `store`: the same operations on a folder and on `PostgreSQL`, beside the statements of commits alone,
+//!   and on several nodes over one `PostgreSQL`
 //! - `instructions`: instructions of the server for one request, on thirteen paths
 //! - `direct`: Direct mode beside HTTP/1.1, HTTP/2 and an echo of the same frames
 //! - `compare`: the same operations on several databases, from one load generator
@@ -45,6 +47,7 @@ mod scripts;
 mod split;
 mod start;
 mod stopwatch;
+mod store;
 mod wire;
 
 use std::process::ExitCode;
@@ -80,6 +83,8 @@ enum Verb {
     Import(import::Options),
     /// `orrery advise` over a large export.
     Advisor(advisor::Options),
+    /// `RocksDB` and `PostgreSQL` as the store, and several nodes.
+    Store(store::Options),
     /// Instructions of the server for one request.
     Instructions(instructions::Options),
     /// The same operations on several databases.
@@ -106,6 +111,7 @@ fn main() -> ExitCode {
         Verb::Fairness(options) => fairness::run(&options),
         Verb::Import(options) => import::run(&options),
         Verb::Advisor(options) => advisor::run(&options),
+        Verb::Store(options) => store::run(&options),
         Verb::Instructions(options) => instructions::run(&options),
         Verb::Compare(options) => compare::run(&options),
         Verb::Growth(options) => compare::growth::run(&options),

@@ -1,5 +1,6 @@
 //! Processes under measurement: starting and ending them, and what the system says they took.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -29,7 +30,18 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a server on a folder; returns it once it is ready, with the time that took.
     pub(crate) fn serve(binary: &Path, data: &Path) -> Result<(Self, Duration)> {
-        Self::start(Command::new(binary), data, READY_LIMIT)
+        let place = [OsStr::new("--data"), data.as_os_str()];
+        Self::start(Command::new(binary), &place, &data.with_extension("log"), READY_LIMIT)
+    }
+
+    /// Starts a server on a store in `PostgreSQL`.
+    pub(crate) fn serve_store(
+        binary: &Path,
+        (address, schema): (&str, &str),
+        log: &Path,
+    ) -> Result<Self> {
+        let place = ["--store", address, "--store-schema", schema].map(OsStr::new);
+        Ok(Self::start(Command::new(binary), &place, log, READY_LIMIT)?.0)
     }
 
     /// The same under a tool, such as valgrind, which is given the binary as its last argument.
@@ -37,14 +49,20 @@ impl Process {
         let (program, arguments) = tool.split_first().context("a tool has a name")?;
         let mut command = Command::new(program);
         command.args(arguments).arg(binary);
-        Ok(Self::start(command, data, READY_UNDER_LIMIT)?.0)
+        let place = [OsStr::new("--data"), data.as_os_str()];
+        Ok(Self::start(command, &place, &data.with_extension("log"), READY_UNDER_LIMIT)?.0)
     }
 
-    fn start(mut command: Command, data: &Path, limit: Duration) -> Result<(Self, Duration)> {
+    fn start(
+        mut command: Command,
+        place: &[&OsStr],
+        log: &Path,
+        limit: Duration,
+    ) -> Result<(Self, Duration)> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        let log = File::create(data.with_extension("log"))?;
+        let log = File::create(log)?;
         command.args(["serve", "--listen", &address.to_string(), "--key", &message::key()]);
-        command.arg("--data").arg(data).stdin(Stdio::null());
+        command.args(place).stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log);
         let watch = Stopwatch::start();
         let program = command.get_program().to_owned();
@@ -92,7 +110,8 @@ impl Process {
     /// Processor time so far, of all threads, in user and system mode.
     pub(crate) fn processor(&self) -> Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let ticks = ticks(&stat).context("the process's times are not where they should be")?;
+        let ticks =
+            ticks(&stat, OWN).context("the process's times are not where they should be")?;
         Ok(TICK * ticks)
     }
 
@@ -113,11 +132,36 @@ impl Drop for Process {
     }
 }
 
-/// The 14th and 15th field; the second one, a name in parentheses, may hold spaces.
-fn ticks(stat: &str) -> Option<u32> {
+/// How many fields from the 14th are times of a process itself, and with its children that have ended.
+const OWN: usize = 2;
+const WITH_ENDED: usize = 4;
+
+/// Times from the 14th field; the second one, a name in parentheses, may hold spaces.
+fn ticks(stat: &str, times: usize) -> Option<u32> {
     let (_, fields) = stat.rsplit_once(')')?;
-    let mut times = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
-    Some(times.next()?.ok()? + times.next()?.ok()?)
+    let fields: Vec<&str> = fields.split_whitespace().skip(11).take(times).collect();
+    let each = fields.iter().map(|field| field.parse::<u32>().ok());
+    if fields.len() == times { each.sum() } else { None }
+}
+
+/// Processor time so far of a process and its children, those that have ended included.
+pub(crate) fn family_processor(id: u32) -> Result<Duration> {
+    let mut sum = 0;
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        // Some are no processes, and others end meanwhile: then their parent has their times.
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        if parent(&stat) == Some(id) {
+            sum += ticks(&stat, OWN).unwrap_or_default();
+        }
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
+    let own = ticks(&stat, WITH_ENDED);
+    Ok(TICK * (sum + own.context("the process's times are not where they should be")?))
+}
+
+/// The fourth field.
+fn parent(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn is_ready(address: SocketAddr) -> bool {
@@ -140,7 +184,15 @@ mod tests {
     #[test]
     fn processor_time_is_found_behind_a_name_with_spaces() {
         let stat = "7 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 4 0";
-        assert_eq!(ticks(stat), Some(300));
-        assert_eq!(ticks("7 (a) S 1 2"), None);
+        assert_eq!(ticks(stat, OWN), Some(300));
+        assert_eq!(parent(stat), Some(1));
+        assert_eq!(ticks("7 (a) S 1 2", OWN), None);
+    }
+
+    #[test]
+    fn the_times_of_ended_children_count_for_a_family() {
+        let stat = "7 (a) S 1 2 3 4 5 6 7 8 9 10 250 50 30 3 20 0 4 0";
+        assert_eq!(ticks(stat, WITH_ENDED), Some(333));
+        family_processor(std::process::id()).unwrap();
     }
 }

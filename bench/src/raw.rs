@@ -22,8 +22,8 @@ use crate::message;
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
 
-const SHARD: ShardId = ShardId(1);
-const EPOCH: Epoch = Epoch(1);
+pub(crate) const SHARD: ShardId = ShardId(1);
+pub(crate) const EPOCH: Epoch = Epoch(1);
 /// The system properties, about as long as the engine writes them.
 const SYSTEM: &str = ",\"_rid\":\"AbCdEfGhIjKlMnOpAAAAAA==\",\
     \"_self\":\"dbs/AbCdEf==/colls/AbCdEfGhIjI=/docs/AbCdEfGhIjKlMnOpAAAAAA==/\",\
@@ -84,7 +84,7 @@ impl Raw {
 
     /// The record, its row, its index terms and its feed entry, guarded by the item's absence. Making
     /// it is the engine's work and no part of the time; committing it is.
-    fn create(&self, number: u64) -> Result<Commit> {
+    pub(crate) fn create(&self, number: u64) -> Result<Commit> {
         let partition = PartitionKey(vec![KeyComponent::String(message::partition(number).into())]);
         let effective = self.definition.effective(&partition);
         let item = key::item(&effective, &partition, &message::id(number));

@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use postgres::types::ToSql;
@@ -11,6 +12,7 @@ use postgres::{Client, NoTls};
 
 use super::cases::{Case, Found};
 use super::goods;
+use crate::process;
 
 /// A running server; dropping it stops it.
 pub(crate) struct Postgres {
@@ -21,8 +23,9 @@ pub(crate) struct Postgres {
 }
 
 /// Enough to keep a million items and their index in memory, as the operating system does for the
-/// other side; everything else is as installed.
-const SETTINGS: &str = "-c shared_buffers=2GB -c max_wal_size=4GB -c listen_addresses=127.0.0.1";
+/// other side, and connections for several nodes of ours; everything else is as installed.
+const SETTINGS: &str = "-c shared_buffers=2GB -c max_wal_size=4GB -c max_connections=200 \
+    -c listen_addresses=127.0.0.1";
 /// `PostgreSQL` refuses to run as root.
 const USER: &str = "postgres";
 
@@ -69,6 +72,13 @@ impl Postgres {
     pub(crate) fn version(&self) -> Result<String> {
         let output = Command::new(self.programs.join("postgres")).arg("--version").output()?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Processor time so far, of the server and all its processes, those that have ended included.
+    pub(crate) fn processor(&self) -> Result<Duration> {
+        let text = std::fs::read_to_string(self.data.join("postmaster.pid"))?;
+        let id = text.lines().next().context("the server has no number")?;
+        process::family_processor(id.trim().parse()?)
     }
 
     fn stop(&self, how: &str) -> Result<()> {

@@ -17,7 +17,7 @@
 //! - `failure`     what an error of the server means to the caller
 //! - `folded_key`  keys as the server stores them
 //! - `group`       commits that go to the server together
-//! - `committer`   the threads that write
+//! - `committer`   the threads that write; `bare` what they send, for measuring
 //! - `journal`     what is written to a shard while it is copied; `copies` the copy
 //! - `snapshot`    reads of one instant
 //! - `scan`        ranges of keys
@@ -28,6 +28,7 @@
 
 mod account;
 mod address;
+mod bare;
 mod committer;
 mod connection;
 mod copies;
@@ -47,6 +48,7 @@ mod store;
 mod tls;
 
 pub use account::AccountTable;
+pub use bare::BareCommitter;
 pub use schema::{PostgresOpenError, init, migrate};
 pub use staging::StagingStore;
 pub use status::{NodeOfStore, StoreStatus, status};

@@ -44,6 +44,8 @@ enum Suite {
     Import,
     /// `orrery advise` over an export of a million items: time and memory.
     Advisor,
+    /// `RocksDB` and `PostgreSQL` as the store, and several nodes over one `PostgreSQL`; not part of all.
+    Store,
     /// Instructions of the server for one request, compared with `bench/instructions.txt`; needs valgrind.
     Instructions,
     /// Direct mode, beside HTTP/1.1, HTTP/2 and an echo of the same frames; not part of all.
@@ -87,6 +89,7 @@ fn run_suite(suite: Suite, server: &Path, program: &Path, options: &Options) -> 
         Suite::Fairness => "fairness",
         Suite::Import => "import",
         Suite::Advisor => "advisor",
+        Suite::Store => "store",
         Suite::Instructions => "instructions",
         Suite::Direct => "direct",
         Suite::Compare => "compare",

@@ -42,7 +42,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // Measures from outside; it knows frames as clients do, the store, and what index terms an item has, only to write the same
     // commits without a server.
-    ("orrery-bench", &["orrery-direct", "orrery-index", "orrery-storage", "orrery-types"]),
+    (
+        "orrery-bench",
+        &["orrery-direct", "orrery-index", "orrery-postgres", "orrery-storage", "orrery-types"],
+    ),
     ("xtask", &[]),
 ];
 
