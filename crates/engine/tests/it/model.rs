@@ -256,6 +256,8 @@ impl Run {
     fn change_layout(&mut self, container: usize) {
         let (id, merges) = (CONTAINERS[container].0, self.random.one_in(2));
         self.world.insist(|engine| {
+            // Another node may have changed the layout.
+            engine.refresh_catalog()?;
             let found = engine.containers().read(&name("d"), &name(id))?;
             match found.partitions.len() {
                 count if count > 1 && (merges || count >= PARTITIONS_MAX) => {
