@@ -4,7 +4,7 @@
 
 # Tests of the engine and of killed servers that `make test` runs once more on PostgreSQL; without the names, all run.
 POSTGRES_TESTS = batch:: transaction:: reopen:: erasure:: path_numbers:: prefixes:: row_ids:: restrict:: interleavings:: \
-	split_merge_beside:: unique_derived:: distributed:: kill::acknowledged isolation::transactions
+	split_merge_beside:: unique_derived:: distributed:: three_nodes several_engines_shared:: kill::acknowledged isolation::transactions
 
 help: ## Say what can be made
 	@grep -E '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+): .*## (.*)/  make \1	\2/'
@@ -20,6 +20,7 @@ test: ## Everything: lints, house rules, all tests, the web page in a browser, t
 	cargo xtask lint
 	cargo test --workspace
 	ORRERY_STORE=postgres cargo test --workspace --test it -- $(POSTGRES_TESTS)
+	ORRERY_NODES=3 cargo test --workspace --test it -- isolation::nodes three_nodes
 	cargo xtask explorer --test
 	cargo xtask conformance all --profile short
 	cargo xtask examples
