@@ -83,7 +83,7 @@ impl CopyTarget {
         }
     }
 
-    /// Gives the store its name. Nobody has it open.
+    /// Gives the store its name, after it was closed.
     pub(crate) fn publish(self) -> Result<()> {
         match self {
             Self::Folder { folder, beside } => {

@@ -427,7 +427,7 @@ fn wrong_sources_and_targets_are_refused_and_nothing_is_changed() {
     for name in ["t1", "t2", "t3", "t4"] {
         assert!(!Path::new(&tool.path(name)).join("store").exists(), "{name}");
     }
-    // A second copy of one server is told of the first; the one that was given up leaves the server writable.
+    // A second copy of one server is refused during the first; a copy that was given up leaves the server writable.
     let mut client = Client::open(server.address(), &server.key()).unwrap();
     let begun = client.must("POST", "/_copies", &[], "");
     let begun = Value::parse(begun.body.as_bytes()).unwrap();

@@ -170,7 +170,7 @@ impl Erasures {
     }
 
     /// What holds as long as no other process erases a logical partition, or finishes an erasure of it.
-    /// Whoever has seen or not seen one of its items requires it: an erasure writes to no item.
+    /// A commit that rests on a read of its items requires it, because an erasure writes to no item.
     pub(crate) fn precondition(&self, shard: ShardId, prefix: &[u8]) -> Precondition {
         Precondition::unchanged(Space::Meta, key::erasure(prefix), self.version_of(shard, prefix))
     }

@@ -45,7 +45,7 @@ impl Tasks {
         add(&self.rebase_history, container);
     }
 
-    /// Queues what the definition of a container asks for, whoever has changed it.
+    /// Queues what the definition of a container asks for, also if another node has changed it.
     pub(crate) fn queue_asked_for(&self, container: &Arc<Container>) {
         if container.ttl_backfill_pending {
             self.backfill_ttl(container.clone());
@@ -112,7 +112,7 @@ pub(crate) struct BackgroundPass<'s> {
     pub(crate) stop: &'s dyn Fn() -> bool,
     /// Expired items that were removed.
     pub(crate) removed: usize,
-    /// Whether a request waits for it, which does its own part whoever holds the lease.
+    /// Whether a request waits for it. A request does its own part without the lease.
     is_of_request: bool,
     /// Units that failed in this pass, which are not tried again in it.
     failed: BTreeSet<UnitKey>,
@@ -135,7 +135,7 @@ impl<'s> BackgroundPass<'s> {
         }
     }
 
-    /// One of a request: it does a part of the work itself, whoever holds the lease. What two nodes do at once
+    /// One of a request: it does a part of the work itself, without the lease. What two nodes do at once
     /// is protected by the preconditions of the work.
     pub(crate) fn of_request() -> BackgroundPass<'static> {
         BackgroundPass { is_of_request: true, ..BackgroundPass::new(&|| false) }
